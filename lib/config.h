@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every limit and timeout of all seven servers, each with its reason.
+ *
+ * They stand in one header so that no server can differ from its neighbour in
+ * anything but who waits, and where.  Times are in milliseconds, sizes in
+ * bytes.
+ */
+#ifndef CONFIG_H
+#define CONFIG_H
+
+/* ---- What one client may cost ---- */
+
+/* RFC 9112, section 3, wants at least 8,000 for a request line. */
+#define REQUEST_LINE_LIMIT   8000
+/* Browsers with large cookies stay below this. */
+#define HEAD_LIMIT           16384
+#define HEAD_FIELDS_LIMIT    100
+/* Five times the longest form that the guestbook accepts: 1,100 characters,
+   four bytes each in UTF-8, each byte written as %XX. */
+#define BODY_LIMIT           65536
+/* What chunk sizes, extensions and trailers may add to a chunked body. */
+#define CHUNK_OVERHEAD_LIMIT 16384
+/* First size of the buffer for what a client sends: one request of a browser
+   fits, so nearly all requests are read with one call. */
+#define RECEIVE_SIZE         2048
+/* A path below public/, decoded. */
+#define PATH_SIZE            1024
+
+/* An idle kept-alive connection costs a worker in 03 and 05, so it is not
+   kept for long. */
+#define IDLE_TIMEOUT        5000
+/* A whole request, from its first byte: a client that trickles is cut off
+   however steadily it trickles. */
+#define REQUEST_TIMEOUT     10000
+/* A client that takes no byte of its response for this long has gone. */
+#define SEND_TIMEOUT        10000
+/* How long we read on after an early error response, so that the kernel does
+   not reset the connection before the client has read it. */
+#define LINGER_TIMEOUT      2000
+#define LINGER_LIMIT        (1024 * 1024)
+/* A long-lived connection would let a lucky client keep its worker for good. */
+#define KEEP_ALIVE_REQUESTS 1000
+
+/* ---- Redis ---- */
+
+#define REDIS_CONNECT_TIMEOUT 1000
+#define REDIS_REPLY_TIMEOUT   2000
+/* After a failure nobody tries again for this long, so that a Redis which is
+   down costs each request nothing; and service is back within a second. */
+#define REDIS_RETRY           250
+/* A connection that has rested this long is looked at before it is used:
+   Redis may have been restarted meanwhile.  Shorter than a restart takes, and
+   longer than a connection rests under load. */
+#define REDIS_REST            50
+/* Fifty remarks of 4,000 bytes fit five times over. */
+#define REDIS_REPLY_LIMIT     (1024 * 1024)
+/* Commands that wait for a stalled Redis must not fill the memory. */
+#define REDIS_BACKLOG_LIMIT   (16 * 1024 * 1024)
+
+/* ---- The application ---- */
+
+#define REMARKS_SHOWN       50
+#define GUEST_NAME_LIMIT    100  /* characters, not bytes */
+#define GUEST_REMARKS_LIMIT 1000 /* characters, not bytes */
+#define LINK_NAME_LIMIT     100
+/* Files up to this size are read behind the head and leave in the same write;
+   larger ones leave through sendfile(2) and never enter our memory. */
+#define SMALL_FILE          16384
+/* Open files that are kept open between requests. */
+#define OPEN_FILES          64
+#define TEMPLATE_LIMIT      (256 * 1024)
+
+/* ---- The server ---- */
+
+#define DEFAULT_PORT         8000
+#define DEFAULT_WORKERS      100
+#define WORKERS_LIMIT        10000
+/* Connections that wait to be accepted.  The kernel lowers it to
+   net.core.somaxconn without a word. */
+#define DEFAULT_BACKLOG      65535
+/* Processes (02) or threads (04) alive at once; beyond that, connections wait
+   in the backlog. */
+#define CHILDREN_LIMIT       1000
+/* Where the system allows a billion descriptors, as some containers do, we do
+   not want arrays of that length. */
+#define DESCRIPTORS_LIMIT    262144
+/* Our deepest handler needs a tenth of it; the default is 8 MiB, of address
+   space only, but a thousand times. */
+#define THREAD_STACK         (256 * 1024)
+/* Descriptors that clients may not take: files, Redis, the standard three. */
+#define RESERVED_DESCRIPTORS (OPEN_FILES + 36)
+/* How long a stopped server waits for requests in flight. */
+#define STOP_TIMEOUT         5000
+/* How long accept rests when no descriptor is left, and how often a stopping
+   server looks whether its workers have ended. */
+#define PAUSE                20
+/* Readiness events taken from the kernel at once, and connections accepted in
+   one round: work per round is bounded, so that nobody starves. */
+#define EVENTS_AT_ONCE       512
+#define ACCEPTS_AT_ONCE      512
+/* Pipelined requests of one client that an event loop answers in one go. */
+#define EXCHANGES_AT_ONCE    16
+/* One sendfile(2) call: in an event loop a fast client with a huge file must
+   leave time for the others, and where the call sleeps, a client so slow that
+   this takes it SEND_TIMEOUT is as good as gone. */
+#define SENDFILE_AT_ONCE     (128 * 1024)
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+#include "proto/bytes.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct view view_of(const char *string) {
+    return (struct view){string, strlen(string)};
+}
+
+struct view view_from(struct view view, size_t offset) {
+    assert(offset <= view.length);
+    return view_part(view, offset, view.length - offset);
+}
+
+/* Even NULL + 0 is undefined in C, and an empty view may hold NULL. */
+struct view view_part(struct view view, size_t offset, size_t length) {
+    assert(offset <= view.length && length <= view.length - offset);
+    return (struct view){offset == 0 ? view.data : view.data + offset, length};
+}
+
+static bool is_blank(char byte) {
+    return byte == ' ' || byte == '\t';
+}
+
+struct view view_trim(struct view view) {
+    while (view.length > 0 && is_blank(view.data[0]))
+        view = view_from(view, 1);
+    while (view.length > 0 && is_blank(view.data[view.length - 1]))
+        view.length--;
+    return view;
+}
+
+/* memcmp must not see the NULL of an empty view, whatever the length. */
+bool view_equal(struct view a, struct view b) {
+    return a.length == b.length &&
+           (a.length == 0 || memcmp(a.data, b.data, a.length) == 0);
+}
+
+static char lower(char byte) {
+    return byte >= 'A' && byte <= 'Z' ? (char)(byte - 'A' + 'a') : byte;
+}
+
+/* Not strncasecmp(3), which stops at a NUL and asks the locale. */
+bool view_equal_ignoring_case(struct view a, struct view b) {
+    if (a.length != b.length)
+        return false;
+    for (size_t i = 0; i < a.length; i++)
+        if (lower(a.data[i]) != lower(b.data[i]))
+            return false;
+    return true;
+}
+
+bool view_starts_with(struct view view, struct view prefix) {
+    return view.length >= prefix.length &&
+           view_equal(view_part(view, 0, prefix.length), prefix);
+}
+
+size_t view_find(struct view view, char byte) {
+    const char *found =
+        view.length == 0 ? NULL : memchr(view.data, byte, view.length);
+    return found == NULL ? view.length : (size_t)(found - view.data);
+}
+
+struct view view_cut(struct view *rest, char separator) {
+    size_t end = view_find(*rest, separator);
+    struct view first = view_part(*rest, 0, end);
+    *rest = view_from(*rest, end < rest->length ? end + 1 : end);
+    return first;
+}
+
+bool view_number(struct view digits, uint64_t limit, uint64_t *number) {
+    uint64_t value = 0;
+    if (digits.length == 0)
+        return false;
+    for (size_t i = 0; i < digits.length; i++) {
+        char byte = digits.data[i];
+        if (byte < '0' || byte > '9')
+            return false;
+        uint64_t digit = (uint64_t)(byte - '0');
+        if (digit > limit || value > (limit - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    *number = value;
+    return true;
+}
+
+int hex_digit(char byte) {
+    if (byte >= '0' && byte <= '9')
+        return byte - '0';
+    if (byte >= 'a' && byte <= 'f')
+        return byte - 'a' + 10;
+    if (byte >= 'A' && byte <= 'F')
+        return byte - 'A' + 10;
+    return -1;
+}
+
+char *buffer_reserve(struct buffer *buffer, size_t more) {
+    if (buffer->failed)
+        return NULL;
+    if (more > buffer->capacity - buffer->length || buffer->data == NULL) {
+        size_t needed = buffer->length + more;
+        /* Half as much again, so that n appends copy O(n) bytes in all. */
+        size_t capacity = buffer->capacity + buffer->capacity / 2;
+        if (capacity < needed)
+            capacity = needed;
+        if (capacity < 64)
+            capacity = 64;
+        char *data =
+            more > SIZE_MAX / 2 ? NULL : realloc(buffer->data, capacity);
+        if (data == NULL) {
+            buffer->failed = true;
+            return NULL;
+        }
+        buffer->data = data;
+        buffer->capacity = capacity;
+    }
+    return buffer->data + buffer->length;
+}
+
+void buffer_append(struct buffer *buffer, struct view view) {
+    if (view.length == 0)
+        return;
+    char *end = buffer_reserve(buffer, view.length);
+    if (end == NULL)
+        return;
+    memcpy(end, view.data, view.length);
+    buffer->length += view.length;
+}
+
+void buffer_append_number(struct buffer *buffer, int64_t number) {
+    char digits[20]; /* of a 64-bit number, with its sign */
+    size_t start = sizeof digits;
+    uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
+    do {
+        digits[--start] = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest != 0);
+    if (number < 0)
+        digits[--start] = '-';
+    buffer_append(buffer, (struct view){digits + start, sizeof digits - start});
+}
+
+void buffer_consume(struct buffer *buffer, size_t count) {
+    assert(count <= buffer->length);
+    buffer->length -= count;
+    if (buffer->length > 0 && count > 0)
+        memmove(buffer->data, buffer->data + count, buffer->length);
+}
+
+void buffer_clear(struct buffer *buffer) {
+    buffer->length = 0;
+    buffer->failed = false;
+}
+
+void buffer_free(struct buffer *buffer) {
+    free(buffer->data);
+    *buffer = (struct buffer){0};
+}
+
+struct view buffer_view(const struct buffer *buffer) {
+    return (struct view){buffer->data, buffer->length};
+}

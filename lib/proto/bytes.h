@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Bytes: a view of some that belong to somebody else, and a buffer that owns
+ * and grows its own.
+ *
+ * Neither is a C string: both may hold NUL bytes and neither ends in one.
+ */
+#ifndef PROTO_BYTES_H
+#define PROTO_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes that somebody else owns; valid only as long as the owner says. */
+struct view {
+    const char *data;
+    size_t length;
+};
+
+/* A view of a string literal, without its final NUL; and the same as the
+   initializer of a static one, where C wants a constant. */
+#define VIEW(literal) ((struct view)VIEW_INITIALIZER(literal))
+#define VIEW_INITIALIZER(literal)                                              \
+    { "" literal, sizeof(literal) - 1 }
+
+struct view view_of(const char *string); /* up to its NUL, without it */
+struct view view_from(struct view view, size_t offset); /* offset <= length */
+struct view view_part(struct view view, size_t offset, size_t length);
+struct view
+view_trim(struct view view); /* without blanks around it: SP, HTAB */
+bool view_equal(struct view a, struct view b);
+bool view_equal_ignoring_case(struct view a, struct view b); /* of ASCII */
+bool view_starts_with(struct view view, struct view prefix);
+
+/* The offset of the first such byte, or view.length where there is none. */
+size_t view_find(struct view view, char byte);
+
+/* Cuts *rest at the first separator: returns what stands before it and leaves
+   in *rest what stands behind it (nothing where there was no separator). */
+struct view view_cut(struct view *rest, char separator);
+
+/*
+ * A decimal number, digits only, nothing around it.  Returns false, and leaves
+ * *number alone, when it is empty, has another byte or exceeds limit.
+ */
+bool view_number(struct view digits, uint64_t limit, uint64_t *number);
+
+/* The value of a hexadecimal digit, 0 to 15, or -1. */
+int hex_digit(char byte);
+
+/*
+ * A growable buffer.  All zero is a valid empty one, so `struct buffer b = {0}`
+ * starts it and buffer_free ends it.
+ *
+ * Out of memory is sticky: the append that fails sets `failed` and later ones
+ * do nothing, so that straight-line code may append twenty things and look
+ * once at the end.
+ */
+struct buffer {
+    char *data;
+    size_t length;   /* bytes in use */
+    size_t capacity; /* bytes allocated */
+    bool failed;     /* an append did not fit into memory; the bytes lie */
+};
+
+/* Makes room for `more` bytes behind the ones in use and returns where; NULL,
+   with `failed` set, when memory is short.  Moves earlier bytes. */
+char *buffer_reserve(struct buffer *buffer, size_t more);
+void buffer_append(struct buffer *buffer, struct view view);
+void buffer_append_number(struct buffer *buffer, int64_t number);
+void buffer_consume(struct buffer *buffer, size_t count); /* drop the first */
+void buffer_clear(struct buffer *buffer);                 /* keeps the memory */
+void buffer_free(struct buffer *buffer); /* leaves a valid empty buffer */
+struct view buffer_view(const struct buffer *buffer);
+
+#endif

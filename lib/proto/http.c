@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+#include "proto/http.h"
+
+#include "config.h"
+#include "proto/form.h"
+
+#include <string.h>
+
+bool http_is_token_byte(char byte) {
+    if ((byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+        (byte >= '0' && byte <= '9'))
+        return true;
+    return byte != '\0' && strchr("!#$%&'*+-.^_`|~", byte) != NULL;
+}
+
+static bool is_token(struct view view) {
+    for (size_t i = 0; i < view.length; i++)
+        if (!http_is_token_byte(view.data[i]))
+            return false;
+    return view.length > 0;
+}
+
+/* RFC 9110, section 5.5: a field value has no control byte but HTAB. */
+static bool is_field_value(struct view view) {
+    for (size_t i = 0; i < view.length; i++) {
+        unsigned char byte = (unsigned char)view.data[i];
+        if ((byte < 0x20 && byte != '\t') || byte == 0x7f)
+            return false;
+    }
+    return true;
+}
+
+static bool is_target(struct view view) {
+    for (size_t i = 0; i < view.length; i++)
+        if (view.data[i] <= 0x20 || view.data[i] >= 0x7f || view.data[i] == '#')
+            return false;
+    return view.length > 0;
+}
+
+/* RFC 3986, section 3.2.2: a name or an IPv4 address. */
+static bool is_registered_name(struct view view) {
+    for (size_t i = 0; i < view.length; i++) {
+        char byte = view.data[i];
+        bool escape = byte == '%' && percent_decode(view_from(view, i)) >= 0;
+        if (!escape &&
+            (byte == '%' || byte == '^' || byte == '`' || byte == '|' ||
+             byte == '#' ||
+             (!http_is_token_byte(byte) && byte != '(' && byte != ')' &&
+              byte != ',' && byte != ';' && byte != '=')))
+            return false;
+    }
+    return true;
+}
+
+/* The same section: an IPv6 address between its brackets. */
+static bool is_ipv6(struct view view) {
+    for (size_t i = 0; i < view.length; i++)
+        if (hex_digit(view.data[i]) < 0 && view.data[i] != ':' &&
+            view.data[i] != '.')
+            return false;
+    return view.length >= 2;
+}
+
+/* RFC 9110, section 7.2: a host, and a port if it has a colon.  Nothing here
+   depends on its value; one that no URI could have is a sign of trickery. */
+static bool is_host(struct view view) {
+    uint64_t port;
+    bool literal = view_starts_with(view, VIEW("["));
+    size_t end = view_find(view, literal ? ']' : ':');
+
+    if (literal && end == view.length)
+        return false;
+    struct view rest = view_from(view, literal ? end + 1 : end);
+    bool host_is_good = literal ? is_ipv6(view_part(view, 1, end - 1))
+                                : is_registered_name(view_part(view, 0, end));
+    return host_is_good &&
+           (rest.length == 0 || (rest.data[0] == ':' && rest.length == 1) ||
+            (rest.data[0] == ':' &&
+             view_number(view_from(rest, 1), 65535, &port)));
+}
+
+static ssize_t bad(struct http_request *request, int status,
+                   const char *complaint) {
+    request->complaint = complaint;
+    return -status;
+}
+
+static enum http_method method_of(struct view name) {
+    static const struct {
+        struct view name;
+        enum http_method method;
+    } known[] = {
+        {VIEW_INITIALIZER("GET"), HTTP_GET},
+        {VIEW_INITIALIZER("HEAD"), HTTP_HEAD},
+        {VIEW_INITIALIZER("POST"), HTTP_POST},
+        {VIEW_INITIALIZER("PUT"), HTTP_OTHER},
+        {VIEW_INITIALIZER("DELETE"), HTTP_OTHER},
+        {VIEW_INITIALIZER("PATCH"), HTTP_OTHER},
+        {VIEW_INITIALIZER("OPTIONS"), HTTP_OTHER},
+        {VIEW_INITIALIZER("TRACE"), HTTP_OTHER},
+        {VIEW_INITIALIZER("CONNECT"), HTTP_OTHER},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (view_equal(name, known[i].name))
+            return known[i].method;
+    return HTTP_UNKNOWN;
+}
+
+/* RFC 9112, section 3.2: the origin-form of browsers or the absolute-form of
+   proxies.  Returns 0, or minus a status. */
+static ssize_t parse_target(struct http_request *request, struct view method,
+                            struct view target) {
+    static const struct view scheme = VIEW_INITIALIZER("http://");
+    bool is_absolute = false;
+
+    if (!is_target(target))
+        return bad(request, 400,
+                   "The request target has a byte that no URI "
+                   "may have.");
+    if (target.length > scheme.length &&
+        view_equal_ignoring_case(view_part(target, 0, scheme.length), scheme)) {
+        struct view rest = view_from(target, scheme.length);
+        size_t slash = view_find(rest, '/');
+        size_t question = view_find(rest, '?');
+        size_t end = slash < question ? slash : question;
+        if (end == 0 || rest.data[0] == ':' ||
+            !is_host(view_part(rest, 0, end)))
+            return bad(request, 400, "The request target has no valid host.");
+        target = view_from(rest, end);
+        is_absolute = true;
+    }
+    request->path = view_cut(&target, '?');
+    request->query = target;
+    if (is_absolute && request->path.length == 0) /* http://host?query */
+        request->path = VIEW("/");
+    if (view_starts_with(request->path, VIEW("/")))
+        return 0;
+    if (view_equal(method, VIEW("CONNECT")) ||
+        (view_equal(method, VIEW("OPTIONS")) &&
+         view_equal(request->path, VIEW("*"))))
+        return bad(request, 501, "This server offers no such method.");
+    return bad(request, 400, "The request target must start with a slash.");
+}
+
+/* RFC 9112, section 3: method SP target SP version, one space each. */
+static ssize_t parse_request_line(struct http_request *request,
+                                  struct view line) {
+    struct view rest = line;
+    struct view method = view_cut(&rest, ' ');
+    struct view target = view_cut(&rest, ' ');
+    struct view version = rest;
+
+    request->line = line;
+    if (!is_token(method))
+        return bad(request, 400, "The request line has no valid method.");
+    if (version.length != 8 || !view_starts_with(version, VIEW("HTTP/")) ||
+        version.data[5] < '0' || version.data[5] > '9' ||
+        version.data[6] != '.' || version.data[7] < '0' ||
+        version.data[7] > '9')
+        return bad(request, 400,
+                   "The request line must read: method, space, "
+                   "target, space, HTTP/1.1.");
+    if (version.data[5] != '1')
+        return bad(request, 505, "This server speaks HTTP/1.1 and HTTP/1.0.");
+    /* A higher minor version is read as the highest that we know: RFC 9110,
+       section 2.5. */
+    request->minor_version = version.data[7] == '0' ? 0 : 1;
+    request->method = method_of(method);
+    return parse_target(request, method, target);
+}
+
+/* What the fields say that must be judged together once all are known. */
+struct gathered {
+    size_t fields;
+    bool has_length;
+    bool has_encoding;
+    bool close;
+    bool keep_alive;
+};
+
+static void parse_connection(struct gathered *gathered, struct view value) {
+    while (value.length > 0) {
+        struct view option = view_trim(view_cut(&value, ','));
+        if (view_equal_ignoring_case(option, VIEW("close")))
+            gathered->close = true;
+        if (view_equal_ignoring_case(option, VIEW("keep-alive")))
+            gathered->keep_alive = true;
+    }
+}
+
+static ssize_t parse_content_length(struct http_request *request,
+                                    struct gathered *gathered,
+                                    struct view value) {
+    if (gathered->has_length)
+        return bad(request, 400, "There is more than one Content-Length.");
+    gathered->has_length = true;
+    if (!view_number(value, INT64_MAX, &request->content_length))
+        return bad(request, 400, "Content-Length is not a number.");
+    return 0;
+}
+
+/* RFC 9112, section 6.1.  We know one coding, chunked, and it must be alone:
+   anything else would have to be decoded before the length is known. */
+static ssize_t parse_transfer_encoding(struct http_request *request,
+                                       struct gathered *gathered,
+                                       struct view value) {
+    if (gathered->has_encoding)
+        return bad(request, 400, "There is more than one Transfer-Encoding.");
+    gathered->has_encoding = true;
+    if (!view_equal_ignoring_case(value, VIEW("chunked")))
+        return bad(request, 501,
+                   "The only transfer coding known here is "
+                   "chunked.");
+    return 0;
+}
+
+static ssize_t parse_expect(struct http_request *request, struct view value) {
+    if (!view_equal_ignoring_case(value, VIEW("100-continue")))
+        return bad(request, 417,
+                   "The only expectation known here is "
+                   "100-continue.");
+    /* RFC 9110, section 10.1.1: ignored in HTTP/1.0, which has no 100. */
+    request->expects_continue = request->minor_version > 0;
+    return 0;
+}
+
+static ssize_t parse_host(struct http_request *request, struct view value) {
+    if (request->host.data != NULL)
+        return bad(request, 400, "There is more than one Host.");
+    if (!is_host(value))
+        return bad(request, 400, "Host is not a host name.");
+    request->host = value;
+    return 0;
+}
+
+static ssize_t parse_field(struct http_request *request,
+                           struct gathered *gathered, struct view name,
+                           struct view value) {
+    const struct {
+        struct view name;
+        struct view *value;
+    } plain[] = {
+        {VIEW("Content-Type"), &request->content_type},
+        {VIEW("If-Match"), &request->if_match},
+        {VIEW("If-Unmodified-Since"), &request->if_unmodified_since},
+        {VIEW("If-None-Match"), &request->if_none_match},
+        {VIEW("If-Modified-Since"), &request->if_modified_since},
+        {VIEW("If-Range"), &request->if_range},
+        {VIEW("Range"), &request->range},
+    };
+
+    if (view_equal_ignoring_case(name, VIEW("Host")))
+        return parse_host(request, value);
+    if (view_equal_ignoring_case(name, VIEW("Content-Length")))
+        return parse_content_length(request, gathered, value);
+    if (view_equal_ignoring_case(name, VIEW("Transfer-Encoding")))
+        return parse_transfer_encoding(request, gathered, value);
+    if (view_equal_ignoring_case(name, VIEW("Expect")))
+        return parse_expect(request, value);
+    if (view_equal_ignoring_case(name, VIEW("Connection")))
+        parse_connection(gathered, value);
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        if (view_equal_ignoring_case(name, plain[i].name))
+            *plain[i].value = value;
+    return 0;
+}
+
+/* RFC 9112, section 5: name ":" OWS value OWS. */
+static ssize_t parse_field_line(struct http_request *request,
+                                struct gathered *gathered, struct view line) {
+    size_t colon = view_find(line, ':');
+
+    if (++gathered->fields > HEAD_FIELDS_LIMIT)
+        return bad(request, 431, "There are too many header fields.");
+    if (line.data[0] == ' ' || line.data[0] == '\t')
+        return bad(request, 400, "A header field is folded over two lines.");
+    if (colon == line.length || !is_token(view_part(line, 0, colon)))
+        return bad(request, 400, "A header line does not read name: value.");
+    struct view value = view_trim(view_from(line, colon + 1));
+    if (!is_field_value(value))
+        return bad(request, 400, "A header field has a control byte in it.");
+    return parse_field(request, gathered, view_part(line, 0, colon), value);
+}
+
+/* RFC 9112, section 6.3: how long is the body?  RFC 9112, section 9.3: does
+   the connection persist? */
+static ssize_t judge(struct http_request *request,
+                     const struct gathered *gathered) {
+    if (request->minor_version > 0 && request->host.data == NULL)
+        return bad(request, 400, "HTTP/1.1 requires a Host field.");
+    if (gathered->has_encoding && gathered->has_length)
+        return bad(request, 400,
+                   "The length of the body is given twice, by "
+                   "Content-Length and by Transfer-Encoding.");
+    if (gathered->has_encoding && request->minor_version == 0)
+        return bad(request, 400, "HTTP/1.0 has no Transfer-Encoding.");
+
+    if (gathered->has_encoding)
+        request->body = HTTP_CHUNKED_BODY;
+    else if (request->content_length > 0)
+        request->body = HTTP_LENGTH_BODY;
+    request->keep_alive = !gathered->close &&
+                          (request->minor_version > 0 || gathered->keep_alive);
+    return 0;
+}
+
+/* Where the head ends, judged by line ends alone: the first thing to know,
+   and the only thing looked for until all of it is there. */
+static ssize_t find_end(struct view input, size_t start, size_t seen,
+                        struct http_request *request) {
+    size_t at = seen > start ? seen : start;
+    size_t line_end = start + view_find(view_from(input, start), '\n');
+
+    while (at < input.length) {
+        at += view_find(view_from(input, at), '\n');
+        if (at == input.length)
+            break;
+        if (at == start || input.data[at - 1] != '\r')
+            return bad(request, 400, "A line must end in CR LF.");
+        if (at >= start + 3 && input.data[at - 2] == '\n')
+            break;
+        at++;
+    }
+    if (line_end - start > REQUEST_LINE_LIMIT + 1) /* and its CR */
+        return bad(request, 414, "The request line is too long.");
+    if (at >= HEAD_LIMIT)
+        return bad(request, 431, "The header fields are too long.");
+    return at < input.length ? (ssize_t)at + 1 : 0;
+}
+
+ssize_t http_parse_head(struct view input, size_t seen,
+                        struct http_request *request) {
+    struct gathered gathered = {0};
+    size_t start = 0;
+
+    *request = (struct http_request){.method = HTTP_UNKNOWN};
+    /* RFC 9112, section 2.2: a blank line before a request is forgiven. */
+    while (view_starts_with(view_from(input, start), VIEW("\r\n")))
+        start += 2;
+    /* Something that is not HTTP at all, such as TLS, is told so at once. */
+    if (start < input.length && input.data[start] != '\r' &&
+        !http_is_token_byte(input.data[start]))
+        return bad(request, 400, "This is not an HTTP request.");
+    ssize_t end = find_end(input, start, seen, request);
+    if (end <= 0)
+        return end;
+
+    /* All lines, without the CR LF of the last one and of the blank one. */
+    struct view rest = view_part(input, start, (size_t)end - start - 2);
+    for (bool first = true; rest.length > 0; first = false) {
+        struct view line = view_cut(&rest, '\n');
+        line.length--; /* its CR, which find_end has seen */
+        ssize_t result = first ? parse_request_line(request, line)
+                               : parse_field_line(request, &gathered, line);
+        if (result < 0)
+            return result;
+    }
+    ssize_t result = judge(request, &gathered);
+    return result < 0 ? result : end;
+}

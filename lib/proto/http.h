@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The head of an HTTP/1.x request, as RFC 9112 writes it.
+ *
+ * Pure: bytes in, answer out.  Every parser answers in one of three ways:
+ *
+ *     > 0   so many bytes were consumed, the thing is whole
+ *     0     need more
+ *     < 0   bad; minus the status to answer with, such as -400
+ *
+ * The parser is strict where leniency would let two programs read the same
+ * bytes as different requests (request smuggling): lines end in CR LF and
+ * nothing else, a blank before a colon is an error, and of two ways to give a
+ * body's length only one may be used.
+ */
+#ifndef PROTO_HTTP_H
+#define PROTO_HTTP_H
+
+#include "proto/bytes.h"
+
+#include <sys/types.h>
+
+enum http_method {
+    HTTP_GET,
+    HTTP_HEAD,
+    HTTP_POST,
+    HTTP_OTHER,   /* a method of RFC 9110 or 5789 that nothing here allows */
+    HTTP_UNKNOWN, /* any other token */
+};
+
+enum http_body { HTTP_NO_BODY, HTTP_LENGTH_BODY, HTTP_CHUNKED_BODY };
+
+/* A parsed head.  The views point into the input and live as long as it.
+   A field that the client did not send is a view with data == NULL. */
+struct http_request {
+    enum http_method method;
+    struct view line;  /* the request line, for the log */
+    struct view path;  /* still percent-encoded; starts with a slash */
+    struct view query; /* behind the '?', without it */
+    int minor_version; /* 0 or 1 */
+    bool keep_alive;   /* RFC 9112, section 9.3 */
+    bool expects_continue;
+
+    enum http_body body;
+    uint64_t content_length; /* of an HTTP_LENGTH_BODY, bytes */
+
+    struct view host;
+    struct view content_type;
+    struct view if_match;
+    struct view if_unmodified_since;
+    struct view if_none_match;
+    struct view if_modified_since;
+    struct view if_range;
+    struct view range;
+
+    const char *complaint; /* after "bad": a sentence that says why */
+};
+
+/* RFC 9110, section 5.6.2: may this byte stand in a token? */
+bool http_is_token_byte(char byte);
+
+/*
+ * Parses a request's head: the request line and the fields, up to and with the
+ * blank line (RFC 9112, sections 2 to 6).  `seen` bytes of the input were
+ * there at the last call, which wanted more: they are not searched again for
+ * the end of the head.  *request is whole only if the result is positive.
+ */
+ssize_t http_parse_head(struct view input, size_t seen,
+                        struct http_request *request);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "proto/http_fields.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void http_format_date(time_t time, char date[HTTP_DATE_SIZE]) {
+    struct tm tm;
+
+    /* A year that has not four digits has no date here; some date must be.  Day
+       and month names are English because no program here calls setlocale(3).
+     */
+    if (gmtime_r(&time, &tm) == NULL ||
+        strftime(date, HTTP_DATE_SIZE, "%a, %d %b %Y %H:%M:%S GMT", &tm) !=
+            HTTP_DATE_SIZE - 1)
+        memcpy(date, "Thu, 01 Jan 1970 00:00:00 GMT", HTTP_DATE_SIZE);
+}
+
+/* Does the text read just so when the date is written again?  A day that does
+   not exist comes out as another one.  So does a leap second, which then counts
+   as no date: the file is sent once more than it had to be. */
+static bool is_canonical(const char *text, const char *form, time_t time) {
+    char again[64];
+    struct tm tm;
+
+    return gmtime_r(&time, &tm) != NULL && tm.tm_year >= 0 &&
+           strftime(again, sizeof again, form, &tm) > 0 &&
+           strcmp(text, again) == 0;
+}
+
+bool http_parse_date(struct view value, time_t *time) {
+    static const char *const forms[] = {
+        "%a, %d %b %Y %H:%M:%S GMT", /* of RFC 9110 itself */
+        "%A, %d-%b-%y %H:%M:%S GMT", /* of RFC 850 */
+        "%a %b %e %H:%M:%S %Y",      /* of asctime(3) */
+    };
+    char text[64];
+
+    if (value.length == 0 || value.length >= sizeof text ||
+        view_find(value, '\0') < value.length)
+        return false;
+    memcpy(text, value.data, value.length);
+    text[value.length] = '\0';
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        struct tm tm = {0};
+        if (strptime(text, forms[i], &tm) == NULL)
+            continue;
+        time_t parsed = timegm(&tm);
+        if (is_canonical(text, forms[i], parsed)) {
+            *time = parsed;
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct view without_weakness(struct view etag) {
+    return view_starts_with(etag, VIEW("W/")) ? view_from(etag, 2) : etag;
+}
+
+/* A comma inside a quoted tag would cut it in two.  Our own tags have none, so
+   that a foreign one can only fail to match, as it should. */
+bool http_lists_etag(struct view value, struct view etag) {
+    if (view_equal(view_trim(value), VIEW("*")))
+        return true;
+    while (value.length > 0) {
+        struct view one = view_trim(view_cut(&value, ','));
+        if (view_equal(without_weakness(one), without_weakness(etag)))
+            return true;
+    }
+    return false;
+}
+
+/* A position in a file may be any number of digits: beyond the end is beyond
+   the end. */
+static bool parse_position(struct view digits, uint64_t *position) {
+    for (size_t i = 0; i < digits.length; i++)
+        if (digits.data[i] < '0' || digits.data[i] > '9')
+            return false;
+    if (!view_number(digits, UINT64_MAX, position))
+        *position = UINT64_MAX;
+    return digits.length > 0;
+}
+
+enum http_range http_parse_range(struct view value, uint64_t size,
+                                 uint64_t *first, uint64_t *last) {
+    static const struct view unit = VIEW_INITIALIZER("bytes=");
+    uint64_t low, high = UINT64_MAX;
+
+    if (value.length < unit.length ||
+        !view_equal_ignoring_case(view_part(value, 0, unit.length), unit))
+        return HTTP_RANGE_NONE;
+    value = view_trim(view_from(value, unit.length));
+    size_t dash = view_find(value, '-');
+    if (dash == value.length)
+        return HTTP_RANGE_NONE;
+    struct view from = view_part(value, 0, dash);
+    struct view to = view_from(value, dash + 1);
+
+    if (from.length == 0) { /* the last so many bytes */
+        if (!parse_position(to, &high))
+            return HTTP_RANGE_NONE;
+        if (high == 0 || size == 0)
+            return HTTP_RANGE_UNSATISFIABLE;
+        *first = high < size ? size - high : 0;
+        *last = size - 1;
+        return HTTP_RANGE_OK;
+    }
+    if (!parse_position(from, &low) ||
+        (to.length > 0 && !parse_position(to, &high)) || high < low)
+        return HTTP_RANGE_NONE;
+    if (low >= size)
+        return HTTP_RANGE_UNSATISFIABLE;
+    *first = low;
+    *last = high < size ? high : size - 1;
+    return HTTP_RANGE_OK;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* The values of some header fields: dates, entity tags, byte ranges. */
+#ifndef PROTO_HTTP_FIELDS_H
+#define PROTO_HTTP_FIELDS_H
+
+#include "proto/bytes.h"
+
+#include <time.h>
+
+/* "Sun, 06 Nov 1994 08:49:37 GMT" and its NUL. */
+#define HTTP_DATE_SIZE 30
+
+/* Writes the date in the one form that is sent: RFC 9110, section 5.6.7. */
+void http_format_date(time_t time, char date[HTTP_DATE_SIZE]);
+
+/* Reads a date in any of the three forms that must be accepted (the same
+   section).  Returns false where it is none. */
+bool http_parse_date(struct view value, time_t *time);
+
+/* Is the tag in an If-None-Match value?  "*" matches every tag, and the
+   comparison is the weak one: RFC 9110, sections 8.8.3 and 13.1.2. */
+bool http_lists_etag(struct view value, struct view etag);
+
+enum http_range {
+    HTTP_RANGE_NONE,          /* no range that we serve: send all of it */
+    HTTP_RANGE_OK,            /* *first to *last, both included */
+    HTTP_RANGE_UNSATISFIABLE, /* a valid one, but behind the end: 416 */
+};
+
+/*
+ * Reads a Range value for something of `size` bytes: RFC 9110, section 14.1.2.
+ * One range is served; of several, which the RFC lets a server ignore, none.
+ * *first and *last are set only with HTTP_RANGE_OK.
+ */
+enum http_range http_parse_range(struct view value, uint64_t size,
+                                 uint64_t *first, uint64_t *last);
+
+#endif

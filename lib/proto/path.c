@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#include "proto/path.h"
+
+#include "proto/form.h"
+
+/* Decodes every escape, also %2F: "a%2Fb" and "a/b" name one file here, and
+   "..%2F" must not slip past the removal of dot segments. */
+static int decode(struct view encoded, struct path *path) {
+    path->length = 0;
+    while (encoded.length > 0) {
+        int byte = (unsigned char)encoded.data[0];
+        size_t used = 1;
+        if (byte == '%') {
+            byte = percent_decode(encoded);
+            used = 3;
+        }
+        if (byte <= 0)
+            return -400;
+        if (path->length + 1 >= PATH_SIZE)
+            return -414;
+        path->text[path->length++] = (char)byte;
+        encoded = view_from(encoded, used);
+    }
+    return 0;
+}
+
+/* Takes the last segment, with the slash before it, off the path's end. */
+static size_t without_last_segment(const char *text, size_t length) {
+    while (length > 0 && text[length - 1] != '/')
+        length--;
+    return length - 1;
+}
+
+/* Removes dot segments and double slashes, in place: what is kept is never
+   longer than what was read, so writing stays behind reading. */
+static int remove_dot_segments(struct path *path) {
+    struct view rest = view_from(path_view(path), 1);
+    size_t length = 0; /* of what is kept: "" or "/a/b" */
+    bool ends_in_slash = true;
+
+    while (rest.length > 0) {
+        size_t before = rest.length;
+        struct view segment = view_cut(&rest, '/');
+        bool climbs = view_equal(segment, VIEW(".."));
+
+        if (climbs && length == 0)
+            return -400;
+        if (climbs)
+            length = without_last_segment(path->text, length);
+        if (climbs || segment.length == 0 || view_equal(segment, VIEW("."))) {
+            ends_in_slash = true;
+            continue;
+        }
+        path->text[length++] = '/';
+        for (size_t i = 0; i < segment.length; i++)
+            path->text[length++] = segment.data[i];
+        ends_in_slash = before > segment.length;
+    }
+    if (ends_in_slash)
+        path->text[length++] = '/';
+    path->length = length;
+    path->text[length] = '\0';
+    return 0;
+}
+
+int path_decode(struct view encoded, struct path *path) {
+    int result = decode(encoded, path);
+    if (result < 0)
+        return result;
+    if (path->length == 0 || path->text[0] != '/')
+        return -400;
+    return remove_dot_segments(path);
+}
+
+struct view path_view(const struct path *path) {
+    return (struct view){path->text, path->length};
+}

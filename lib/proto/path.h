@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* Paths in URLs: decoded once, made safe once, and never decoded again. */
+#ifndef PROTO_PATH_H
+#define PROTO_PATH_H
+
+#include "config.h"
+#include "proto/bytes.h"
+
+/* A decoded path: begins with a slash, has no segment "." or "..", no empty
+   segment and no NUL byte, and keeps its last slash.  NUL-terminated, since it
+   goes to system calls. */
+struct path {
+    char text[PATH_SIZE];
+    size_t length;
+};
+
+/*
+ * Decodes the path of a request target (percent-encoding: RFC 3986, section
+ * 2.1; dot segments: section 5.2.4).  Returns 0, or minus a status: -400 for a
+ * bad escape, a NUL byte or a path that climbs above the root, -414 for one
+ * that does not fit.
+ *
+ * The RFC drops a ".." at the root; to us it is an attempt to get out.
+ */
+int path_decode(struct view encoded, struct path *path);
+
+struct view path_view(const struct path *path);
+
+#endif

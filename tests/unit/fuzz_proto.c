@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A target for libFuzzer: one input, as rubbish as it may be, for all parsers.
+ *
+ *     clang -std=gnu17 -O1 -g -D_GNU_SOURCE -Ilib \
+ *         -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+ *         tests/unit/fuzz_proto.c lib/proto/[a-z]*.c -o fuzz_proto
+ *     ./fuzz_proto -max_total_time=300
+ *
+ * The sanitizers find reads and writes out of bounds; what else must hold for
+ * any input whatever is asserted here.
+ */
+#include "config.h"
+#include "proto/form.h"
+#include "proto/html.h"
+#include "proto/http.h"
+#include "proto/http_chunks.h"
+#include "proto/http_fields.h"
+#include "proto/path.h"
+#include "proto/resp.h"
+#include "proto/template.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* assert() might be compiled away. */
+static void must(bool holds) {
+    if (!holds)
+        abort();
+}
+
+/* A copy of its own for each prefix, so that a read behind it is caught. */
+static char *copy_of(struct view view) {
+    char *copy = malloc(view.length > 0 ? view.length : 1);
+    must(copy != NULL);
+    if (view.length > 0)
+        memcpy(copy, view.data, view.length);
+    return copy;
+}
+
+static void must_lack(struct view view, const char *bytes) {
+    for (; *bytes != '\0'; bytes++)
+        must(view_find(view, *bytes) == view.length);
+}
+
+/* ---- The head ---- */
+
+static void must_be_good(const struct http_request *request) {
+    struct path path;
+
+    must(request->complaint == NULL);
+    must(request->path.length > 0 && request->path.data[0] == '/');
+    must(view_find(request->path, '?') == request->path.length);
+    must(request->minor_version == 0 || request->host.data != NULL);
+    must(request->line.length <= REQUEST_LINE_LIMIT);
+    must((request->content_length > 0) == (request->body == HTTP_LENGTH_BODY));
+    const struct view values[] = {
+        request->line,         request->path,
+        request->query,        request->host,
+        request->content_type, request->if_none_match,
+        request->if_range,     request->if_modified_since,
+        request->range,
+    };
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        must_lack(values[i], "\r\n\x1b\x7f");
+        must(view_find(values[i], '\0') == values[i].length);
+    }
+    (void)path_decode(request->path, &path);
+}
+
+static void fuzz_head(struct view input) {
+    struct http_request request;
+    ssize_t whole = http_parse_head(input, 0, &request);
+
+    must(whole <= (ssize_t)input.length && whole <= HEAD_LIMIT);
+    must(whole >= 0 || request.complaint != NULL);
+    if (whole > 0)
+        must_be_good(&request);
+
+    ssize_t result = 0;
+    for (size_t length = 0; result == 0 && length <= input.length; length++) {
+        char *prefix = copy_of(view_part(input, 0, length));
+        result = http_parse_head((struct view){prefix, length},
+                                 length > 0 ? length - 1 : 0, &request);
+        must(result <= 0 || result == (ssize_t)length);
+        free(prefix);
+    }
+    must(whole < 0 ? result < 0 : result == whole);
+}
+
+/* ---- Chunks ---- */
+
+static void fuzz_chunks(struct view input) {
+    struct http_chunks chunks = {0};
+    char *bytes = copy_of(input);
+    size_t decoded;
+    ssize_t whole = http_decode_chunks(&chunks, bytes, input.length, &decoded);
+
+    must(whole <= (ssize_t)input.length && decoded <= input.length);
+    must(decoded <= BODY_LIMIT);
+    if (whole > 0) /* what follows the body is not touched */
+        must(memcmp(bytes + whole, input.data + whole,
+                    input.length - (size_t)whole) == 0);
+
+    struct buffer body = {0};
+    ssize_t result = 0;
+    chunks = (struct http_chunks){0};
+    for (size_t at = 0; result == 0 && at < input.length; at++) {
+        char byte = input.data[at];
+        size_t count;
+        result = http_decode_chunks(&chunks, &byte, 1, &count);
+        buffer_append(&body, (struct view){&byte, count});
+        if (result > 0)
+            result = (ssize_t)at + 1;
+    }
+    must(result == whole);
+    must(view_equal(buffer_view(&body), (struct view){bytes, decoded}));
+    buffer_free(&body);
+    free(bytes);
+}
+
+/* ---- Redis replies ---- */
+
+static void walk(const struct resp_reply *reply, struct view input) {
+    struct view items = reply->items;
+    struct resp_reply item;
+    size_t count = 0;
+
+    must(reply->text.length <= input.length);
+    must(reply->type == RESP_STRING ||
+         view_find(reply->text, '\n') == reply->text.length);
+    if (reply->type != RESP_ARRAY)
+        return;
+    while (resp_next(&items, &item)) {
+        walk(&item, reply->items);
+        count++;
+    }
+    must(count == reply->count && items.length == 0);
+}
+
+static void fuzz_resp(struct view input) {
+    struct resp_reply reply;
+    ssize_t whole = resp_parse(input, &reply);
+
+    must(whole <= (ssize_t)input.length);
+    if (whole > 0) {
+        must(reply.text.length == 0 ||
+             (reply.text.data > input.data &&
+              reply.text.data + reply.text.length < input.data + whole));
+        must(reply.items.length < (size_t)whole);
+        if (reply.type == RESP_ARRAY)
+            walk(&reply, input);
+    }
+    ssize_t result = 0;
+    for (size_t length = 0; result == 0 && length <= input.length; length++) {
+        char *prefix = copy_of(view_part(input, 0, length));
+        result = resp_parse((struct view){prefix, length}, &reply);
+        must(result <= 0 || result == (ssize_t)length);
+        free(prefix);
+    }
+    must(result == whole);
+
+    struct buffer command = {0};
+    resp_append_command(&command, &input, 1);
+    must(resp_parse(buffer_view(&command), &reply) == (ssize_t)command.length);
+    struct resp_reply word;
+    must(resp_next(&reply.items, &word) && view_equal(word.text, input));
+    buffer_free(&command);
+}
+
+/* ---- Text ---- */
+
+static void fuzz_form(struct view input) {
+    struct view body = input;
+    struct view name = view_cut(&body, '\n');
+    struct buffer value = {0};
+
+    bool found = form_append_field(body, name, &value);
+    must(value.length <= body.length && (found || value.length == 0));
+    if (percent_decode(input) >= 0)
+        must(input.data[0] == '%' && hex_digit(input.data[2]) >= 0);
+    buffer_free(&value);
+}
+
+static void fuzz_html(struct view input) {
+    struct buffer html = {0};
+
+    html_append_text(&html, input);
+    must(html.length >= input.length || utf8_count(input) < 0);
+    must_lack(buffer_view(&html), "<>\"'\x01\x08\x0b\x1f\x7f");
+    must(view_find(buffer_view(&html), '\0') == html.length);
+    must(utf8_count(buffer_view(&html)) >= 0);
+    must(utf8_count(input) <= (int64_t)input.length);
+    struct view rest = buffer_view(&html);
+    for (view_cut(&rest, '&'); rest.length > 0; view_cut(&rest, '&'))
+        must(view_starts_with(rest, VIEW("amp;")) ||
+             view_starts_with(rest, VIEW("lt;")) ||
+             view_starts_with(rest, VIEW("gt;")) ||
+             view_starts_with(rest, VIEW("quot;")) ||
+             view_starts_with(rest, VIEW("#39;")));
+    buffer_free(&html);
+}
+
+static void fuzz_path(struct view input) {
+    struct path path;
+    int result = path_decode(input, &path);
+
+    must(result == 0 || result == -400 || result == -414);
+    if (result != 0)
+        return;
+    must(path.length > 0 && path.length < PATH_SIZE);
+    must(strlen(path.text) == path.length && path.text[0] == '/');
+    struct view rest = view_from(path_view(&path), 1);
+    while (rest.length > 0) {
+        struct view segment = view_cut(&rest, '/');
+        must(segment.length > 0 && !view_equal(segment, VIEW(".")) &&
+             !view_equal(segment, VIEW("..")));
+    }
+}
+
+static void fuzz_template(struct view input) {
+    struct view text = input;
+    struct view name = view_cut(&text, '\n');
+    struct template_value value = {VIEW("VALUE"), VIEW("$VALUE$")};
+    struct buffer html = {0};
+
+    template_append(&html, text, NULL, 0);
+    must(view_equal(buffer_view(&html), text));
+    buffer_clear(&html);
+    /* A value that reads like its own placeholder leaves all as it was. */
+    template_append(&html, text, &value, 1);
+    must(view_equal(buffer_view(&html), text));
+    buffer_clear(&html);
+    value = (struct template_value){name, VIEW("")};
+    template_append(&html, text, &value, 1);
+    must(html.length <= text.length);
+    buffer_free(&html);
+}
+
+/* ---- Values of fields ---- */
+
+static void fuzz_fields(struct view input) {
+    struct view value = input;
+    struct view etag = view_cut(&value, '\n');
+    uint64_t first;
+    uint64_t last;
+    time_t time;
+
+    (void)http_lists_etag(value, etag);
+    must(etag.length == 0 || view_find(etag, ',') < etag.length ||
+         view_trim(etag).length < etag.length || http_lists_etag(etag, etag));
+    const uint64_t sizes[] = {0, 1, 10, 1000, UINT64_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        if (http_parse_range(input, sizes[i], &first, &last) == HTTP_RANGE_OK)
+            must(first <= last && last < sizes[i]);
+    if (http_parse_date(input, &time)) {
+        char text[HTTP_DATE_SIZE];
+        time_t again;
+        http_format_date(time, text);
+        must(http_parse_date(view_of(text), &again) && again == time);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct view input = {(const char *)data, size};
+
+    fuzz_head(input);
+    fuzz_chunks(input);
+    fuzz_resp(input);
+    fuzz_form(input);
+    fuzz_html(input);
+    fuzz_path(input);
+    fuzz_template(input);
+    fuzz_fields(input);
+    return 0;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What all unit tests share.
+ *
+ *   - A suite: each row of a table becomes a test of its own, with a name.
+ *   - Guarded bytes: a vector is copied next to a page that nobody may touch,
+ *     so that reading one byte too many ends the program at that instruction.
+ *   - feed(): the ways in which a parser gets its bytes from a network: all at
+ *     once, in two pieces cut anywhere, byte by byte, and with something
+ *     behind them that is none of its business.
+ *
+ * A program builds its suite in main and ends with suite_run.
+ */
+#ifndef UNIT_HARNESS_H
+#define UNIT_HARNESS_H
+
+#include "proto/bytes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include <cmocka.h> /* needs the standard headers before it */
+
+#define ROWS(table) (sizeof(table) / sizeof((table)[0]))
+
+/* Views for tables of vectors; a byte string is never just a C string here. */
+#define V(literal) VIEW_INITIALIZER(literal)
+
+/* Adds one test.  The row, if any, reaches the function as *state. */
+void suite_add(const char *name, CMUnitTestFunction function, const void *row);
+
+/* Adds a test for each row of a table; a row's first member is its name. */
+#define SUITE_ADD_TABLE(function, table)                                       \
+    suite_add_rows(function, table, ROWS(table), sizeof((table)[0]))
+void suite_add_rows(CMUnitTestFunction function, const void *rows, size_t count,
+                    size_t size);
+
+/* Runs what was added.  Returns what main should: 0 if all passed. */
+int suite_run(const char *name);
+
+/* The most that can be guarded, bytes. */
+#define GUARDED_LIMIT ((size_t)4 * 1024 * 1024)
+
+enum guard {
+    GUARD_BEHIND, /* the last byte is the last of its page */
+    GUARD_BEFORE, /* the first byte is the first; "4141..." stands behind */
+    GUARDS,       /* how many there are */
+};
+
+/* Copies the vector to where the guard is.  Valid until the next call; the
+   bytes may be written to. */
+struct view guarded(struct view vector, enum guard guard);
+
+/*
+ * A parser that answers "consumed" (> 0), "need more" (0) or "bad" (< 0), and
+ * the row that says what it should find: the function asserts all of that
+ * whenever it answers "consumed".  `seen` bytes were there before.
+ */
+typedef ssize_t (*parser)(struct view input, size_t seen, const void *row);
+
+/*
+ * Feeds the vector in every way and expects:
+ *
+ *     > 0   this answer, once so many bytes are there; "need more" before that
+ *     0     "need more", always
+ *     < 0   this answer at the last byte; before it, "need more" or this one
+ */
+void feed(parser parse, const void *row, struct view vector, ssize_t expected);
+
+/* Fails, showing both, if the views differ. */
+void assert_view_equal(struct view got, struct view expected);
+
+/* Repeats a view so many times behind what the buffer has. */
+void append_times(struct buffer *buffer, struct view view, size_t times);
+
+#endif

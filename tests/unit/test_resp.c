@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The Redis protocol: lib/proto/resp.c.
+ *
+ * A reply is written down in one line, such as [+OK :1 "text" null], so that a
+ * row of the table says everything that was found in it.
+ */
+#include "config.h"
+#include "harness.h"
+#include "proto/resp.h"
+
+#include <string.h>
+
+struct row {
+    const char *name;
+    struct view input;
+    bool good;
+    struct view found;
+};
+
+static void describe(struct buffer *text, const struct resp_reply *reply) {
+    struct view items = reply->items;
+    struct resp_reply item;
+    size_t count = 0;
+
+    switch (reply->type) {
+    case RESP_STATUS:
+    case RESP_ERROR:
+        buffer_append(text, reply->type == RESP_STATUS ? VIEW("+") : VIEW("-"));
+        buffer_append(text, reply->text);
+        return;
+    case RESP_INTEGER:
+        buffer_append(text, VIEW(":"));
+        buffer_append_number(text, reply->integer);
+        return;
+    case RESP_STRING:
+        buffer_append(text, VIEW("\""));
+        buffer_append(text, reply->text);
+        buffer_append(text, VIEW("\""));
+        return;
+    case RESP_NULL:
+        buffer_append(text, VIEW("null"));
+        return;
+    case RESP_ARRAY:
+        buffer_append(text, VIEW("["));
+        for (; resp_next(&items, &item); count++) {
+            buffer_append(text, count > 0 ? VIEW(" ") : VIEW(""));
+            describe(text, &item);
+        }
+        assert_int_equal(items.length, 0);
+        assert_int_equal(count, reply->count);
+        buffer_append(text, VIEW("]"));
+        return;
+    }
+    fail();
+}
+
+static ssize_t parse(struct view input, size_t seen, const void *vector) {
+    const struct row *row = vector;
+    struct resp_reply reply;
+    struct buffer text = {0};
+    (void)seen;
+
+    memset(&reply, 0x5a, sizeof reply);
+    ssize_t used = resp_parse(input, &reply);
+    if (used > 0) {
+        describe(&text, &reply);
+        assert_view_equal(buffer_view(&text), row->found);
+        buffer_free(&text);
+    }
+    return used;
+}
+
+#define GOOD(input, found)                                                     \
+    { "reply " found, V(input), true, V(found) }
+#define NAMED(name, input, found)                                              \
+    { name, V(input), true, V(found) }
+#define BAD(name, input)                                                       \
+    { name, V(input), false, V("") }
+#define NEST(input) "*1\r\n" input
+
+static const struct row rows[] = {
+    GOOD("+OK\r\n", "+OK"),
+    GOOD("+\r\n", "+"),
+    GOOD("+a b $5 *\r\n", "+a b $5 *"),
+    GOOD("-ERR unknown command\r\n", "-ERR unknown command"),
+    GOOD("-\r\n", "-"),
+    GOOD("-LOADING Redis is loading\r\n", "-LOADING Redis is loading"),
+    GOOD(":0\r\n", ":0"),
+    GOOD(":42\r\n", ":42"),
+    GOOD(":-42\r\n", ":-42"),
+    NAMED("integer with a plus", ":+42\r\n", ":42"),
+    NAMED("integer minus zero", ":-0\r\n", ":0"),
+    NAMED("integer with zeros", ":0042\r\n", ":42"),
+    NAMED("integer INT64_MAX", ":9223372036854775807\r\n",
+          ":9223372036854775807"),
+    NAMED("integer INT64_MIN", ":-9223372036854775808\r\n",
+          ":-9223372036854775808"),
+    GOOD("$5\r\nhello\r\n", "\"hello\""),
+    NAMED("string, empty", "$0\r\n\r\n", "\"\""),
+    NAMED("string of line ends", "$4\r\n\r\n\r\n\r\n", "\"\r\n\r\n\""),
+    NAMED("string with NUL", "$3\r\na\0b\r\n", "\"a\0b\""),
+    NAMED("string not of UTF-8", "$2\r\n\xff\xfe\r\n", "\"\xff\xfe\""),
+    NAMED("string like a reply", "$5\r\n+OK\r\n\r\n", "\"+OK\r\n\""),
+    NAMED("string of ten bytes", "$10\r\n0123456789\r\n", "\"0123456789\""),
+    NAMED("null string", "$-1\r\n", "null"),
+    NAMED("null array", "*-1\r\n", "null"),
+    NAMED("array, empty", "*0\r\n", "[]"),
+    GOOD("*1\r\n:1\r\n", "[:1]"),
+    GOOD("*3\r\n$3\r\none\r\n$3\r\ntwo\r\n$5\r\nthree\r\n",
+         "[\"one\" \"two\" \"three\"]"),
+    GOOD("*6\r\n+OK\r\n-ERR\r\n:-7\r\n$1\r\na\r\n$-1\r\n*-1\r\n",
+         "[+OK -ERR :-7 \"a\" null null]"),
+    GOOD("*3\r\n*0\r\n*2\r\n:1\r\n*1\r\n$0\r\n\r\n+x\r\n",
+         "[[] [:1 [\"\"]] +x]"),
+    NAMED("arrays eight deep",
+          NEST(NEST(NEST(NEST(NEST(NEST(NEST(NEST(":1\r\n")))))))),
+          "[[[[[[[[:1]]]]]]]]"),
+
+    BAD("empty line", "\r\n"),
+    BAD("no type", "OK\r\n"),
+    BAD("an inline command", "PING\r\n"),
+    BAD("an HTTP response", "HTTP/1.1 400 Bad Request\r\n\r\n"),
+    BAD("RESP3: null", "_\r\n"),
+    BAD("RESP3: boolean", "#t\r\n"),
+    BAD("RESP3: double", ",1.5\r\n"),
+    BAD("RESP3: map", "%1\r\n+a\r\n:1\r\n"),
+    BAD("NUL", "\0"),
+    BAD("not ASCII", "\xff"),
+    BAD("status before LF", "+OK\n"),
+    BAD("status with LF", "+a\nb\r\n"),
+    BAD("status with CR", "+a\rb\r\n"),
+    BAD("status before CR CR LF", "+a\r\r\n"),
+    BAD("only LF", "+\n"),
+    BAD("integer, empty", ":\r\n"),
+    BAD("integer, only a sign", ":-\r\n"),
+    BAD("integer, only a plus", ":+\r\n"),
+    BAD("integer, two signs", ":--1\r\n"),
+    BAD("integer, both signs", ":+-1\r\n"),
+    BAD("integer of letters", ":abc\r\n"),
+    BAD("integer, a letter behind", ":1a\r\n"),
+    BAD("integer, a blank before", ": 1\r\n"),
+    BAD("integer, a blank behind", ":1 \r\n"),
+    BAD("integer with a fraction", ":1.5\r\n"),
+    BAD("integer with NUL", ":1\0\r\n"),
+    BAD("integer before LF", ":1\n"),
+    BAD("integer INT64_MAX + 1", ":9223372036854775808\r\n"),
+    BAD("integer INT64_MIN - 1", ":-9223372036854775809\r\n"),
+    BAD("integer UINT64_MAX + 2", ":18446744073709551617\r\n"),
+    BAD("string, length -2", "$-2\r\n"),
+    BAD("string, no length", "$\r\n\r\n"),
+    BAD("string, length of letters", "$five\r\nhello\r\n"),
+    BAD("string, length INT64_MAX", "$9223372036854775807\r\n"),
+    BAD("string, length INT64_MIN", "$-9223372036854775808\r\n"),
+    BAD("string too long", "$4\r\nhello\r\n"),
+    BAD("string too short", "$6\r\nhello\r\n+O"),
+    BAD("string before LF", "$5\r\nhello\n\n"),
+    BAD("string before CR", "$5\r\nhello\r+"),
+    BAD("array, length -2", "*-2\r\n"),
+    BAD("array, no length", "*\r\n"),
+    BAD("array, length INT64_MAX", "*9223372036854775807\r\n"),
+    BAD("array, length 10^9", "*1000000000\r\n"),
+    BAD("array, bad element", "*2\r\n:1\r\nx\r\n"),
+    BAD("array, bad element deep down", "*1\r\n*1\r\n:x\r\n"),
+    BAD("array, empty line for an element", "*1\r\n\r\n"),
+    BAD("arrays nine deep",
+        NEST(NEST(NEST(NEST(NEST(NEST(NEST(NEST(NEST(":1\r\n")))))))))),
+};
+
+static void reply(void **state) {
+    const struct row *row = *state;
+    feed(parse, row, row->input, row->good ? (ssize_t)row->input.length : -1);
+}
+
+/* ---- Commands ---- */
+
+static void commands(void **state) {
+    static const struct view words[] = {V("RPUSH"), V("guestbook_remarks"),
+                                        V("a\r\n\0b"), V("")};
+    struct buffer command = {0};
+    (void)state;
+
+    resp_append_command(&command, words, ROWS(words));
+    assert_view_equal(buffer_view(&command),
+                      VIEW("*4\r\n$5\r\nRPUSH\r\n$17\r\nguestbook_remarks\r\n"
+                           "$5\r\na\r\n\0b\r\n$0\r\n\r\n"));
+    resp_append_command(&command, words, 1); /* behind the one that is there */
+    struct view all = buffer_view(&command);
+    assert_view_equal(view_from(all, all.length - 15),
+                      VIEW("*1\r\n$5\r\nRPUSH\r\n"));
+    buffer_free(&command);
+}
+
+/* Whatever a visitor types: one array of the same words comes out. */
+static void commands_come_back_as_arrays(void **state) {
+    char bytes[256];
+    struct buffer command = {0};
+    struct resp_reply reply_read;
+    struct resp_reply item;
+    (void)state;
+
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (char)i;
+    for (size_t length = 0; length <= sizeof bytes; length++) {
+        struct view words[] = {{bytes, length},
+                               {bytes + length, sizeof bytes - length}};
+        buffer_clear(&command);
+        resp_append_command(&command, words, 2);
+        struct view input = guarded(buffer_view(&command), GUARD_BEHIND);
+        assert_int_equal(resp_parse(input, &reply_read), input.length);
+        assert_int_equal(reply_read.type, RESP_ARRAY);
+        for (size_t i = 0; i < 2; i++) {
+            assert_true(resp_next(&reply_read.items, &item));
+            assert_int_equal(item.type, RESP_STRING);
+            assert_view_equal(item.text, words[i]);
+        }
+        assert_false(resp_next(&reply_read.items, &item));
+    }
+    buffer_free(&command);
+}
+
+/* ---- Limits ---- */
+
+/* In steps, since byte by byte takes too long for a megabyte: the answers
+   must agree however the bytes arrive. */
+static void expect_at_every_length(struct buffer *input, ssize_t expected) {
+    struct resp_reply reply_read;
+
+    assert_false(input->failed);
+    struct view all = guarded(buffer_view(input), GUARD_BEHIND);
+    assert_int_equal(resp_parse(all, &reply_read), expected);
+    for (size_t length = 0; length < all.length;
+         length += length + 200 < all.length && length > 200 ? 49999 : 1) {
+        ssize_t got = resp_parse(view_part(all, 0, length), &reply_read);
+        if (got != 0)
+            assert_int_equal(got, expected);
+        if (got < 0)
+            break;
+    }
+    buffer_free(input);
+}
+
+static void append_string(struct buffer *input, size_t length) {
+    buffer_append(input, VIEW("$"));
+    buffer_append_number(input, (int64_t)length);
+    buffer_append(input, VIEW("\r\n"));
+    append_times(input, VIEW("x"), length);
+    buffer_append(input, VIEW("\r\n"));
+}
+
+static void replies_at_the_limit(void **state) {
+    size_t around = sizeof "$1000000\r\n\r\n" - 1;
+    struct buffer input = {0};
+    (void)state;
+
+    append_string(&input, REDIS_REPLY_LIMIT - around);
+    assert_int_equal(input.length, REDIS_REPLY_LIMIT);
+    expect_at_every_length(&input, REDIS_REPLY_LIMIT);
+    append_string(&input, REDIS_REPLY_LIMIT - around + 1);
+    expect_at_every_length(&input, -1);
+    append_string(&input, REDIS_REPLY_LIMIT);
+    expect_at_every_length(&input, -1);
+}
+
+static void lines_without_end(void **state) {
+    struct buffer input = {0};
+    (void)state;
+
+    buffer_append(&input, VIEW("+"));
+    append_times(&input, VIEW("x"), REDIS_REPLY_LIMIT - 1);
+    expect_at_every_length(&input, 0);
+    buffer_append(&input, VIEW("+"));
+    append_times(&input, VIEW("x"), REDIS_REPLY_LIMIT);
+    expect_at_every_length(&input, -1);
+}
+
+/* Refused when the number is read, not when memory is full. */
+static void huge_lengths_are_refused_at_once(void **state) {
+    struct buffer input = {0};
+    struct resp_reply reply_read;
+    (void)state;
+
+    for (int array = 0; array < 2; array++) {
+        buffer_clear(&input);
+        buffer_append(&input, array ? VIEW("*") : VIEW("$"));
+        buffer_append_number(&input, REDIS_REPLY_LIMIT + 1);
+        buffer_append(&input, VIEW("\r\n"));
+        assert_int_equal(resp_parse(buffer_view(&input), &reply_read), -1);
+    }
+    buffer_free(&input);
+}
+
+static void towers_do_not_reach_the_stack(void **state) {
+    struct buffer input = {0};
+    struct resp_reply reply_read;
+    (void)state;
+
+    append_times(&input, VIEW("*1\r\n"), 200000);
+    assert_int_equal(resp_parse(buffer_view(&input), &reply_read), -1);
+    buffer_free(&input);
+}
+
+int main(void) {
+    SUITE_ADD_TABLE(reply, rows);
+    suite_add("commands", commands, NULL);
+    suite_add("commands come back", commands_come_back_as_arrays, NULL);
+    suite_add("replies at the limit", replies_at_the_limit, NULL);
+    suite_add("lines without end", lines_without_end, NULL);
+    suite_add("huge lengths", huge_lengths_are_refused_at_once, NULL);
+    suite_add("towers of arrays", towers_do_not_reach_the_stack, NULL);
+    return suite_run("resp");
+}

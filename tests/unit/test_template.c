@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/* Templates: lib/proto/template.c. */
+#include "harness.h"
+#include "proto/template.h"
+
+#include <string.h>
+
+static const struct template_value values[] = {
+    {V("A"), V("alpha")},           {V("COUNT"), V("12,345")},
+    {V("COUNT_LONG"), V("long")},   {V("EMPTY"), V("")},
+    {V("NULL"), {NULL, 0}},         {V("DOLLAR"), V("$")},
+    {V("NAMED"), V("$A$")},         {V("ITSELF"), V("$ITSELF$")},
+    {V("BYTES"), V("a\0\xff\r\n")},
+};
+
+struct row {
+    const char *name;
+    struct view text, html;
+};
+static const struct row rows[] = {
+    {"nothing", V(""), V("")},
+    {"no placeholder", V("<p>Hello</p>\n"), V("<p>Hello</p>\n")},
+    {"alone", V("$A$"), V("alpha")},
+    {"at the front", V("$A$ b"), V("alpha b")},
+    {"at the end", V("b $A$"), V("b alpha")},
+    {"in the middle", V("<p>$COUNT$</p>"), V("<p>12,345</p>")},
+    {"twice", V("$A$$A$"), V("alphaalpha")},
+    {"two", V("$A$ and $COUNT$"), V("alpha and 12,345")},
+    {"longer name of the same start", V("$COUNT_LONG$"), V("long")},
+    {"an empty value", V("[$EMPTY$]"), V("[]")},
+    {"a value of NULL", V("[$NULL$]"), V("[]")},
+    {"any bytes in a value", V("$BYTES$"), V("a\0\xff\r\n")},
+    {"any bytes in the text", V("\0$A$\xff"), V("\0alpha\xff")},
+    /* What was put in is not looked at again. */
+    {"a placeholder in a value", V("$NAMED$"), V("$A$")},
+    {"a value like its own placeholder", V("$ITSELF$"), V("$ITSELF$")},
+    {"a value ending in a dollar", V("$DOLLAR$A$"), V("$A$")},
+    {"a value ending in a dollar, then one", V("$DOLLAR$$A$"), V("$alpha")},
+    {"a dollar before a value like a name", V("$$NAMED$"), V("$$A$")},
+    /* Unknown names stay. */
+    {"unknown", V("$UNKNOWN$"), V("$UNKNOWN$")},
+    {"unknown, known behind", V("$UNKNOWN$ $A$"), V("$UNKNOWN$ alpha")},
+    {"a prefix of a name", V("$COUN$"), V("$COUN$")},
+    {"longer than a name", V("$COUNTS$"), V("$COUNTS$")},
+    {"names know case", V("$a$"), V("$a$")},
+    {"a blank in the name", V("$ A$ $A $"), V("$ A$ $A $")},
+    {"a line end in the name", V("$A\n$"), V("$A\n$")},
+    {"NUL in the name", V("$A\0$"), V("$A\0$")},
+    /* Lone dollars stay. */
+    {"a dollar", V("$"), V("$")},
+    {"two dollars", V("$$"), V("$$")},
+    {"three dollars", V("$$$"), V("$$$")},
+    {"a price", V("it costs 5$"), V("it costs 5$")},
+    {"a price before a placeholder", V("5$ and $A$"), V("5$ and alpha")},
+    {"a dollar before a placeholder", V("$$A$"), V("$alpha")},
+    {"a dollar behind a placeholder", V("$A$$"), V("alpha$")},
+    {"a placeholder in dollars", V("$$A$$"), V("$alpha$")},
+    {"not closed", V("$A"), V("$A")},
+    {"not closed, closed later", V("$A $A$"), V("$A alpha")},
+    {"not opened", V("A$"), V("A$")},
+    {"closed by another's first dollar", V("$COUNT$A$"), V("12,345A$")},
+    {"cut off at each place", V("$COUNT_LONG"), V("$COUNT_LONG")},
+    {"cut off behind the shorter name", V("$COUNT_"), V("$COUNT_")},
+};
+
+static void append(void **state) {
+    const struct row *row = *state;
+    struct buffer html = {0};
+
+    for (enum guard guard = 0; guard < GUARDS; guard++) {
+        buffer_clear(&html);
+        buffer_append(&html, VIEW("before"));
+        template_append(&html, guarded(row->text, guard), values, ROWS(values));
+        assert_view_equal(view_from(buffer_view(&html), 6), row->html);
+    }
+    buffer_free(&html);
+}
+
+static void without_values_the_text_stays(void **state) {
+    struct buffer html = {0};
+    (void)state;
+
+    template_append(&html, VIEW("$A$ $$ $"), NULL, 0);
+    assert_view_equal(buffer_view(&html), VIEW("$A$ $$ $"));
+    template_append(&html, (struct view){NULL, 0}, NULL, 0);
+    assert_view_equal(buffer_view(&html), VIEW("$A$ $$ $"));
+    buffer_free(&html);
+}
+
+/* However long the values are, and however often they come. */
+static void large_values_come_in_whole(void **state) {
+    struct buffer large = {0};
+    struct buffer html = {0};
+    struct buffer text = {0};
+    struct buffer expected = {0};
+    (void)state;
+
+    append_times(&large, VIEW("$LARGE$ <li>"), 5000);
+    struct template_value value = {VIEW("LARGE"), buffer_view(&large)};
+    for (size_t i = 0; i < 20; i++) {
+        buffer_append(&text, VIEW("a$LARGE$b"));
+        buffer_append(&expected, VIEW("a"));
+        buffer_append(&expected, buffer_view(&large));
+        buffer_append(&expected, VIEW("b"));
+    }
+    template_append(&html, buffer_view(&text), &value, 1);
+    assert_true(view_equal(buffer_view(&html), buffer_view(&expected)));
+    buffer_free(&large);
+    buffer_free(&html);
+    buffer_free(&text);
+    buffer_free(&expected);
+}
+
+int main(void) {
+    SUITE_ADD_TABLE(append, rows);
+    suite_add("without values", without_values_the_text_stays, NULL);
+    suite_add("large values", large_values_come_in_whole, NULL);
+    return suite_run("template");
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/cache.h"
+
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Short of memory, uthash would exit; a file that is not kept is no harm. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+/* A file and what only the cache knows of it.  The file stands first, so that
+   a pointer to it is a pointer to its entry. */
+struct entry {
+    struct file file;
+    int borrowed;      /* under the lock; one of them is the table's own */
+    UT_hash_handle hh; /* in the order of their arrival */
+    char name[];
+};
+
+struct cache {
+    int folder;
+    bool texts;
+    pthread_mutex_t lock;
+    struct entry *entries;
+};
+
+struct cache *cache_create(const char *folder, bool texts) {
+    struct cache *cache = calloc(1, sizeof *cache);
+    if (cache == NULL)
+        return NULL;
+    cache->folder = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (cache->folder < 0) {
+        free(cache);
+        return NULL;
+    }
+    cache->texts = texts;
+    pthread_mutex_init(&cache->lock, NULL); /* cannot fail on Linux */
+    return cache;
+}
+
+static void give_up(struct entry *entry) {
+    if (--entry->borrowed > 0)
+        return;
+    if (entry->file.descriptor >= 0)
+        close(entry->file.descriptor);
+    buffer_free(&entry->file.text);
+    free(entry);
+}
+
+static void drop(struct cache *cache, struct entry *entry) {
+    HASH_DEL(cache->entries, entry);
+    give_up(entry);
+}
+
+void cache_destroy(struct cache *cache) {
+    struct entry *entry, *next;
+
+    HASH_ITER (hh, cache->entries, entry, next)
+        drop(cache, entry);
+    close(cache->folder);
+    pthread_mutex_destroy(&cache->lock);
+    free(cache);
+}
+
+/* glibc has no wrapper for this system call yet. */
+static int open_beneath(int folder, const char *name, uint64_t flags) {
+    struct open_how how = {.flags = flags | O_CLOEXEC,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    return (int)syscall(SYS_openat2, folder, name, &how, sizeof how);
+}
+
+static bool is_same(const struct stat *a, const struct stat *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
+           a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
+           a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+/* Reads the whole file into memory and closes it. */
+static int read_text(struct file *file) {
+    ssize_t count;
+
+    if (file->status.st_size > TEMPLATE_LIMIT) {
+        errno = EFBIG;
+        return -1;
+    }
+    do {
+        char *end = buffer_reserve(&file->text, 4096);
+        if (end == NULL)
+            return -1;
+        count = read(file->descriptor, end, 4096);
+        if (count > 0)
+            file->text.length += (size_t)count;
+    } while (count > 0 && file->text.length <= TEMPLATE_LIMIT);
+    close(file->descriptor);
+    file->descriptor = -1;
+    return count < 0 ? -1 : 0;
+}
+
+static struct entry *open_entry(struct cache *cache, const char *name) {
+    struct entry *entry = calloc(1, sizeof *entry + strlen(name) + 1);
+    if (entry == NULL)
+        return NULL;
+    struct file *file = &entry->file;
+    memcpy(entry->name, name, strlen(name) + 1);
+    entry->borrowed = 1;
+    /* O_NONBLOCK: what is no regular file must not make us wait for it. */
+    file->descriptor =
+        open_beneath(cache->folder, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    if (file->descriptor < 0 || fstat(file->descriptor, &file->status) < 0 ||
+        (cache->texts && read_text(file) < 0)) {
+        int error = errno;
+        give_up(entry);
+        errno = error;
+        return NULL;
+    }
+    if (!S_ISREG(file->status.st_mode)) {
+        give_up(entry);
+        errno = EACCES;
+        return NULL;
+    }
+    int length = snprintf(
+        file->etag_text, sizeof file->etag_text, "\"%jx-%jx-%jx%08lx\"",
+        (uintmax_t)file->status.st_ino, (uintmax_t)file->status.st_size,
+        (uintmax_t)file->status.st_mtim.tv_sec,
+        (unsigned long)file->status.st_mtim.tv_nsec);
+    file->etag = (struct view){file->etag_text, (size_t)length};
+    return entry;
+}
+
+/* Puts a newly opened file into the table, in place of an older one of that
+   name, or of the oldest when the table is full. */
+static void keep(struct cache *cache, struct entry *entry) {
+    struct entry *older;
+
+    HASH_FIND_STR(cache->entries, entry->name, older);
+    if (older == NULL && HASH_COUNT(cache->entries) >= OPEN_FILES)
+        older = cache->entries;
+    if (older != NULL)
+        drop(cache, older);
+    HASH_ADD_STR(cache->entries, name, entry); /* NOLINT: older has left */
+    if (entry->hh.tbl != NULL)
+        entry->borrowed++;
+}
+
+/* A folder is told apart from nothing only if the way to it stays inside. */
+static int folder_error(const struct cache *cache, const char *name) {
+    int descriptor = open_beneath(cache->folder, name, O_PATH | O_DIRECTORY);
+    if (descriptor < 0)
+        return errno;
+    close(descriptor);
+    return EISDIR;
+}
+
+struct file *cache_borrow(struct cache *cache, const char *name) {
+    struct stat status;
+    struct entry *entry;
+
+    if (fstatat(cache->folder, name, &status, 0) < 0)
+        return NULL;
+    if (!S_ISREG(status.st_mode)) {
+        errno = S_ISDIR(status.st_mode) ? folder_error(cache, name) : EACCES;
+        return NULL;
+    }
+    pthread_mutex_lock(&cache->lock);
+    HASH_FIND_STR(cache->entries, name, entry);
+    bool hit = entry != NULL && is_same(&entry->file.status, &status);
+    if (hit)
+        entry->borrowed++;
+    pthread_mutex_unlock(&cache->lock);
+    if (hit)
+        return &entry->file;
+
+    entry = open_entry(cache, name);
+    if (entry == NULL)
+        return NULL;
+    pthread_mutex_lock(&cache->lock);
+    keep(cache, entry);
+    pthread_mutex_unlock(&cache->lock);
+    return &entry->file;
+}
+
+void cache_return(struct cache *cache, struct file *file) {
+    pthread_mutex_lock(&cache->lock);
+    give_up((struct entry *)file);
+    pthread_mutex_unlock(&cache->lock);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The files below one folder, kept open between requests.
+ *
+ * A hit costs one system call, which asks whether the file is still the same
+ * one; a miss opens it.  The kernel itself confines every path to the folder
+ * (RESOLVE_BENEATH of openat2(2)), whatever symbolic links say; an absolute
+ * link is refused even when it points inside.
+ *
+ * One cache serves all threads of a process: a lock guards the table, and a
+ * file stays until the last one who borrowed it gives it back.
+ */
+#ifndef APP_CACHE_H
+#define APP_CACHE_H
+
+#include "proto/bytes.h"
+
+#include <sys/stat.h>
+
+struct cache;
+
+struct file {
+    int descriptor;     /* open for reading; -1 in a cache of texts */
+    struct stat status; /* size and times */
+    char etag_text[64]; /* from inode, size and time of change, quoted */
+    struct view etag;   /* of etag_text */
+    struct buffer text; /* in a cache of texts: the whole file */
+};
+
+/*
+ * A cache for the folder, or NULL with errno set when there is none.  With
+ * `texts` it holds whole small files (up to TEMPLATE_LIMIT bytes) in memory.
+ */
+struct cache *cache_create(const char *folder, bool texts);
+void cache_destroy(struct cache *cache); /* nothing is borrowed any more */
+
+/*
+ * Borrows the regular file of that name, relative to the folder.  Returns NULL
+ * with errno set: EISDIR for a folder, EACCES for anything else that is no
+ * file, EXDEV for a way out, or what openat2(2) said.
+ */
+struct file *cache_borrow(struct cache *cache, const char *name);
+void cache_return(struct cache *cache, struct file *file);
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/files.h"
+
+#include "config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct view content_type_of(struct view name) {
+    static const struct {
+        struct view ending;
+        struct view type;
+    } types[] = {
+#define TYPE(ending, type) {VIEW_INITIALIZER(ending), VIEW_INITIALIZER(type)}
+        TYPE("html", "text/html; charset=utf-8"),
+        TYPE("htm", "text/html; charset=utf-8"),
+        TYPE("css", "text/css; charset=utf-8"),
+        TYPE("js", "text/javascript; charset=utf-8"),
+        TYPE("mjs", "text/javascript; charset=utf-8"),
+        TYPE("txt", "text/plain; charset=utf-8"),
+        TYPE("md", "text/markdown; charset=utf-8"),
+        TYPE("csv", "text/csv; charset=utf-8"),
+        TYPE("xml", "application/xml"),
+        TYPE("json", "application/json"),
+        TYPE("map", "application/json"),
+        TYPE("webmanifest", "application/manifest+json"),
+        TYPE("png", "image/png"),
+        TYPE("jpg", "image/jpeg"),
+        TYPE("jpeg", "image/jpeg"),
+        TYPE("gif", "image/gif"),
+        TYPE("svg", "image/svg+xml"),
+        TYPE("webp", "image/webp"),
+        TYPE("avif", "image/avif"),
+        TYPE("ico", "image/vnd.microsoft.icon"),
+        TYPE("woff", "font/woff"),
+        TYPE("woff2", "font/woff2"),
+        TYPE("ttf", "font/ttf"),
+        TYPE("otf", "font/otf"),
+        TYPE("mp3", "audio/mpeg"),
+        TYPE("ogg", "audio/ogg"),
+        TYPE("wav", "audio/wav"),
+        TYPE("mp4", "video/mp4"),
+        TYPE("webm", "video/webm"),
+        TYPE("pdf", "application/pdf"),
+        TYPE("zip", "application/zip"),
+        TYPE("gz", "application/gzip"),
+        TYPE("wasm", "application/wasm"),
+#undef TYPE
+    };
+    size_t dot = name.length;
+
+    while (dot > 0 && name.data[dot - 1] != '.' && name.data[dot - 1] != '/')
+        dot--;
+    struct view ending = view_from(name, dot);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (view_equal_ignoring_case(ending, types[i].ending))
+            return types[i].type;
+    return VIEW("application/octet-stream");
+}
+
+static bool modified_since(struct view date, const struct file *file) {
+    time_t since;
+
+    return http_parse_date(date, &since) && file->status.st_mtim.tv_sec > since;
+}
+
+/* The order of the preconditions is that of RFC 9110, section 13.2.2: a tag,
+   where there is one, decides and the date is not looked at. */
+static bool is_another(const struct http_request *request,
+                       const struct file *file) {
+    if (request->if_match.data != NULL)
+        return !http_lists_etag(request->if_match, file->etag);
+    return request->if_unmodified_since.data != NULL &&
+           modified_since(request->if_unmodified_since, file);
+}
+
+static bool is_unchanged(const struct http_request *request,
+                         const struct file *file) {
+    time_t since;
+
+    if (request->if_none_match.data != NULL)
+        return http_lists_etag(request->if_none_match, file->etag);
+    return request->if_modified_since.data != NULL &&
+           http_parse_date(request->if_modified_since, &since) &&
+           file->status.st_mtim.tv_sec <= since;
+}
+
+/* RFC 9110, section 13.1.5: a range only of the very version that the client
+   has a part of. */
+static bool wants_range(const struct http_request *request,
+                        const struct file *file) {
+    time_t since;
+
+    if (request->method != HTTP_GET || request->range.data == NULL)
+        return false;
+    if (request->if_range.data == NULL ||
+        view_equal(request->if_range, file->etag))
+        return true;
+    return http_parse_date(request->if_range, &since) &&
+           file->status.st_mtim.tv_sec == since;
+}
+
+static void add_content_range(struct response *response, bool satisfied,
+                              uint64_t first, uint64_t last, uint64_t size) {
+    struct buffer *head = &response->head;
+
+    buffer_append(head, VIEW("Content-Range: bytes "));
+    if (satisfied) {
+        buffer_append_number(head, (int64_t)first);
+        buffer_append(head, VIEW("-"));
+        buffer_append_number(head, (int64_t)last);
+    } else {
+        buffer_append(head, VIEW("*"));
+    }
+    buffer_append(head, VIEW("/"));
+    buffer_append_number(head, (int64_t)size);
+    buffer_append(head, VIEW("\r\n"));
+}
+
+static void add_validators(struct response *response, const struct file *file) {
+    char date[HTTP_DATE_SIZE];
+
+    http_format_date(file->status.st_mtim.tv_sec, date);
+    response_field(response, VIEW("Last-Modified"), view_of(date));
+    response_field(response, VIEW("ETag"), file->etag);
+}
+
+/* Small files go into the response, to leave with the head in one write; of
+   large ones only a range is noted.  Returns false if the file has shrunk. */
+static bool fill_body(struct response *response, struct cache *cache,
+                      struct file *file, uint64_t first, uint64_t count) {
+    if (count > SMALL_FILE) {
+        response->file = file;
+        response->cache = cache;
+        response->offset = first;
+        response->count = count;
+        return true;
+    }
+    char *body = buffer_reserve(&response->body, count);
+    ssize_t got =
+        body == NULL ? -1 : pread(file->descriptor, body, count, (off_t)first);
+    cache_return(cache, file);
+    if (got < 0 || (uint64_t)got != count)
+        return false;
+    response->body.length = count;
+    return true;
+}
+
+static void serve(struct page *page, struct file *file, struct view name) {
+    const struct http_request *request = page->request;
+    struct response *response = page->response;
+    struct cache *cache = page->app->public;
+    uint64_t size = (uint64_t)file->status.st_size;
+    uint64_t first = 0;
+    uint64_t last = size - 1; /* wraps for an empty file; count is then 0 */
+    enum http_range range = HTTP_RANGE_NONE;
+
+    if (is_another(request, file)) {
+        response_error(response, 412, "The file is another one by now.");
+        cache_return(cache, file);
+        return;
+    }
+    if (is_unchanged(request, file)) {
+        response_start(response, 304);
+        add_validators(response, file);
+        cache_return(cache, file);
+        return;
+    }
+    if (wants_range(request, file))
+        range = http_parse_range(request->range, size, &first, &last);
+    if (range == HTTP_RANGE_UNSATISFIABLE) {
+        response_error(response, 416, "The file is not that long.");
+        add_content_range(response, false, 0, 0, size);
+        cache_return(cache, file);
+        return;
+    }
+    response_start(response, range == HTTP_RANGE_OK ? 206 : 200);
+    response_field(response, VIEW("Content-Type"), content_type_of(name));
+    add_validators(response, file);
+    response_field(response, VIEW("Accept-Ranges"), VIEW("bytes"));
+    if (range == HTTP_RANGE_OK)
+        add_content_range(response, true, first, last, size);
+    if (!fill_body(response, cache, file, first, last - first + 1))
+        response_error(response, 500, "The file changed while it was read.");
+}
+
+/* RFC 3986, section 2.3: what may stand in a path as it is.  The rest is
+   escaped anew: the decoded path may hold anything, even line ends. */
+static void append_encoded(struct buffer *buffer, struct view path) {
+    static const char digits[] = "0123456789ABCDEF";
+
+    for (size_t i = 0; i < path.length; i++) {
+        unsigned char byte = (unsigned char)path.data[i];
+        bool plain =
+            (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') ||
+            (byte >= 'a' && byte <= 'z') || strchr("-._~/", byte) != NULL;
+        char escape[3] = {'%', digits[byte >> 4], digits[byte & 15]};
+        buffer_append(buffer, plain ? view_part(path, i, 1)
+                                    : (struct view){escape, sizeof escape});
+    }
+}
+
+static void redirect_to_folder(struct page *page) {
+    append_encoded(&page->kept, path_view(page->path));
+    buffer_append(&page->kept, VIEW("/"));
+    if (page->request->query.length > 0) {
+        buffer_append(&page->kept, VIEW("?"));
+        buffer_append(&page->kept, page->request->query);
+    }
+    response_redirect(page->response, 301, buffer_view(&page->kept));
+}
+
+void files_page(struct page *page) {
+    static const char index_name[] = "index.html";
+    char name[PATH_SIZE + sizeof index_name];
+    size_t length = page->path->length - 1; /* without the first slash */
+
+    memcpy(name, page->path->text + 1, length);
+    if (length == 0 || name[length - 1] == '/') {
+        memcpy(name + length, index_name, sizeof index_name - 1);
+        length += sizeof index_name - 1;
+    }
+    name[length] = '\0';
+    struct file *file = cache_borrow(page->app->public, name);
+    if (file != NULL) {
+        serve(page, file, (struct view){name, length});
+        return;
+    }
+    switch (errno) {
+    case EISDIR:
+        if (page->path->text[page->path->length - 1] != '/') {
+            redirect_to_folder(page);
+            return;
+        }
+        break;
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+        response_error(page->response, 503, "Too many files are open.");
+        response_field(page->response, VIEW("Retry-After"), VIEW("1"));
+        return;
+    default:
+        break;
+    }
+    response_error(page->response, 404, "There is no such page here.");
+}

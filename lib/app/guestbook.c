@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/guestbook.h"
+
+#include "config.h"
+#include "proto/form.h"
+#include "proto/html.h"
+#include "proto/template.h"
+
+#include <stdio.h>
+
+#define TEXT(literal)  #literal
+#define VALUE(literal) TEXT(literal)
+
+/* One field of the form: what was typed, and what is wrong with it. */
+struct field {
+    struct buffer typed;
+    char error[80];
+};
+
+struct entry {
+    struct field name;
+    struct field remarks;
+};
+
+/* ---- Reading the form ---- */
+
+static bool is_space(char byte) {
+    return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
+}
+
+/* Trims the text, and makes one line feed of each CR LF: browsers send two
+   bytes for a line break, but count it as one character. */
+static void tidy(struct buffer *text) {
+    size_t length = 0;
+
+    for (size_t i = 0; i < text->length; i++) {
+        char byte = text->data[i];
+        if (byte == '\r' && i + 1 < text->length && text->data[i + 1] == '\n')
+            continue;
+        if (length > 0 || !is_space(byte))
+            text->data[length++] = byte;
+    }
+    while (length > 0 && is_space(text->data[length - 1]))
+        length--;
+    text->length = length;
+}
+
+static void read_field(struct view body, struct view key, const char *what,
+                       int64_t limit, struct field *field) {
+    /* A field that is missing is as empty as an empty one. */
+    (void)form_append_field(body, key, &field->typed);
+    tidy(&field->typed);
+    int64_t characters = utf8_count(buffer_view(&field->typed));
+    if (characters == 0)
+        snprintf(field->error, sizeof field->error, "Please write %s.", what);
+    else if (characters < 0)
+        snprintf(field->error, sizeof field->error,
+                 "This is not valid UTF-8 text.");
+    else if (characters > limit)
+        snprintf(field->error, sizeof field->error,
+                 "At most %ld characters, please; these are %ld.", (long)limit,
+                 (long)characters);
+}
+
+static void read_entry(struct view body, struct entry *entry) {
+    read_field(body, VIEW("guest-name"), "your name", GUEST_NAME_LIMIT,
+               &entry->name);
+    read_field(body, VIEW("guest-remarks"), "a remark", GUEST_REMARKS_LIMIT,
+               &entry->remarks);
+}
+
+static bool is_good(const struct entry *entry) {
+    return entry->name.error[0] == '\0' && entry->remarks.error[0] == '\0';
+}
+
+static void free_entry(struct entry *entry) {
+    buffer_free(&entry->name.typed);
+    buffer_free(&entry->remarks.typed);
+}
+
+/* ---- Making the page ---- */
+
+/* Redis keeps the newest remark last; the page shows it first. */
+static void append_remarks(struct buffer *html,
+                           const struct resp_reply *reply) {
+    struct view newest_last[REMARKS_SHOWN];
+    struct view items = reply->items;
+    struct resp_reply item;
+    size_t count = 0;
+    size_t room = 0;
+
+    while (count < REMARKS_SHOWN && resp_next(&items, &item)) {
+        newest_last[count++] = item.text;
+        room += item.text.length + sizeof "<li class=\"remark\"><p></p></li>";
+    }
+    if (count == 0)
+        buffer_append(html, VIEW("<li class=\"remark none\"><p>No remarks yet. "
+                                 "Yours could be the first.</p></li>\n"));
+    /* Most text needs no escape: this is nearly always all the memory that is
+       needed, asked for once. */
+    buffer_reserve(html, room);
+    while (count-- > 0) {
+        buffer_append(html, VIEW("<li class=\"remark\"><p>"));
+        html_append_text(html, newest_last[count]);
+        buffer_append(html, VIEW("</p></li>\n"));
+    }
+}
+
+/* 1234567 becomes 1,234,567. */
+static void append_grouped(struct buffer *html, struct view digits) {
+    uint64_t number;
+
+    if (!view_number(digits, UINT64_MAX, &number)) {
+        html_append_text(html, digits); /* somebody set it by hand */
+        return;
+    }
+    for (size_t i = 0; i < digits.length; i++) {
+        if (i > 0 && (digits.length - i) % 3 == 0)
+            buffer_append(html, VIEW(","));
+        buffer_append(html, view_part(digits, i, 1));
+    }
+}
+
+static void append_field(struct buffer *typed, struct buffer *error,
+                         const struct field *field) {
+    html_append_text(typed, buffer_view(&field->typed));
+    html_append_text(error, view_of(field->error));
+}
+
+static void finish_page(struct page *page, int status,
+                        const struct entry *entry) {
+    struct response *response = page->response;
+    struct cache *templates = page->app->templates;
+    enum { REMARKS, COUNT, NAME, NAME_ERROR, TYPED, TYPED_ERROR, VALUES };
+    struct buffer html[VALUES] = {0}; /* all but the remarks, which are kept */
+
+    struct file *file = cache_borrow(templates, GUESTBOOK_TEMPLATE);
+    if (file == NULL) {
+        response_error(response, 500, "The guestbook's template is missing.");
+        return;
+    }
+    append_grouped(&html[COUNT], page->reply->text);
+    append_field(&html[NAME], &html[NAME_ERROR], &entry->name);
+    append_field(&html[TYPED], &html[TYPED_ERROR], &entry->remarks);
+    const struct template_value values[] = {
+        {VIEW("GUEST_REMARKS"), buffer_view(&page->kept)},
+        {VIEW("VISITOR_COUNT"), buffer_view(&html[COUNT])},
+        {VIEW("GUEST_NAME"), buffer_view(&html[NAME])},
+        {VIEW("GUEST_NAME_ERROR"), buffer_view(&html[NAME_ERROR])},
+        {VIEW("GUEST_REMARKS_TYPED"), buffer_view(&html[TYPED])},
+        {VIEW("GUEST_REMARKS_ERROR"), buffer_view(&html[TYPED_ERROR])},
+    };
+
+    response_start(response, status);
+    response_field(response, VIEW("Content-Type"),
+                   VIEW("text/html; charset=utf-8"));
+    response_field(response, VIEW("Cache-Control"), VIEW("no-store"));
+    buffer_reserve(&response->body, page->kept.length + file->text.length + 64);
+    template_append(&response->body, buffer_view(&file->text), values, VALUES);
+    for (size_t i = 0; i < VALUES; i++) {
+        response->body.failed |= html[i].failed;
+        buffer_free(&html[i]);
+    }
+    response->body.failed |= page->kept.failed;
+    cache_return(templates, file);
+}
+
+/* Three replies, one after another.  INCR already answers with the new count,
+   so the third command could be spared: it is here to wait once more. */
+static void show(struct page *page, int status, const struct entry *entry) {
+    static const char oldest[] = "-" VALUE(REMARKS_SHOWN);
+
+    switch (page->step) {
+    case 0:
+        page_ask(page, RESP_ARRAY,
+                 (struct view[]){VIEW("LRANGE"), VIEW("guestbook_remarks"),
+                                 view_of(oldest), VIEW("-1")},
+                 4);
+        break;
+    case 1:
+        append_remarks(&page->kept, page->reply);
+        page_ask(page, RESP_INTEGER,
+                 (struct view[]){VIEW("INCR"), VIEW("visitor_count")}, 2);
+        break;
+    case 2:
+        page_ask(page, RESP_STRING,
+                 (struct view[]){VIEW("GET"), VIEW("visitor_count")}, 2);
+        break;
+    case 3:
+        finish_page(page, status, entry);
+    }
+}
+
+void guestbook_show(struct page *page) {
+    static const struct entry empty;
+    show(page, 200, &empty);
+}
+
+/* The remark is answered with success only after Redis has said that it has
+   it. */
+static void sign(struct page *page, const struct entry *entry) {
+    switch (page->step) {
+    case 0:
+        buffer_append(&page->kept, buffer_view(&entry->remarks.typed));
+        buffer_append(&page->kept, VIEW(" - "));
+        buffer_append(&page->kept, buffer_view(&entry->name.typed));
+        page_ask(page, RESP_INTEGER,
+                 (struct view[]){VIEW("RPUSH"), VIEW("guestbook_remarks"),
+                                 buffer_view(&page->kept)},
+                 3);
+        break;
+    case 1:
+        response_redirect(page->response, 303, VIEW("/guestbook"));
+    }
+}
+
+static bool is_form(struct view content_type) {
+    struct view type = view_trim(view_cut(&content_type, ';'));
+    return view_equal_ignoring_case(type,
+                                    VIEW("application/x-www-form-urlencoded"));
+}
+
+void guestbook_sign(struct page *page) {
+    struct entry entry = {0};
+
+    if (page->request->content_type.data != NULL &&
+        !is_form(page->request->content_type)) {
+        response_error(page->response, 415,
+                       "The guestbook takes "
+                       "application/x-www-form-urlencoded and nothing else.");
+        return;
+    }
+    /* The form is read again at each step: that is cheaper than to keep it. */
+    read_entry(page->body, &entry);
+    if (entry.name.typed.failed || entry.remarks.typed.failed)
+        response_error(page->response, 503, "Memory is short.");
+    else if (is_good(&entry))
+        sign(page, &entry);
+    else
+        show(page, 400, &entry);
+    free_entry(&entry);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The time as the application sees it, and whether connections are kept now:
+ * told by whoever drives it, never asked for.  One a worker; nothing here is
+ * shared between threads.
+ */
+#ifndef APP_MOMENT_H
+#define APP_MOMENT_H
+
+#include "proto/http_fields.h"
+
+struct moment {
+    time_t now; /* seconds since 1970 */
+    char date[HTTP_DATE_SIZE];
+    bool closing; /* no connection is kept: the server stops, or others wait */
+};
+
+/* Formats the date anew only when the second has changed. */
+void moment_set(struct moment *moment, time_t now);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a handler works with: the request that it answers and the response that
+ * it makes.
+ *
+ * A handler never waits.  Where it needs Redis it asks and returns; it is
+ * called again with the reply, one step further.  It is done when it returns
+ * without having asked:
+ *
+ *     switch (page->step) {
+ *     case 0:
+ *         page_ask(page, RESP_INTEGER, words, 2);
+ *         break;
+ *     case 1:
+ *         response_start(page->response, 200);
+ *         buffer_append_number(&page->response->body, page->reply->integer);
+ *     }
+ *
+ * It is called only with replies of the type that it asked for.  When Redis is
+ * unavailable the exchange answers 503 itself.
+ */
+#ifndef APP_PAGE_H
+#define APP_PAGE_H
+
+#include "app/response.h"
+#include "proto/http.h"
+#include "proto/path.h"
+#include "proto/resp.h"
+
+/* What all requests to a server share; nobody writes to it after the start. */
+struct app {
+    struct cache *public;
+    struct cache *templates;
+    struct redirect *redirects; /* a hash table */
+};
+
+struct page {
+    const struct app *app;
+    const struct http_request *request;
+    const struct path *path; /* decoded and safe */
+    struct view body;        /* of the request */
+    struct response *response;
+
+    int step; /* replies so far */
+    const struct resp_reply
+        *reply;         /* at step 1 and above; for this call only */
+    struct buffer kept; /* what a handler keeps between steps */
+
+    struct buffer command;   /* to be carried to Redis; empty: done */
+    enum resp_type expected; /* the type of its reply */
+};
+
+typedef void page_handler(struct page *page);
+
+/* Asks Redis.  A RESP_NULL is a possible reply where a RESP_STRING is
+   expected: there is no such key. */
+void page_ask(struct page *page, enum resp_type expected,
+              const struct view *words, size_t count);
+
+#endif

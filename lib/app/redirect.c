@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/redirect.h"
+
+#include "config.h"
+#include "proto/html.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+struct redirect {
+    UT_hash_handle hh;
+    int status;
+    size_t path_length;
+    struct view target; /* behind the path */
+    char path[];
+};
+
+static struct redirect *find(const struct app *app, const struct path *path) {
+    struct redirect *redirect;
+    HASH_FIND(hh, app->redirects, path->text, path->length, redirect);
+    return redirect;
+}
+
+/* Fit for a Location field: nothing that would end the line, or the URI. */
+static bool is_location(struct view target) {
+    for (size_t i = 0; i < target.length; i++) {
+        unsigned char byte = (unsigned char)target.data[i];
+        if (byte <= 0x20 || byte >= 0x7f)
+            return false;
+    }
+    return target.length > 0;
+}
+
+static bool is_target(struct view target) {
+    return is_location(target) && (target.data[0] == '/' ||
+                                   view_starts_with(target, VIEW("http://")) ||
+                                   view_starts_with(target, VIEW("https://")));
+}
+
+static struct view next_word(struct view *line) {
+    *line = view_trim(*line);
+    size_t end = 0;
+    while (end < line->length && line->data[end] != ' ' &&
+           line->data[end] != '\t')
+        end++;
+    struct view word = view_part(*line, 0, end);
+    *line = view_from(*line, end);
+    return word;
+}
+
+static bool parse_status(struct view word, int *status) {
+    static const int known[] = {301, 302, 303, 307, 308};
+    uint64_t number;
+
+    if (!view_number(word, 999, &number))
+        return false;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (number == (uint64_t)known[i]) {
+            *status = known[i];
+            return true;
+        }
+    return false;
+}
+
+static const char *add(struct redirect **table, const struct path *path,
+                       struct view target, int status) {
+    struct redirect *redirect;
+
+    HASH_FIND(hh, *table, path->text, path->length, redirect);
+    if (redirect != NULL)
+        return "this path stands in the table already; remove one of the two";
+    redirect = calloc(1, sizeof *redirect + path->length + target.length);
+    if (redirect == NULL)
+        return "out of memory";
+    memcpy(redirect->path, path->text, path->length);
+    memcpy(redirect->path + path->length, target.data, target.length);
+    redirect->path_length = path->length;
+    redirect->target =
+        (struct view){redirect->path + path->length, target.length};
+    redirect->status = status;
+    HASH_ADD_KEYPTR(hh, *table, redirect->path, path->length, redirect);
+    return NULL;
+}
+
+/* Returns NULL, or what is wrong with the line. */
+static const char *load_line(struct redirect **table, struct view line) {
+    struct view words = view_part(line, 0, view_find(line, '#'));
+    struct path path;
+    int status = 302;
+
+    /* A '#' is a comment only at a word's start: targets have fragments. */
+    for (size_t at = words.length; at < line.length; at++) {
+        if (line.data[at] == '#' &&
+            (at == 0 || line.data[at - 1] == ' ' || line.data[at - 1] == '\t'))
+            break;
+        words = view_part(line, 0, at + 1);
+    }
+    struct view from = next_word(&words);
+    struct view target = next_word(&words);
+    struct view code = next_word(&words);
+    if (from.length == 0)
+        return NULL;
+    if (view_trim(words).length > 0)
+        return "write: path target [status], and nothing more";
+    if (path_decode(from, &path) < 0)
+        return "the path must start with a slash and stay below the root";
+    if (!is_target(target))
+        return "the target must start with /, http:// or https://";
+    if (code.length > 0 && !parse_status(code, &status))
+        return "the status must be 301, 302, 303, 307 or 308";
+    return add(table, &path, target, status);
+}
+
+int redirects_load(const char *file, struct redirect **redirects, char *error,
+                   size_t size) {
+    FILE *stream = fopen(file, "re");
+    char *line = NULL;
+    size_t capacity = 0;
+    ssize_t length;
+    const char *wrong = NULL;
+
+    *redirects = NULL;
+    if (stream == NULL && errno == ENOENT)
+        return 0;
+    if (stream == NULL) {
+        snprintf(error, size, "%s: %s", file, strerror(errno));
+        return -1;
+    }
+    for (int number = 1; wrong == NULL; number++) {
+        length = getline(&line, &capacity, stream);
+        if (length < 0)
+            break;
+        while (length > 0 && strchr("\r\n", line[length - 1]) != NULL)
+            length--;
+        wrong = load_line(redirects, (struct view){line, (size_t)length});
+        if (wrong != NULL)
+            snprintf(error, size, "%s:%d: %s", file, number, wrong);
+    }
+    if (wrong == NULL && ferror(stream)) {
+        wrong = strerror(errno);
+        snprintf(error, size, "%s: %s", file, wrong);
+    }
+    free(line);
+    fclose(stream); /* was only read */
+    return wrong == NULL ? 0 : -1;
+}
+
+void redirects_free(struct redirect *redirects) {
+    struct redirect *redirect, *next;
+
+    HASH_ITER (hh, redirects, redirect, next) {
+        HASH_DEL(redirects, redirect); /* NOLINT: not before */
+        free(redirect);
+    }
+}
+
+bool redirect_exists(const struct app *app, const struct path *path) {
+    return app->redirects != NULL && find(app, path) != NULL;
+}
+
+void redirect_page(struct page *page) {
+    const struct redirect *redirect = find(page->app, page->path);
+    response_redirect(page->response, redirect->status, redirect->target);
+}
+
+void link_page(struct page *page) {
+    struct view name = view_from(path_view(page->path), strlen("/go/"));
+
+    switch (page->step) {
+    case 0:
+        if (name.length == 0 || name.length > LINK_NAME_LIMIT ||
+            utf8_count(name) < 0) {
+            response_error(page->response, 404, "There is no such link.");
+            break;
+        }
+        buffer_append(&page->kept, VIEW("link:"));
+        buffer_append(&page->kept, name);
+        page_ask(page, RESP_STRING,
+                 (struct view[]){VIEW("GET"), buffer_view(&page->kept)}, 2);
+        break;
+    case 1:
+        if (page->reply->type == RESP_NULL)
+            response_error(page->response, 404, "There is no such link.");
+        else if (!is_target(page->reply->text))
+            response_error(page->response, 500,
+                           "What is stored for this link is no address.");
+        else
+            response_redirect(page->response, 302, page->reply->text);
+    }
+}

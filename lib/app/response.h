@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A response being made: a head, and a body that is bytes in memory or a range
+ * of a file.
+ *
+ * Whoever makes one starts it, adds fields, and fills the body.  Starting
+ * again throws away what was there: an error met half-way simply starts anew.
+ */
+#ifndef APP_RESPONSE_H
+#define APP_RESPONSE_H
+
+#include "app/cache.h"
+#include "app/moment.h"
+
+struct response {
+    const struct moment *moment; /* for the Date field */
+    int status;
+    struct buffer head; /* status line and fields */
+    struct buffer body;
+
+    /* Or the body is so many bytes of this file from that offset on. */
+    struct file *file;   /* borrowed; NULL: the body is in memory */
+    struct cache *cache; /* that the file goes back to */
+    uint64_t offset;
+    uint64_t count;
+};
+
+/* The status line, Date and Server; drops what was there before. */
+void response_start(struct response *response, int status);
+
+/* One more field.  Neither part may hold a control byte: the caller has looked.
+ */
+void response_field(struct response *response, struct view name,
+                    struct view value);
+
+/* Starts a small HTML page that says what the status means and why. */
+void response_error(struct response *response, int status,
+                    const char *sentence);
+
+/* Starts a redirect: RFC 9110, section 15.4. */
+void response_redirect(struct response *response, int status,
+                       struct view location);
+
+/* Ends the head: how long the body is (where the status has one), whether the
+   connection stays, and the blank line. */
+void response_finish(struct response *response, bool keep_alive,
+                     int minor_version);
+
+uint64_t response_length(const struct response *response); /* of the body */
+void response_free(struct response *response); /* leaves a valid empty one */
+
+#endif

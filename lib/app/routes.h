@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which handler answers which path.  A new page is one handler and one row in
+ * the table of routes.c.
+ */
+#ifndef APP_ROUTES_H
+#define APP_ROUTES_H
+
+#include "app/page.h"
+
+/*
+ * The handler for that method and path; HEAD goes where GET goes.  NULL when
+ * the path does not allow the method: *allowed is then the value of the Allow
+ * field, or empty if the method is one that nobody knows.
+ */
+page_handler *routes_find(const struct app *app, enum http_method method,
+                          const struct path *path, struct view *allowed);
+
+#endif

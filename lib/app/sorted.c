@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/sorted.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define STRINGS         1001
+#define WORDS_IN_FIRST  1000
+#define WORDS_IN_OTHERS 10
+#define LONGEST_WORD    10
+#define LONGEST_FIRST   (WORDS_IN_FIRST * (LONGEST_WORD + 1))
+#define LONGEST_OTHER   (WORDS_IN_OTHERS * (LONGEST_WORD + 1))
+#define SEED            20090401u
+
+/* A linear congruential generator with the constants of Numerical Recipes:
+   small, and the same everywhere, so that all servers do the same work. */
+static uint32_t next_random(uint32_t *state, uint32_t below) {
+    *state = *state * 1664525u + 1013904223u;
+    return (*state >> 16) % below; /* the low bits are the weak ones */
+}
+
+/* Words of one random length for the whole string, a space between them. */
+static void append_string(struct buffer *text, uint32_t *state, int words) {
+    uint32_t length = 1 + next_random(state, LONGEST_WORD);
+
+    for (int word = 0; word < words; word++) {
+        char letters[LONGEST_WORD + 1];
+        for (uint32_t i = 0; i < length; i++)
+            letters[i] = (char)('a' + next_random(state, 26));
+        letters[length] = ' ';
+        buffer_append(
+            text, (struct view){letters, length + (word + 1 < words ? 1 : 0)});
+    }
+}
+
+static int compare(const void *a, const void *b) {
+    const struct view *left = a;
+    const struct view *right = b;
+    size_t shorter =
+        left->length < right->length ? left->length : right->length;
+    int order = memcmp(left->data, right->data, shorter);
+
+    if (order != 0)
+        return order;
+    return (left->length > right->length) - (left->length < right->length);
+}
+
+void sorted_page(struct page *page) {
+    struct view strings[STRINGS];
+    struct buffer *text = &page->kept;
+    struct buffer *body = &page->response->body;
+    uint32_t state = SEED;
+
+    /* Room for all of them first: the views must not be moved away from. */
+    if (buffer_reserve(text, LONGEST_FIRST + STRINGS * LONGEST_OTHER) == NULL) {
+        response_error(page->response, 503, "Memory is short.");
+        return;
+    }
+    for (size_t i = 0; i < STRINGS; i++) {
+        size_t start = text->length;
+        append_string(text, &state, i == 0 ? WORDS_IN_FIRST : WORDS_IN_OTHERS);
+        strings[i] = view_part(buffer_view(text), start, text->length - start);
+    }
+    qsort(strings, STRINGS, sizeof strings[0], compare);
+
+    response_start(page->response, 200);
+    response_field(page->response, VIEW("Content-Type"),
+                   VIEW("text/html; charset=utf-8"));
+    buffer_append(body, VIEW("<!DOCTYPE html>\n<html lang=\"en\">\n"
+                             "<meta charset=\"utf-8\">\n"
+                             "<meta name=\"viewport\" "
+                             "content=\"width=device-width\">\n"
+                             "<title>Sorted strings</title>\n"
+                             "<link rel=\"stylesheet\" href=\"/style.css\">\n"
+                             "<h1>Sorted strings</h1>\n<ol>\n"));
+    for (size_t i = 0; i < STRINGS; i++) {
+        buffer_append(body, VIEW("<li>"));
+        buffer_append(body, strings[i]); /* letters and spaces only */
+        buffer_append(body, VIEW("</li>\n"));
+    }
+    buffer_append(body, VIEW("</ol>\n</html>\n"));
+}

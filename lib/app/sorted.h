@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A page that computes and waits for nobody: 1,001 pseudo-random strings,
+ * sorted.  In an event loop everybody waits for it.
+ */
+#ifndef APP_SORTED_H
+#define APP_SORTED_H
+
+#include "app/page.h"
+
+page_handler sorted_page;
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * iterative: one process serves one connection after another.
+ *
+ *     clients          kernel               this process
+ *
+ *     A ---------+     +---------+  accept  +--------------------------+
+ *     B -------- +---> | backlog | -------> | A: receive, Redis, send  |
+ *     C ---------+     |  B  C   |          | (then B, then C)         |
+ *                      +---------+          +--------------------------+
+ *
+ * Who waits, and where?  The only process waits for the one client whom it
+ * serves, in recv and send, and for Redis, in recv.  All others wait for the
+ * process, in the kernel's backlog.
+ *
+ * Where does a half-done request live?  On the stack of blocking_serve().
+ * There is never more than one.
+ *
+ * What does it cost?  Nothing but the work itself: no second process, no
+ * switch, no lock.  For one client at a time no server is cheaper.  But while
+ * it waits for Redis the processor idles, however long the queue.
+ *
+ * What happens at the limit?  The backlog fills; then the kernel drops
+ * connection requests and the clients' kernels repeat them after 1, 2, 4 ...
+ * seconds.  One client that stalls holds everybody up until its time is over.
+ * For the same reason no connection is kept alive here: one idle browser would
+ * own the server.
+ *
+ * What to try: run `(printf 'GET '; sleep 60) | nc localhost 8000`, and load
+ * the guestbook in a browser.  How long does it take, and which constant in
+ * lib/config.h says so?  (Send nothing, and the kernel keeps the connection to
+ * itself: see TCP_DEFER_ACCEPT in lib/net/server.c.)
+ */
+#include "net/blocking.h"
+
+static const struct architecture architecture = {
+    .name = "iterative",
+    .summary = "one process, one connection after another",
+    .requests = 1,
+};
+
+int main(int argc, char **argv) {
+    struct server server;
+    struct redis_client redis;
+    struct client client;
+
+    server_start(&server, &architecture, argc, argv);
+    redis_client_init(&redis, &server.redis);
+    struct worker worker = {
+        .server = &server, .counters = server.counters, .redis = &redis};
+
+    while (!server_is_stopping())
+        if (server_accept(&server, 0, &client))
+            blocking_serve(&worker, &client);
+
+    redis_client_close(&redis);
+    return server_end(&server);
+}

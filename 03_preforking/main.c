@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * preforking: a fixed number of processes, forked at the start, each of which
+ * serves one connection after another.
+ *
+ *     clients          kernel               worker processes
+ *
+ *     A --------+     +---------+  accept  +---+  +---+  +---+      +---+
+ *     B --------+---> | backlog | -------> | A |  | B |  | C | ...  | 100 |
+ *     C --------+     |  D  E   |          +---+  +---+  +---+      +---+
+ *     D, E -----+     +---------+            parent: waits for them to die
+ *
+ * Who waits, and where?  Each worker for its own client and its own connection
+ * to Redis, in recv and send (and in poll, while it connects).  Free workers
+ * all sleep in accept() on the same socket; the kernel wakes one for each
+ * connection, and not the whole herd.
+ *
+ * Where does a half-done request live?  On the stack of its worker's
+ * blocking_serve().  Nothing is shared but counters: if one worker crashes,
+ * its client suffers and nobody else, and the parent forks another.
+ *
+ * What does it cost?  A process each, made once: memory (most of it shared
+ * with the parent until somebody writes to it), one connection to Redis, and a
+ * switch of processes whenever one waits.
+ *
+ * What happens at the limit?  N workers serve N connections; the next waits in
+ * the backlog until one ends.  While any waits there, no connection is kept
+ * alive; one that is idle already holds its worker until IDLE_TIMEOUT.
+ *
+ * What to try: --workers 1, 2, 10, 1000.  Where is the best number for the
+ * guestbook, and where for /sorted?
+ */
+#include "config.h"
+#include "net/blocking.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const struct architecture architecture = {
+    .name = "preforking",
+    .summary = "processes forked at the start, one connection each at a time",
+    .requests = KEEP_ALIVE_REQUESTS,
+    .has_workers = true,
+};
+
+/* Asked after each request: a look at the backlog, without waiting. */
+static bool others_wait(const struct worker *worker) {
+    struct pollfd listener = {.fd = worker->server->listener, .events = POLLIN};
+    return poll(&listener, 1, 0) > 0;
+}
+
+/* A worker's whole life. */
+static void work(struct server *server, size_t number) {
+    struct redis_client redis;
+    struct client client;
+
+    redis_client_init(&redis, &server->redis);
+    struct worker worker = {.server = server,
+                            .counters = &server->counters[number],
+                            .redis = &redis,
+                            .others_wait = others_wait};
+    while (!server_is_stopping())
+        if (server_accept(server, 0, &client))
+            blocking_serve(&worker, &client);
+    redis_client_close(&redis);
+}
+
+/* Forks the worker of that number; returns its process id, or -1. */
+static pid_t start_worker(struct server *server, size_t number) {
+    pid_t pid = server_fork();
+
+    if (pid != 0)
+        return pid;
+    work(server, number);
+    /* Not exit(): what it would tidy is the parent's. */
+    _exit(EXIT_SUCCESS);
+}
+
+/* Waits for a worker to die, which none should, and forks another in its
+   place: after a pause, lest a worker that dies at once keeps us forking.  A
+   fork that fails is tried again. */
+static void replace_workers(struct server *server, pid_t *workers) {
+    size_t count = server->options.workers;
+    bool missing = false;
+
+    for (size_t i = 0; i < count; i++)
+        missing |= workers[i] < 0 && (workers[i] = start_worker(server, i)) < 0;
+    pid_t dead = waitpid(-1, NULL, missing ? WNOHANG : 0);
+    for (size_t i = 0; i < count; i++)
+        if (dead > 0 && workers[i] == dead)
+            workers[i] = -1;
+    if (!server_is_stopping())
+        poll(NULL, 0, PAUSE);
+}
+
+int main(int argc, char **argv) {
+    static pid_t workers[WORKERS_LIMIT]; /* process ids; -1: has died */
+    struct server server;
+
+    server_start(&server, &architecture, argc, argv);
+    size_t count = server.options.workers;
+    for (size_t i = 0; i < count; i++) {
+        workers[i] = start_worker(&server, i);
+        if (workers[i] < 0) {
+            fprintf(stderr,
+                    "preforking: cannot fork worker %zu (%s); give fewer "
+                    "--workers\n",
+                    i + 1, strerror(errno));
+            return EXIT_FAILURE; /* the others die with us */
+        }
+    }
+
+    while (!server_is_stopping())
+        replace_workers(&server, workers);
+
+    server_end_children(workers, count);
+    return server_end(&server);
+}

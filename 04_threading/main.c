@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * threading: a thread is created for each connection, serves it, and ends.
+ *
+ *     clients          kernel               one process
+ *
+ *     A --------+     +---------+  accept  +-------------+ create +---+
+ *     B --------+---> | backlog | -------> | main thread | -----> | A | one
+ *     C --------+     |         |          |             | -----> | B | for
+ *                     +---------+          +-------------+ -----> | C | each
+ *                                          | pool of connections  +---+
+ *                                          | to Redis: lent to whom asks
+ *                                          +-------------------------------
+ *
+ * Who waits, and where?  Each thread for its own client and for Redis, in recv
+ * and send.  The main thread waits in accept() for the next client.
+ *
+ * Where does a half-done request live?  On the stack of its thread's
+ * blocking_serve().  All threads share one memory: what more than one of them
+ * touches (the pool, the cache of open files) needs a lock, and a crash of one
+ * is the end of all.
+ *
+ * What does it cost?  A thread created and ended for each connection: a stack
+ * and the kernel's account of it, but no new address space, which makes it far
+ * cheaper than a fork.
+ *
+ * What happens at the limit?  With CHILDREN_LIMIT threads alive the main
+ * thread sleeps in sem_wait() until one ends; the rest wait in the backlog.
+ *
+ * A connection to Redis outlives the thread that uses it: it goes back to a
+ * pool, which a lock guards, and which keeps as many as there ever were threads
+ * that asked at once.  Compare 02_forking, where no lock is needed and
+ * giving back is the hard part.
+ *
+ * What to try: raise CHILDREN_LIMIT to 20,000 and ab's concurrency with it.
+ * What ends first: memory, process ids, or your patience?
+ */
+#include "config.h"
+#include "net/blocking.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <utlist.h>
+
+static const struct architecture architecture = {
+    .name = "threading",
+    .summary = "a thread for each connection",
+    .requests = KEEP_ALIVE_REQUESTS,
+};
+
+/* A thread, from its creation to its end. */
+struct thread {
+    pthread_t id;
+    struct client client;
+    struct worker worker;
+    struct pooled *pooled;
+    struct thread *prev, *next; /* among those alive */
+};
+
+/* A connection to Redis that outlives the threads that use it. */
+struct pooled {
+    struct redis_client redis;
+    struct pooled *next; /* in the pool */
+};
+
+/* The lock guards both lists; the semaphore counts threads that may still be
+   created. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct thread *alive;
+static struct pooled *pool;
+static sem_t room_for_threads;
+
+/* From the pool, where the last one given back is the first one lent: it is
+   warm.  A new one connects when its thread first asks Redis. */
+static struct pooled *borrow_redis(struct server *server) {
+    pthread_mutex_lock(&lock);
+    struct pooled *pooled = pool;
+    if (pooled != NULL)
+        pool = pooled->next;
+    pthread_mutex_unlock(&lock);
+    if (pooled == NULL && (pooled = malloc(sizeof *pooled)) != NULL)
+        redis_client_init(&pooled->redis, &server->redis);
+    return pooled;
+}
+
+/* Leaves the list of those alive and gives everything back. */
+static void end_thread(struct thread *thread) {
+    pthread_mutex_lock(&lock);
+    if (thread->pooled != NULL)
+        LL_PREPEND(pool, thread->pooled);
+    DL_DELETE(alive, thread);
+    pthread_mutex_unlock(&lock);
+    free(thread);
+    sem_post(&room_for_threads);
+}
+
+/* A thread's whole life. */
+static void *serve(void *context) {
+    struct thread *thread = context;
+
+    blocking_serve(&thread->worker, &thread->client);
+    end_thread(thread);
+    return NULL;
+}
+
+/* Nobody joins these threads: a detached one leaves nothing behind. */
+static void create_thread_for(struct server *server,
+                              const struct client *client,
+                              const pthread_attr_t *attributes) {
+    struct thread *thread = calloc(1, sizeof *thread);
+
+    if (thread == NULL || (thread->pooled = borrow_redis(server)) == NULL) {
+        free(thread);
+        close(client->socket);
+        sem_post(&room_for_threads);
+        return;
+    }
+    thread->client = *client;
+    thread->worker = (struct worker){.server = server,
+                                     .counters = server->counters,
+                                     .redis = &thread->pooled->redis};
+    /* Created under the lock: it must not leave the list before it is in. */
+    pthread_mutex_lock(&lock);
+    DL_APPEND(alive, thread);
+    int error = pthread_create(&thread->id, attributes, serve, thread);
+    pthread_mutex_unlock(&lock);
+    if (error != 0) { /* out of threads: this client is turned away */
+        close(client->socket);
+        end_thread(thread);
+    }
+}
+
+/* Wakes those who sleep, again and again, until all have ended. */
+static void end_threads(void) {
+    struct thread *thread;
+    bool all_ended = false;
+
+    while (!all_ended) {
+        pthread_mutex_lock(&lock);
+        DL_FOREACH (alive, thread)
+            pthread_kill(thread->id, SIGALRM);
+        all_ended = alive == NULL;
+        pthread_mutex_unlock(&lock);
+        poll(NULL, 0, PAUSE);
+    }
+}
+
+int main(int argc, char **argv) {
+    struct server server;
+    struct client client;
+    pthread_attr_t attributes;
+
+    server_start(&server, &architecture, argc, argv);
+    sem_init(&room_for_threads, 0, CHILDREN_LIMIT);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, THREAD_STACK);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+
+    while (!server_is_stopping()) {
+        if (sem_wait(&room_for_threads) < 0)
+            continue; /* interrupted by a signal */
+        if (server_accept(&server, 0, &client))
+            create_thread_for(&server, &client, &attributes);
+        else
+            sem_post(&room_for_threads);
+    }
+
+    end_threads();
+    pthread_attr_destroy(&attributes);
+    while (pool != NULL) {
+        struct pooled *pooled = pool;
+        LL_DELETE(pool, pooled);
+        redis_client_close(&pooled->redis);
+        free(pooled);
+    }
+    return server_end(&server);
+}

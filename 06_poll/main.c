@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * poll: one event loop serves all connections, and poll() sleeps for all of
+ * them.
+ *
+ *     clients          this process                            kernel
+ *
+ *     A --------+    +--------------------------+   poll     +-------------+
+ *     B --------+--> | array: A, B, C, Redis    | ---------> | looks at    |
+ *     C --------+    |  for each ready one: go  | <--------- | every one   |
+ *     Redis ----+    |  on as far as it goes    |  "A, Redis"| of them     |
+ *                    |  without sleep           |            +-------------+
+ *                    +--------------------------+
+ *
+ * Who waits, and where?  For the network nobody sleeps but poll().  Every other
+ * call on a socket returns at once; if it would have had to wait, the loop goes
+ * on with somebody else.
+ *
+ * Where does a half-done request live?  In its `struct connection`, on the
+ * heap: a state machine instead of a stack.  What waits for Redis stands in a
+ * queue, for all share one connection to it and replies come in order.
+ *
+ * What does it cost?  The array is the program's, so a change of interest is
+ * an assignment and costs no system call.  But each poll() hands all of it to
+ * the kernel, which looks at every descriptor, and the program then looks for
+ * the ready ones: the cost of one event grows with the number of connections,
+ * idle ones too.
+ *
+ * What happens at the limit?  At the limit of descriptors it stops accepting
+ * until a client leaves; the rest wait in the backlog.  And one core is all it
+ * uses: a handler that computes holds everybody up (try /sorted).
+ *
+ * What to try: hold 5,000 idle connections open, and see what one more request
+ * costs here and in 07_epoll.
+ */
+#include "config.h"
+#include "net/evented.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct architecture architecture = {
+    .name = "poll",
+    .summary = "one process, one event loop (poll)",
+    .requests = KEEP_ALIVE_REQUESTS,
+};
+
+/* Two arrays side by side: poll() wants the first one so. */
+struct loop {
+    struct pollfd *watched;
+    struct source **sources; /* whose descriptor stands at the same place */
+    size_t count;
+    size_t capacity;
+};
+
+static void die(const char *what) {
+    perror(what);
+    exit(EXIT_FAILURE);
+}
+
+/* As long as there may be descriptors, so that watching never fails. */
+static void loop_init(struct loop *loop) {
+    loop->count = 0;
+    loop->capacity = (size_t)sysconf(_SC_OPEN_MAX);
+    loop->watched = calloc(loop->capacity, sizeof loop->watched[0]);
+    loop->sources = calloc(loop->capacity, sizeof loop->sources[0]);
+    if (loop->watched == NULL || loop->sources == NULL)
+        die("calloc");
+}
+
+/* Notes what changed in the array; the kernel hears of it at the next poll().
+   The last one takes the place of one that leaves. */
+static bool watch(void *context, struct source *source, unsigned interest) {
+    struct loop *loop = context;
+
+    if (source->interest == 0) {
+        source->place = loop->count++;
+        loop->sources[source->place] = source;
+    }
+    if (interest == 0) {
+        loop->count--;
+        loop->watched[source->place] = loop->watched[loop->count];
+        loop->sources[source->place] = loop->sources[loop->count];
+        loop->sources[source->place]->place = source->place;
+        return true;
+    }
+    struct pollfd *entry = &loop->watched[source->place];
+    *entry = (struct pollfd){.fd = source->descriptor};
+    if (interest & READABLE)
+        entry->events |= POLLIN;
+    if (interest & WRITABLE)
+        entry->events |= POLLOUT;
+    return true;
+}
+
+static unsigned readiness_of(int events) {
+    return (events & POLLIN ? READABLE : 0u) |
+           (events & POLLOUT ? WRITABLE : 0u) |
+           (events & (POLLERR | POLLHUP) ? BROKEN : 0u);
+}
+
+/* A bounded number of them: those who are served already wait meanwhile. */
+static void accept_clients(struct server *server, struct evented *evented) {
+    struct client client;
+
+    for (int i = 0; i < ACCEPTS_AT_ONCE && evented_has_room(evented); i++) {
+        if (server_accept(server, SOCK_NONBLOCK, &client)) {
+            evented_adopt(evented, &client);
+            continue;
+        }
+        if (errno != EAGAIN) /* out of descriptors or memory */
+            evented_pause(evented);
+        return;
+    }
+}
+
+/* Sleeps until something is ready, for anybody, and serves what is.  It goes
+   from the end to the front: what leaves the array meanwhile is replaced by
+   what has been looked at, and what enters is not looked at this time. */
+static void run_round(struct loop *loop, struct server *server,
+                      struct evented *evented) {
+    int count = poll(loop->watched, loop->count, evented_timeout(evented));
+
+    evented_begin_round(evented);
+    for (size_t i = loop->count; i-- > 0 && count > 0;) {
+        int events = i < loop->count ? loop->watched[i].revents : 0;
+        if (events == 0)
+            continue;
+        count--;
+        loop->watched[i].revents = 0;
+        struct source *source = loop->sources[i];
+        if (source->kind == SOURCE_LISTENER)
+            accept_clients(server, evented);
+        else
+            evented_ready(evented, source, readiness_of(events));
+    }
+    evented_end_round(evented);
+}
+
+int main(int argc, char **argv) {
+    struct server server;
+    struct evented evented;
+    struct loop loop;
+
+    server_start(&server, &architecture, argc, argv);
+    server_accept_without_waiting(&server);
+    loop_init(&loop);
+    evented_init(&evented, &server, (struct watcher){watch, &loop});
+    struct source listener = {.kind = SOURCE_LISTENER,
+                              .descriptor = server.listener};
+
+    while (evented_goes_on(&evented)) {
+        source_watch(&evented.watcher, &listener,
+                     evented_has_room(&evented) ? READABLE : 0);
+        run_round(&loop, &server, &evented);
+    }
+
+    evented_free(&evented);
+    free(loop.watched);
+    free(loop.sources);
+    return server_end(&server);
+}

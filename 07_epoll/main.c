@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * epoll: one event loop serves all connections, and epoll_wait() sleeps for
+ * all of them.
+ *
+ *     clients          kernel                    this process
+ *
+ *     A --------+    +--------------+  epoll_wait  +----------------------+
+ *     B --------+--> | watched set: | -----------> | for each ready one:  |
+ *     C --------+    | A B C Redis  |  "A, Redis"  |   go on as far as it |
+ *     Redis ----+    +--------------+              |   goes without sleep |
+ *                       ^                          +----------------------+
+ *                       +--- epoll_ctl: only what changed ---+
+ *
+ * Who waits, and where?  For the network nobody sleeps but epoll_wait().  Every
+ * other call on a socket returns at once; if it would have had to wait, the
+ * loop goes on with somebody else.
+ *
+ * Where does a half-done request live?  In its `struct connection`, on the
+ * heap: a state machine instead of a stack.  What waits for Redis stands in a
+ * queue, for all share one connection to it and replies come in order.
+ *
+ * What does it cost?  The kernel keeps the set between calls, so epoll_wait()
+ * costs by what is ready and not by what is watched: ten thousand idle
+ * connections cost some memory and no time.  Each change of interest is a
+ * system call, which is why a connection whose request is already there is
+ * served without ever entering the set.
+ *
+ * What happens at the limit?  At the limit of descriptors it stops accepting
+ * until a client leaves; the rest wait in the backlog.  And one core is all it
+ * uses: a handler that computes holds everybody up (try /sorted).
+ *
+ * What to try: compare this file with 06_poll/main.c; their difference is the
+ * difference between the two calls.
+ */
+#include "config.h"
+#include "net/evented.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+static const struct architecture architecture = {
+    .name = "epoll",
+    .summary = "one process, one event loop (epoll)",
+    .requests = KEEP_ALIVE_REQUESTS,
+};
+
+struct loop {
+    int set; /* the kernel's, of what is watched */
+};
+
+static void die(const char *what) {
+    perror(what);
+    exit(EXIT_FAILURE);
+}
+
+static void loop_init(struct loop *loop) {
+    loop->set = epoll_create1(EPOLL_CLOEXEC);
+    if (loop->set < 0)
+        die("epoll_create1");
+}
+
+/* Tells the kernel what changed, with one system call; it remembers.  A
+   descriptor that was closed has left the set by itself. */
+static bool watch(void *context, struct source *source, unsigned interest) {
+    struct loop *loop = context;
+    struct epoll_event event = {.data.ptr = source};
+    int change = source->interest == 0 ? EPOLL_CTL_ADD
+                 : interest == 0       ? EPOLL_CTL_DEL
+                                       : EPOLL_CTL_MOD;
+
+    if (source->descriptor < 0)
+        return true;
+    if (interest & READABLE)
+        event.events |= EPOLLIN;
+    if (interest & WRITABLE)
+        event.events |= EPOLLOUT;
+    /* Fails only for want of memory (ENOMEM, or ENOSPC at the limit of
+       fs.epoll.max_user_watches).  A client is then not heard, and its time
+       runs out; the listener is tried again in the next round. */
+    return epoll_ctl(loop->set, change, source->descriptor, &event) == 0;
+}
+
+static unsigned readiness_of(uint32_t events) {
+    return (events & EPOLLIN ? READABLE : 0u) |
+           (events & EPOLLOUT ? WRITABLE : 0u) |
+           (events & (EPOLLERR | EPOLLHUP) ? BROKEN : 0u);
+}
+
+/* A bounded number of them: those who are served already wait meanwhile. */
+static void accept_clients(struct server *server, struct evented *evented) {
+    struct client client;
+
+    for (int i = 0; i < ACCEPTS_AT_ONCE && evented_has_room(evented); i++) {
+        if (server_accept(server, SOCK_NONBLOCK, &client)) {
+            evented_adopt(evented, &client);
+            continue;
+        }
+        if (errno != EAGAIN) /* out of descriptors or memory */
+            evented_pause(evented);
+        return;
+    }
+}
+
+/* Sleeps until something is ready, for anybody, and serves what is. */
+static void run_round(struct loop *loop, struct server *server,
+                      struct evented *evented) {
+    struct epoll_event events[EVENTS_AT_ONCE];
+    int count =
+        epoll_wait(loop->set, events, EVENTS_AT_ONCE, evented_timeout(evented));
+
+    evented_begin_round(evented);
+    for (int i = 0; i < count; i++) {
+        struct source *source = events[i].data.ptr;
+        if (source->kind == SOURCE_LISTENER)
+            accept_clients(server, evented);
+        else
+            evented_ready(evented, source, readiness_of(events[i].events));
+    }
+    evented_end_round(evented);
+}
+
+int main(int argc, char **argv) {
+    struct server server;
+    struct evented evented;
+    struct loop loop;
+
+    server_start(&server, &architecture, argc, argv);
+    server_accept_without_waiting(&server);
+    loop_init(&loop);
+    evented_init(&evented, &server, (struct watcher){watch, &loop});
+    struct source listener = {.kind = SOURCE_LISTENER,
+                              .descriptor = server.listener};
+
+    while (evented_goes_on(&evented)) {
+        source_watch(&evented.watcher, &listener,
+                     evented_has_room(&evented) ? READABLE : 0);
+        run_round(&loop, &server, &evented);
+    }
+
+    evented_free(&evented);
+    return server_end(&server);
+}

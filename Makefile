@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+# ZeroHTTPd Seven.  `make help` lists the targets.
+
+ifeq ($(origin CC),default)
+CC = gcc
+endif
+WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+HARDENING = -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
+CFLAGS ?= -O2 -g
+ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARNINGS) $(HARDENING) $(SANITIZE) \
+	-D_GNU_SOURCE -Ilib -pthread -MMD -MP
+ALL_LDFLAGS = -pie -Wl,-z,relro,-z,now -pthread $(SANITIZE) $(LDFLAGS)
+
+# Where objects go, and executables.
+BUILD ?= build/release
+BIN ?= .
+FLOOR ?= build/floor
+
+# Every folder NN_name/ with a main.c is a server: an eighth needs no line here.
+FOLDERS := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
+LIB := $(wildcard lib/*/*.c)
+PROTO := $(wildcard lib/proto/*.c)
+UNIT_TESTS := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
+UNIT_PROGRAMS = $(UNIT_TESTS:%=$(BUILD)/tests/unit/%)
+FLOORS := $(patsubst bench/floor/%.c,%,$(sort $(wildcard bench/floor/[0-9][0-9]_*.c)))
+
+# 07_epoll -> epoll
+name = $(patsubst $(firstword $(subst _, ,$(1)))_%,%,$(1))
+objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
+SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
+
+PYTHON = .venv/bin/python
+ARGS ?=
+
+all: $(SERVERS:%=$(BIN)/%) ## build all servers into this folder
+
+debug: ## build into build/debug/: address and undefined-behaviour sanitizers
+	$(MAKE) $(or $(TARGET),all) BUILD=build/debug/objects BIN=build/debug \
+		CFLAGS='-O1 -g -fno-omit-frame-pointer' HARDENING=-fPIE \
+		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all'
+
+tsan: ## build into build/tsan/: thread sanitizer
+	$(MAKE) $(or $(TARGET),all) BUILD=build/tsan/objects BIN=build/tsan \
+		CFLAGS='-O1 -g' HARDENING=-fPIE SANITIZE=-fsanitize=thread
+
+bench: ## sweep all servers with ab; ARGS="--full" and others, see ARGS=--help
+	@scripts/setup.sh build bench
+	@$(MAKE) --no-print-directory all
+	@$(PYTHON) -m bench sweep $(ARGS)
+
+doctor: ## what this machine allows, and what cures it; ARGS as for bench
+	@scripts/setup.sh bench
+	@$(PYTHON) -m bench doctor $(ARGS)
+
+NEWEST = $(lastword $(sort $(wildcard results/[0-9]*)))
+report: ## one HTML page of the newest results, or of RESULTS=results/...
+	@scripts/setup.sh bench
+	@test -n '$(or $(RESULTS),$(NEWEST))' || { echo 'no results yet: run make bench first'; exit 1; }
+	@$(PYTHON) -m bench.report $(or $(RESULTS),$(NEWEST)) $(ARGS)
+
+serve: ## run one server with a Redis of its own: make serve ARCH=epoll
+	@scripts/setup.sh build bench
+	@$(MAKE) --no-print-directory all
+	@$(PYTHON) -m bench serve $(or $(ARCH),epoll) $(ARGS)
+
+measure: ## CPU and memory against nginx, Go and the barest loops
+	@scripts/setup.sh build bench compare
+	@$(MAKE) --no-print-directory all floor
+	@$(PYTHON) -m bench.measure $(ARGS)
+
+floor: $(FLOORS:%=$(FLOOR)/%) ## build the barest loop of each architecture
+
+test: ## all tests of all servers; ARGS="-k guestbook --server epoll"
+	@scripts/setup.sh build bench test
+	@$(MAKE) --no-print-directory all unit
+	@$(PYTHON) -m pytest -n 4 --dist loadgroup $(ARGS)
+
+test-sanitized: test-debug test-tsan ## the same, built with the sanitizers
+
+test-debug:
+	@scripts/setup.sh build bench test
+	@$(MAKE) --no-print-directory debug TARGET='all unit'
+	@$(PYTHON) -m pytest tests/e2e -n 4 --dist loadgroup --bin-dir build/debug $(ARGS)
+
+test-tsan: # those that have threads
+	@scripts/setup.sh build bench test
+	@$(MAKE) --no-print-directory tsan
+	@$(PYTHON) -m pytest tests/e2e -n 4 --dist loadgroup --bin-dir build/tsan \
+		$(or $(ARGS),--server threading --server prethreading)
+
+unit: unit-programs ## the unit tests alone
+	@for test in $(UNIT_PROGRAMS); do $$test || exit 1; done
+
+unit-programs: $(UNIT_PROGRAMS)
+
+fuzz: ## fuzz the parsers for a minute (clang)
+	@scripts/setup.sh lint
+	@mkdir -p build/fuzz/corpus
+	clang -std=gnu17 -O1 -g -D_GNU_SOURCE -Ilib -fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=all tests/unit/fuzz_proto.c $(PROTO) -o build/fuzz/proto
+	build/fuzz/proto -max_total_time=60 -max_len=20000 build/fuzz/corpus
+
+lint: ## formatting, static analysis, warnings of gcc and clang
+	@scripts/setup.sh build lint
+	@scripts/lint.sh
+
+clean: ## remove what was built
+	rm -rf build $(SERVERS)
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
+		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
+
+.PHONY: all debug tsan bench doctor report serve measure floor test test-sanitized test-debug test-tsan unit unit-programs fuzz \
+	lint clean help
+
+# ---- How things are made ----
+
+define server_rule
+$(BIN)/$(call name,$(1)): $(call objects,$(1)/main.c $(LIB))
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_LDFLAGS) $$^ -o $$@
+endef
+$(foreach folder,$(FOLDERS),$(eval $(call server_rule,$(folder))))
+
+$(BUILD)/tests/unit/test_%: $(BUILD)/tests/unit/test_%.o \
+		$(BUILD)/tests/unit/harness.o $(call objects,$(PROTO))
+	$(CC) $(ALL_LDFLAGS) $^ -lcmocka -o $@
+
+$(FLOOR)/%: bench/floor/%.c bench/floor/floor.h lib/config.h Makefile
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) $< $(ALL_LDFLAGS) -o $@
+
+$(BUILD)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -c $< -o $@
+
+.SECONDARY:
+-include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Serving with calls that sleep: one connection at a time, from its first byte
+   to its last.  01 to 05 differ in who does this, and how many do. */
+#ifndef NET_BLOCKING_H
+#define NET_BLOCKING_H
+
+#include "net/redis_client.h"
+#include "net/server.h"
+
+/* What one process or thread needs to serve. */
+struct worker {
+    struct server *server;
+    struct counters *counters;
+    struct redis_client *redis;
+    struct moment moment;
+    /* Does a connection wait that nobody else will serve?  Then none is kept
+       alive.  NULL: there is always somebody else. */
+    bool (*others_wait)(const struct worker *worker);
+};
+
+/* Serves the client until one of the two ends the connection; closes it. */
+void blocking_serve(struct worker *worker, const struct client *client);
+
+#endif

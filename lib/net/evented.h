@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Serving with calls that never sleep: many connections at once, each driven
+ * as far as it goes now.  06 and 07 differ in the one call that sleeps, for
+ * everybody, and in what they must tell it beforehand.
+ *
+ * Regular files are the exception that every event loop makes: poll and epoll
+ * call them ready at any time, so reading one may sleep until the disk has
+ * answered.  Ours are nearly always in the page cache; a server of large cold
+ * files would hand them to threads, or use io_uring.
+ */
+#ifndef NET_EVENTED_H
+#define NET_EVENTED_H
+
+#include "net/redis_pipeline.h"
+#include "net/server.h"
+
+/* One client's connection: here its half-done request lives. */
+struct connection {
+    struct source source; /* first: a pointer to it is one to the connection */
+    struct client client;
+    struct exchange exchange;
+    enum patience awaited; /* the list of waiting that it is in */
+    int requests_left;     /* of the exchange, when it was put there */
+    int64_t deadline;
+    struct connection *prev, *next; /* in a list of waiting, or of the closed */
+    struct connection *next_asker;  /* behind it in the queue for Redis */
+};
+
+struct evented {
+    struct server *server;
+    struct watcher watcher;
+    struct moment moment;
+    int64_t now;         /* clock_milliseconds() of this round */
+    int64_t paused_till; /* no accepting before then: something ran out */
+    size_t count;        /* connections */
+    size_t limit;        /* at most so many */
+    /* Who waits for the same thing has the same time: each list is in the
+       order of its deadlines, and only its head needs to be looked at. */
+    struct connection *waiting[PATIENCES];
+    struct connection *closed; /* freed at the end of the round */
+    struct redis_pipeline redis;
+    struct connection *first_asker, *last_asker; /* in the order of replies */
+};
+
+void evented_init(struct evented *evented, struct server *server,
+                  struct watcher watcher);
+
+/* Takes the connection over and serves it as far as it goes without waiting. */
+void evented_adopt(struct evented *evented, const struct client *client);
+
+/* The source is ready, for READABLE, WRITABLE and BROKEN as told.  One that
+   has been closed earlier in the same round is passed over. */
+void evented_ready(struct evented *evented, struct source *source,
+                   unsigned readiness);
+
+/* Brackets of a round, before the loop handles its events and after. */
+void evented_begin_round(struct evented *evented);
+void evented_end_round(struct evented *evented);
+
+/* May another connection be accepted now?  And none for a while, please. */
+bool evented_has_room(const struct evented *evented);
+void evented_pause(struct evented *evented);
+
+/* How long the loop may sleep, in milliseconds; -1: until something happens. */
+int evented_timeout(const struct evented *evented);
+
+/* False when the server has been told to stop and all is done, or time is up.
+ */
+bool evented_goes_on(struct evented *evented);
+
+void evented_free(struct evented *evented);
+
+#endif

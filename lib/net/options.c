@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/options.h"
+
+#include "config.h"
+#include "proto/bytes.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define VERSION "1.0"
+
+enum { HELP = 'h', VERSION_OPTION = 'V' };
+
+static void print_help(const struct architecture *architecture) {
+    printf(
+        "usage: %s [OPTIONS] [PORT [REDIS_HOST]]\n"
+        "\n"
+        "%s: %s.\n"
+        "\n"
+        "  -p, --port N        listen on this TCP port; 0: a free one (%d)\n"
+        "  -a, --address A     listen on this address or host name "
+        "(127.0.0.1)\n"
+        "  -r, --redis URL     redis://[user:password@]host:port/db or "
+        "unix:/path\n"
+        "                      (redis://127.0.0.1:6379)\n"
+        "  -w, --workers N     processes of preforking, threads of "
+        "prethreading\n"
+        "                      (%d); the other servers ignore it\n"
+        "  -d, --root DIR      the folder that holds public/, templates/ and "
+        "the\n"
+        "                      file redirects (the folder of this program)\n"
+        "  -b, --backlog N     connections that may wait to be accepted (%d; "
+        "the\n"
+        "                      kernel lowers it to net.core.somaxconn)\n"
+        "  -l, --log           access log, Common Log Format, on standard "
+        "output;\n"
+        "                      start and end are then told on standard error\n"
+        "  -h, --help          print this and exit\n"
+        "  -V, --version       print the version and exit\n"
+        "\n"
+        "SIGINT and SIGTERM finish what is in flight, print statistics and "
+        "exit.\n",
+        architecture->name, architecture->name, architecture->summary,
+        DEFAULT_PORT, DEFAULT_WORKERS, DEFAULT_BACKLOG);
+}
+
+__attribute__((format(printf, 1, 2), noreturn)) static void
+complain(const char *format, ...) {
+    va_list arguments;
+
+    fprintf(stderr, "%s: ", program_invocation_short_name);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "; try --help\n");
+    exit(EXIT_FAILURE);
+}
+
+static uint64_t parse_number(const char *what, const char *text,
+                             uint64_t lowest, uint64_t highest) {
+    uint64_t number;
+
+    if (!view_number(view_of(text), highest, &number) || number < lowest)
+        complain("%s must be a number from %ju to %ju, not '%s'", what,
+                 (uintmax_t)lowest, (uintmax_t)highest, text);
+    return number;
+}
+
+static void set_port(struct options *options, const char *text) {
+    snprintf(options->port, sizeof options->port, "%ju",
+             (uintmax_t)parse_number("the port", text, 0, 65535));
+}
+
+/* The folder of the program itself, so that it can be started from anywhere. */
+static void set_default_root(struct options *options) {
+    ssize_t length =
+        readlink("/proc/self/exe", options->root, sizeof options->root - 1);
+    if (length <= 0) {
+        memcpy(options->root, ".", 2);
+        return;
+    }
+    options->root[length] = '\0';
+    *strrchr(options->root, '/') = '\0';
+}
+
+static void set_root(struct options *options, const char *text) {
+    if (strlen(text) >= sizeof options->root)
+        complain("the root folder's name is too long");
+    memcpy(options->root, text, strlen(text) + 1);
+}
+
+/* The short form: PORT, and the host of Redis with its usual port. */
+static void parse_positional(struct options *options, int count, char **words) {
+    static char url[300];
+
+    if (count > 2)
+        complain("'%s' is one word too many", words[2]);
+    if (count > 0)
+        set_port(options, words[0]);
+    if (count > 1) {
+        bool bare_ipv6 = strchr(words[1], ':') != NULL && words[1][0] != '[';
+        if (strlen(words[1]) > 255 || words[1][0] == '\0')
+            complain("'%s' is no host name", words[1]);
+        snprintf(url, sizeof url, bare_ipv6 ? "redis://[%s]" : "redis://%s",
+                 words[1]);
+        options->redis = url;
+    }
+}
+
+void options_parse(struct options *options,
+                   const struct architecture *architecture, int argc,
+                   char **argv) {
+    static const struct option known[] = {
+        {"port", required_argument, NULL, 'p'},
+        {"address", required_argument, NULL, 'a'},
+        {"redis", required_argument, NULL, 'r'},
+        {"workers", required_argument, NULL, 'w'},
+        {"root", required_argument, NULL, 'd'},
+        {"backlog", required_argument, NULL, 'b'},
+        {"log", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, HELP},
+        {"version", no_argument, NULL, VERSION_OPTION},
+        {NULL, 0, NULL, 0},
+    };
+    int letter;
+
+    *options = (struct options){.address = "127.0.0.1",
+                                .redis = "redis://127.0.0.1:6379",
+                                .workers = DEFAULT_WORKERS,
+                                .backlog = DEFAULT_BACKLOG};
+    snprintf(options->port, sizeof options->port, "%d", DEFAULT_PORT);
+    set_default_root(options);
+    opterr = 0; /* we say it ourselves, in one line */
+    while ((letter = getopt_long(argc, argv, ":p:a:r:w:d:b:lhV", known,
+                                 NULL)) != -1) {
+        switch (letter) {
+        case 'p':
+            set_port(options, optarg);
+            break;
+        case 'a':
+            options->address = optarg;
+            break;
+        case 'r':
+            options->redis = optarg;
+            break;
+        case 'w':
+            options->workers =
+                parse_number("--workers", optarg, 1, WORKERS_LIMIT);
+            break;
+        case 'd':
+            set_root(options, optarg);
+            break;
+        case 'b':
+            options->backlog =
+                (int)parse_number("--backlog", optarg, 1, 1000000);
+            break;
+        case 'l':
+            options->log = true;
+            break;
+        case HELP:
+            print_help(architecture);
+            exit(EXIT_SUCCESS);
+        case VERSION_OPTION:
+            printf("%s (ZeroHTTPd Seven) %s\n", architecture->name, VERSION);
+            exit(EXIT_SUCCESS);
+        case ':':
+            complain("the option %s needs a value", argv[optind - 1]);
+        default:
+            complain("'%s' is not understood", argv[optind - 1]);
+        }
+    }
+    parse_positional(options, argc - optind, argv + optind);
+    if (!architecture->has_workers)
+        options->workers = 1;
+}

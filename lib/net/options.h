@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line, which all servers have in common. */
+#ifndef NET_OPTIONS_H
+#define NET_OPTIONS_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What a server says of itself. */
+struct architecture {
+    const char *name;    /* of the program, such as "epoll" */
+    const char *summary; /* half a line: who serves, who waits */
+    int requests;        /* that one connection may bring */
+    bool has_workers;    /* a fixed number of them: --workers counts */
+};
+
+struct options {
+    char port[8];
+    const char *address; /* a number or a host name */
+    const char *redis;
+    size_t workers;
+    char root[PATH_MAX];
+    int backlog;
+    bool log;
+};
+
+/* Reads the command line.  --help and --version print and exit 0; what is
+   wrong is said in one line, with what to do, and exits 1. */
+void options_parse(struct options *options,
+                   const struct architecture *architecture, int argc,
+                   char **argv);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/redis.h"
+
+#include "config.h"
+#include "proto/form.h"
+#include "proto/resp.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* ---- The URL ---- */
+
+static int complain(char *error, size_t size, const char *what) {
+    snprintf(error, size,
+             "--redis: %s; write redis://[user:password@]host:port/db or "
+             "unix:/path",
+             what);
+    return -1;
+}
+
+/* Copies the text, percent-decoded, as a string.  False if it does not fit. */
+static bool copy_decoded(char *string, size_t size, struct view text) {
+    size_t length = 0;
+
+    while (text.length > 0) {
+        int decoded = percent_decode(text);
+        if (length + 1 >= size)
+            return false;
+        string[length++] = decoded > 0 ? (char)decoded : text.data[0];
+        text = view_from(text, decoded > 0 ? 3 : 1);
+    }
+    string[length] = '\0';
+    return true;
+}
+
+static int parse_unix(struct redis_server *server, struct view path,
+                      char *error, size_t size) {
+    struct sockaddr_un *address =
+        (struct sockaddr_un *)&server->addresses[0].socket;
+
+    if (path.length == 0 || path.data[0] != '/' ||
+        path.length >= sizeof address->sun_path)
+        return complain(error, size,
+                        "the path of the socket must start with "
+                        "a slash and be shorter than 108 bytes");
+    address->sun_family = AF_UNIX;
+    memcpy(address->sun_path, path.data, path.length);
+    server->addresses[0].length = sizeof *address;
+    server->count = 1;
+    snprintf(server->text, sizeof server->text, "unix:%s", address->sun_path);
+    return 0;
+}
+
+/* Splits "host:port" or "[::1]:port". */
+static bool split_port(struct view authority, struct view *host,
+                       struct view *port) {
+    bool bracketed = view_starts_with(authority, VIEW("["));
+    size_t end = view_find(authority, bracketed ? ']' : ':');
+
+    if (bracketed && end == authority.length)
+        return false;
+    *host = view_part(authority, bracketed, end - bracketed);
+    struct view rest = view_from(authority, end + bracketed);
+    if (rest.length > 0 && rest.data[0] != ':')
+        return false;
+    *port = rest.length > 0 ? view_from(rest, 1) : VIEW("6379");
+    return host->length > 0;
+}
+
+static int look_up(struct redis_server *server, const char *host,
+                   const char *port, char *error, size_t size) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found, *one;
+
+    int result = getaddrinfo(host, port, &hints, &found);
+    if (result != 0) {
+        snprintf(error, size,
+                 "--redis: cannot find the host %s (%s); check its name", host,
+                 gai_strerror(result));
+        return -1;
+    }
+    for (one = found; one != NULL && server->count < REDIS_ADDRESSES;
+         one = one->ai_next) {
+        struct redis_address *address = &server->addresses[server->count++];
+        memcpy(&address->socket, one->ai_addr, one->ai_addrlen);
+        address->length = one->ai_addrlen;
+    }
+    freeaddrinfo(found);
+    return 0;
+}
+
+static int parse_tcp(struct redis_server *server, struct view rest, char *error,
+                     size_t size) {
+    struct view credentials = {0}, host_text, port_text;
+    struct view authority = view_cut(&rest, '/');
+    struct view database = rest;
+    char host[256], port[8];
+    uint64_t number = 0;
+
+    size_t at = authority.length; /* a password may hold an @ */
+    while (at > 0 && authority.data[at - 1] != '@')
+        at--;
+    if (at > 0) {
+        credentials = view_part(authority, 0, at - 1);
+        authority = view_from(authority, at);
+        struct view user = view_cut(&credentials, ':');
+        if (!copy_decoded(server->user, sizeof server->user, user) ||
+            !copy_decoded(server->password, sizeof server->password,
+                          credentials))
+            return complain(error, size, "user or password is too long");
+    }
+    if (!split_port(authority, &host_text, &port_text) ||
+        !copy_decoded(host, sizeof host, host_text))
+        return complain(error, size, "there is no host in it");
+    if (!view_number(port_text, 65535, &number) || number == 0 ||
+        !copy_decoded(port, sizeof port, port_text))
+        return complain(error, size, "the port must be 1 to 65535");
+    number = 0;
+    if (database.length > 0 && !view_number(database, 1000000, &number))
+        return complain(error, size, "the database must be a number");
+    server->database = (int)number;
+    snprintf(server->text, sizeof server->text, "redis://%s%s%s:%s/%d",
+             strchr(host, ':') ? "[" : "", host, strchr(host, ':') ? "]" : "",
+             port, server->database);
+    return look_up(server, host, port, error, size);
+}
+
+int redis_parse(struct redis_server *server, const char *url, char *error,
+                size_t size) {
+    struct view text = view_of(url);
+
+    *server = (struct redis_server){0};
+    server->shared = mmap(NULL, sizeof *server->shared, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (server->shared == MAP_FAILED)
+        return complain(error, size, strerror(errno));
+    if (view_starts_with(text, VIEW("unix:")))
+        return parse_unix(server, view_from(text, 5), error, size);
+    if (view_starts_with(text, VIEW("redis://")))
+        return parse_tcp(server, view_from(text, 8), error, size);
+    return complain(error, size, "this is no URL of a Redis server");
+}
+
+/* ---- The beginning of a connection ---- */
+
+int redis_begin(const struct redis_server *server, unsigned address) {
+    const struct redis_address *to = &server->addresses[address];
+    int on = 1;
+    int descriptor = socket(to->socket.ss_family,
+                            SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (descriptor < 0)
+        return -1;
+    /* Without it, the second of two small writes may wait for an answer to the
+       first.  A Unix socket has no such option and says so: no harm. */
+    (void)setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (connect(descriptor, (const struct sockaddr *)&to->socket, to->length) <
+            0 &&
+        errno != EINPROGRESS) {
+        int error = errno;
+        close(descriptor);
+        errno = error;
+        return -1;
+    }
+    return descriptor;
+}
+
+int redis_outcome(int descriptor) {
+    int error = 0;
+    socklen_t length = sizeof error;
+
+    if (getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
+        return -1;
+    errno = error;
+    return error == 0 ? 0 : -1;
+}
+
+unsigned redis_append_handshake(const struct redis_server *server,
+                                struct buffer *commands) {
+    unsigned replies = 0;
+    char database[16];
+
+    if (server->password[0] != '\0') {
+        struct view words[] = {VIEW("AUTH"), view_of(server->user),
+                               view_of(server->password)};
+        if (server->user[0] != '\0') {
+            resp_append_command(commands, words, 3);
+        } else {
+            words[1] = words[2];
+            resp_append_command(commands, words, 2);
+        }
+        replies++;
+    }
+    if (server->database != 0) {
+        snprintf(database, sizeof database, "%d", server->database);
+        resp_append_command(
+            commands, (struct view[]){VIEW("SELECT"), view_of(database)}, 2);
+        replies++;
+    }
+    return replies;
+}
+
+/* ---- What the log says ---- */
+
+/* One write(2) each, so that lines of many workers do not mix. */
+static void say(const struct redis_server *server, const char *what,
+                const char *why, size_t length) {
+    dprintf(STDERR_FILENO, "%s: Redis at %s %s%s%.*s\n",
+            program_invocation_short_name, server->text, what,
+            length > 0 ? ": " : "", (int)length, why);
+}
+
+bool redis_may_try(const struct redis_server *server, int64_t now) {
+    int64_t retry_at = atomic_load(&server->shared->retry_at);
+
+    if (!atomic_load_explicit(&server->shared->down, memory_order_relaxed))
+        return true;
+    /* Who moves the time on is the one who tries. */
+    return now >= retry_at &&
+           atomic_compare_exchange_strong(&server->shared->retry_at, &retry_at,
+                                          now + REDIS_RETRY);
+}
+
+void redis_is_down(const struct redis_server *server, const char *reason,
+                   int64_t now) {
+    atomic_store(&server->shared->retry_at, now + REDIS_RETRY);
+    if (!atomic_exchange(&server->shared->down, true))
+        say(server, "is unavailable", reason, strlen(reason));
+}
+
+void redis_refuses(const struct redis_server *server, struct view reply) {
+    if (!atomic_exchange(&server->shared->refusing, true))
+        say(server, "gives an unexpected reply", reply.data,
+            reply.length < 200 ? reply.length : 200);
+}
+
+void redis_is_up(const struct redis_server *server) {
+    if (atomic_load_explicit(&server->shared->down, memory_order_relaxed) &&
+        atomic_exchange(&server->shared->down, false)) {
+        atomic_store(&server->shared->refusing, false);
+        say(server, "is back", "", 0);
+    }
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/redis_pipeline.h"
+
+#include "config.h"
+
+#include <errno.h>
+#include <string.h>
+
+void redis_pipeline_init(struct redis_pipeline *pipeline,
+                         const struct redis_server *server,
+                         const struct watcher *watcher) {
+    *pipeline = (struct redis_pipeline){
+        .source = {.kind = SOURCE_REDIS, .descriptor = -1},
+        .watcher = watcher,
+        .server = server};
+}
+
+void redis_pipeline_close(struct redis_pipeline *pipeline) {
+    source_close(pipeline->watcher, &pipeline->source);
+    pipeline->connecting = false;
+    pipeline->handshake = 0;
+    pipeline->due = 0;
+    pipeline->taken = 0;
+    buffer_free(&pipeline->output);
+    buffer_free(&pipeline->input);
+}
+
+static bool fail(struct redis_pipeline *pipeline, const char *reason,
+                 int64_t now) {
+    redis_is_down(pipeline->server, reason, now);
+    redis_pipeline_close(pipeline);
+    return false;
+}
+
+/* Begins with the address that answered last; when all have been tried in vain
+   it gives up for a while. */
+static bool begin(struct redis_pipeline *pipeline, int64_t now) {
+    const struct redis_server *server = pipeline->server;
+
+    for (; pipeline->tried < server->count; pipeline->tried++) {
+        pipeline->address =
+            (server->shared->address + pipeline->tried) % server->count;
+        pipeline->source.descriptor = redis_begin(server, pipeline->address);
+        if (pipeline->source.descriptor >= 0) {
+            pipeline->connecting = true;
+            pipeline->deadline = now + REDIS_CONNECT_TIMEOUT;
+            return true;
+        }
+    }
+    pipeline->tried = 0;
+    return fail(pipeline, strerror(errno), now);
+}
+
+/* This address did not do: the next one, with the same commands. */
+static bool begin_elsewhere(struct redis_pipeline *pipeline, int error,
+                            int64_t now) {
+    source_close(pipeline->watcher, &pipeline->source);
+    pipeline->connecting = false;
+    pipeline->tried++;
+    errno = error;
+    return begin(pipeline, now);
+}
+
+bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
+                           int64_t now) {
+    struct buffer *output = &pipeline->output;
+
+    if (pipeline->source.descriptor < 0) {
+        if (!redis_may_try(pipeline->server, now) || !begin(pipeline, now))
+            return false;
+        pipeline->handshake = redis_append_handshake(pipeline->server, output);
+    }
+    if (output->length + command.length > REDIS_BACKLOG_LIMIT)
+        return false;
+    /* Nobody waits, and yet there is a reply: it would be taken for ours. */
+    if (pipeline->due + pipeline->handshake == 0 &&
+        pipeline->input.length > pipeline->taken)
+        return fail(pipeline, "it does not speak RESP2", now);
+    buffer_append(output, command);
+    if (output->failed) {
+        output->failed = false; /* what it holds is whole */
+        return false;
+    }
+    if (pipeline->due++ == 0 && !pipeline->connecting)
+        pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
+    return true;
+}
+
+bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now) {
+    struct buffer *output = &pipeline->output;
+
+    if (pipeline->source.descriptor < 0 || output->length == 0)
+        return true;
+    ssize_t count = send(pipeline->source.descriptor, output->data,
+                         output->length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0) {
+        /* A socket that is still connecting says EAGAIN as well, and ENOTCONN
+           before it knows more. */
+        if (errno == EAGAIN || errno == EINTR)
+            return true;
+        if (pipeline->connecting)
+            return begin_elsewhere(pipeline, errno, now);
+        return fail(pipeline, strerror(errno), now);
+    }
+    if (pipeline->connecting) {
+        pipeline->connecting = false;
+        pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
+    }
+    buffer_consume(output, (size_t)count);
+    if (output->length == 0)
+        buffer_free(output); /* a burst must not keep its memory for ever */
+    return true;
+}
+
+bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now) {
+    struct buffer *input = &pipeline->input;
+
+    buffer_consume(input, pipeline->taken);
+    pipeline->taken = 0;
+    char *room = buffer_reserve(input, 65536);
+    if (room == NULL)
+        return fail(pipeline, "out of memory", now);
+    ssize_t count = recv(pipeline->source.descriptor, room,
+                         input->capacity - input->length, MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+        return true;
+    if (count < 0 && pipeline->connecting)
+        return begin_elsewhere(pipeline, errno, now);
+    if (count <= 0)
+        return fail(pipeline,
+                    count == 0 ? "it closed the connection" : strerror(errno),
+                    now);
+    input->length += (size_t)count;
+    return true;
+}
+
+/* Answers -1 when the handshake was refused, 1 when the reply was part of it,
+   0 when it is somebody else's. */
+static int take_handshake(struct redis_pipeline *pipeline,
+                          const struct resp_reply *reply, int64_t now) {
+    char reason[100];
+
+    if (pipeline->handshake == 0)
+        return 0;
+    pipeline->handshake--;
+    if (reply->type == RESP_STATUS)
+        return 1;
+    size_t length = reply->text.length < sizeof reason - 1 ? reply->text.length
+                                                           : sizeof reason - 1;
+    memcpy(reason, reply->text.data == NULL ? "" : reply->text.data, length);
+    reason[length] = '\0';
+    fail(pipeline, reason, now);
+    return -1;
+}
+
+int redis_pipeline_next(struct redis_pipeline *pipeline,
+                        struct resp_reply *reply, int64_t now) {
+    for (;;) {
+        struct view rest =
+            view_from(buffer_view(&pipeline->input), pipeline->taken);
+        ssize_t parsed = resp_parse(rest, reply);
+        if (parsed == 0)
+            return 0;
+        if (parsed < 0 || pipeline->due + pipeline->handshake == 0) {
+            fail(pipeline, "it does not speak RESP2", now);
+            return -1;
+        }
+        pipeline->taken += (size_t)parsed;
+        pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
+        int result = take_handshake(pipeline, reply, now);
+        if (result < 0)
+            return -1;
+        if (result > 0)
+            continue;
+        pipeline->due--;
+        pipeline->tried = 0;
+        pipeline->server->shared->address = pipeline->address;
+        redis_is_up(pipeline->server);
+        return 1;
+    }
+}
+
+bool redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now) {
+    if (now < redis_pipeline_deadline(pipeline))
+        return true;
+    if (pipeline->connecting)
+        return begin_elsewhere(pipeline, ETIMEDOUT, now);
+    return fail(pipeline, "no reply in time", now);
+}
+
+void redis_pipeline_watch(struct redis_pipeline *pipeline) {
+    /* Readable also when nothing is awaited: the end must not go unnoticed. */
+    unsigned interest =
+        pipeline->output.length > 0 ? READABLE | WRITABLE : READABLE;
+
+    if (pipeline->source.descriptor >= 0)
+        source_watch(pipeline->watcher, &pipeline->source, interest);
+}
+
+int64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline) {
+    bool waits = pipeline->connecting || pipeline->due > 0;
+    return pipeline->source.descriptor >= 0 && waits ? pipeline->deadline
+                                                     : INT64_MAX;
+}

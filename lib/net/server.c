@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/server.h"
+
+#include "app/app.h"
+#include "config.h"
+#include "net/clock.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What the signal handlers know.  One server a process. */
+static struct {
+    _Atomic bool stopping;
+    _Atomic int64_t out_of_time_at;
+    pid_t owner; /* of the listening socket: the process that made it */
+    int listener;
+} stop = {.listener = -1};
+
+__attribute__((format(printf, 1, 2), noreturn)) static void
+give_up(const char *format, ...) {
+    va_list arguments;
+
+    fprintf(stderr, "%s: ", program_invocation_short_name);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    exit(EXIT_FAILURE);
+}
+
+/* ---- Signals ---- */
+
+/* Every call here may be made in a signal handler: signal-safety(7).  setitimer
+   is not in its list, but on Linux it is a bare system call as well. */
+static void on_stop(int signal_number) {
+    int error = errno;
+    struct itimerval tick = {.it_interval = {.tv_usec = PAUSE * 1000},
+                             .it_value = {.tv_usec = PAUSE * 1000}};
+
+    (void)signal_number;
+    if (!stop.stopping)
+        stop.out_of_time_at = clock_milliseconds() + STOP_TIMEOUT;
+    stop.stopping = true;
+    /* One worker told to stop must not take the socket from the others. */
+    if (getpid() == stop.owner)
+        shutdown(stop.listener, SHUT_RD);
+    setitimer(ITIMER_REAL, &tick, NULL);
+    errno = error;
+}
+
+/* It interrupts the call that sleeps: that is all it is for. */
+static void on_tick(int signal_number) {
+    (void)signal_number;
+}
+
+static void handle(int signal_number, void (*handler)(int)) {
+    /* No SA_RESTART: calls that sleep shall return with EINTR. */
+    struct sigaction action = {.sa_handler = handler};
+
+    sigemptyset(&action.sa_mask);
+    sigaction(signal_number, &action, NULL); /* fails for no signal used here */
+}
+
+bool server_is_stopping(void) {
+    return stop.stopping;
+}
+
+bool server_is_out_of_time(void) {
+    return stop.stopping && clock_milliseconds() >= stop.out_of_time_at;
+}
+
+pid_t server_fork(void) {
+    pid_t parent = getpid();
+    pid_t child = fork();
+
+    if (child != 0)
+        return child;
+    /* The kernel kills us when the parent dies; it may have died already. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(EXIT_FAILURE);
+    return 0;
+}
+
+/* Places that hold no process, 0 or -1, are passed over. */
+static void tell_children(const pid_t *children, size_t count, int number) {
+    for (size_t i = 0; i < count; i++)
+        if (children[i] > 0)
+            kill(children[i], number);
+}
+
+void server_end_children(const pid_t *children, size_t count) {
+    bool killed = false;
+    pid_t ended;
+
+    tell_children(children, count, SIGTERM);
+    while ((ended = waitpid(-1, NULL, WNOHANG)) >= 0 || errno == EINTR) {
+        if (ended == 0)
+            poll(NULL, 0, PAUSE);
+        if (server_is_out_of_time() && !killed) {
+            poll(NULL, 0, 5 * PAUSE); /* they know themselves that it is time */
+            tell_children(children, count, SIGKILL);
+            killed = true;
+        }
+    }
+}
+
+/* ---- The listening socket ---- */
+
+static void set_option(int descriptor, int level, int name, const void *value,
+                       socklen_t size, const char *what) {
+    if (setsockopt(descriptor, level, name, value, size) < 0)
+        give_up("cannot set %s: %s", what, strerror(errno));
+}
+
+/*
+ * TCP_DEFER_ACCEPT: the kernel shows a connection only when its first bytes are
+ * there, so that one which says nothing costs nobody a worker.
+ *
+ * On Linux the connections that accept(2) returns inherit the other options,
+ * which saves three calls for each of them.  The receive timeout is the
+ * listener's own as well: accept then returns every ten seconds, to no harm.
+ */
+static void set_options(int descriptor) {
+    int on = 1;
+    int seconds = REQUEST_TIMEOUT / 1000;
+    struct timeval receive = {.tv_sec = REQUEST_TIMEOUT / 1000};
+    struct timeval sending = {.tv_sec = SEND_TIMEOUT / 1000};
+
+    set_option(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on,
+               "SO_REUSEADDR");
+    set_option(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on,
+               "TCP_NODELAY");
+    set_option(descriptor, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds,
+               sizeof seconds, "TCP_DEFER_ACCEPT");
+    set_option(descriptor, SOL_SOCKET, SO_RCVTIMEO, &receive, sizeof receive,
+               "SO_RCVTIMEO");
+    set_option(descriptor, SOL_SOCKET, SO_SNDTIMEO, &sending, sizeof sending,
+               "SO_SNDTIMEO");
+}
+
+static int listen_on(const struct options *options) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_PASSIVE},
+                    *found;
+
+    int result = getaddrinfo(options->address, options->port, &hints, &found);
+    if (result != 0)
+        give_up("cannot listen on '%s' (%s); give --address an address of this "
+                "machine",
+                options->address, gai_strerror(result));
+    int descriptor = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0)
+        give_up("cannot make a socket: %s", strerror(errno));
+    set_options(descriptor);
+    if (bind(descriptor, found->ai_addr, found->ai_addrlen) < 0 ||
+        listen(descriptor, options->backlog) < 0) {
+        const char *cure = "give another --address or --port";
+        if (errno == EADDRINUSE)
+            cure = "stop the program that uses it, or give another --port";
+        if (errno == EACCES)
+            cure = "ports below 1024 need root; give another --port";
+        give_up("cannot listen on port %s of %s (%s); %s", options->port,
+                options->address, strerror(errno), cure);
+    }
+    freeaddrinfo(found);
+    return descriptor;
+}
+
+static void print_url(const struct server *server) {
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    char host[INET6_ADDRSTRLEN], port[8];
+
+    if (getsockname(server->listener, (struct sockaddr *)&address, &length) <
+            0 ||
+        getnameinfo((struct sockaddr *)&address, length, host, sizeof host,
+                    port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        give_up("cannot tell the address of the listening socket");
+    bool is_ipv6 = strchr(host, ':') != NULL;
+    fprintf(server->notes, "url           http://%s%s%s:%s/\n",
+            is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
+}
+
+static void print_banner(const struct server *server) {
+    fprintf(server->notes, "architecture  %s: %s\npid           %d\n",
+            server->architecture->name, server->architecture->summary,
+            (int)getpid());
+    fprintf(server->notes, "workers       %zu\n", server->options.workers);
+    print_url(server);
+    fprintf(server->notes, "redis         %s\n", server->redis.text);
+    fflush(server->notes); /* before any fork: a child would print it again */
+}
+
+/* One descriptor a connection: take as many as we may have. */
+static void raise_descriptor_limit(void) {
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    limit.rlim_cur =
+        limit.rlim_max < DESCRIPTORS_LIMIT ? limit.rlim_max : DESCRIPTORS_LIMIT;
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* else we go on with fewer */
+}
+
+size_t server_descriptors_for_clients(size_t needed) {
+    size_t all = (size_t)sysconf(_SC_OPEN_MAX);
+
+    needed += RESERVED_DESCRIPTORS;
+    return needed < all / 2 ? all - needed : all / 2;
+}
+
+void server_start(struct server *server,
+                  const struct architecture *architecture, int argc,
+                  char **argv) {
+    char error[2 * PATH_MAX];
+
+    *server = (struct server){.architecture = architecture};
+    options_parse(&server->options, architecture, argc, argv);
+    server->notes = server->options.log ? stderr : stdout;
+    raise_descriptor_limit();
+    if (redis_parse(&server->redis, server->options.redis, error,
+                    sizeof error) < 0 ||
+        app_open(&server->app, server->options.root, error, sizeof error) < 0)
+        give_up("%s", error);
+    server->counters = statistics_create(server->options.workers);
+    if (server->counters == NULL)
+        give_up("no memory for the statistics: %s", strerror(errno));
+    server->listener = stop.listener = listen_on(&server->options);
+    stop.owner = getpid();
+    handle(SIGPIPE, SIG_IGN); /* sendfile(2) has no MSG_NOSIGNAL */
+    handle(SIGALRM, on_tick);
+    handle(SIGTERM, on_stop);
+    handle(SIGINT, on_stop);
+    /* The C library reads the time zone when it is first needed: here, once,
+       and not in every child. */
+    tzset();
+    print_banner(server);
+}
+
+/* ---- Accepting ---- */
+
+static void note_address(struct client *client,
+                         const struct sockaddr_storage *from) {
+    const void *address =
+        from->ss_family == AF_INET6
+            ? (const void *)&((const struct sockaddr_in6 *)from)->sin6_addr
+            : (const void *)&((const struct sockaddr_in *)from)->sin_addr;
+
+    if (inet_ntop(from->ss_family, address, client->address,
+                  sizeof client->address) == NULL)
+        client->address[0] = '\0';
+}
+
+void server_accept_without_waiting(const struct server *server) {
+    int flags = fcntl(server->listener, F_GETFL);
+    if (fcntl(server->listener, F_SETFL, flags | O_NONBLOCK) < 0)
+        give_up("cannot make the socket non-blocking: %s", strerror(errno));
+}
+
+bool server_accept(const struct server *server, int flags,
+                   struct client *client) {
+    struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
+    socklen_t length = sizeof from;
+    bool log = server->options.log;
+
+    client->address[0] = '\0';
+    client->socket =
+        accept4(server->listener, log ? (struct sockaddr *)&from : NULL,
+                log ? &length : NULL, flags | SOCK_CLOEXEC);
+    if (client->socket < 0) {
+        /* A client that left while it waited is like one that never came;
+           accept(2) lists what a network may do to it. */
+        bool short_of_something = errno == EMFILE || errno == ENFILE ||
+                                  errno == ENOBUFS || errno == ENOMEM;
+        if (!short_of_something)
+            errno = EAGAIN;
+        else if ((flags & SOCK_NONBLOCK) == 0)
+            poll(NULL, 0, PAUSE); /* some client will end meanwhile */
+        return false;
+    }
+    if (log)
+        note_address(client, &from);
+    return true;
+}
+
+/* ---- The access log ---- */
+
+/* Only printable ASCII reaches the log: a request line may hold anything. */
+static void append_printable(struct buffer *line, struct view text) {
+    for (size_t i = 0; i < text.length; i++) {
+        unsigned char byte = (unsigned char)text.data[i];
+        char escaped[5];
+        if (byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\') {
+            buffer_append(line, view_part(text, i, 1));
+        } else {
+            snprintf(escaped, sizeof escaped, "\\x%02x", byte);
+            buffer_append(line, view_of(escaped));
+        }
+    }
+}
+
+/* Written in one piece, so that lines of many workers do not mix, and without
+   stdio, whose buffer a fork would double.  A production server hands its log
+   to a thread or a pipe: here the reader of a full pipe holds everybody up. */
+void server_log(const struct server *server, const struct client *client,
+                const struct exchange *exchange) {
+    struct view request = exchange->request.line;
+    struct buffer line = {0};
+    char time[40];
+    struct tm tm;
+
+    if (!server->options.log)
+        return;
+    time_t now = exchange->response.moment->now;
+    localtime_r(&now, &tm);
+    strftime(time, sizeof time, "%d/%b/%Y:%H:%M:%S %z", &tm);
+    buffer_append(&line, view_of(client->address));
+    buffer_append(&line, VIEW(" - - ["));
+    buffer_append(&line, view_of(time));
+    buffer_append(&line, VIEW("] \""));
+    append_printable(&line, request.length > 0 ? request : VIEW("-"));
+    buffer_append(&line, VIEW("\" "));
+    buffer_append_number(&line, exchange->response.status);
+    buffer_append(&line, VIEW(" "));
+    /* All bytes sent that are not head. */
+    uint64_t bytes = exchange->sent - exchange->response.head.length;
+    if (bytes > 0)
+        buffer_append_number(&line, (int64_t)bytes);
+    else
+        buffer_append(&line, VIEW("-"));
+    buffer_append(&line, VIEW("\n"));
+    if (!line.failed &&
+        write(STDOUT_FILENO, line.data, line.length) < (ssize_t)line.length) {
+        /* Nobody reads the log: no reason not to serve. */
+    }
+    buffer_free(&line);
+}
+
+/* ---- The end ---- */
+
+int server_end(struct server *server) {
+    close(server->listener);
+    statistics_print(server->counters, server->options.workers,
+                     server->architecture->has_workers, server->notes);
+    app_close(&server->app);
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* What an event loop watches: the listening socket, a client, Redis. */
+#ifndef NET_SOURCE_H
+#define NET_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <unistd.h>
+
+/* Readiness, as wanted and as told; the names of poll and epoll for the same
+   things differ. */
+enum {
+    READABLE = 1,
+    WRITABLE = 2,
+    BROKEN = 4, /* told without being wanted: an error, or both ends closed */
+};
+
+struct source {
+    enum { SOURCE_LISTENER, SOURCE_CLIENT, SOURCE_REDIS } kind;
+    int descriptor;    /* -1: closed */
+    unsigned interest; /* what the loop watches it for; 0: it does not */
+    size_t place;      /* the loop's own note */
+};
+
+/* An event loop, as those see it who want something watched. */
+struct watcher {
+    /* Watches the source for another interest than before; 0: no more.  Of a
+       source just closed, the descriptor is -1.  False: short of memory, it
+       stays as it was. */
+    bool (*watch)(void *loop, struct source *source, unsigned interest);
+    void *loop;
+};
+
+static inline void source_watch(const struct watcher *watcher,
+                                struct source *source, unsigned interest) {
+    if (source->interest != interest &&
+        watcher->watch(watcher->loop, source, interest))
+        source->interest = interest;
+}
+
+/* Tells the loop of it afterwards, which spares epoll a system call: a closed
+   descriptor has left its set (epoll(7)). */
+static inline void source_close(const struct watcher *watcher,
+                                struct source *source) {
+    if (source->descriptor >= 0)
+        close(source->descriptor);
+    source->descriptor = -1;
+    source_watch(watcher, source, 0);
+}
+
+#endif

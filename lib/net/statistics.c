@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/statistics.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+struct counters *statistics_create(size_t workers) {
+    void *memory =
+        mmap(NULL, workers * sizeof(struct counters), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0); /* all zero */
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void add(_Atomic uint64_t *counter, uint64_t count) {
+    atomic_fetch_add_explicit(counter, count, memory_order_relaxed);
+}
+
+void statistics_count(struct counters *counters,
+                      const struct exchange *exchange) {
+    add(&counters->requests, 1);
+    add(&counters->responses[exchange->response.status / 100], 1);
+    add(&counters->bytes, exchange_bytes(exchange));
+    if (exchange->continued)
+        add(&counters->responses[1], 1);
+}
+
+static double seconds(struct timeval a, struct timeval b) {
+    return (double)(a.tv_sec + b.tv_sec) +
+           (double)(a.tv_usec + b.tv_usec) / 1e6;
+}
+
+/* The most memory this process has had, in KiB.  getrusage(2) would tell that
+   of the program that started us, if that had more before it called exec. */
+static long peak_memory(void) {
+    FILE *status = fopen("/proc/self/status", "re");
+    char line[256];
+    long peak = 0;
+
+    while (status != NULL && fgets(line, sizeof line, status) != NULL)
+        if (strncmp(line, "VmHWM:", 6) == 0)
+            peak = strtol(line + 6, NULL, 10);
+    if (status != NULL)
+        fclose(status); /* was only read */
+    return peak;
+}
+
+static void print_resources(uint64_t requests, FILE *stream) {
+    struct rusage self, children;
+
+    /* Children count once they have been waited for: see getrusage(2).  The
+       sum is exact, but where the kernel tells user from system time by its
+       tick, a child that ends before its first one is booked as all user. */
+    if (getrusage(RUSAGE_SELF, &self) < 0 ||
+        getrusage(RUSAGE_CHILDREN, &children) < 0)
+        return;
+    double user = seconds(self.ru_utime, children.ru_utime);
+    double system = seconds(self.ru_stime, children.ru_stime);
+    long peak = peak_memory();
+    if (peak < children.ru_maxrss)
+        peak = children.ru_maxrss;
+    fprintf(stream, "cpu           user %.3f s  system %.3f s\n", user, system);
+    if (requests > 0)
+        fprintf(stream, "cpu/request   %.1f us\n",
+                (user + system) * 1e6 / (double)requests);
+    fprintf(stream, "peak memory   %.1f MB (largest process)\n",
+            (double)peak / 1024);
+}
+
+void statistics_print(const struct counters *counters, size_t workers,
+                      bool each, FILE *stream) {
+    uint64_t requests = 0, bytes = 0, responses[6] = {0};
+
+    for (size_t i = 0; i < workers; i++) {
+        requests += counters[i].requests;
+        bytes += counters[i].bytes;
+        for (size_t class = 1; class < 6; class ++)
+            responses[class] += counters[i].responses[class];
+    }
+    fprintf(stream, "requests      %" PRIu64 "\nresponses   ", requests);
+    for (size_t class = 1; class < 6; class ++)
+        fprintf(stream, "  %zuxx %" PRIu64, class, responses[class]);
+    fprintf(stream, "\nbytes         %" PRIu64 "\n", bytes);
+    print_resources(requests, stream);
+    for (size_t i = 0; each && i < workers; i++)
+        fprintf(stream, "worker %-5zu  %" PRIu64 "\n", i + 1,
+                counters[i].requests);
+    fflush(stream);
+}

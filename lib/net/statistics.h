@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a server has done: counted in memory that all its processes share,
+ * told when it ends.
+ */
+#ifndef NET_STATISTICS_H
+#define NET_STATISTICS_H
+
+#include "app/exchange.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+/* One worker's counters; a cache line of their own, so that two workers on two
+   cores do not fight for it. */
+struct counters {
+    _Alignas(64) _Atomic uint64_t requests;
+    _Atomic uint64_t responses[6]; /* by the first digit of their status */
+    _Atomic uint64_t bytes;        /* sent to clients */
+};
+
+/* The counters of so many workers, shared with every process forked later;
+   NULL with errno set when memory is short. */
+struct counters *statistics_create(size_t workers);
+
+/* Counts an exchange that is done. */
+void statistics_count(struct counters *counters,
+                      const struct exchange *exchange);
+
+/* Tells the sums, the CPU time of this process and of its ended children, and
+   with `each` the requests of each worker. */
+void statistics_print(const struct counters *counters, size_t workers,
+                      bool each, FILE *stream);
+
+#endif

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Checks the layout of all sources and looks for mistakes in them; changes nothing.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# What git knows or would take: not what a build has left lying about.
+files() { git ls-files --cached --others --exclude-standard -- "$@"; }
+
+mapfile -t c_files < <(files '*.c' '*.h')
+mapfile -t c_units < <(files '[0-9]*/main.c' 'lib/*.c')
+mapfile -t shell_files < <(files '*.sh' '.ci/run')
+
+echo 'lint: clang-format'
+clang-format --dry-run --Werror "${c_files[@]}"
+echo 'lint: clang-tidy'
+printf '%s\0' "${c_units[@]}" |
+    xargs -0 -n 1 -P "$(nproc)" sh -c 'clang-tidy --quiet "$@" -- -std=gnu17 -D_GNU_SOURCE -Ilib 2>&1 |
+        { ! grep -vE "^[0-9]+ warnings? generated"; }' clang-tidy
+echo 'lint: warnings of gcc and clang'
+for compiler in gcc clang; do
+    make --no-print-directory --silent -j2 all unit-programs floor CC="$compiler" \
+        BUILD="build/lint/$compiler/objects" BIN="build/lint/$compiler" \
+        FLOOR="build/lint/$compiler/floor" CFLAGS='-O2 -g -Werror'
+done
+echo 'lint: shellcheck'
+shellcheck "${shell_files[@]}"
+echo 'lint: ruff'
+.venv/bin/ruff check --quiet .
+.venv/bin/ruff format --check --quiet .

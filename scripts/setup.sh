@@ -1,0 +1,299 @@
+#!/usr/bin/env bash
+# Makes sure that the tools of one or more groups are there:
+#
+#     scripts/setup.sh GROUP...      build  bench  test  lint  compare
+#
+# Looks first, and says nothing if nothing is missing. Missing Debian packages are installed with
+# apt-get (through sudo when not root) after a line that says what and why; a service that comes
+# with a package is neither started now nor at the next boot. Python packages go into .venv, at
+# the versions that requirements/ pins. Where any of this cannot be done it says what to install,
+# and ends with status 1.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly venv=.venv
+readonly policy=/usr/sbin/policy-rc.d
+readonly oldest_python=3.11
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+# ---- The part that runs as root: scripts/setup.sh --install PACKAGE... ----
+
+# While packages are installed, policy-rc.d answers 101, "do not", to whoever wants to start a
+# service. Should this process be killed, the file that it leaves behind allows everything.
+forbid_services() {
+    [[ -e $policy || -L $policy ]] && return
+    trap 'rm -f "$policy"' EXIT
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    printf '#!/bin/sh\n# Put here by %s for as long as process %s runs.\n%s\nexit 0\n' \
+        "${BASH_SOURCE[0]}" "$$" "kill -0 $$ 2>/dev/null && exit 101" >"$policy"
+    chmod 755 "$policy"
+}
+
+# A policy-rc.d that a killed setup left behind is ours to take away.
+forget_old_policy() {
+    local owner
+    owner=$(sed -n 's/^# Put here by .*setup\.sh for as long as process \([0-9]*\) runs\.$/\1/p' \
+        "$policy" 2>/dev/null) || return 0
+    if [[ -n $owner && ! -d /proc/$owner ]]; then rm -f "$policy"; fi
+}
+
+installed_packages() {
+    dpkg-query --show --showformat '${db:Status-Abbrev}${binary:Package}\n' |
+        sed -n 's/^ii *//p' | sort
+}
+
+# Of packages that were not there before, no service starts at the next boot either. Those that
+# were there are left alone.
+disable_services_of() {
+    local file files
+    files=$(dpkg-query --listfiles "$@")
+    while read -r file; do
+        case $file in
+        *@.*) ;; # a pattern for units, not a unit
+        /lib/systemd/system/*.* | /usr/lib/systemd/system/*.*) disable_unit "${file##*/}" ;;
+        /etc/init.d/*) update-rc.d "${file##*/}" disable ;;
+        esac || say "could not disable ${file##*/}; please do"
+    done <<<"$files"
+}
+
+disable_unit() {
+    if command -v systemctl >/dev/null; then
+        [[ $(systemctl is-enabled "$1" 2>/dev/null) != enabled ]] || systemctl disable "$1"
+    else
+        DPKG_MAINTSCRIPT_PACKAGE=zerohttpd deb-systemd-helper disable "$1"
+    fi >/dev/null 2>&1
+}
+
+apt_get() {
+    # needrestart, where it is installed, would restart services of the user after an installation.
+    DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 \
+        apt-get --quiet=2 --yes --no-install-recommends \
+        -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@"
+}
+
+install_as_root() {
+    local before new said
+    forget_old_policy
+    forbid_services
+    before=$(installed_packages)
+    # The package lists are fetched only when it does not go without: they may be missing (a fresh
+    # machine) or too old (a version that the archive no longer has).
+    if ! apt_get install "$@" >/dev/null 2>&1; then
+        apt_get update >&2 # its warnings are worth reading, and it has no others
+        said=$(apt_get install "$@" 2>&1) || {
+            printf '%s\n' "$said" >&2
+            exit 1
+        }
+    fi
+    mapfile -t new < <(comm -13 <(printf '%s\n' "$before") <(installed_packages))
+    if ((${#new[@]})); then disable_services_of "${new[@]}"; fi
+}
+
+if [[ ${1-} == --install ]]; then
+    shift
+    install_as_root "$@"
+    exit
+fi
+
+# ---- What is missing ----
+
+have() { command -v "$1" >/dev/null || [[ -x /usr/sbin/$1 ]]; }
+
+have_header() {
+    [[ -e /usr/include/$1 || -e /usr/local/include/$1 ]] ||
+        echo "#include <$1>" | gcc -E -xc - >/dev/null 2>&1
+}
+
+# gcc names the full path of a library that it finds.
+have_sanitizer() { [[ $(gcc -print-file-name="lib$1.so" 2>/dev/null) == /* ]]; }
+
+missing=()
+reasons=()
+need() { # PACKAGE REASON COMMAND...: the package is missing if the command fails
+    local package=$1 reason=$2
+    shift 2
+    "$@" && return
+    missing+=("$package")
+    reasons+=("$package ($reason)")
+}
+
+python_is_new_enough() {
+    "$1" -c 'import sys; sys.exit(sys.version_info < tuple(map(int, sys.argv[1].split("."))))' \
+        "$oldest_python" 2>/dev/null
+}
+
+can_make_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
+
+# Sets `python` to the interpreter for .venv, or notes the packages that are missing for one. The
+# system's own comes first: it is what python3-venv serves, and it stays when others go.
+python=
+find_python() {
+    local candidate version
+    for candidate in /usr/bin/python3 python3 python3.14 python3.13 python3.12 python3.11; do
+        if have "$candidate" && python_is_new_enough "$candidate" && can_make_venv "$candidate"; then
+            python=$candidate
+            return
+        fi
+    done
+    if [[ ! -x /usr/bin/python3 ]] || python_is_new_enough /usr/bin/python3; then
+        need python3-venv "for Python packages of the project's own" false
+        python=/usr/bin/python3
+        return
+    fi
+    # An older release, whose archive may have a newer Python beside its own.
+    for version in 3.13 3.12 3.11; do
+        if apt-cache show "python$version-venv" >/dev/null 2>&1; then
+            need "python$version-venv" "Python $oldest_python or newer" false
+            python=/usr/bin/python$version
+            return
+        fi
+    done
+    die "Python $oldest_python or newer is needed and not to be found. Install one, with its venv" \
+        "module, so that python3 or python$oldest_python starts it."
+}
+
+# Made to its end, by a Python that is still there.
+venv_is_sound() { [[ -e $venv/.complete ]] && python_is_new_enough "$venv/bin/python"; }
+
+requirements=()
+need_python() { # FILE...: a pinned list in requirements/
+    requirements+=("$@")
+    if [[ -z $python ]] && ! venv_is_sound; then find_python; fi
+}
+
+on_ubuntu() { grep -qs '^ID=ubuntu' /etc/os-release; }
+
+# On Ubuntu the package chromium only leads to a snap, which cannot be had without its daemon and
+# does not see /tmp. There the tests use the browser that playwright downloads.
+chromium_from_playwright() { on_ubuntu && ! have google-chrome; }
+have_chromium() {
+    have chromium || have google-chrome || chromium_from_playwright ||
+        { ! on_ubuntu && have chromium-browser; }
+}
+
+have_playwright_chromium() {
+    compgen -G "${PLAYWRIGHT_BROWSERS_PATH:-$HOME/.cache/ms-playwright}/chromium*/*/*" >/dev/null
+}
+
+look_for_group() {
+    case $1 in
+    build)
+        need gcc "compiles the servers" have gcc
+        need make "builds the servers" have make
+        need libc6-dev "headers of the C library" have_header stdio.h
+        need uthash-dev "hash tables in C" have_header uthash.h
+        ;;
+    bench)
+        need redis-server "the data of the guestbook" have redis-server
+        need apache2-utils "ab, the load" have ab
+        need util-linux "ends child processes with their parent" have setpriv
+        need_python bench
+        ;;
+    test)
+        need libcmocka-dev "unit tests in C" have_header cmocka.h
+        need libc6-dev "headers of the C library" have_header stdio.h
+        have gcc && need "libgcc-$(gcc -dumpversion)-dev" "the sanitizers' libraries" have_sanitizer asan
+        need curl "a client of the tests" have curl
+        need redis-server "the data of the guestbook" have redis-server
+        need apache2-utils "ab, a client of the tests" have ab
+        need chromium "the browser of the tests" have_chromium
+        need_python bench test
+        ;;
+    lint)
+        need clang "a second compiler" have clang
+        need clang-format "checks the layout of C" have clang-format
+        need clang-tidy "checks C for mistakes" have clang-tidy
+        need cppcheck "checks C for mistakes" have cppcheck
+        need shellcheck "checks shell scripts" have shellcheck
+        need_python lint
+        ;;
+    compare)
+        need nginx-light "a server to compare with" have nginx
+        need golang-go "compiles the Go server to compare with" have go
+        ;;
+    *) die "unknown group '$1'. Groups: build bench test lint compare" ;;
+    esac
+}
+
+# ---- Getting it ----
+
+explain_and_stop() { # REASON
+    say "$1. Install these, then try again:"
+    printf '    %s\n' "${reasons[@]}" >&2
+    say "On Debian and Ubuntu, as root:  apt-get install --no-install-recommends ${missing[*]}"
+    exit 1
+}
+
+install_packages() {
+    local as_root=()
+    have apt-get || explain_and_stop "this system has no apt-get"
+    if ((EUID != 0)); then
+        have sudo || explain_and_stop "neither root nor sudo here"
+        as_root=(sudo)
+        # Without a terminal nobody could type a password.
+        [[ -t 0 ]] || as_root=(sudo -n)
+    fi
+    local list
+    list=$(printf ', %s' "${reasons[@]}")
+    say "installing${as_root[0]:+ with sudo} what is missing: ${list#, }; this takes a while"
+    "${as_root[@]}" bash scripts/setup.sh --install "${missing[@]}" ||
+        explain_and_stop "the installation did not succeed"
+}
+
+make_venv() {
+    if venv_is_sound; then return; fi
+    [[ -n $python ]] || find_python
+    say "making $venv with $("$python" --version)"
+    rm -rf "$venv"
+    "$python" -m venv "$venv" || die "could not make $venv with $python; see above"
+    touch "$venv/.complete"
+}
+
+stamp_of() { printf '%s/.installed-%s' "$venv" "$1"; }
+digest_of() { sha256sum <"requirements/$1.txt"; }
+
+install_requirements() {
+    local name stale=() files=()
+    for name in "${requirements[@]}"; do
+        [[ -e requirements/$name.txt ]] || die "requirements/$name.txt is missing"
+        if [[ $(digest_of "$name") != "$(cat "$(stamp_of "$name")" 2>/dev/null)" ]]; then
+            stale+=("$name")
+            files+=(--requirement "requirements/$name.txt")
+        fi
+    done
+    if ((${#stale[@]} == 0)); then return; fi
+    say "installing Python packages into $venv: requirements/ ${stale[*]}"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "${files[@]}" >&2 ||
+        die "pip could not install them; its own words are above. It needs the network this" \
+            "once: when that is back, try again."
+    for name in "${stale[@]}"; do digest_of "$name" >"$(stamp_of "$name")"; done
+}
+
+install_browser() {
+    if ! chromium_from_playwright || have_playwright_chromium; then return; fi
+    say "downloading Chromium with playwright: the browser of the tests"
+    "$venv/bin/python" -m playwright install --with-deps chromium >&2 ||
+        die "playwright could not download Chromium; its own words are above. Any google-chrome" \
+            "will do as well."
+}
+
+main() {
+    local group
+    (($#)) || die "which group? build bench test lint compare"
+    for group in "$@"; do look_for_group "$group"; done
+    if ((${#missing[@]})); then install_packages; fi
+    if ((${#requirements[@]})); then
+        exec 9<scripts/setup.sh # two at a time (make -j) would spoil each other's .venv
+        flock 9
+        make_venv
+        install_requirements
+        exec 9<&-
+    fi
+    case " $* " in *" test "*) install_browser ;; esac
+}
+
+main "$@"

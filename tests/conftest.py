@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""What all tests share: the options that choose servers (used in e2e/conftest.py), a browser."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM_FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A Chromium of the system; when there is none, the one playwright brings.
+
+    One for all tests of a process: playwright cannot be started in it a second time.
+    """
+    found = next((path for path in map(shutil.which, CHROMIUM) if path), None)
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(
+            executable_path=found, args=CHROMIUM_FLAGS, timeout=60_000
+        )
+        yield running
+        running.close()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that choose which executables are tested."""
+    group = parser.getgroup("servers")
+    group.addoption(
+        "--server",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="test this server only (may be given several times); default: every server found",
+    )
+    group.addoption(
+        "--bin-dir",
+        default=str(REPOSITORY),
+        metavar="DIR",
+        help="folder of the executables (build/debug, build/tsan for the sanitizers); "
+        "default: the top folder",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers."""
+    config.addinivalue_line("markers", "waits: sits out a real timeout of 5 to 15 seconds")
+    config.addinivalue_line("markers", "browser: drives a real headless Chromium")

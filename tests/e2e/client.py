@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: MIT
+"""A client that sends exactly the bytes it is given and reads exactly what comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import struct
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote_plus
+
+from .harness import Server
+from .processes import deadline_in
+
+CRLF = b"\r\n"
+FORM = ("Content-Type", "application/x-www-form-urlencoded")
+# One second inside is a second on a machine with nothing else to do.
+PATIENCE = 15.0
+
+
+class EndOfStreamError(Exception):
+    """The server closed before a whole response had come; holds what had."""
+
+    def __init__(self, received: bytes) -> None:
+        super().__init__(f"closed after {len(received)} bytes: {received[:300]!r}")
+        self.received = received
+
+
+@dataclass(frozen=True)
+class Response:
+    """One response as it came. `head` includes the empty line."""
+
+    head: bytes
+    body: bytes
+
+    @property
+    def status_line(self) -> str:
+        """The first line."""
+        return self.head.split(CRLF, 1)[0].decode("ascii")
+
+    @property
+    def status(self) -> int:
+        """The status code."""
+        match = re.fullmatch(r"HTTP/1\.1 ([1-5][0-9][0-9]) [ -~]+", self.status_line)
+        assert match is not None, f"bad status line: {self.status_line!r}"
+        return int(match[1])
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """All fields in their order."""
+        pairs = []
+        for line in self.head.split(CRLF)[1:-2]:
+            match = re.fullmatch(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+): ([!-~\x80-\xff \t]*)", line)
+            assert match is not None, f"bad field line: {line!r}"
+            pairs.append((match[1].decode(), match[2].decode("latin-1").strip()))
+        return pairs
+
+    def field(self, name: str) -> str | None:
+        """Return the one field of that name, None when it is absent."""
+        values = [value for key, value in self.fields if key.lower() == name.lower()]
+        assert len(values) <= 1, f"{name} came {len(values)} times: {values}"
+        return values[0] if values else None
+
+    @property
+    def closes(self) -> bool:
+        """Whether it announces the end of the connection."""
+        return (self.field("Connection") or "").lower() == "close"
+
+    @property
+    def text(self) -> str:
+        """The body as UTF-8."""
+        return self.body.decode("utf-8")
+
+
+class Client:
+    """One connection. Every read has a deadline; use it as a context manager."""
+
+    def __init__(self, server: Server, receive_buffer: int | None = None) -> None:
+        self._received = b""
+        family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
+        self.socket = socket.socket(family, socket.SOCK_STREAM)
+        if receive_buffer is not None:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.settimeout(PATIENCE)
+        self.socket.connect((server.host, server.port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, data: bytes) -> None:
+        """Send all of it."""
+        self.socket.sendall(data)
+
+    def send_if_open(self, data: bytes) -> bool:
+        """Send all of it; return False when the server has closed."""
+        try:
+            self.socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        return True
+
+    def send_slowly(self, data: bytes, piece: int = 1, pause: float = 0.0) -> None:
+        """Send a few bytes at a time, each in a segment of its own."""
+        for start in range(0, len(data), piece):
+            self.socket.sendall(data[start : start + piece])
+            time.sleep(pause)
+
+    def half_close(self) -> None:
+        """Say that no more will be sent."""
+        self.socket.shutdown(socket.SHUT_WR)
+
+    def reset(self) -> None:
+        """Leave with a TCP reset."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
+    def _more(self, end: float, size: int = 65536) -> bool:
+        """Receive something; False at the end of the stream; TimeoutError at `end`."""
+        data = self._receive(end, size)
+        self._received += data
+        return bool(data)
+
+    def _receive(self, end: float, size: int) -> bytes:
+        """Receive something; b"" at the end of the stream; TimeoutError at `end`."""
+        left = end - time.monotonic()
+        try:
+            if left <= 0:
+                raise TimeoutError
+            self.socket.settimeout(left)
+            return self.socket.recv(size)
+        except TimeoutError:
+            raise TimeoutError(f"not in time; so far: {self._received[:300]!r}") from None
+        except ConnectionResetError:
+            return b""
+
+    def read_head(self, seconds: float = PATIENCE) -> bytes:
+        """Return the bytes of one response head; EndOfStreamError, TimeoutError."""
+        end = deadline_in(seconds)
+        while b"\r\n\r\n" not in self._received:
+            if not self._more(end):
+                raise EndOfStreamError(self._received)
+        head, _, self._received = self._received.partition(b"\r\n\r\n")
+        return head + b"\r\n\r\n"
+
+    def read_exactly(self, size: int, seconds: float = PATIENCE) -> bytes:
+        """Return `size` bytes; EndOfStreamError, TimeoutError."""
+        end = deadline_in(seconds)
+        data, self._received = bytearray(self._received), b""
+        while len(data) < size:
+            piece = self._receive(end, 1 << 20)
+            if not piece:
+                raise EndOfStreamError(bytes(data))
+            data += piece
+        self._received = bytes(data[size:])
+        return bytes(data[:size])
+
+    def read(self, method: str = "GET", seconds: float = PATIENCE) -> Response:
+        """Return one response, interim ones too; EndOfStreamError, TimeoutError."""
+        head = self.read_head(seconds)
+        response = Response(head, b"")
+        if response.status < 200 or response.status in (204, 304) or method == "HEAD":
+            return response
+        length = response.field("Content-Length")
+        assert length is not None, f"no Content-Length: {head!r}"
+        return Response(head, self.read_exactly(int(length), seconds))
+
+    def exchange(self, data: bytes, method: str = "GET", seconds: float = PATIENCE) -> Response:
+        """Send a request and return its response."""
+        self.send_if_open(data)
+        return self.read(method, seconds)
+
+    def read_to_end(self, seconds: float = PATIENCE) -> bytes:
+        """Return everything until the server closes; TimeoutError when it does not."""
+        end = deadline_in(seconds)
+        data, self._received = bytearray(self._received), b""
+        while piece := self._receive(end, 1 << 20):
+            data += piece
+        return bytes(data)
+
+    def is_quiet(self, seconds: float) -> bool:
+        """Whether nothing at all comes within `seconds` (not stretched)."""
+        if self._received:
+            return False
+        self.socket.settimeout(seconds)
+        try:
+            return self.socket.recv(1, socket.MSG_PEEK) == b"never"
+        except TimeoutError:
+            return True
+        except ConnectionResetError:
+            return False
+
+    def close(self) -> None:
+        """Close the connection."""
+        with contextlib.suppress(OSError):
+            self.socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+Fields = tuple[tuple[str, str], ...]
+
+
+def request(method: str, target: str, fields: Fields = (), body: bytes | None = None) -> bytes:
+    """Return the bytes of an HTTP/1.1 request with Host and, for a body, Content-Length."""
+    lines = [f"{method} {target} HTTP/1.1", "Host: test", *(f"{k}: {v}" for k, v in fields)]
+    if body is not None:
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join(lines).encode("utf-8") + b"\r\n\r\n" + (body or b"")
+
+
+def fetch(server: Server, target: str, *fields: tuple[str, str], method: str = "GET") -> Response:
+    """Return the response to one request on a connection of its own."""
+    return send(server, request(method, target, fields), method)
+
+
+def send(server: Server, data: bytes, method: str = "GET", seconds: float = PATIENCE) -> Response:
+    """Return the first response to some bytes on a connection of their own."""
+    with Client(server) as client:
+        return client.exchange(data, method, seconds)
+
+
+def send_to_end(server: Server, data: bytes, seconds: float = PATIENCE) -> list[Response]:
+    """Send bytes and return all responses until the server closes."""
+    with Client(server) as client:
+        client.send_if_open(data)
+        return split_responses(client.read_to_end(seconds))
+
+
+def split_responses(data: bytes) -> list[Response]:
+    """Cut a stream of responses to GET or POST requests into its parts."""
+    responses = []
+    while data:
+        head, mark, data = data.partition(b"\r\n\r\n")
+        assert mark, f"not a response: {head[:300]!r}"
+        response = Response(head + mark, b"")
+        length = int(response.field("Content-Length") or 0)
+        if response.status in (204, 304):
+            length = 0
+        assert len(data) >= length, f"cut short: {head!r} and {len(data)} bytes"
+        responses.append(Response(head + mark, data[:length]))
+        data = data[length:]
+    return responses
+
+
+def form(**values: str | bytes) -> bytes:
+    """Encode a form as a browser does; underscores in names stand for hyphens."""
+    pairs = (f"{k.replace('_', '-')}={quote_plus(v)}" for k, v in values.items())
+    return "&".join(pairs).encode("ascii")
+
+
+def sign(server: Server, name: str | bytes, remarks: str | bytes) -> Response:
+    """Post a remark to the guestbook."""
+    body = form(guest_name=name, guest_remarks=remarks)
+    return send(server, request("POST", "/guestbook", (FORM,), body))

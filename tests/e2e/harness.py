@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: MIT
+"""Starts one of the servers, knows how to stop it, and checks what it leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from . import processes
+from .processes import wait_until
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SANITIZER_REPORTS = (
+    "ERROR: AddressSanitizer",
+    "ERROR: LeakSanitizer",
+    "runtime error:",
+    "WARNING: ThreadSanitizer",
+    "Sanitizer:DEADLYSIGNAL",
+)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What the tests must know of one server beyond its name.
+
+    keeps_alive: it serves more than one request per connection.
+    waiters:     how many waiting clients shut out the others: 1 (one at a time),
+                 0 (as many as there are workers), None (none do).
+    """
+
+    name: str
+    keeps_alive: bool = True
+    waiters: int | None = None
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether --workers counts for it."""
+        return self.waiters == 0
+
+
+_EXCEPTIONS = {
+    "iterative": Architecture("iterative", keeps_alive=False, waiters=1),
+    "preforking": Architecture("preforking", waiters=0),
+    "prethreading": Architecture("prethreading", waiters=0),
+}
+
+
+def architecture(name: str) -> Architecture:
+    """Return what is known of a server; a new one is taken for one that never stalls."""
+    return _EXCEPTIONS.get(name, Architecture(name))
+
+
+def find_servers(repository: Path = REPOSITORY) -> list[str]:
+    """Return the names of all servers, from the folders NN_name/main.c, in their order."""
+    folders = sorted(p.parent.name for p in repository.glob("[0-9][0-9]_*/main.c"))
+    return [folder.split("_", 1)[1] for folder in folders]
+
+
+def is_sanitized(binary: Path) -> bool:
+    """Return whether an executable was built with a sanitizer."""
+    content = binary.read_bytes()
+    return b"__asan_init" in content or b"__tsan_init" in content
+
+
+@dataclass
+class Server:
+    """One running server. Use it as a context manager, or call start() and finish()."""
+
+    binary: Path
+    root: Path
+    redis: str
+    options: tuple[str, ...] = ()
+    pid: int = 0
+    banner: dict[str, str] = field(default_factory=dict)
+    _process: subprocess.Popen[bytes] | None = None
+    _folder: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def name(self) -> str:
+        """The executable's name."""
+        return self.binary.name
+
+    @property
+    def kind(self) -> Architecture:
+        """What is known of its architecture."""
+        return architecture(self.name)
+
+    @property
+    def url(self) -> str:
+        """The address it printed, with the slash at its end."""
+        return self.banner["url"]
+
+    @property
+    def host(self) -> str:
+        """The host in its URL, without brackets."""
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def port(self) -> int:
+        """The port in its URL."""
+        return urlsplit(self.url).port or 80
+
+    @property
+    def stdout(self) -> str:
+        """All it has printed so far."""
+        return self._output("stdout")
+
+    @property
+    def stderr(self) -> str:
+        """All it has printed to standard error so far."""
+        return self._output("stderr")
+
+    def _output(self, name: str) -> str:
+        assert self._folder is not None, "the server has not been started"
+        return (Path(self._folder.name) / name).read_text(encoding="utf-8", errors="replace")
+
+    def command(self) -> list[str]:
+        """The command line."""
+        fixed = ["--port", "0", "--redis", self.redis, "--root", str(self.root)]
+        return [str(self.binary), *fixed, *self.options]
+
+    def start(self) -> Self:
+        """Start it and wait for its banner; AssertionError when it does not come up.
+
+        Call it from the main thread: the server is killed when the calling thread ends.
+        """
+        self._folder = tempfile.TemporaryDirectory(prefix="zs-e2e-")
+        with (
+            Path(self._folder.name, "stdout").open("wb") as out,
+            Path(self._folder.name, "stderr").open("wb") as err,
+        ):
+            self._process = subprocess.Popen(
+                processes.mortal(self.command()),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        self.pid = self._process.pid
+        try:
+            wait_until(self._ready, 15, f"{self.name} prints its banner")
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def _ready(self) -> bool:
+        assert self._process is not None
+        text = self.stderr if "--log" in self.options else self.stdout
+        self.banner = dict(re.findall(r"^([a-z]+) {2,}(\S.*)$", text, re.MULTILINE))
+        if "redis" in self.banner and "url" in self.banner and text.endswith("\n"):
+            return True
+        status = self._process.poll()
+        assert status is None, f"{self.name} exited with {status}: {self.stdout}{self.stderr}"
+        return False
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal (the first process only)."""
+        os.kill(self.pid, number)
+
+    def wait(self, seconds: float) -> int:
+        """Wait for its end; return the exit status, AssertionError after `seconds`."""
+        assert self._process is not None
+        try:
+            return self._process.wait(seconds * processes.PACE.slowness)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.name} did not exit within {seconds} s") from None
+
+    def running(self) -> bool:
+        """Whether its first process still runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self, number: int = signal.SIGTERM, seconds: float = 9) -> int:
+        """End it with a signal; return its exit status. It has 5 s for what is in flight."""
+        if self.running():
+            self.send_signal(number)
+        return self.wait(seconds)
+
+    def finish(self) -> None:
+        """End it and assert that it ended well: status 0, nothing left, nothing reported."""
+        try:
+            was_running = self.running()
+            status = self.stop()
+            left = processes.session_processes(self.pid)
+            assert not left, f"{self.name} left processes behind: {left}"
+            self.assert_no_report()
+            assert status == 0, f"{self.name} exited with {status}: {self.stderr}"
+            assert was_running, f"{self.name} had ended by itself: {self.stderr}"
+        finally:
+            self.kill()
+
+    def assert_no_report(self) -> None:
+        """Assert that no sanitizer reported anything."""
+        text = self.stderr + self.stdout
+        found = [report for report in SANITIZER_REPORTS if report in text]
+        assert not found, f"{self.name}: {text}"
+
+    def kill(self) -> None:
+        """Kill whatever is left, at once, without a check."""
+        if self._process is None:
+            return
+        processes.kill_session(self.pid)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+
+    def statistics(self) -> dict[str, str]:
+        """Return the figures it printed at its end, as text, by their name."""
+        text = self.stderr if "--log" in self.options else self.stdout
+        start = re.search(r"^requests ", text, re.MULTILINE)
+        assert start is not None, f"{self.name} printed no statistics: {text}"
+        return dict(re.findall(r"^(\S+(?: \S+)*?) {2,}(\S.*)$", text[start.start() :], re.M))
+
+    def pids(self) -> list[int]:
+        """All its processes that run."""
+        return [p.pid for p in processes.living(self.pid)]
+
+    def children(self) -> list[int]:
+        """Its processes but for the first."""
+        return [pid for pid in self.pids() if pid != self.pid]
+
+    def __enter__(self) -> Self:
+        return self if self.pid else self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self.kill()
+
+
+def run_to_end(binary: Path, *arguments: str, seconds: float = 15) -> tuple[int, str, str]:
+    """Run a server that is expected to end by itself; return status, stdout, stderr."""
+    done = subprocess.run(
+        processes.mortal([str(binary), *arguments]),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=seconds * processes.PACE.slowness,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@contextlib.contextmanager
+def all_of(servers: list[Server]) -> Iterator[list[Server]]:
+    """Start several servers, and finish them all."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(server) for server in servers]

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+"""Processes: find them in /proc, end them, make them die with the tests. Linux only."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass
+class Pace:
+    """How many times slower than usual the executables are: all deadlines are stretched."""
+
+    slowness: float = 1.0
+
+
+PACE = Pace()
+
+
+def deadline_in(seconds: float) -> float:
+    """Return the moment (time.monotonic) `seconds` from now, stretched for slow builds."""
+    return time.monotonic() + seconds * PACE.slowness
+
+
+def wait_until(condition: Callable[[], object], seconds: float, what: str) -> None:
+    """Poll `condition` until it is true; AssertionError naming `what` after `seconds`."""
+    end = deadline_in(seconds)
+    while not condition():
+        assert time.monotonic() < end, f"not within {seconds * PACE.slowness:.0f} s: {what}"
+        time.sleep(0.02)
+
+
+def mortal(command: list[str]) -> list[str]:
+    """Return a command line whose process is killed when the tests die, however they die."""
+    return ["setpriv", "--pdeathsig", "KILL", "--", *command]
+
+
+def become_subreaper() -> None:
+    """Inherit orphaned grandchildren, so that a server that leaves one is found out."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Process:
+    """One line of the process table. `state` is R, S, D, T, Z, ..."""
+
+    pid: int
+    parent: int
+    session: int
+    state: str
+
+
+def _read_process(pid: int) -> Process | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    state, parent, _group, session = text.rpartition(")")[2].split()[:4]
+    return Process(pid, int(parent), int(session), state)
+
+
+def session_processes(session: int) -> list[Process]:
+    """All processes of a session, zombies included: a server and all it ever forked."""
+    pids = (int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit())
+    return [p for p in map(_read_process, pids) if p is not None and p.session == session]
+
+
+def living(session: int) -> list[Process]:
+    """The processes of a session that still run."""
+    return [p for p in session_processes(session) if p.state not in "ZX"]
+
+
+def zombies(session: int) -> list[Process]:
+    """The processes of a session that nobody has waited for."""
+    return [p for p in session_processes(session) if p.state == "Z"]
+
+
+def kill_session(session: int) -> None:
+    """Kill whatever is left of a session this test process started, and reap it."""
+    for process in living(session):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
+    end = time.monotonic() + 5
+    while session_processes(session) and time.monotonic() < end:
+        reap_orphans(session)
+        time.sleep(0.01)
+
+
+def reap_orphans(session: int) -> None:
+    """Wait for dead processes of a session that this process has inherited."""
+    for process in zombies(session):
+        if process.parent == os.getpid() and process.pid != session:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(process.pid, os.WNOHANG)
+
+
+def status_kilobytes(pid: int, key: str) -> int:
+    """Return a memory figure (VmHWM, VmRSS, ...) of a process in kB; 0 when it has gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    for line in lines.splitlines():
+        if line.startswith(key + ":"):
+            return int(line.split()[1])
+    return 0
+
+
+def open_descriptors(pid: int) -> int:
+    """Return how many descriptors a process has open; 0 when it has gone."""
+    try:
+        return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+
+
+def free_port() -> int:
+    """Return a TCP port on 127.0.0.1 that is free now and outside the ephemeral range.
+
+    Outside, because a port of that range may be given to any client while a server that
+    should come back on it is down.
+    """
+    low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    top = low if low > 12000 else 65535
+    for _ in range(200):
+        port = 10000 + int.from_bytes(os.urandom(4), "big") % (top - 10000)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return port
+    raise RuntimeError("no free port found")

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: MIT
+"""A private Redis that can be stopped and started, a client for it, and a false Redis."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from .processes import free_port, mortal, wait_until
+
+Value = int | bytes | list["Value"] | None
+
+
+class RedisError(Exception):
+    """Redis answered with an error."""
+
+
+def encode(*words: str | bytes | int) -> bytes:
+    """Return a command as Redis wants to receive it."""
+    raw = [w if isinstance(w, bytes) else str(w).encode() for w in words]
+    return b"*%d\r\n" % len(raw) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in raw)
+
+
+class RedisClient:
+    """A plain client of one database; reconnects for every command that finds it closed."""
+
+    def __init__(self, port: int, database: int = 0) -> None:
+        self.port = port
+        self.database = database
+        self._stream: socket.SocketIO | None = None
+        self._socket: socket.socket | None = None
+
+    def _connect(self) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", self.port), 10)
+        self._stream = self._socket.makefile("rb")  # type: ignore[assignment]
+        if self.database:
+            self._exchange("SELECT", self.database)
+
+    def _exchange(self, *words: str | bytes | int) -> Value:
+        assert self._socket is not None
+        self._socket.sendall(encode(*words))
+        return self._reply()
+
+    def _line(self) -> bytes:
+        assert self._stream is not None
+        line = self._stream.readline()
+        if not line.endswith(b"\r\n"):
+            raise ConnectionError("Redis closed the connection")
+        return bytes(line[:-2])
+
+    def _reply(self) -> Value:
+        line = self._line()
+        kind, rest = line[:1], line[1:]
+        if kind == b"-":
+            raise RedisError(rest.decode())
+        if kind == b"+":
+            return rest
+        size = int(rest)
+        if kind == b":":
+            return size
+        if size < 0:
+            return None
+        if kind == b"*":
+            return [self._reply() for _ in range(size)]
+        assert self._stream is not None
+        return bytes(self._stream.read(size + 2)[:-2])
+
+    def do(self, *words: str | bytes | int) -> Value:
+        """Run one command and return its reply; RedisError, OSError."""
+        if self._socket is None:
+            self._connect()
+        try:
+            return self._exchange(*words)
+        except OSError:
+            self.close()
+            raise
+
+    def number(self, key: str) -> int:
+        """The number a key holds, 0 when there is none."""
+        value = self.do("GET", key)
+        return int(value) if isinstance(value, bytes) else 0
+
+    def remarks(self) -> list[bytes]:
+        """All remarks in the order in which they were stored."""
+        found = self.do("LRANGE", "guestbook_remarks", 0, -1)
+        assert isinstance(found, list)
+        return [item for item in found if isinstance(item, bytes)]
+
+    def info(self, section: str) -> dict[str, str]:
+        """One section of INFO."""
+        text = self.do("INFO", section)
+        assert isinstance(text, bytes)
+        lines = text.decode().split("\r\n")
+        return dict(line.split(":", 1) for line in lines if ":" in line)
+
+    def connections(self) -> int:
+        """How many connections this Redis has accepted so far."""
+        return int(self.info("stats")["total_connections_received"])
+
+    def commands(self) -> dict[str, int]:
+        """How often each command ran since the last CONFIG RESETSTAT (INFO left out)."""
+        counts = {}
+        for key, value in self.info("commandstats").items():
+            name = key.removeprefix("cmdstat_")
+            if name not in ("info", "config|resetstat", "select"):
+                counts[name] = int(value.split(",")[0].removeprefix("calls="))
+        return counts
+
+    def close(self) -> None:
+        """Close the connection; the next command opens another."""
+        for closable in (self._stream, self._socket):
+            if closable is not None:
+                with contextlib.suppress(OSError):
+                    closable.close()
+        self._socket = self._stream = None
+
+
+class PrivateRedis:
+    """A redis-server of our own: a free port, a Unix socket, nothing kept, ended with us."""
+
+    def __init__(self, *options: str) -> None:
+        self.options = options
+        self.port = 0
+        self._folder = tempfile.TemporaryDirectory(prefix="zs-redis-")
+        self.socket_path = str(Path(self._folder.name) / "redis.sock")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def url(self, database: int = 0) -> str:
+        """The URL for a server's --redis."""
+        return f"redis://127.0.0.1:{self.port}/{database}"
+
+    def client(self, database: int = 0) -> RedisClient:
+        """A client of one of its databases (0 to 511)."""
+        return RedisClient(self.port, database)
+
+    def start(self) -> Self:
+        """Start it, on the same port when it ran before; AssertionError when it does not."""
+        for _ in range(5):
+            port = self.port or free_port()
+            if self._try_start(port):
+                self.port = port
+                return self
+        raise AssertionError("redis-server does not start")
+
+    def _try_start(self, port: int) -> bool:
+        fixed = f"--port {port} --bind 127.0.0.1 --databases 512 --tcp-backlog 511".split()
+        place = ["--dir", self._folder.name, "--unixsocket", self.socket_path]
+        quiet = ["--save", "", "--loglevel", "warning", "--daemonize", "no"]
+        process = subprocess.Popen(
+            mortal(["redis-server", *fixed, *place, *quiet, *self.options]),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._process = process
+
+        def up_or_ended() -> bool:
+            return process.poll() is not None or self._answers(port)
+
+        wait_until(up_or_ended, 15, "redis-server answers")
+        return process.poll() is None
+
+    def _answers(self, port: int) -> bool:
+        client = RedisClient(port)
+        try:
+            return client.do("PING") == b"PONG"
+        except RedisError:
+            return "--requirepass" in self.options
+        except OSError:
+            return False
+        finally:
+            client.close()
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL); what was not written to disk is lost."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def pause(self) -> None:
+        """Stop it: connections are accepted by the kernel, but nothing is answered."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+        self._folder.cleanup()
+
+
+class Conversation:
+    """One connection to the false Redis, as its script sees it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.pending = b""
+
+    def receive(self) -> bool:
+        """Wait for more from the client; False when it has left."""
+        try:
+            data = self._connection.recv(65536)
+        except OSError:
+            return False
+        self.pending += data
+        return bool(data)
+
+    def next_command(self) -> list[bytes] | None:
+        """Return the next whole command, None when the client has left."""
+        while True:
+            words = self._cut_command()
+            if words is not None:
+                return words
+            if not self.receive():
+                return None
+
+    def _cut_command(self) -> list[bytes] | None:
+        lines = self.pending.split(b"\r\n")
+        if len(lines) < 2 or not lines[0].startswith(b"*"):
+            return None
+        count = int(lines[0][1:])
+        if len(lines) < 2 * count + 2:
+            return None
+        words = lines[2 : 2 * count + 2 : 2]
+        self.pending = self.pending[len(encode(*words)) :]
+        return words
+
+    def send(self, data: bytes) -> None:
+        """Send to the client, which may have left."""
+        with contextlib.suppress(OSError):
+            self._connection.sendall(data)
+
+
+Script = Callable[[Conversation], None]
+
+
+class FalseRedis:
+    """A listening socket on which every connection is given to a script, in a thread."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=511)
+        self.port = self.listener.getsockname()[1]
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            self._open.append(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            self.script(Conversation(connection))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for connection in self._open:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+def answering(replies: dict[str, bytes]) -> Script:
+    """A script that answers each command with its fixed reply (b"" says nothing)."""
+
+    def script(conversation: Conversation) -> None:
+        while (words := conversation.next_command()) is not None:
+            conversation.send(replies.get(words[0].decode().upper(), b"+OK\r\n"))
+
+    return script

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: MIT
+"""The folder that the tested servers serve: a copy of the project's, and files of our own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import socket
+from pathlib import Path
+
+MB = 1 << 20
+SECRET = b"this must never be seen from outside"
+INSIDE = b"inside\n"
+BIG_SIZE = 110 * MB
+HUGE_SIZE = 5 * 1024 * MB
+HUGE_MARK = b"at the far end"
+# A year in the past, so that validators are strong; even, as some file systems round.
+MODIFIED = 1_700_000_000
+TYPES = {
+    "a.html": "text/html",
+    "a.htm": "text/html",
+    "a.css": "text/css",
+    "a.js": "text/javascript",
+    "a.mjs": "text/javascript",
+    "a.json": "application/json",
+    "a.txt": "text/plain",
+    "a.xml": "application/xml",
+    "a.svg": "image/svg+xml",
+    "a.png": "image/png",
+    "a.jpg": "image/jpeg",
+    "a.jpeg": "image/jpeg",
+    "a.gif": "image/gif",
+    "a.webp": "image/webp",
+    "a.avif": "image/avif",
+    "a.ico": "image/x-icon",
+    "a.woff": "font/woff",
+    "a.woff2": "font/woff2",
+    "a.pdf": "application/pdf",
+    "a.wasm": "application/wasm",
+    "a.mp3": "audio/mpeg",
+    "a.mp4": "video/mp4",
+    "a.webm": "video/webm",
+    "a.zip": "application/zip",
+    "a.unheard-of": "application/octet-stream",
+    "no-extension": "application/octet-stream",
+}
+TEMPLATE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Guestbook</title></head><body>
+<p id="count">$VISITOR_COUNT$</p>
+<form method="post" action="/guestbook">
+<input name="guest-name" value="$GUEST_NAME$">
+<p id="name-error">$GUEST_NAME_ERROR$</p>
+<textarea name="guest-remarks">$GUEST_REMARKS_TYPED$</textarea>
+<p id="remarks-error">$GUEST_REMARKS_ERROR$</p>
+</form>
+<ul>$GUEST_REMARKS$</ul>
+<p id="rest">$UNKNOWN$ costs $5.00$ $$ $VISITOR_COUNT $</p>
+</body></html>
+"""
+REDIRECTS = """# for the end-to-end tests
+
+/t/plain /guestbook
+/t/moved   https://example.com/new?x=1&y=2   301
+/t/found /tux.png 302
+\t/t/other\t/a.txt\t303
+/t/temporary /guestbook 307
+/t/permanent /guestbook 308
+"""
+
+
+def eighty_kilobytes() -> bytes:
+    """Return the same 80,000 bytes that do not repeat, every time."""
+    blocks = (hashlib.sha256(str(i).encode()).digest() for i in range(2500))
+    return b"".join(blocks)
+
+
+def big_pattern(offset: int, size: int) -> bytes:
+    """Return what the big file holds at an offset: its megabyte's number, then zeros."""
+    data = bytearray(size)
+    first = offset // MB
+    for number in range(first, (offset + size) // MB + 1):
+        mark = b"%08d" % number
+        for i, byte in enumerate(mark):
+            if 0 <= number * MB + i - offset < size:
+                data[number * MB + i - offset] = byte
+    return bytes(data)
+
+
+def build_project_site(root: Path, repository: Path) -> Path:
+    """Copy the project's own site to `root`; return it."""
+    for name in ("public", "templates"):
+        shutil.copytree(repository / name, root / name, symlinks=True)
+    shutil.copy(repository / "redirects", root)
+    return root
+
+
+def build_site(root: Path, repository: Path) -> Path:
+    """Fill `root` with the project's site, a simpler template and our files; return it."""
+    build_project_site(root, repository)
+    with (root / "redirects").open("a", encoding="utf-8") as redirects:
+        redirects.write(REDIRECTS)
+    (root / "templates" / "guestbook" / "index.html").write_text(TEMPLATE, encoding="utf-8")
+    folder = root / "public" / "t"
+    folder.mkdir()
+    _write_files(folder)
+    _write_traps(root, folder)
+    return root
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    os.utime(path, (MODIFIED, MODIFIED))
+
+
+def _write_files(folder: Path) -> None:
+    for name in TYPES:
+        _write(folder / "types" / name, b"content of " + name.encode())
+    _write(folder / "digits.txt", b"0123456789")
+    _write(folder / "empty.txt", b"")
+    _write(folder / "80k.bin", eighty_kilobytes())
+    _write(folder / "with space.txt", INSIDE)
+    _write(folder / "plus+sign.txt", INSIDE)
+    _write(folder / "percent%41.txt", INSIDE)
+    _write(folder / "ünïcode.txt", INSIDE)
+    _write(folder / "sub" / "index.html", b"<!DOCTYPE html><title>sub</title>")
+    _write(folder / "sub" / "page.html", b"<!DOCTYPE html><title>page</title>")
+    _write(folder / "white space" / "index.html", INSIDE)
+    _write(folder / "cr\r\nX-Injected: 1" / "index.html", INSIDE)
+    (folder / "no-index").mkdir()
+    _write(folder / "no-index" / "file.txt", INSIDE)
+    _write_sparse(folder / "big.bin", BIG_SIZE)
+    with (folder / "big.bin").open("r+b") as big:
+        for number in range(BIG_SIZE // MB):
+            big.seek(number * MB)
+            big.write(b"%08d" % number)
+    _write_sparse(folder / "huge.bin", HUGE_SIZE)
+    with (folder / "huge.bin").open("r+b") as huge:
+        huge.seek(HUGE_SIZE - len(HUGE_MARK))
+        huge.write(HUGE_MARK)
+
+
+def _write_sparse(path: Path, size: int) -> None:
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+def _write_traps(root: Path, folder: Path) -> None:
+    """Write what must never be served, and ways that lead there."""
+    _write(root / "secret.txt", SECRET)
+    _write(root / "public-secret" / "secret.txt", SECRET)
+    links = folder / "links"
+    links.mkdir()
+    (links / "inside.txt").symlink_to("../digits.txt")
+    (links / "inside-folder").symlink_to("../sub")
+    (links / "outside.txt").symlink_to("../../../secret.txt")
+    (links / "outside-absolute.txt").symlink_to(root / "secret.txt")
+    (links / "outside-folder").symlink_to("../../..")
+    (links / "outside-slash").symlink_to("/")
+    (links / "beside").symlink_to("../../../public-secret")
+    (links / "dangling.txt").symlink_to("nothing-here")
+    (links / "loop").symlink_to("loop")
+    odd = folder / "odd"
+    odd.mkdir()
+    os.mkfifo(odd / "fifo")
+    os.mkfifo(odd / "fifo.html")
+    (odd / "fifo-index").mkdir()
+    os.mkfifo(odd / "fifo-index" / "index.html")
+    (odd / "folder-index" / "index.html").mkdir(parents=True)
+    here = Path.cwd()
+    os.chdir(odd)  # the path of a Unix socket may not be long
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind("socket")
+    finally:
+        os.chdir(here)

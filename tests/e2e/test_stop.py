@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: MIT
+"""Signals, statistics, and the processes that must not be left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from . import processes
+from .client import FORM, Client, fetch, form, request, send_to_end
+from .conftest import Start
+from .harness import Server, all_of
+from .processes import wait_until
+from .site import MB
+
+CLOSE = (("Connection", "close"),)
+POST = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="A", guest_remarks="B"))
+
+
+def _whole(server: Server, data: bytes) -> bytes:
+    """Send a request that ends the connection and return every byte that comes back."""
+    with Client(server) as client:
+        client.send(data)
+        return client.read_to_end()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_statistics(start: Start, number: int) -> None:
+    """At the end the figures say exactly what was served."""
+    server = start()
+    sent = [request("GET", "/t/digits.txt", CLOSE)] * 5
+    sent += [request("GET", "/guestbook", CLOSE)] * 2 + [request("HEAD", "/t/80k.bin", CLOSE)]
+    sent += [request("GET", "/t/none", CLOSE)] * 3 + [b"nonsense\r\n\r\n"]
+    sent += [request("GET", "/t/plain", CLOSE)] * 4 + [POST]
+    received = [_whole(server, data) for data in sent]
+    expecting = POST.replace(b"Connection: close", b"Expect: 100-continue")
+    head, body = expecting[: -len(b"guest-name=A&guest-remarks=B")], b"guest-name=A&guest-remarks=B"
+    with Client(server) as client:
+        interim = client.exchange(head)
+        client.send(body)
+        client.half_close()
+        received.append(interim.head + client.read_to_end())
+    time.sleep(0.1)
+    assert server.stop(number) == 0
+    figures = server.statistics()
+    assert figures["requests"] == "18"
+    assert " ".join(figures["responses"].split()) == "1xx 1 2xx 8 3xx 6 4xx 4 5xx 0"
+    assert int(figures["bytes"]) == sum(map(len, received))
+    assert re.fullmatch(r"user \d+\.\d{3} s  system \d+\.\d{3} s", figures["cpu"])
+    assert re.fullmatch(r"\d+\.\d us", figures["cpu/request"])
+    assert re.fullmatch(r"\d+\.\d MB \(largest process\)", figures["peak memory"])
+    workers = [int(v) for k, v in figures.items() if k.startswith("worker ")]
+    if server.kind.has_workers:
+        assert len(workers) == 4
+        assert sum(workers) == 18
+    else:
+        assert workers == []
+    assert not processes.session_processes(server.pid)
+
+
+def test_statistics_of_keep_alive(start: Start) -> None:
+    """Requests are counted, not connections; those still open at the end count too."""
+    server = start()
+    if not server.kind.keeps_alive:
+        pytest.skip("it closes after each response")
+    with Client(server) as client:
+        for _ in range(50):
+            client.exchange(request("GET", "/t/digits.txt"))
+        time.sleep(0.1)
+        assert server.stop() == 0
+    assert server.statistics()["requests"] == "50"
+
+
+def test_statistics_of_nothing(start: Start) -> None:
+    """A server that served nothing says so, without dividing by it."""
+    server = start()
+    assert server.stop() == 0
+    figures = server.statistics()
+    assert figures["requests"] == "0"
+    assert not re.search("nan|inf", figures.get("cpu/request", ""))
+
+
+def test_request_in_flight_is_finished(start: Start) -> None:
+    """A request that has begun is answered after SIGTERM, and the connection is closed."""
+    server = start()
+    with Client(server) as client:
+        client.send(POST[:-10])
+        time.sleep(0.3)
+        server.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        client.send(POST[-10:])
+        response = client.read()
+        assert response.status == 303
+        assert response.closes
+        assert client.read_to_end() == b""
+    assert server.wait(9) == 0
+    assert server.statistics()["requests"] == "1"
+
+
+def test_keep_alive_ends_with_the_request_in_flight(start: Start) -> None:
+    """The answer after SIGTERM says close even to a client that wants to stay."""
+    server = start()
+    with Client(server) as client:
+        client.send(request("GET", "/t/digits.txt")[:-2])
+        time.sleep(0.3)
+        server.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        client.send(b"\r\n")
+        assert client.read().closes
+        assert client.read_to_end() == b""
+    assert server.wait(9) == 0
+
+
+def test_download_in_flight_is_finished(start: Start) -> None:
+    """A large part of a file on its way arrives whole after SIGTERM.
+
+    Not all of the file: a slow machine may need more than the five seconds that there are.
+    """
+    server = start()
+    size = 24 * MB
+    with Client(server, receive_buffer=65536) as client:
+        client.send(request("GET", "/t/big.bin", [("Range", f"bytes=0-{size - 1}")]))
+        client.read_head()
+        client.read_exactly(MB)
+        server.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        for _ in range(size // MB - 1):
+            client.read_exactly(MB)
+    assert server.wait(9) == 0
+
+
+def test_new_connections_are_refused(start: Start) -> None:
+    """After the end nobody listens."""
+    server = start()
+    assert server.stop() == 0
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((server.host, server.port), 5)
+
+
+HELD = {
+    "idle": b"",
+    "half a head": b"GET / HT",
+    "half a body": POST[:-5],
+    "an unread file": request("GET", "/t/big.bin"),
+    "unread pages": request("GET", "/sorted") * 900,
+}
+
+
+@pytest.mark.waits
+def test_ends_in_spite_of_clients(start: Start) -> None:
+    """Idle, half-said and unread clients cannot hold a stopping server for more than 5 s."""
+    servers = [start() for _ in HELD]
+    clients = []
+    for server, raw in zip(servers, HELD.values(), strict=True):
+        for _ in range(3):
+            clients.append(Client(server, receive_buffer=4096))
+            if raw == b"" and server.kind.keeps_alive:
+                clients[-1].exchange(request("GET", "/t/digits.txt"))
+            clients[-1].send(raw)
+    time.sleep(0.3)
+    begun = time.monotonic()
+    for server in servers:
+        server.send_signal(signal.SIGTERM)
+    late = []
+    for what, server in zip(HELD, servers, strict=True):
+        try:
+            assert server.wait(max(begun + 7 - time.monotonic(), 0.1)) == 0
+            assert not processes.session_processes(server.pid)
+        except AssertionError as error:
+            late.append(f"{what}: {error}")
+            server.kill()
+    for client in clients:
+        client.close()
+    assert not late, late
+
+
+def test_idle_clients_are_left_at_once(start: Start) -> None:
+    """Connections between two requests are not in flight: nobody waits for them."""
+    server = start()
+    if not server.kind.keeps_alive:
+        pytest.skip("it closes after each response")
+    clients = [Client(server) for _ in range(4)]
+    for client in clients:
+        client.exchange(request("GET", "/t/digits.txt"))
+    server.send_signal(signal.SIGTERM)
+    for client in clients:
+        assert client.read_to_end(4) == b""
+        client.close()
+    assert server.wait(4) == 0
+
+
+def test_second_signal(start: Start) -> None:
+    """A second Ctrl-C does not end it in disorder."""
+    server = start()
+    with Client(server) as client:
+        client.send(b"GET / HT")
+        time.sleep(0.2)
+        server.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+        server.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+    server.wait(9)
+    assert not processes.session_processes(server.pid)
+
+
+def test_terminal_signals_everyone(start: Start) -> None:
+    """Ctrl-C in a terminal reaches all processes of the group; it ends as well as ever."""
+    server = start()
+    client = Client(server)
+    assert client.exchange(request("GET", "/t/digits.txt")).status == 200
+    time.sleep(0.1)
+    os.killpg(server.pid, signal.SIGINT)
+    assert client.read_to_end(8) == b""
+    client.close()
+    assert server.wait(9) == 0
+    assert server.statistics()["requests"] == "1"
+    assert not processes.session_processes(server.pid)
+
+
+def test_death_of_the_parent(start: Start) -> None:
+    """When the parent is killed, every child ends at once."""
+    server = start("--workers", "5")
+    clients = [Client(server) for _ in range(5)]
+    for client in clients if server.kind.keeps_alive else clients[:1]:
+        client.exchange(request("GET", "/guestbook"))
+    time.sleep(0.1)
+    server.send_signal(signal.SIGKILL)
+    server.wait(5)
+    wait_until(lambda: not processes.living(server.pid), 5, "all children end")
+    processes.reap_orphans(server.pid)
+    for client in clients:
+        client.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((server.host, server.port), 5)
+
+
+def test_no_zombies(start: Start) -> None:
+    """Children that have ended are waited for while the server runs."""
+    server = start()
+    for _ in range(100):
+        fetch(server, "/t/digits.txt")
+    for _ in range(10):
+        client = Client(server)
+        client.send(b"GET / HT")
+        client.reset()
+    wait_until(lambda: not processes.zombies(server.pid), 5, "no zombie is left")
+    expected = 5 if server.children() and server.kind.has_workers else 1
+    wait_until(lambda: len(server.pids()) == expected, 8, f"{expected} processes")
+
+
+def test_no_descriptors_left_open(start: Start) -> None:
+    """Whatever clients do, their descriptors are closed in the end."""
+    server = start()
+
+    def work() -> None:
+        for raw in (
+            request("GET", "/guestbook"),
+            b"nonsense\r\n\r\n",
+            request("GET", "/t/80k.bin"),
+        ):
+            for _ in range(20):
+                send_to_end(
+                    server, raw.replace(b"Host: test\r\n", b"Host: a\r\nConnection: close\r\n")
+                )
+        for _ in range(20):
+            client = Client(server)
+            client.send(request("GET", "/t/big.bin"))
+            client.reset()
+
+    def descriptors() -> int:
+        return sum(processes.open_descriptors(pid) for pid in server.pids())
+
+    work()
+    time.sleep(0.5)
+    before = descriptors()
+    for _ in range(3):
+        work()
+    # A leak would leave 60 or more of 240; a pool of Redis connections may grow to 20.
+    wait_until(lambda: descriptors() <= before + 25, 6, f"back to about {before} descriptors")
+
+
+def test_killed_child(start: Start) -> None:
+    """Who kills one child ends that child's connection, and nothing else."""
+    server = start()
+    with Client(server) as client:
+        client.send(b"GET / HT")
+        time.sleep(0.2)
+        children = server.children()
+        if not children:
+            pytest.skip("it has no child processes")
+        os.kill(children[0], signal.SIGKILL)
+        for _ in range(8):
+            assert fetch(server, "/guestbook").status == 200
+    wait_until(lambda: not processes.zombies(server.pid), 5, "the killed child is reaped")
+
+
+def test_several_servers_side_by_side(binary: Path, site: Path) -> None:
+    """Two of them, without any Redis, do not disturb each other."""
+    nobody = f"redis://127.0.0.1:{processes.free_port()}"
+    with all_of([Server(binary, site, nobody, ("--workers", "2")) for _ in range(2)]) as both:
+        assert both[0].port != both[1].port
+        for server in both:
+            assert fetch(server, "/t/digits.txt").status == 200

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: MIT
+"""Clients that wait, trickle or do not read are cut off when their time is over.
+
+All cases of one server wait at the same time, each with a server process of its own, so
+that they take fifteen seconds together and none disturbs another.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from .client import FORM, Client, request, split_responses
+from .conftest import Start
+from .harness import Server
+from .processes import PACE
+
+IDLE, REQUEST, SENDING = 5.0, 10.0, 10.0
+DIGITS = request("GET", "/t/digits.txt")
+HALF_POST = request("POST", "/guestbook", (FORM, ("Content-Length", "100"))) + b"guest-name=A"
+
+
+def _slack(seconds: float) -> float:
+    """How long something with this timeout may take on a busy machine."""
+    return seconds + 2.5 * PACE.slowness
+
+
+def _timed_end(client: Client, begun: float) -> tuple[bytes, float]:
+    """Read to the end; return what came and when the end came."""
+    data = client.read_to_end(25)
+    return data, time.monotonic() - begun
+
+
+def idle_after_response(server: Server) -> None:
+    """A kept-alive connection is closed without a word after its idle time."""
+    if not server.kind.keeps_alive:
+        return
+    with Client(server) as client:
+        client.exchange(DIGITS)
+        data, took = _timed_end(client, time.monotonic())
+    assert data == b""
+    assert IDLE - 1 <= took <= _slack(IDLE), took
+
+
+def nothing_sent(server: Server) -> None:
+    """Connections on which nothing ever comes disturb nobody, and get nothing."""
+    silent = [Client(server) for _ in range(5)]
+    for _ in range(5):
+        with Client(server) as client:
+            assert client.exchange(DIGITS).status == 200
+    for client in silent:
+        # They may be closed, or the kernel may keep them from the server until they speak.
+        assert client.is_quiet(0.2) or client.read_to_end() == b""
+        client.close()
+
+
+def half_a_head(server: Server) -> None:
+    """A head that stops in the middle is 408 after the time for a request."""
+    _half(server, DIGITS[:-2])
+
+
+def half_a_body(server: Server) -> None:
+    """So is a body that stops."""
+    _half(server, HALF_POST)
+
+
+def half_a_chunk(server: Server) -> None:
+    """And a chunked body that stops."""
+    _half(
+        server,
+        request("POST", "/guestbook", (FORM, ("Transfer-Encoding", "chunked"))) + b"50\r\nguest",
+    )
+
+
+def expected_but_never_sent(server: Server) -> None:
+    """And a body that was asked for with 100 and never comes."""
+    fields = (FORM, ("Content-Length", "100"), ("Expect", "100-continue"))
+    with Client(server) as client:
+        begun = time.monotonic()
+        assert client.exchange(request("POST", "/guestbook", fields)).status == 100
+        _assert_408(client, begun)
+
+
+def half_second_request(server: Server) -> None:
+    """The second request on a connection has its own ten seconds from its first byte."""
+    if not server.kind.keeps_alive:
+        return
+    with Client(server) as client:
+        client.exchange(DIGITS)
+        time.sleep(2)
+        begun = time.monotonic()
+        client.send(b"GET / HT")
+        _assert_408(client, begun)
+
+
+def _half(server: Server, data: bytes) -> None:
+    begun = time.monotonic()
+    with Client(server) as client:
+        client.send(data)
+        _assert_408(client, begun)
+
+
+def _assert_408(client: Client, begun: float) -> None:
+    data, took = _timed_end(client, begun)
+    responses = split_responses(data)
+    assert [r.status for r in responses] == [408]
+    assert responses[0].closes
+    assert REQUEST - 1 <= took <= _slack(REQUEST) + 2, took
+
+
+def trickling_head(server: Server) -> None:
+    """A byte every half second does not make the time for a request longer."""
+    begun = time.monotonic()
+    with Client(server) as client:
+        data = b"GET / HTTP/1.1\r\nHost: a\r\nX-Slow: " + b"y" * 1000
+        while time.monotonic() - begun < 20 and client.is_quiet(0.5):
+            if not client.send_if_open(data[:1]):
+                break
+            data = data[1:]
+        took = time.monotonic() - begun
+        assert [r.status for r in split_responses(client.read_to_end())] == [408]
+    assert REQUEST - 1 <= took <= _slack(REQUEST), took
+
+
+def reader_that_stops(server: Server) -> None:
+    """Who takes nothing of a response for ten seconds is cut off."""
+    with Client(server, receive_buffer=65536) as client:
+        client.send(request("GET", "/t/big.bin"))
+        time.sleep(_slack(SENDING))
+        data = client.read_to_end(20)
+    assert data.startswith(b"HTTP/1.1 200 ")
+    assert len(data) < 50_000_000, "it went on after more than ten seconds without progress"
+
+
+def ten_at_once(server: Server) -> None:
+    """After the time of many half requests is over, the server is as it was."""
+    count = 2 if server.kind.has_workers else 10 if server.kind.waiters is None else 1
+    clients = [Client(server) for _ in range(count)]
+    for client in clients:
+        client.send(b"GET / HT")
+    for client in clients:
+        assert [r.status for r in split_responses(client.read_to_end(20))] == [408]
+        client.close()
+    with Client(server) as client:
+        assert client.exchange(DIGITS).status == 200
+
+
+def slow_reader(server: Server) -> None:
+    """Who takes a little now and then is not cut off, however long it takes."""
+    with Client(server, receive_buffer=65536) as client:
+        client.send(request("GET", "/t/big.bin"))
+        client.read_head()
+        begun = time.monotonic()
+        while time.monotonic() - begun < SENDING + 3:
+            client.read_exactly(300_000)
+            time.sleep(0.5)
+        client.read_exactly(20_000_000, seconds=20)
+
+
+CASES: list[Callable[[Server], None]] = [
+    idle_after_response,
+    nothing_sent,
+    half_a_head,
+    half_a_body,
+    half_a_chunk,
+    expected_but_never_sent,
+    half_second_request,
+    trickling_head,
+    ten_at_once,
+    reader_that_stops,
+    slow_reader,
+]
+
+
+@pytest.mark.waits
+def test_timeouts(start: Start) -> None:
+    """All cases at once; every one that fails is named."""
+    servers = [start("--workers", "2") for _ in CASES]
+    with ThreadPoolExecutor(len(CASES)) as pool:
+        running = [pool.submit(case, one) for case, one in zip(CASES, servers, strict=True)]
+        problems = [(c.__name__, f.exception()) for c, f in zip(CASES, running, strict=True)]
+    failed = [f"{name}: {error!r}" for name, error in problems if error is not None]
+    assert not failed, "\n".join(failed)

@@ -1,0 +1,206 @@
+"""Two sweeps side by side: what changed beyond noise, and what else was different.
+
+A cell changed when the ranges of its runs in the two sweeps do not overlap and the medians differ
+by more than the wider of the two ranges. Of a cell with a single run nobody knows the noise: there
+a tenth is taken for it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from bench import results
+from bench.results import Cell, CellKey, Results, Run
+
+Verdict = Literal["same", "better", "worse", "changed", "new", "gone"]
+
+LEAST_NOISE = 0.03
+"""Below this nothing is called a change."""
+NOISE_OF_ONE = 0.10
+"""What is taken for the noise of a single run."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A figure of one cell: median and range of its runs."""
+
+    median: float
+    low: float
+    high: float
+    runs: int
+
+    @property
+    def noise(self) -> float:
+        """The range over the median."""
+        known = (self.high - self.low) / self.median if self.median else 0.0
+        return max(known, LEAST_NOISE) if self.runs > 1 else NOISE_OF_ONE
+
+
+@dataclass(frozen=True)
+class Change:
+    """One cell in both sweeps."""
+
+    key: CellKey
+    before: Cell | None
+    after: Cell | None
+    rate: Verdict
+    """Of the requests per second; `changed`: from a figure to a failure, or the reverse."""
+    cpu: Verdict | None
+    """Of the CPU time per request; None: not measured in both."""
+
+
+def compare(before: Path, after: Path, out: Console) -> int:
+    """Show it. 0: nothing changed beyond noise, 1: something did. Raises UserError."""
+    old, new = (
+        results.load(path / "results.json" if path.is_dir() else path) for path in (before, after)
+    )
+    for line in differences(old, new):
+        out.print(line, markup=False, soft_wrap=True)
+    found = changes(old, new)
+    out.print(_table(found))
+    counted = {verdict: sum(c.rate == verdict for c in found) for verdict in ("better", "worse")}
+    out.print(
+        f"{len(found)} cells: {counted['better']} faster, {counted['worse']} slower beyond noise, "
+        f"{sum(c.rate in ('changed', 'new', 'gone') for c in found)} in one of the two only",
+        markup=False,
+    )
+    return int(any(c.rate != "same" or c.cpu not in (None, "same") for c in found))
+
+
+def changes(old: Results, new: Results) -> list[Change]:
+    """Every cell of either, those of the newer one first. Pure."""
+    before = {_key(cell): cell for cell in old.cells()}
+    after = {_key(cell): cell for cell in new.cells()}
+    costs = [_costs(old), _costs(new)]
+    return [
+        Change(
+            key,
+            before.get(key),
+            after.get(key),
+            _rate_verdict(before.get(key), after.get(key)),
+            verdict(costs[0].get(key), costs[1].get(key), less_is_better=True),
+        )
+        for key in dict.fromkeys([*after, *before])
+    ]
+
+
+def verdict(
+    before: Spread | None, after: Spread | None, less_is_better: bool = False
+) -> Verdict | None:
+    """Whether a figure changed beyond noise; None if one of the two is missing."""
+    if before is None or after is None:
+        return None
+    overlap = before.low <= after.high and after.low <= before.high
+    change = after.median / before.median - 1 if before.median else 0.0
+    single = before.runs == 1 or after.runs == 1
+    if abs(change) <= max(before.noise, after.noise) or (overlap and not single):
+        return "same"
+    return "better" if (change < 0) == less_is_better else "worse"
+
+
+def differences(old: Results, new: Results) -> list[str]:
+    """What else was different, in lines."""
+    pairs: list[tuple[str, object, object]] = [
+        ("kernel", old.machine.get("kernel"), new.machine.get("kernel")),
+        ("CPU", old.machine.get("cpu_model"), new.machine.get("cpu_model")),
+        ("CPUs", old.machine.get("cpus"), new.machine.get("cpus")),
+        ("placement", old.placement and old.placement.note, new.placement and new.placement.note),
+        ("commit", _commit(old), _commit(new)),
+        *((name, old.versions.get(name), new.versions.get(name)) for name in ("ab", "redis")),
+        *((name, old.settings.get(name), new.settings.get(name)) for name in ("runs", "redis")),
+    ]
+    return [f"{name}: {a} before, {b} after" for name, a, b in pairs if a != b]
+
+
+def _key(cell: Cell) -> CellKey:
+    return CellKey(cell.subject, cell.conditions, cell.concurrency)
+
+
+def _rate_verdict(before: Cell | None, after: Cell | None) -> Verdict:
+    if before is None:
+        return "new"
+    if after is None:
+        return "gone"
+    if before.median is None or after.median is None:
+        return "same" if before.state == after.state else "changed"
+    return verdict(_rate(before), _rate(after)) or "same"
+
+
+def _rate(cell: Cell) -> Spread:
+    assert cell.median is not None
+    assert cell.low is not None
+    assert cell.high is not None
+    return Spread(cell.median, cell.low, cell.high, cell.runs)
+
+
+def _costs(of: Results) -> dict[CellKey, Spread]:
+    """CPU microseconds per request of all cells in which every run held."""
+    groups: dict[CellKey, list[Run]] = {}
+    for run in of.runs:
+        groups.setdefault(run.key, []).append(run)
+    return {key: cost for key, runs in groups.items() if (cost := _cost(runs))}
+
+
+def _cost(runs: Sequence[Run]) -> Spread | None:
+    costs = sorted(r.process.cpu_us_per_request for r in runs if r.process and r.state == "held")
+    if len(costs) < len(runs) or not costs:
+        return None
+    half = len(costs) // 2
+    median = costs[half] if len(costs) % 2 else (costs[half - 1] + costs[half]) / 2
+    return Spread(median, costs[0], costs[-1], len(costs))
+
+
+def _commit(of: Results) -> str | None:
+    git = of.versions.get("git") or {}
+    return str(git.get("commit", ""))[:12] or None
+
+
+STYLE: dict[Verdict, str] = {
+    "better": "green",
+    "worse": "red",
+    "changed": "yellow",
+    "new": "cyan",
+    "gone": "cyan",
+    "same": "",
+}
+
+
+def _table(found: Sequence[Change]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for head in ("conditions", "subject", "clients"):
+        table.add_column(head)
+    for head in ("before /s", "after /s", "change", "verdict", "CPU/request"):
+        table.add_column(head, justify="right")
+    for change in found:
+        key = change.key
+        table.add_row(
+            key.conditions.describe(),
+            key.subject,
+            f"{key.concurrency:,}",
+            _figure(change.before),
+            _figure(change.after),
+            _percent(change),
+            f"[{STYLE[change.rate]}]{change.rate}[/]" if STYLE[change.rate] else change.rate,
+            change.cpu or "",
+        )
+    return table
+
+
+def _figure(cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    if cell.median is None:
+        return cell.reason.label if cell.reason else cell.state
+    return f"{'>' if cell.lower_bound else ''}{cell.median:,.0f}"
+
+
+def _percent(change: Change) -> str:
+    before, after = change.before, change.after
+    if not before or not after or not before.median or not after.median:
+        return ""
+    return f"{after.median / before.median - 1:+.1%}"

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* The floor of 01_iterative: one process, one connection after another.  It
+   closes after each answer, as the server does; --keep-alive would give the
+   first client the floor for good. */
+#include "floor.h"
+
+int main(int argc, char **argv) {
+    struct floor floor;
+
+    floor_start(&floor, argc, argv);
+    for (;;) {
+        int client = accept4(floor.listener, NULL, NULL, SOCK_CLOEXEC);
+        if (client >= 0)
+            floor_serve(&floor, client);
+    }
+}

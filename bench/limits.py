@@ -1,0 +1,183 @@
+"""What the machine's limits allow, judged before the run. Pure; `system_limits` reads the machine.
+
+Each finding says what is, what is needed, and the command that cures it. Levels that cannot be
+held at all are skipped; for the others a warning stands before the run.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pydantic import BaseModel
+
+from bench.ladder import RunSpec
+from bench.system_limits import SystemLimits
+
+SPARE_DESCRIPTORS = 64
+"""What ab and the servers open beside one descriptor for each connection: standard input and
+output, the listening socket, the template, Redis, and (servers) files kept open."""
+
+DROPPED = "connections beyond it are dropped; a second or more later they are tried again, or reset"
+SYN_COOKIES_OFF = 0
+REUSE_NEVER = 0
+
+
+class Finding(BaseModel):
+    """A limit that is in the way of some levels."""
+
+    limit: str
+    have: str
+    need: str
+    levels: list[int]
+    """The levels concerned: connections at once, idle ones included."""
+    impossible: bool
+    """True: these levels are skipped. False: they are run, and may fail or be slowed."""
+    consequence: str
+    """What happens otherwise, in half a sentence."""
+    cure: str
+    """The command to type, or what else to do."""
+
+    def describe(self) -> str:
+        """The finding in one sentence, without its cure."""
+        return f"{self.limit}: {self.have}, needed: {self.need}; {self.consequence}"
+
+
+def assess(runs: Sequence[RunSpec], limits: SystemLimits) -> list[Finding]:
+    """All limits that are in the way of the planned runs, the impossible ones first."""
+    levels = sorted({run.connections for run in runs})
+    found = [
+        *_ab_ceiling(sorted({run.concurrency for run in runs}), limits),
+        *_descriptors(levels, limits),
+        *_ports_at_once(levels, limits),
+        *_accept_queue(levels, limits),
+        *_syn_backlog(levels, limits),
+        *_ports_in_time_wait(runs, limits),
+        *_tasks(levels, limits),
+    ]
+    return sorted(found, key=lambda finding: not finding.impossible)
+
+
+def impossible_levels(findings: Sequence[Finding]) -> dict[int, Finding]:
+    """For each level that cannot be run the first finding that says why."""
+    reasons: dict[int, Finding] = {}
+    for finding in findings:
+        if finding.impossible:
+            for level in finding.levels:
+                reasons.setdefault(level, finding)
+    return reasons
+
+
+def _ab_ceiling(levels: Sequence[int], limits: SystemLimits) -> Iterator[Finding]:
+    ceiling = limits.ab_ceiling
+    above = [level for level in levels if ceiling is not None and level > ceiling]
+    if above:
+        yield Finding(
+            limit="concurrency of ab",
+            have=f"{ceiling:,} at most",
+            need=f"{above[-1]:,}",
+            levels=above,
+            impossible=True,
+            consequence="ab refuses more",
+            cure=f"choose levels up to {ceiling:,}: --levels",
+        )
+
+
+def _descriptors(levels: Sequence[int], limits: SystemLimits) -> Iterator[Finding]:
+    above = [level for level in levels if level + SPARE_DESCRIPTORS > limits.descriptors]
+    if above:
+        need = above[-1] + SPARE_DESCRIPTORS
+        yield Finding(
+            limit="open descriptors of a process (hard limit)",
+            have=f"{limits.descriptors:,}",
+            need=f"{need:,}",
+            levels=above,
+            impossible=True,
+            consequence="neither ab nor an event server can hold that many connections",
+            cure=f"sudo prlimit --pid $$ --nofile={need}:{need}   (in this shell, then again)",
+        )
+
+
+def _ports_at_once(levels: Sequence[int], limits: SystemLimits) -> Iterator[Finding]:
+    cure = 'sudo sysctl -w net.ipv4.ip_local_port_range="1024 65535"'
+    above = [level for level in levels if level > limits.ports]
+    if above:
+        yield Finding(
+            limit="ports for outgoing connections (ip_local_port_range)",
+            have=f"{limits.ports:,}",
+            need=f"{above[-1]:,} at once",
+            levels=above,
+            impossible=True,
+            consequence="ab cannot open that many connections to one address",
+            cure=cure,
+        )
+    # For connect() the kernel tries every second port first; when those are taken it searches long.
+    slow = [level for level in levels if limits.ports // 2 < level <= limits.ports]
+    if slow:
+        yield Finding(
+            limit="ports for outgoing connections (ip_local_port_range)",
+            have=f"{limits.ports:,}",
+            need=f"more than {2 * slow[-1]:,}",
+            levels=slow,
+            impossible=False,
+            consequence="with over half of them in use ab loses time to the search for free ones",
+            cure=cure,
+        )
+
+
+def _accept_queue(levels: Sequence[int], limits: SystemLimits) -> Iterator[Finding]:
+    above = [level for level in levels if level > limits.somaxconn]
+    if above:
+        yield Finding(
+            limit="queue of connections to be accepted (somaxconn)",
+            have=f"{limits.somaxconn:,}",
+            need=f"{above[-1]:,}",
+            levels=above,
+            impossible=False,
+            consequence=DROPPED,
+            cure="sudo sysctl -w net.core.somaxconn=65535",
+        )
+
+
+def _syn_backlog(levels: Sequence[int], limits: SystemLimits) -> Iterator[Finding]:
+    # Without SYN cookies the kernel keeps a quarter of this queue for peers that it knows. With
+    # them the queue's length is that of the accept queue and this setting does not count.
+    usable = limits.syn_backlog - limits.syn_backlog // 4
+    above = [level for level in levels if level > usable]
+    if above and limits.syn_cookies == SYN_COOKIES_OFF:
+        yield Finding(
+            limit="queue of half-open connections (tcp_max_syn_backlog, SYN cookies are off)",
+            have=f"{limits.syn_backlog:,}, three quarters of it for strangers",
+            need=f"{above[-1] * 4 // 3 + 1:,}",
+            levels=above,
+            impossible=False,
+            consequence=DROPPED,
+            cure="sudo sysctl -w net.ipv4.tcp_max_syn_backlog=65535",
+        )
+
+
+def _ports_in_time_wait(runs: Sequence[RunSpec], limits: SystemLimits) -> Iterator[Finding]:
+    # A connection for each request, and ab's port of each may rest for a minute. With reuse on (2:
+    # on the loopback interface only, which is where we measure) it is free again after a second.
+    many = [run for run in runs if run.requests > limits.ports and not run.conditions.keep_alive]
+    if many and limits.time_wait_reuse == REUSE_NEVER:
+        yield Finding(
+            limit="ports that may rest in TIME_WAIT for 60 s (tcp_tw_reuse is 0)",
+            have=f"{limits.ports:,} ports",
+            need=f"{max(run.requests for run in many):,}, one for each request of a run",
+            levels=sorted({run.connections for run in many}),
+            impossible=False,
+            consequence="ab may run out of ports within a run",
+            cure="sudo sysctl -w net.ipv4.tcp_tw_reuse=1",
+        )
+
+
+def _tasks(levels: Sequence[int], limits: SystemLimits) -> Iterator[Finding]:
+    above = [level for level in levels if level > limits.tasks]
+    if above:
+        yield Finding(
+            limit=f"processes and threads ({limits.tasks_name})",
+            have=f"{limits.tasks:,}",
+            need=f"{above[-1]:,} for a server with one for each connection",
+            levels=above,
+            impossible=False,
+            consequence="such a server cannot start all of them",
+            cure=limits.tasks_cure,
+        )

@@ -1,0 +1,154 @@
+"""`python -m bench.measure`: see bench/measure/__init__.py."""
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench import ab, machine
+from bench.cli import positive, words
+from bench.errors import UserError
+from bench.measure import comparisons, many, memory, syscalls
+from bench.measure.comparisons import Plan
+from bench.measure.report import Report, markdown, save
+from bench.measure.running import Bench
+from bench.measure.subjects import LeftOut
+from bench.placement import place_here
+from bench.private_redis import PrivateRedis
+from bench.servers import ROOT, discover, require_built
+from bench.signals import Interrupted, SignalWatch
+
+PARTS: dict[str, Callable[[Plan, Bench, Report], None]] = {}
+
+
+def _part(function: Callable[[Plan, Bench, Report], None]) -> None:
+    PARTS[function.__name__.strip("_")] = function
+
+
+@_part
+def _redirect(plan: Plan, bench: Bench, report: Report) -> None:
+    report.comparisons["redirect"] = comparisons.redirect(plan, bench)
+
+
+@_part
+def _guestbook(plan: Plan, bench: Bench, report: Report) -> None:
+    report.comparisons["guestbook"] = comparisons.guestbook(plan, bench)
+
+
+@_part
+def _floor(plan: Plan, bench: Bench, report: Report) -> None:
+    report.comparisons["floor"] = comparisons.floor(plan, bench)
+
+
+@_part
+def _memory(plan: Plan, bench: Bench, report: Report) -> None:
+    report.memory = memory.measure(plan, bench)
+
+
+@_part
+def _connections(plan: Plan, bench: Bench, report: Report) -> None:
+    report.connections = many.measure(plan, bench)
+
+
+@_part
+def _syscalls(plan: Plan, bench: Bench, report: Report) -> None:
+    report.syscalls = syscalls.measure(plan, bench)
+
+
+def main() -> int:
+    """Exit status: 0 all targets met, 1 not, 2 wrong usage, 128 + n after signal n."""
+    try:
+        options = _arguments()
+        return _measure(options)
+    except UserError as error:
+        print(f"bench.measure: {error}", file=sys.stderr)
+        return 2
+
+
+def _measure(options: argparse.Namespace) -> int:
+    ab.require_ab()
+    if options.programs == ROOT:
+        require_built(discover())
+    memory.possible(memory.CONNECTIONS)  # before Redis starts: it inherits the limit
+    plan = Plan(options.runs, options.requests, options.concurrency, options.programs)
+    placement = place_here()
+    with SignalWatch() as watch, contextlib.ExitStack() as stack:
+        status = 0
+        try:
+            redis = stack.enter_context(PrivateRedis(placement.load, watch))
+            bench = Bench(redis, placement, watch, _say)
+            report = _empty_report(plan, bench)
+            folder = options.results / f"measure-{report.started:%Y-%m-%d-%H%M%S}"
+            for name in options.only:
+                _measure_part(name, plan, bench, report)
+                save(report, folder)
+        except Interrupted as interrupted:
+            status = interrupted.exit_status
+            if "report" not in locals():
+                return status
+            report.interrupted = True
+            save(report, folder)
+    _say("")
+    print(markdown(report), end="")
+    print(f"\nKept in {folder}", file=sys.stderr)
+    return status or (0 if report.holds else 1)
+
+
+def _measure_part(name: str, plan: Plan, bench: Bench, report: Report) -> None:
+    try:
+        PARTS[name](plan, bench, report)
+    except LeftOut as reason:
+        report.left_out.append(f"{name}: {reason}")
+
+
+def _empty_report(plan: Plan, bench: Bench) -> Report:
+    return Report(
+        started=datetime.now(UTC).astimezone(),
+        machine=machine.describe_machine(),
+        versions=_versions(bench),
+        placement=bench.placement,
+        accounting=bench.accounting,
+        runs=plan.runs,
+        requests=plan.requests,
+        concurrency=plan.concurrency,
+    )
+
+
+def _versions(bench: Bench) -> dict[str, Any]:
+    return {
+        "ab": ab.version(),
+        "redis": bench.redis.version(),
+        "compilers": {s.name: machine.compiler_of(s.executable) for s in discover()},
+        "git": machine.git_state(),
+    }
+
+
+def _say(text: str) -> None:
+    """What is being done, on one line that is written anew, if somebody is watching."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.measure", description=__doc__)
+    add = parser.add_argument
+    add("--only", nargs="+", metavar="PART", default=list(PARTS), help=", ".join(PARTS))
+    add("--runs", type=positive, default=5, metavar="N", help="of each cell (%(default)s)")
+    add("--requests", type=positive, default=8000, metavar="N", help="of each run (%(default)s)")
+    add("--concurrency", type=positive, default=100, metavar="N", help="of ab (%(default)s)")
+    add("--programs", type=Path, default=ROOT, metavar="DIR", help="where the executables are")
+    add("--results", type=Path, default=ROOT / "results", metavar="DIR", help="(results/)")
+    options = parser.parse_args()
+    options.only = words(options.only)
+    unknown = [name for name in options.only if name not in PARTS]
+    if unknown:
+        raise UserError(f"unknown part: {', '.join(unknown)}. Known: {', '.join(PARTS)}")
+    options.programs = options.programs.resolve()
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""15,000 connections at once, by ab: does any request fail?"""
+
+import shlex
+
+from pydantic import BaseModel
+
+from bench.measure import load, subjects
+from bench.measure.comparisons import Plan
+from bench.measure.crowd import possible
+from bench.measure.load import GUESTBOOK, Load, NoFigure
+from bench.measure.running import Bench, Running
+from bench.server_process import StartError
+
+SERVERS = ("epoll", "prethreading")
+CONNECTIONS = 15_000
+REQUESTS = 30_000
+
+
+class Many(BaseModel):
+    """One run."""
+
+    server: str
+    connections: int
+    command: str = ""
+    requests_per_second: float = 0
+    longest_ms: float = 0
+    cpu_us: float | None = None
+    """CPU time per request, microseconds; None where it cannot be read while the server runs."""
+    problem: str = ""
+
+
+def measure(plan: Plan, bench: Bench) -> list[Many]:
+    """One run for each of the servers."""
+    found = []
+    for name in SERVERS:
+        bench.say(f"{CONNECTIONS:,} connections at once: {name}")
+        figure = Many(server=name, connections=possible(CONNECTIONS))
+        found.append(figure)
+        bench.redis.prepare()
+        try:
+            with Running(subjects.server(name, plan.programs), bench) as running:
+                _run(figure, running, bench)
+        except (NoFigure, StartError) as problem:
+            figure.problem = str(problem)
+    return found
+
+
+def _run(figure: Many, running: Running, bench: Bench) -> None:
+    wanted = Load(GUESTBOOK, False, REQUESTS, figure.connections)
+    figure.command = shlex.join(wanted.command(running.url(GUESTBOOK)))
+    before = running.cpu()
+    figures = load.run(wanted, running, bench)
+    after = running.cpu()
+    if before and after:
+        figure.cpu_us = (after - before).total / REQUESTS
+    figure.requests_per_second = figures.requests_per_second
+    figure.longest_ms = figures.percentiles_ms.get("100", 0)

@@ -1,0 +1,106 @@
+"""What is measured in a run beside the load generator's own report: the models.
+
+Everything here may be missing from a run (None): not measured, or not to be had on that machine.
+Milliseconds and seconds are floats, megabytes are 10^6 bytes.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel
+
+Bottleneck = Literal["server", "load", "redis", "none"]
+Kind = Literal["server", "floor", "stranger"]
+Mode = Literal["closed", "open"]
+
+
+class Latency(BaseModel):
+    """How long requests took as their clients saw it, in milliseconds, from data per request."""
+
+    p50: float
+    p90: float
+    p99: float
+    p999: float
+    max: float
+    mean: float
+    count: int
+    source: str
+    """Where the data come from: "ab -g", or the open-loop tool and what it corrects."""
+
+
+class ProcessFigures(BaseModel):
+    """The server under load: all its processes and threads together, ended ones included."""
+
+    cpu_user_s: float
+    cpu_system_s: float
+    cpu_us_per_request: float
+    cpu_user_us_per_request: float
+    cpu_system_us_per_request: float
+    cpu_share: float | None = None
+    """CPU time over the time of the load: 1.0 is one core, busy throughout."""
+    foreign_share: float | None = None
+    """How much of its CPU somebody else used meanwhile: above some hundredths the machine was
+    not quiet, and rates are too low."""
+    voluntary_switches_per_request: float | None = None
+    """It gave up the CPU in order to wait."""
+    involuntary_switches_per_request: float | None = None
+    """The kernel took the CPU away from it."""
+    pss_peak_mb: float | None = None
+    """Proportional set size: a page that n processes share counts 1/n in each, so that the sum
+    over all processes is right where the sum of resident sizes is not."""
+    pss_mean_mb: float | None = None
+    processes_peak: int | None = None
+    threads_peak: int | None = None
+    """Of all processes together; one without threads of its own counts one."""
+    descriptors_peak: int | None = None
+    """Open descriptors of all processes together."""
+    listen_overflows: int | None = None
+    """Connections that met a full accept queue. Counted by the kernel for the whole machine."""
+    listen_drops: int | None = None
+    """SYNs that were dropped for any reason, full queues among them. For the whole machine."""
+    retransmits: int | None = None
+    """TCP segments sent again. For the whole machine."""
+    samples: int = 0
+    """How often memory, processes and descriptors were looked at."""
+    source: str = ""
+    """How CPU time and switches were counted."""
+
+
+class OtherProcess(BaseModel):
+    """What the load generator or Redis used during the load."""
+
+    cpu_user_s: float
+    cpu_system_s: float
+    cpu_share: float
+    """CPU time over the time of the load: 1.0 is one core, busy throughout."""
+
+
+class LittlesLaw(BaseModel):
+    """Concurrency = rate x mean time, from figures that were measured apart from each other: the
+    rate by our own clock around the load, the mean from the times of the single requests."""
+
+    concurrency: int
+    rate: float
+    """Requests per second."""
+    mean_ms: float
+    product: float
+    """rate x mean: how many requests were under way on average."""
+    deviation: float
+    """product / concurrency - 1."""
+
+
+class OpenLoopFigures(BaseModel):
+    """What a tool reported that sends at a constant rate, whatever the server does."""
+
+    tool: str
+    rate_asked: float
+    """Requests per second."""
+    rate_done: float
+    """Successful answers per second."""
+    seconds: float
+    sent: int
+    succeeded: int
+    status_codes: dict[str, int] = {}
+    errors: dict[str, int] = {}
+    uncorrected: Latency | None = None
+    """Counted from the moment at which a request was really sent. `Run.latency` counts from the
+    moment at which it was due: what waited in the tool because the server stalled is in it."""

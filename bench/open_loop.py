@@ -1,0 +1,181 @@
+"""The open loop: requests at a constant rate, whatever the server does, by oha.
+
+ab asks again only when it has been answered: when the server stalls, it stops asking, and those who
+would have come meanwhile are never seen. oha sends when it is time to. Where it cannot, because all
+its connections wait for answers, `--latency-correction` counts a request's time from when it was
+due, and not from when it was sent at last.
+"""
+
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bench.errors import UserError
+from bench.measure.accounting import CpuTime, rusage_of_buried
+from bench.measurement import Latency, OpenLoopFigures
+from bench.process import Child
+from bench.server_process import last_line
+from bench.signals import SignalWatch
+from bench.workloads import FORM
+
+INSTALL = "cargo install oha --locked   (Rust: https://rustup.rs)"
+
+
+@dataclass(frozen=True)
+class OpenLoad:
+    """What the tool is asked to do."""
+
+    url: str
+    rate: float
+    """Requests per second."""
+    requests: int
+    connections: int
+    """The most that may be open at once."""
+    timeout: float
+    """Seconds until the run is broken off."""
+    keep_alive: bool = False
+    form: str | None = None
+    """The body of a POST; None: GET."""
+
+
+@dataclass(frozen=True)
+class OpenOutcome:
+    """What came of it."""
+
+    tool: str
+    command: list[str]
+    status: int | None
+    timed_out: bool
+    message: str
+    """What the tool wrote to standard error, its last line."""
+    report: str
+    figures: OpenLoopFigures | None
+    latency: Latency | None
+    """Corrected: from when each request was due."""
+    body_bytes: int | None = None
+    """Of all answers."""
+    wall_seconds: float = 0.0
+    cpu: CpuTime | None = None
+    demand: float | None = None
+
+
+def program() -> str | None:
+    """Where oha is; None if it is not installed."""
+    cargo = Path.home() / ".cargo" / "bin"
+    return shutil.which("oha", path=os.pathsep.join([os.environ.get("PATH", ""), str(cargo)]))
+
+
+def require_oha() -> None:
+    """Raise UserError unless oha is installed."""
+    if program() is None:
+        raise UserError(f"the open loop (--rate) needs oha. Run: {INSTALL}")
+
+
+def version() -> str | None:
+    """oha's own name and version; None if it is not installed."""
+    found = program()
+    if not found:
+        return None
+    return subprocess.run([found, "--version"], capture_output=True, text=True).stdout.strip()
+
+
+def command(load: OpenLoad, corrected: bool = True) -> list[str]:
+    """oha's command line. It follows no redirect, and keeps no connection unless it shall."""
+    return [
+        "oha",
+        "--no-tui",
+        *("--output-format", "json"),
+        *("--redirect", "0"),
+        *("-n", str(load.requests)),
+        *("-c", str(load.connections)),
+        *("-q", f"{load.rate:g}"),
+        *(["--latency-correction"] if corrected else []),
+        *([] if load.keep_alive else ["--disable-keepalive"]),
+        *("-t", f"{math.ceil(load.timeout)}s"),
+        *(["-m", "POST", "-T", FORM, "-d", load.form] if load.form is not None else []),
+        load.url,
+    ]
+
+
+def run(
+    load: OpenLoad,
+    cpus: Sequence[int],
+    watch: SignalWatch,
+    meanwhile: Callable[[], None] | None = None,
+) -> OpenOutcome:
+    """Run oha to its end, or to the load's timeout. May raise Interrupted; oha is gone then."""
+    words = command(load)
+    before = rusage_of_buried()
+    begin = time.monotonic()
+    child = Child([program() or "oha", *words[1:]], cpus)
+    try:
+        in_time = child.wait(load.timeout, watch, meanwhile)
+        wall = time.monotonic() - begin
+        demand = child.demand_seconds()
+    finally:
+        child.end(number=signal.SIGINT)
+    figures, latency, body = parse(child.stdout, load.rate)
+    done = OpenOutcome(
+        tool="oha",
+        command=words,
+        status=child.exit_status,
+        timed_out=not in_time,
+        message=last_line(child.stderr),
+        report=child.stdout,
+        figures=figures,
+        latency=latency,
+        body_bytes=body,
+    )
+    cpu = rusage_of_buried() - before
+    return replace(done, wall_seconds=wall, cpu=cpu, demand=demand and demand / wall)
+
+
+def parse(text: str, rate: float) -> tuple[OpenLoopFigures | None, Latency | None, int | None]:
+    """The figures, the latencies and the bytes of all bodies in oha's JSON; Nones if it is none."""
+    try:
+        said: dict[str, Any] = json.loads(text)
+        summary = said["summary"]
+        codes = {str(code): int(n) for code, n in said["statusCodeDistribution"].items()}
+        errors = {str(kind): int(n) for kind, n in said["errorDistribution"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None, None, None
+    answered = sum(codes.values())
+    figures = OpenLoopFigures(
+        tool="oha",
+        rate_asked=rate,
+        rate_done=answered / summary["total"] if summary.get("total") else 0.0,
+        seconds=summary.get("total") or 0.0,
+        sent=answered + sum(errors.values()),
+        succeeded=answered,
+        status_codes=codes,
+        errors=errors,
+    )
+    return figures, _latency(said, answered), summary.get("totalData")
+
+
+def _latency(said: dict[str, Any], count: int) -> Latency | None:
+    """Seconds to milliseconds; None where nothing was answered."""
+    summary, percentiles = said["summary"], said.get("latencyPercentiles", {})
+    figures = {
+        "p50": percentiles.get("p50"),
+        "p90": percentiles.get("p90"),
+        "p99": percentiles.get("p99"),
+        "p999": percentiles.get("p99.9"),
+        "max": summary.get("slowest"),
+        "mean": summary.get("average"),
+    }
+    if any(value is None for value in figures.values()):
+        return None
+    return Latency(
+        **{name: round(value * 1000, 4) for name, value in figures.items()},
+        count=count,
+        source="oha --latency-correction: from when a request was due",
+    )

@@ -1,0 +1,137 @@
+"""Child processes that never outlive the run.
+
+Every child
+  - is a session of its own, so that Ctrl-C at the terminal reaches us alone and we end the
+    children in order;
+  - is killed by the kernel when we die, even of `kill -9`: util-linux' setpriv sets the
+    parent-death signal and then becomes the program. (Python could make the same call between
+    fork and exec, but in a process with threads, which the live table has, that may deadlock.)
+  - is put on its CPUs by taskset before its first instruction, so that threads and children that
+    it starts at once are there too;
+  - writes to files without a name, so that no pipe can fill up and block it.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench.signals import SignalWatch
+
+POLL_SECONDS = 0.02
+"""How often a waiting loop looks. Short beside a run, long beside what looking costs."""
+
+
+class Child:
+    """A started process. Use `end` in a `finally`."""
+
+    def __init__(
+        self, command: Sequence[str], cpus: Sequence[int] = (), cwd: Path | None = None
+    ) -> None:
+        self.command = list(command)
+        self._out = tempfile.TemporaryFile()  # noqa: SIM115  closed in end()
+        self._err = tempfile.TemporaryFile()  # noqa: SIM115
+        self._said: tuple[str, str] | None = None
+        self._process = subprocess.Popen(
+            guarded(command, cpus),
+            stdin=subprocess.DEVNULL,
+            stdout=self._out,
+            stderr=self._err,
+            cwd=cwd,
+            start_new_session=True,
+        )
+        self.pid = self._process.pid
+
+    @property
+    def stdout(self) -> str:
+        """All it has written to standard output so far."""
+        return self._said[0] if self._said else _content(self._out.fileno())
+
+    @property
+    def stderr(self) -> str:
+        """All it has written to standard error so far."""
+        return self._said[1] if self._said else _content(self._err.fileno())
+
+    def running(self) -> bool:
+        """Whether it still runs. Leaves a dead one unburied, so that its number stays taken."""
+        if self._process.returncode is not None:
+            return False
+        seen = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return seen is None
+
+    def wait(
+        self,
+        seconds: float,
+        watch: SignalWatch | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> bool:
+        """Wait until it ends, calling `meanwhile` several times a second. False when it still
+        runs after `seconds`; may raise Interrupted."""
+        deadline = time.monotonic() + seconds
+        while self.running():
+            if meanwhile:
+                meanwhile()
+            if time.monotonic() >= deadline:
+                return False
+            if watch is None:
+                time.sleep(POLL_SECONDS)
+            else:
+                watch.sleep(POLL_SECONDS)
+        return True
+
+    def demand_seconds(self) -> float | None:
+        """For how long its first task has run or wanted to run; also of one that has just ended
+        and is not buried yet. None where the kernel does not say."""
+        return demand_seconds(self.pid)
+
+    def send(self, number: int) -> None:
+        """Send a signal to the process itself (not to its children)."""
+        if self.running():
+            self._process.send_signal(number)
+
+    def end(self, patience: float = 2.0, number: int = signal.SIGTERM) -> bool:
+        """End it and whatever it started; its output stays readable. May be called twice.
+
+        Sends `number`, waits `patience` seconds, then kills. Returns False if it had to be killed.
+        """
+        if self._process.returncode is not None:
+            return True
+        self.send(number)
+        ended = self.wait(patience)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+        self._said = (self.stdout, self.stderr)
+        self._out.close()
+        self._err.close()
+        return ended
+
+    @property
+    def exit_status(self) -> int | None:
+        """Its exit status after `end` or `wait`; minus the signal's number if one ended it."""
+        return self._process.poll()
+
+
+def demand_seconds(pid: int) -> float | None:
+    """For how long the first task of a process has run or waited for a CPU, in seconds."""
+    try:
+        ran, waited, *_ = Path("/proc", str(pid), "schedstat").read_text().split()
+    except (OSError, ValueError):
+        return None
+    return (int(ran) + int(waited)) / 1e9
+
+
+def guarded(command: Sequence[str], cpus: Sequence[int]) -> list[str]:
+    """The command line with CPU placement and parent-death signal in front."""
+    placed = ["taskset", "--cpu-list", ",".join(map(str, cpus))] if cpus else []
+    return [*placed, "setpriv", "--pdeathsig", "KILL", "--", *command]
+
+
+def _content(descriptor: int) -> str:
+    # pread, because a seek would move the child's own writing position, which is shared.
+    size = os.fstat(descriptor).st_size
+    return os.pread(descriptor, size, 0).decode("utf-8", errors="replace")

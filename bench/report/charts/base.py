@@ -1,0 +1,145 @@
+"""What all charts are made of."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from bench.report.charts import style
+from bench.report.study import Subject
+
+HEIGHT = 380
+ROW = 30
+"""Height of a row in charts with one row for each subject."""
+HIT = 450
+"""Area in which a point feels the pointer, many times that of the point."""
+
+ROUND_MS = [n * 10.0**e for e in range(-2, 6) for n in (1, 2, 3, 5, 7)]
+"""Ticks of a logarithmic axis of times."""
+
+NARROW = 480
+"""A plot that is no wider, in pixels, is one on a phone."""
+
+SHOWN = "indexof(hidden, datum.subject) < 0"
+OF_SCENARIO = "datum.s === scenario"
+AT_LEVEL = "datum.level === level"
+
+
+def named(data: str, *filters: str) -> alt.Chart:
+    """A chart on one of the named data, filtered."""
+    chart = alt.Chart(alt.NamedData(data))
+    for expression in filters:
+        chart = chart.transform_filter(expression)
+    return chart
+
+
+def colour(subjects: Sequence[Subject]) -> alt.Color:
+    """By subject."""
+    return alt.Color("subject:N", scale=_scale(subjects, _tokens(subjects)), legend=_legend())
+
+
+def shape(subjects: Sequence[Subject]) -> alt.Shape:
+    """By subject."""
+    scale = _scale(subjects, style.subject_shapes(subjects))
+    return alt.Shape("subject:N", scale=scale, legend=_legend())
+
+
+def dash(subjects: Sequence[Subject]) -> alt.StrokeDash:
+    """By subject: servers solid, strangers dashed, floors dotted."""
+    dashes = [style.DASHES.get(s.kind, [1, 0]) for s in subjects]
+    return alt.StrokeDash("subject:N", scale=_scale(subjects, dashes), legend=_legend())
+
+
+def levels_axis(levels: Sequence[int], field: str = "level", kind: str = "log") -> alt.X:
+    """Concurrent connections; a tick for each level that was measured."""
+    axis = alt.Axis(values=list(levels), format=",d", labelOverlap="greedy", grid=False, tickSize=4)
+    return alt.X(
+        f"{field}:Q",
+        title="concurrent connections",
+        scale=alt.Scale(type=kind, nice=False, padding=14),
+        axis=axis,
+    )
+
+
+def value_axis(title: str, kind: str = "linear", number: str = ",~r") -> dict[str, Any]:
+    """Options of a vertical axis whose title lies above it, where it is read first."""
+    return {
+        "title": title,
+        "scale": alt.Scale(type=kind, nice=True),
+        "axis": alt.Axis(
+            format=number,
+            tickCount=6,
+            domain=False,
+            ticks=False,
+            titleAngle=0,
+            titleAlign="left",
+            titleAnchor="start",
+            titleX=-34,
+            titleY=-14,
+        ),
+    }
+
+
+def times_axis(field: str, title: str) -> alt.X:
+    """Milliseconds from left to right, logarithmic."""
+    axis = alt.Axis(domain=False, ticks=False, format=",~r", labelOverlap="greedy", values=ROUND_MS)
+    return alt.X(field, title=title, axis=axis, scale=alt.Scale(type="log", nice=False, padding=12))
+
+
+def subject_rows(subjects: Sequence[Subject], **more: Any) -> alt.Y:
+    """A row for each subject."""
+    axis = alt.Axis(domain=False, ticks=False, labelColor="@ink", labelLimit=130, **more)
+    return alt.Y("subject:N", sort=[s.name for s in subjects], title=None, axis=axis)
+
+
+def finish(chart: alt.LayerChart | alt.Chart, height: int | alt.Step = HEIGHT) -> dict[str, Any]:
+    """The chart as a specification, as wide as the place where it is put."""
+    spec: dict[str, Any] = chart.properties(
+        width="container",
+        height=height,
+        padding={"left": 2, "right": 8, "top": 24, "bottom": 4},
+        background="transparent",
+        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+    ).to_dict()
+    spec.pop("$schema", None)
+    spec.pop("config", None)
+    spec.pop("datasets", None)
+    return spec
+
+
+def one_row() -> alt.Chart:
+    """A chart on no data: for a single rule."""
+    return alt.Chart(alt.SequenceGenerator(alt.SequenceParams(start=0, stop=1)))
+
+
+def parameters(scenario: str, level: int) -> list[alt.VariableParameter]:
+    """What the page's controls set."""
+    return [
+        alt.param(name="scenario", value=scenario),
+        alt.param(name="level", value=level),
+        alt.param(name="hidden", value=[]),
+    ]
+
+
+def legend_above(columns: int, narrow: int, symbol: str) -> alt.Legend:
+    """A legend above the chart, in so many columns; in fewer of them on a phone."""
+    return alt.Legend(
+        title=None,
+        orient="top",
+        symbolType=symbol,
+        columns=alt.ExprRef(f"width < {NARROW} ? {narrow} : {columns}"),
+        labelLimit=260,
+    )
+
+
+def _tokens(subjects: Sequence[Subject]) -> list[str]:
+    return [f"@c{i}" for i in range(len(subjects))]
+
+
+def _scale(subjects: Sequence[Subject], values: Sequence[Any]) -> alt.Scale:
+    return alt.Scale(domain=[s.name for s in subjects], range=list(values))
+
+
+def _legend() -> alt.Legend:
+    """Shown in exported pictures. The page has its own, of buttons, for all charts at once."""
+    return alt.Legend(title=None, orient="right", symbolType="circle", aria=False)

@@ -1,0 +1,93 @@
+"""SVG and PNG of each chart, out of the specification that the page shows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import vl_convert
+
+from bench.report.charts import style
+from bench.report.charts.catalogue import Catalogue, Exhibit
+from bench.report.study import Study, describe
+
+WIDTH = 820
+LINE = 92
+"""Characters of a title's line."""
+
+
+def write_charts(study: Study, made: Catalogue, folder: Path) -> list[Path]:
+    """Write all charts as they are when the page opens, and the rates of every scenario."""
+    folder.mkdir(exist_ok=True)
+    written = []
+    for name, spec in pictures(study, made):
+        svg = vl_convert.vegalite_to_svg(spec)
+        vector, pixels = folder / f"{name}.svg", folder / f"{name}.png"
+        vector.write_text(svg)
+        pixels.write_bytes(vl_convert.svg_to_png(svg, scale=2))
+        written += [vector, pixels]
+    return written
+
+
+def pictures(study: Study, made: Catalogue) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each chart's file name and its whole specification."""
+    keys = study.keys
+    for exhibit in made.exhibits.values():
+        scenarios = study.scenarios if exhibit.key == "rates" else study.scenarios[:1]
+        for number, scenario in enumerate(scenarios):
+            level, key = study.reference(scenario), keys[scenario]
+            title = exhibit.title(key, level)
+            if not title:
+                continue
+            subtitle = "" if "*" in exhibit.titles else describe(scenario)
+            name = exhibit.key if number == 0 else f"{exhibit.key}-{key}"
+            yield name, whole(study, made, exhibit, (title, subtitle), key, level)
+
+
+def whole(
+    study: Study,
+    made: Catalogue,
+    exhibit: Exhibit,
+    title: tuple[str, str],
+    scenario: str,
+    level: int,
+) -> dict[str, Any]:
+    """A specification that stands by itself: with data, title, light theme, its own width."""
+    colours: dict[str, Any] = dict(style.tokens(study.subjects, 0))
+    spec = style.substitute(exhibit.spec, colours)
+    chosen = {"scenario": scenario, "level": level}
+    for parameter in spec.get("params", []):
+        parameter["value"] = chosen.get(parameter["name"], parameter.get("value"))
+    wanted = data_names(exhibit.spec)
+    lines = {"text": wrapped(title[0])}
+    return spec | {
+        "$schema": alt.SCHEMA_URL,
+        "width": WIDTH,
+        "autosize": {"type": "pad"},
+        "padding": 18,
+        "background": colours["paper"],
+        "title": lines | ({"subtitle": title[1]} if title[1] else {}),
+        "config": style.substitute(style.config(), colours),
+        "datasets": {name: made.data[name] for name in wanted},
+    }
+
+
+def data_names(spec: Any) -> set[str]:
+    """The names of the data that a specification refers to."""
+    if isinstance(spec, list):
+        return set().union(*map(data_names, spec))
+    if not isinstance(spec, dict):
+        return set()
+    own = spec.get("data", {})
+    found = {own["name"]} if isinstance(own, dict) and set(own) == {"name"} else set()
+    return found.union(*map(data_names, spec.values()))
+
+
+def wrapped(text: str) -> list[str]:
+    """A title in lines."""
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and len(lines[-1]) + len(word) >= LINE:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines

@@ -1,0 +1,142 @@
+"""Curves over the number of connections, and over other conditions."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from bench.report.charts import base
+from bench.report.metrics import BY_KEY
+from bench.report.study import Subject
+
+
+def over_levels(
+    subjects: Sequence[Subject],
+    levels: Sequence[int],
+    key: str,
+    title: str,
+    parameters: list[Any],
+    kind: str = "linear",
+) -> dict[str, Any]:
+    """One kind of figure over connections, with spread, lower bounds and gaps."""
+    return base.finish(
+        alt.layer(*_layers(subjects, levels, key, title, kind)).add_params(*parameters)
+    )
+
+
+def rates(subjects: Sequence[Subject], levels: Sequence[int], parameters: list[Any]) -> Any:
+    """Requests per second over connections, with the curves of 2019 behind on request."""
+    then = (
+        base.named("paper", "then2019", base.OF_SCENARIO, base.SHOWN)
+        .transform_calculate(value="scaled2019 ? datum.scaled : datum.then")
+        .mark_line(strokeDash=[3, 4], strokeWidth=1.5, opacity=0.65)
+        .encode(
+            x=base.levels_axis(levels),
+            y=alt.Y("value:Q", **base.value_axis("requests per second")),
+            color=base.colour(subjects),
+        )
+    )
+    now = _layers(subjects, levels, "rate", "requests per second", "linear")
+    more = [alt.param(name="then2019", value=False), alt.param(name="scaled2019", value=False)]
+    return base.finish(alt.layer(then, *now).add_params(*parameters, *more), height=430)
+
+
+def _layers(
+    subjects: Sequence[Subject], levels: Sequence[int], key: str, title: str, kind: str
+) -> list[alt.Chart]:
+    cells = base.named("cells", base.OF_SCENARIO, base.SHOWN)
+    x = base.levels_axis(levels)
+    y = alt.Y(f"{key}:Q", **base.value_axis(title, kind))
+    known = f"isValid(datum.{key})"
+    line = cells.mark_line(strokeWidth=2.2, strokeJoin="round").encode(
+        x=x, y=y, color=base.colour(subjects), strokeDash=base.dash(subjects)
+    )
+    spread = (
+        cells.transform_filter(f"isValid(datum.{key}_low)")
+        .mark_rule(strokeWidth=4, opacity=0.25, strokeCap="round")
+        .encode(x=x, y=alt.Y(f"{key}_low:Q", title=title), y2=f"{key}_high:Q")
+        .encode(color=base.colour(subjects))
+    )
+    points = cells.transform_filter(known).encode(x=x, y=y, color=base.colour(subjects))
+    shaped = points.encode(shape=base.shape(subjects))
+    lower = "datum.bound" if key == "rate" else "false"  # of other figures it says nothing
+    sure = shaped.transform_filter(f"!({lower})").mark_point(filled=True, size=55, opacity=1)
+    bound = shaped.transform_filter(lower).mark_point(size=70, strokeWidth=2, opacity=1)
+    at_least = (
+        points.transform_filter(lower).mark_text(dy=-13, fontSize=12).encode(text=alt.value("≥"))
+    )
+    feel = (
+        cells.transform_filter(known)
+        .mark_point(size=base.HIT, opacity=0, filled=True)
+        .encode(x=x, y=y, tooltip="id:N")
+    )
+    return [spread, line, sure, bound, at_least, feel]
+
+
+def over_conditions(
+    subjects: Sequence[Subject],
+    data: str,
+    labels: dict[str, str],
+    x_title: str,
+    key: str,
+    parameters: list[Any],
+) -> dict[str, Any]:
+    """One kind of figure over a condition: the workload, Redis' delay, idle connections.
+
+    `labels`: the conditions from left to right, each with the lines of its label.
+    """
+    metric = BY_KEY[key]
+    unit = f", {metric.unit}" if metric.unit.isalpha() else ""
+    lines = json.dumps({condition: label.split("|") for condition, label in labels.items()})
+    chart = base.named(data, base.SHOWN).encode(
+        x=alt.X(
+            "condition:N",
+            sort=list(labels),
+            title=x_title,
+            axis=alt.Axis(labelAngle=0, grid=False, labelExpr=f"({lines})[datum.value]"),
+            scale=alt.Scale(type="point", padding=0.4),
+        ),
+        y=alt.Y("value:Q", **base.value_axis(f"{metric.label}{unit}")),
+        color=base.colour(subjects),
+    )
+    line = chart.mark_line(strokeWidth=2.2).encode(strokeDash=base.dash(subjects))
+    points = chart.mark_point(filled=True, size=60, opacity=1).encode(shape=base.shape(subjects))
+    feel = chart.mark_point(size=base.HIT, opacity=0, filled=True).encode(tooltip="said:N")
+    return base.finish(alt.layer(line, points, feel).add_params(*parameters))
+
+
+def law(subjects: Sequence[Subject], levels: Sequence[int], parameters: list[Any]) -> Any:
+    """The fitted law as curves through the measured points."""
+    x = base.levels_axis(levels)
+    y = alt.Y("rate:Q", **base.value_axis("requests per second"))
+    curve = base.named("law", base.OF_SCENARIO, base.SHOWN).mark_line(strokeWidth=1.8)
+    point = base.named("law_points", base.OF_SCENARIO, base.SHOWN)
+    return base.finish(
+        alt.layer(
+            curve.encode(x=x, y=y, color=base.colour(subjects)),
+            point.mark_point(filled=True, size=50, opacity=1).encode(
+                x=x, y=y, color=base.colour(subjects), shape=base.shape(subjects)
+            ),
+        ).add_params(*parameters),
+        height=300,
+    )
+
+
+def residuals(subjects: Sequence[Subject], levels: Sequence[int], parameters: list[Any]) -> Any:
+    """How far each point lies from its curve."""
+    x = base.levels_axis(levels)
+    rows = base.named("law_points", base.OF_SCENARIO, base.SHOWN)
+    title = "residual: (measured - fitted) / measured"
+    y = alt.Y("residual:Q", **base.value_axis(title, number="+.0%"))
+    zero = base.one_row().mark_rule(color="@soft").encode(y=alt.datum(0))
+    return base.finish(
+        alt.layer(
+            zero,
+            rows.mark_line(strokeWidth=1, opacity=0.5).encode(x, y, base.colour(subjects)),
+            rows.mark_point(filled=True, size=45, opacity=1).encode(
+                x, y, base.colour(subjects), base.shape(subjects)
+            ),
+        ).add_params(*parameters),
+        height=170,
+    )

@@ -1,0 +1,118 @@
+"""The data that the charts share: a row for each cell, and what is worked out from them."""
+
+from typing import Any
+
+from bench.report import paper
+from bench.report.metrics import METRICS
+from bench.report.scaling import scalings
+from bench.report.study import Point, Study
+from bench.report.words import figure
+
+CURVE_STEPS = 60
+Rows = list[dict[str, Any]]
+
+
+def cell_rows(study: Study) -> Rows:
+    """A row for each cell of the scenarios that can be chosen."""
+    keys = study.keys
+    return [
+        cell_row(study, point, keys[point.scenario], number)
+        for number, point in enumerate(study.points)
+        if point.scenario in study.scenarios
+    ]
+
+
+def cell_row(study: Study, point: Point, key: str, number: int) -> dict[str, Any]:
+    """One cell. Figures that were not measured are left out, spreads of nothing too."""
+    row: dict[str, Any] = {
+        "id": number,
+        "s": key,
+        "subject": point.subject.name,
+        "kind": point.subject.kind,
+        "level": point.level,
+        "status": status_of(point),
+        "bound": point.lower_bound,
+        "runs": point.runs,
+        "outliers": point.outliers,
+        # A curve has a gap where a cell has no figure; without this key it would run across.
+        "rate": None,
+    }
+    if point.reason:
+        row |= {"label": point.reason.label, "reason": point.reason.text}
+    for metric in METRICS:
+        spread = point.figures.get(metric.key)
+        if spread:
+            row[metric.key] = _short(spread.median)
+            if spread.low < spread.high:
+                row[f"{metric.key}_low"] = _short(spread.low)
+                row[f"{metric.key}_high"] = _short(spread.high)
+    return row | _floor_of(study, point)
+
+
+def _floor_of(study: Study, point: Point) -> dict[str, Any]:
+    cpu, ratio = point.get("cpu"), study.floor_ratio(point)
+    if cpu is None:
+        return {}
+    said = figure(cpu, "µs")
+    if ratio is None:
+        return {"cpu_said": said}
+    beside = f"{said} = {ratio:.1f}\N{MULTIPLICATION SIGN} floor"
+    return {"cpu_said": beside, "floor_cpu": _short(cpu / ratio), "floor_ratio": round(ratio, 2)}
+
+
+def status_of(point: Point) -> str:
+    """What became of a cell, in the words of the strip's legend."""
+    if point.state != "held":
+        return point.state
+    if point.lower_bound:
+        return "load generator"
+    known = {"server": "server", "load": "load generator", "redis": "Redis"}
+    return known.get(point.bottleneck or "", "held")
+
+
+def paper_rows(study: Study) -> Rows:
+    """The curves of 2019 under each scenario that they can stand behind, as published and scaled
+    so that their best is as high as the best of the same architectures here."""
+    rows: Rows = []
+    published = paper.curves()
+    for scenario, key in study.keys.items():
+        if not paper.comparable(scenario) or scenario not in study.scenarios:
+            continue
+        names = {point.subject.name for point in study.of(scenario)}
+        there = [curve for curve in published if curve[0] in names]
+        here = [p.get("rate") or 0.0 for p in study.contenders(scenario)]
+        if not there or not here:
+            continue
+        scale = max(here) / max(rate for _, _, rate in there)
+        rows += [
+            {"s": key, "subject": n, "level": level, "then": rate, "scaled": _short(rate * scale)}
+            for n, level, rate in there
+        ]
+    return rows
+
+
+def law_rows(study: Study) -> tuple[Rows, Rows]:
+    """The fitted curves, and the measured points with their residuals."""
+    curves: Rows = []
+    points: Rows = []
+    keys = study.keys
+    for scenario in study.scenarios:
+        for found in scalings(study, scenario):
+            if found.fit is None:
+                continue
+            same = {"s": keys[scenario], "subject": found.subject}
+            low, high = min(found.fit.levels), max(found.fit.levels)
+            for step in range(CURVE_STEPS + 1):
+                level = low * (high / low) ** (step / CURVE_STEPS)
+                row = {"level": _short(level), "rate": _short(found.fit.at(level))}
+                curves.append(same | row)
+            for level, residual in zip(found.fit.levels, found.fit.residuals, strict=True):
+                rate = found.fit.at(level) / (1 - residual)
+                row = {"level": level, "rate": _short(rate), "residual": round(residual, 4)}
+                points.append(same | row)
+    return curves, points
+
+
+def _short(value: float) -> float:
+    """Five digits are more than any of these figures has; the page gets smaller."""
+    return float(f"{value:.5g}")

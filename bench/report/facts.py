@@ -1,0 +1,104 @@
+"""Where the results come from: machine, versions, settings, limits, commands."""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bench.report.study import Study
+from bench.results import Run
+
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some facts under one heading."""
+
+    name: str
+    rows: list[tuple[str, str]]
+
+
+def groups(study: Study) -> list[Group]:
+    """All facts; a group without any is left out."""
+    results = study.results
+    placement = results.placement.note if results.placement else ""
+    machine = dict(_flat(results.machine))
+    memory = results.machine.get("memory_bytes")
+    if isinstance(memory, int | float):
+        machine = {k: v for k, v in machine.items() if k != "memory bytes"}
+        machine["memory"] = f"{memory / GIB:.1f} GiB"
+    if placement:
+        machine["placement"] = placement
+    limits = results.limits.model_dump(exclude_none=True) if results.limits else {}
+    sweep = {
+        "begun": f"{results.started:%Y-%m-%d %H:%M:%S %Z}",
+        "ended": f"{results.finished:%Y-%m-%d %H:%M:%S %Z}" if results.finished else "not",
+        "state": results.state,
+        "runs made": f"{len(results.runs):,}",
+        "levels": ", ".join(f"{n:,}" for n in results.levels),
+    }
+    settings = {key: value for key, value in results.settings.items() if key != "options"}
+    found = {
+        "Machine": machine,
+        "Sweep": sweep | dict(_flat(settings)),
+        "Versions": dict(_flat(results.versions)),
+        "Limits": dict(_flat(limits)),
+    }
+    return [Group(name, list(rows.items())) for name, rows in found.items() if rows]
+
+
+def machine_line(study: Study) -> str:
+    """The machine in one line."""
+    machine = study.results.machine
+    parts = [str(machine[key]) for key in ("cpu_model",) if machine.get(key)]
+    if machine.get("cpus"):
+        parts.append(f"{machine['cpus']} CPUs")
+    if machine.get("kernel"):
+        parts.append(f"Linux {machine['kernel']}")
+    return ", ".join(parts) or "Machine not recorded"
+
+
+def command(study: Study) -> str:
+    """What to type to repeat the sweep."""
+    return "python -m bench " + shlex.join(study.results.command)
+
+
+def checkout(study: Study) -> str:
+    """The line that fetches the same sources; empty if the commit was not recorded."""
+    git = study.results.versions.get("git")
+    commit = git.get("commit") if isinstance(git, dict) else None
+    if not commit:
+        return ""
+    changed = git.get("changed_files") or 0
+    remark = f"    # and {changed} changed files that are not in it" if changed else ""
+    return f"git checkout {commit}{remark}\n"
+
+
+def commands(study: Study) -> list[str]:
+    """The load generator's command line of every run."""
+    return [_command(run) for run in study.results.runs if run.ab_command]
+
+
+def _command(run: Run) -> str:
+    return f"# {run.subject}, run {run.run}\n{shlex.join(run.ab_command)}"
+
+
+def _without_names(named: dict[str, Any]) -> set[str]:
+    """The values of {name: value} as texts, each without its own name at the beginning."""
+    return {str(value).removeprefix(f"{name} ") for name, value in named.items()}
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Nested facts as lines: ("servers: epoll", "1.0")."""
+    if isinstance(value, dict) and len(same := _without_names(value)) == 1 < len(value):
+        yield f"{name}: all {len(value)}", same.pop()
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            word = str(key).replace("_", " ")
+            yield from _flat(inner, f"{name}: {word}" if name else word)
+    elif isinstance(value, list | tuple):
+        yield name, ", ".join(map(str, value))
+    elif value not in (None, ""):
+        words = {True: "yes", False: "no"} if isinstance(value, bool) else {}
+        yield name, words.get(value, str(value))

@@ -1,0 +1,77 @@
+"""What the Universal Scalability Law says about each server, or why it may not be asked."""
+
+from dataclasses import dataclass
+
+from bench.report import usl
+from bench.report.study import Study
+from bench.report.words import figure, percent, plural
+from bench.results import Conditions
+
+SATURATED = 0.9
+"""A contention above this: the lowest measured level already was as much as it can."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """One subject in one scenario."""
+
+    subject: str
+    fit: usl.Fit | None
+    words: str
+    """What the coefficients say, or why there is no fit."""
+
+
+def scalings(study: Study, scenario: Conditions) -> list[Scaling]:
+    """All servers and strangers of a scenario."""
+    names = [s.name for s in study.subjects if s.kind != "floor"]
+    return [_scaling(study, scenario, n) for n in names if study.series(n, scenario)]
+
+
+def _scaling(study: Study, scenario: Conditions, name: str) -> Scaling:
+    points = study.series(name, scenario)
+    failed = [p for p in points if p.state == "failed"]
+    bounded = [p for p in points if p.lower_bound]
+    try:
+        if failed:
+            word = plural(len(failed), "level")
+            raise usl.Unfit(f"errors at {word}: the law knows none")
+        if bounded:
+            word = plural(len(bounded), "level")
+            raise usl.Unfit(f"at {word} the load generator was the limit, not this server")
+        measured = [(p.level, rate) for p in points if (rate := p.get("rate")) and p.held]
+        fit = usl.fit(measured)
+    except usl.Unfit as reason:
+        return Scaling(name, None, f"Not fitted: {reason}.")
+    return Scaling(name, fit, f"{_contention(fit)} {_coherence(fit)}")
+
+
+def _contention(fit: usl.Fit) -> str:
+    lowest = min(fit.levels)
+    if fit.contention <= 0:
+        return "No contention (σ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}0) within these levels."
+    share = f"σ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{figure(fit.contention)}"
+    most = figure(fit.ceiling)
+    full = 1 - usl.law(lowest, 1, fit.contention, 0) * fit.contention
+    if fit.contention >= SATURATED or full < 1 - SATURATED:
+        return (
+            f"{share}: at {lowest:,} connections it does all it can, about {most} requests/s, "
+            "one after another; more connections only wait longer."
+        )
+    return (
+        f"{share}: {percent(fit.contention)} of a request's work keeps others waiting, which "
+        f"caps the rate at about {most} requests/s."
+    )
+
+
+def _coherence(fit: usl.Fit) -> str:
+    lowest, highest, peak = min(fit.levels), max(fit.levels), fit.peak_level
+    value = f"κ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{figure(fit.coherence)}"
+    if peak is None:
+        return f"{value}: connections do not get in each other's way."
+    lost = 1 - fit.at(highest) / fit.at(min(max(peak, lowest), highest))
+    if highest <= peak or lost < 0.02:
+        return f"{value}: too small to be felt up to {highest:,} connections."
+    return (
+        f"{value}: connections get in each other's way, and at {highest:,} that has cost "
+        f"{percent(lost)} of the best rate."
+    )

@@ -1,0 +1,343 @@
+"""What is kept of a sweep: results.json (all of it) and results.csv (a row for each run).
+
+Both are written anew after every run, beside the old file and then put in its place, so that at
+any moment there is a whole file: Ctrl-C, and even a kill, keeps what was measured.
+
+The form of results.json is this module's models; `schema_version` rises when a reader of the
+older form would misread the newer one. Files of version 1 open: what they do not have is None, and
+their names are those of today (`server` was what is `subject` now, the workload was a path).
+"""
+
+import csv
+import io
+import json
+import statistics
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
+
+from bench.ab_output import AbFigures
+from bench.banner import ServerStatistics
+from bench.checks import Check
+from bench.conditions import CellKey, Conditions
+from bench.doctor import Line
+from bench.errors import UserError
+from bench.limits import Finding
+from bench.measurement import (
+    Bottleneck,
+    Kind,
+    Latency,
+    LittlesLaw,
+    Mode,
+    OpenLoopFigures,
+    OtherProcess,
+    ProcessFigures,
+)
+from bench.placement import Placement
+from bench.system_limits import SystemLimits
+
+SCHEMA = "zerohttpd-seven/sweep"
+SCHEMA_VERSION = 2
+
+Held = Literal["held", "failed", "skipped"]
+
+
+OLD_WORKLOADS = {"/guestbook": "guestbook", "/redirect": "redirect", "/sorted": "sorted"}
+"""Paths that stand for a workload in files of version 1."""
+
+
+class Reason(BaseModel):
+    """Why there is no figure."""
+
+    label: str
+    """A word or two, for a table."""
+    text: str
+    """A sentence."""
+
+
+class Run(BaseModel):
+    """One run of a cell. A run that does not hold has no figure, whatever was printed."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    subject: str = Field(validation_alias=AliasChoices("subject", "server"))
+    """What was measured: a server ("epoll"), a floor ("floor-epoll"), a stranger ("nginx")."""
+    kind: Kind = "server"
+    architecture: str | None = None
+    """The server whose architecture the subject has: "epoll" for epoll and for floor-epoll."""
+    workload: str
+    keep_alive: bool = False
+    idle: int = 0
+    redis_delay_ms: float = 0.0
+    mode: Mode = "closed"
+    rate: float | None = None
+    concurrency: int
+    """Connections at once; in the open loop the most that may be open."""
+    run: int
+    """Counted from 1."""
+    state: Held
+    reason: Reason | None = None
+    outlier: bool = False
+    """Far from the other runs of its cell; it still counts."""
+    requests: int
+    """As asked for."""
+    started: datetime | None = None
+    seconds: float = 0.0
+    """The whole run: start of the server, warm-up, load, end of the server."""
+    probe_status: int | None = None
+    ab_command: list[str] = []
+    """The load generator's command line, also where it is not ab."""
+    ab: AbFigures | None = None
+    open_loop: OpenLoopFigures | None = None
+    latency: Latency | None = None
+    process: ProcessFigures | None = None
+    load_process: OtherProcess | None = None
+    redis_process: OtherProcess | None = None
+    bottleneck: Bottleneck | None = None
+    """Who was at the limit of what it had: "none" where all three had time to spare."""
+    lower_bound: bool = False
+    """The load generator was at its limit and the server was not: it could have done more."""
+    littles_law: LittlesLaw | None = None
+    server_statistics: ServerStatistics | None = None
+    """What the server itself printed at its end; strangers and floors print nothing."""
+    checks: list[Check] = []
+
+    @field_validator("workload")
+    @classmethod
+    def _name_of_path(cls, value: str) -> str:
+        return OLD_WORKLOADS.get(value, value)
+
+    @property
+    def conditions(self) -> Conditions:
+        """All but subject, level and number."""
+        return Conditions(
+            self.workload, self.keep_alive, self.idle, self.redis_delay_ms, self.mode, self.rate
+        )
+
+    @property
+    def key(self) -> CellKey:
+        """The cell it belongs to."""
+        return CellKey(self.subject, self.conditions, self.concurrency)
+
+    @property
+    def requests_per_second(self) -> float | None:
+        """The figure; None if the run does not hold."""
+        if self.state != "held":
+            return None
+        if self.open_loop:
+            return self.open_loop.rate_done
+        return self.ab.requests_per_second if self.ab else None
+
+
+class Cell(BaseModel):
+    """All runs of one subject under the same conditions at one level, put together."""
+
+    subject: str
+    kind: Kind = "server"
+    architecture: str | None = None
+    conditions: Conditions
+    concurrency: int
+    state: Held
+    reason: Reason | None = None
+    median: float | None = None
+    """Requests per second, median of the runs; None unless all of them held."""
+    low: float | None = None
+    high: float | None = None
+    lower_bound: bool = False
+    """The load generator was the bottleneck in most of the runs."""
+    bottleneck: Bottleneck | None = None
+    """As the run nearest to the median has it."""
+    outliers: int = 0
+    """How many runs are far from the others."""
+    runs: int = 0
+    typical: Run | None = None
+    """The run nearest to the median: for figures that are not to be averaged."""
+
+
+class Results(BaseModel):
+    """The content of results.json."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    schema_name: str = Field(default=SCHEMA, alias="schema")
+    schema_version: int = SCHEMA_VERSION
+    state: Literal["running", "complete", "interrupted"] = "running"
+    started: datetime
+    finished: datetime | None = None
+    command: list[str] = []
+    machine: dict[str, Any] = {}
+    versions: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+    placement: Placement | None = None
+    limits: SystemLimits | None = None
+    findings: list[Finding] = []
+    doctor: list[Line] = []
+    servers: list[str] = []
+    """The subjects, in the order in which they are shown."""
+    levels: list[int] = []
+    workloads: list[str] = []
+    runs: list[Run] = []
+
+    def cells(self) -> list[Cell]:
+        """The cells, in the order in which their first runs were made."""
+        groups: dict[CellKey, list[Run]] = {}
+        for run in self.runs:
+            groups.setdefault(run.key, []).append(run)
+        return [cell_of(runs) for runs in groups.values()]
+
+    def conditions(self) -> list[Conditions]:
+        """All conditions under which there are runs, in the order in which they were measured."""
+        return list(dict.fromkeys(run.conditions for run in self.runs))
+
+
+def cell_of(runs: Sequence[Run]) -> Cell:
+    """Put the runs of one cell together: a figure if all held, else the reason of the first."""
+    first = runs[0]
+    cell = Cell(
+        subject=first.subject,
+        kind=first.kind,
+        architecture=first.architecture,
+        conditions=first.conditions,
+        concurrency=first.concurrency,
+        state="held",
+        runs=len(runs),
+    )
+    bad = next((run for run in runs if run.state != "held"), None)
+    if bad is not None:
+        cell.state, cell.reason = bad.state, bad.reason
+        return cell
+    rated = [(run.requests_per_second, run) for run in runs if run.requests_per_second is not None]
+    rates = [rate for rate, _ in rated]
+    if not rates:
+        return cell
+    median = statistics.median(rates)
+    cell.median, cell.low, cell.high = median, min(rates), max(rates)
+    cell.typical = min(rated, key=lambda pair: abs(pair[0] - median))[1]
+    cell.bottleneck = cell.typical.bottleneck
+    cell.lower_bound = 2 * sum(run.lower_bound for run in runs) > len(runs)
+    cell.outliers = sum(run.outlier for run in runs)
+    return cell
+
+
+OUTLIER_SHARE = 0.10
+OUTLIER_DEVIATIONS = 4.0
+OUTLIER_RUNS = 3
+
+
+def flag_outliers(runs: Sequence[Run]) -> None:
+    """Mark the runs of one cell whose rate is far from the median: by more than a tenth of it,
+    and by more than four times what is usual in that cell. Of fewer than three nobody can say."""
+    rates = [run.requests_per_second for run in runs]
+    known = [rate for rate in rates if rate is not None]
+    if len(known) < OUTLIER_RUNS:
+        return
+    median = statistics.median(known)
+    usual = statistics.median(abs(rate - median) for rate in known)
+    limit = max(OUTLIER_SHARE * median, OUTLIER_DEVIATIONS * usual)
+    for run, rate in zip(runs, rates, strict=True):
+        run.outlier = rate is not None and abs(rate - median) > limit
+
+
+_IDENTITY = (
+    *("subject", "kind", "architecture", "workload", "keep_alive", "idle", "redis_delay_ms"),
+    *("mode", "rate", "concurrency", "run", "state", "outlier", "requests"),
+)
+_PROCESS = (
+    *("cpu_us_per_request", "cpu_user_us_per_request", "cpu_system_us_per_request", "cpu_share"),
+    *("voluntary_switches_per_request", "involuntary_switches_per_request"),
+    *("pss_peak_mb", "pss_mean_mb", "processes_peak", "threads_peak", "descriptors_peak"),
+    *("listen_overflows", "listen_drops", "retransmits"),
+)
+_LATENCY = ("p50", "p90", "p99", "p999", "max", "mean")
+
+CSV_COLUMNS = (
+    *_IDENTITY,
+    *("complete", "failed", "non_2xx", "requests_per_second"),
+    *(f"{name}_ms" for name in _LATENCY),
+    *_PROCESS,
+    *("load_cpu_share", "redis_cpu_share", "bottleneck", "lower_bound", "reason", "command"),
+)
+
+
+def csv_row(run: Run) -> dict[str, object]:
+    """A run as a row. Figures of a run that does not hold are left empty, but for the counts."""
+    row: dict[str, object] = run.model_dump(include=set(_IDENTITY))
+    row["command"] = " ".join(run.ab_command)
+    row["reason"] = run.reason.text if run.reason else ""
+    if run.ab:
+        row |= run.ab.model_dump(include={"complete", "failed", "non_2xx"})
+    if run.state != "held":
+        return row
+    row["requests_per_second"] = run.requests_per_second
+    row |= {"bottleneck": run.bottleneck, "lower_bound": run.lower_bound}
+    row |= {f"{name}_ms": value for name, value in _latency_of(run).items()}
+    if run.process:
+        row |= run.process.model_dump(include=set(_PROCESS))
+    if run.load_process:
+        row["load_cpu_share"] = run.load_process.cpu_share
+    if run.redis_process:
+        row["redis_cpu_share"] = run.redis_process.cpu_share
+    return row
+
+
+def _latency_of(run: Run) -> dict[str, float | None]:
+    if run.latency:
+        return run.latency.model_dump(include=set(_LATENCY))
+    if run.ab is None:
+        return {}
+    reported = run.ab.percentiles_ms
+    names = {"p50": "50", "p90": "90", "p99": "99", "max": "100"}
+    return {name: reported.get(p) for name, p in names.items()} | {"mean": run.ab.mean_ms}
+
+
+def csv_text(runs: Iterable[Run]) -> str:
+    """All runs as CSV with a head line."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, CSV_COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(csv_row(run) for run in runs)
+    return out.getvalue()
+
+
+def make_folder(parent: Path, now: datetime) -> Path:
+    """A new folder below `parent`, named after the time. Raises UserError if it cannot be made."""
+    name = now.strftime("%Y-%m-%d_%H-%M-%S")
+    for suffix in ("", *(f"_{n}" for n in range(2, 100))):
+        folder = parent / (name + suffix)
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise UserError(f"cannot make the folder for the results: {error}") from error
+        return folder
+    raise UserError(f"cannot make a folder for the results in {parent}")
+
+
+def save(results: Results, folder: Path) -> None:
+    """Write results.json and results.csv, each at once."""
+    replace(folder / "results.json", results.model_dump_json(indent=1, by_alias=True) + "\n")
+    replace(folder / "results.csv", csv_text(results.runs))
+
+
+def load(path: Path) -> Results:
+    """Read a results.json. Raises UserError if it is none, or of a newer form."""
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        raise UserError(f"{path} is no result of a sweep")
+    if content.get("schema_version", 0) > SCHEMA_VERSION:
+        raise UserError(f"{path} was written by a newer version of this program")
+    return Results.model_validate(content)
+
+
+def replace(path: Path, content: str) -> None:
+    """Put a file in place at once, so that no reader ever sees half of it."""
+    beside = path.with_name(path.name + ".new")
+    beside.write_text(content)
+    beside.replace(path)

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+
+// Command guestbook is the stranger written in Go: the guestbook page of the seven servers, done as
+// a Go programmer would do it, with net/http, html/template and go-redis. It asks Redis the same
+// three commands, one after another, and fills the same template. Connections to Redis come from
+// the client's own pool, at its default size.
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"html/template"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The limits of the seven, from lib/config.h.
+const (
+	remarksShown   = 50
+	idleTimeout    = 5 * time.Second
+	requestTimeout = 10 * time.Second
+)
+
+type page struct {
+	Visitors string
+	Remarks  []string
+}
+
+type guestbook struct {
+	redis    *redis.Client
+	template *template.Template
+}
+
+// parseTemplate turns the servers' own template into one for html/template.
+func parseTemplate(root string) (*template.Template, error) {
+	text, err := os.ReadFile(filepath.Join(root, "templates/guestbook/index.html"))
+	if err != nil {
+		return nil, err
+	}
+	translated := strings.NewReplacer(
+		"$VISITOR_COUNT$", "{{.Visitors}}",
+		"$GUEST_REMARKS$", `{{range .Remarks}}<li class="remark"><p>{{.}}</p></li>`+
+			`{{else}}<li class="remark none"><p>No remarks yet. Yours could be the first.</p></li>{{end}}`,
+		// A plain visit has nothing typed and no errors.
+		"$GUEST_NAME$", "", "$GUEST_NAME_ERROR$", "",
+		"$GUEST_REMARKS_TYPED$", "", "$GUEST_REMARKS_ERROR$", "",
+	).Replace(string(text))
+	return template.New("guestbook").Parse(translated)
+}
+
+// withThousands writes 1234567 as 1,234,567.
+func withThousands(number int64) string {
+	digits := strconv.FormatInt(number, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// load asks Redis, three times, one after another.
+func (g *guestbook) load(ctx context.Context) (page, error) {
+	remarks, err := g.redis.LRange(ctx, "guestbook_remarks", -remarksShown, -1).Result()
+	if err != nil {
+		return page{}, err
+	}
+	if err := g.redis.Incr(ctx, "visitor_count").Err(); err != nil {
+		return page{}, err
+	}
+	visitors, err := g.redis.Get(ctx, "visitor_count").Int64()
+	if err != nil {
+		return page{}, err
+	}
+	slices.Reverse(remarks)
+	return page{withThousands(visitors), remarks}, nil
+}
+
+func (g *guestbook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	content, err := g.load(r.Context())
+	if err != nil {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "The guestbook's memory, Redis, cannot be reached just now.",
+			http.StatusServiceUnavailable)
+		return
+	}
+	// Into a buffer first, for the length: without one HTTP/1.0 cannot keep the connection.
+	var body bytes.Buffer
+	if err := g.template.Execute(&body, content); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
+	w.Write(body.Bytes())
+}
+
+func main() {
+	port := flag.Int("port", 8000, "port of 127.0.0.1 to listen on")
+	address := flag.String("redis", "127.0.0.1:6379", "Redis, host:port")
+	root := flag.String("root", ".", "folder that holds templates/")
+	flag.Parse()
+
+	parsed, err := parseTemplate(*root)
+	if err != nil {
+		log.Fatalf("no template: %v", err)
+	}
+	client := redis.NewClient(&redis.Options{Addr: *address})
+	mux := http.NewServeMux()
+	mux.Handle("GET /guestbook", &guestbook{client, parsed})
+	mux.HandleFunc("GET /redirect", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/guestbook", http.StatusFound)
+	})
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", *port))
+	if err != nil {
+		log.Fatalf("cannot listen: %v", err)
+	}
+	fmt.Printf("url           http://%s/\n", listener.Addr())
+	server := &http.Server{Handler: mux, IdleTimeout: idleTimeout, ReadHeaderTimeout: requestTimeout}
+	log.Fatal(server.Serve(listener))
+}

@@ -1,0 +1,116 @@
+"""The limits of this machine that a benchmark runs into, as they are now."""
+
+import os
+import resource
+from pathlib import Path
+
+from pydantic import BaseModel
+
+UNLIMITED = 2**31
+"""Stands for "no limit": more than any level."""
+
+
+class SystemLimits(BaseModel):
+    """Limits in force for this process and its children. None or UNLIMITED: none known."""
+
+    descriptors: int
+    """A process may have so many open (hard limit; `raise_descriptors` goes up to it)."""
+    somaxconn: int
+    syn_backlog: int
+    syn_cookies: int
+    """0 off, 1 when the queue is full, 2 always."""
+    ports: int
+    """How many local ports outgoing connections may use."""
+    time_wait_reuse: int
+    """0 never, 1 always, 2 on the loopback interface."""
+    tasks: int = UNLIMITED
+    """Processes and threads: the lowest of the limits in force."""
+    tasks_name: str = "no limit"
+    tasks_cure: str = ""
+    ab_ceiling: int | None = None
+
+
+def read_limits(ab_ceiling: int | None = None, proc: Path = Path("/proc")) -> SystemLimits:
+    """Read the limits of this machine."""
+    net = proc / "sys/net"
+    tasks, name, cure = min(_task_limits(proc))
+    return SystemLimits(
+        descriptors=_unlimited(resource.getrlimit(resource.RLIMIT_NOFILE)[1]),
+        somaxconn=_setting(net / "core/somaxconn", 128),
+        syn_backlog=_setting(net / "ipv4/tcp_max_syn_backlog", 128),
+        syn_cookies=_setting(net / "ipv4/tcp_syncookies", 1),
+        ports=usable_ports(
+            _text(net / "ipv4/ip_local_port_range", "32768 60999"),
+            _text(net / "ipv4/ip_local_reserved_ports", ""),
+        ),
+        time_wait_reuse=_setting(net / "ipv4/tcp_tw_reuse", 0),
+        tasks=tasks,
+        tasks_name=name,
+        tasks_cure=cure,
+        ab_ceiling=ab_ceiling,
+    )
+
+
+def raise_descriptors() -> None:
+    """Let this process and its children have as many descriptors as the hard limit allows."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def usable_ports(port_range: str, reserved: str) -> int:
+    """How many ports `ip_local_port_range` leaves without `ip_local_reserved_ports`."""
+    low, high = (int(word) for word in port_range.split())
+    taken: set[int] = set()
+    for part in filter(None, reserved.strip().split(",")):
+        first, _, last = part.partition("-")
+        taken.update(range(int(first), int(last or first) + 1))
+    return high - low + 1 - sum(low <= port <= high for port in taken)
+
+
+def _task_limits(proc: Path) -> list[tuple[int, str, str]]:
+    """Every limit on processes and threads: its value, its name, and what raises it."""
+    # The user's limit does not count for root.
+    user = _unlimited(resource.getrlimit(resource.RLIMIT_NPROC)[1]) if os.geteuid() else UNLIMITED
+    found = [
+        (user, "ulimit -u", "sudo prlimit --pid $$ --nproc=unlimited:unlimited"),
+        *(
+            (_setting(proc / "sys/kernel" / name, UNLIMITED), f"kernel.{name}", cure)
+            for name, cure in (
+                ("threads-max", "sudo sysctl -w kernel.threads-max=100000"),
+                ("pid_max", "sudo sysctl -w kernel.pid_max=4194304"),
+            )
+        ),
+    ]
+    for folder in cgroup_folders(_text(proc / "self/cgroup", "")):
+        value = _setting(folder / "pids.max", UNLIMITED)
+        found.append((value, f"{folder}/pids.max", f"echo max | sudo tee {folder}/pids.max"))
+    return found
+
+
+def cgroup_folders(own_cgroups: str, mount: Path = Path("/sys/fs/cgroup")) -> list[Path]:
+    """The folders, innermost first, whose `pids.max` counts for a process with these
+    `/proc/self/cgroup` lines: cgroup v2, or the pids hierarchy of v1."""
+    folders = []
+    for line in own_cgroups.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers in ("", "pids"):
+            base = mount / controllers
+            inner = base / path.lstrip("/")
+            folders += [inner, *(p for p in inner.parents if p.is_relative_to(base))]
+    return folders
+
+
+def _unlimited(value: int) -> int:
+    return UNLIMITED if value == resource.RLIM_INFINITY else value
+
+
+def _text(path: Path, default: str) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return default
+
+
+def _setting(path: Path, default: int) -> int:
+    text = _text(path, "").strip()
+    return int(text) if text.isdigit() else default

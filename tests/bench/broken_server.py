@@ -1,0 +1,92 @@
+"""A server that lies, for the tests of the benchmark's checks.
+
+    python broken_server.py MODE PORT
+
+MODE is what is wrong with it, see `Fault`. It takes connections one after another in threads, and
+says where it listens in the way of the project's servers.
+"""
+
+import os
+import socket
+import sys
+import threading
+import time
+
+PAGE = b"<p>" + b"x" * 500 + b"</p>\n"
+EVERY = 100
+"""The faults that come now and then come with each so-manieth answer."""
+LIFE = 250
+"""Answers until it dies."""
+
+
+class Server:
+    """The server; one number for all its answers."""
+
+    def __init__(self, mode: str, port: int) -> None:
+        self.mode = mode
+        self.answers = 0
+        self.lock = threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", port), backlog=1000)
+
+    def run(self) -> None:
+        """For ever, or until it dies."""
+        port = self.listener.getsockname()[1]
+        print(f"{'url':14}http://127.0.0.1:{port}/", flush=True)
+        while True:
+            client, _ = self.listener.accept()
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def serve(self, client: socket.socket) -> None:
+        """All requests of a connection."""
+        with client:
+            while True:
+                request = b""
+                while b"\r\n\r\n" not in request:
+                    piece = client.recv(65536)
+                    if not piece:
+                        return
+                    request += piece
+                keep = b"keep-alive" in request.lower() or b"HTTP/1.1" in request
+                keep = keep and b"connection: close" not in request.lower()
+                try:
+                    if not self.answer(client, keep) or not keep:
+                        return
+                except OSError:
+                    return
+
+    def answer(self, client: socket.socket, keep: bool) -> bool:
+        """One answer; whether the connection may go on."""
+        with self.lock:
+            self.answers += 1
+            number = self.answers
+        now_and_then = number % EVERY == 0
+        status, page, length = b"200 OK", PAGE, len(PAGE)
+        if self.mode == "drops" and now_and_then:
+            return False
+        if self.mode == "silent" and now_and_then:
+            time.sleep(60)
+        if self.mode == "dies" and number > LIFE:
+            os._exit(3)
+        if self.mode == "errors" and now_and_then:
+            status = b"500 Internal Server Error"
+        if self.mode == "always-errors":
+            status = b"500 Internal Server Error"
+        if self.mode == "cuts" and now_and_then:
+            page = PAGE[:100]
+        if self.mode == "claims-more":
+            length += 10
+        if self.mode == "claims-less":
+            length -= 10
+        if self.mode == "cheats" and number > 1:
+            page, length = b"short\n", 6  # the first answer is right, all others are not
+        head = b"HTTP/1.1 %s\r\nContent-Length: %d\r\nConnection: %s\r\n\r\n" % (
+            status,
+            length,
+            b"keep-alive" if keep else b"close",
+        )
+        client.sendall(head + page)
+        return not (self.mode == "cuts" and now_and_then)
+
+
+if __name__ == "__main__":
+    Server(sys.argv[1], int(sys.argv[2])).run()

@@ -1,0 +1,87 @@
+"""What changed beyond noise between two sweeps."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bench.ab_output import parse_report
+from bench.compare import Spread, changes, compare, differences, verdict
+from bench.results import Reason, Results, Run, save
+
+RECORDED = Path(__file__).parent / "recorded"
+
+
+def sweep(**rates: tuple[float, ...]) -> Results:
+    figures = parse_report((RECORDED / "good.txt").read_text())
+    assert figures is not None
+    runs = [
+        Run(
+            subject=subject,
+            workload="guestbook",
+            concurrency=100,
+            run=number,
+            state="held" if rate else "failed",
+            reason=None if rate else Reason(label="reset", text="it was reset"),
+            requests=2000,
+            ab=figures.model_copy(update={"requests_per_second": rate}),
+        )
+        for subject, several in rates.items()
+        for number, rate in enumerate(several, 1)
+    ]
+    started = datetime(2026, 1, 1, tzinfo=UTC)
+    return Results(started=started, machine={"kernel": "6.1"}, servers=list(rates), runs=runs)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ((1000, 990, 1010), (1200, 1190, 1210), "better"),
+        ((1000, 990, 1010), (800, 790, 810), "worse"),
+        ((1000, 990, 1010), (1020, 1015, 1025), "same"),
+        ((1000, 700, 1300), (1250, 1200, 1280), "same"),
+        ((1000,), (1080,), "same"),
+        ((1000,), (1200,), "better"),
+    ],
+)
+def test_only_what_is_beyond_the_noise_of_both(
+    before: tuple[float, ...], after: tuple[float, ...], said: str
+) -> None:
+    (change,) = changes(sweep(epoll=before), sweep(epoll=after))
+    assert change.rate == said
+    assert change.cpu is None
+
+
+def test_less_cpu_is_better() -> None:
+    before, after = Spread(100, 98, 102, 3), Spread(60, 59, 61, 3)
+    assert verdict(before, after, less_is_better=True) == "better"
+    assert verdict(after, before, less_is_better=True) == "worse"
+
+
+def test_cells_of_one_side_and_cells_that_fail() -> None:
+    found = changes(sweep(poll=(1000,), epoll=(1000,)), sweep(epoll=(0,), nginx=(1000,)))
+    assert {c.key.subject: c.rate for c in found} == {
+        "epoll": "changed",
+        "nginx": "new",
+        "poll": "gone",
+    }
+
+
+def test_what_else_was_different() -> None:
+    old, new = sweep(), sweep()
+    assert differences(old, new) == []
+    new.machine["kernel"] = "6.2"
+    assert differences(old, new) == ["kernel: 6.1 before, 6.2 after"]
+
+
+def test_it_is_shown(tmp_path: Path) -> None:
+    for name, rate in (("a", 1000.0), ("b", 1500.0)):
+        (tmp_path / name).mkdir()
+        save(sweep(epoll=(rate,)), tmp_path / name)
+    console = Console(width=160)
+    with console.capture() as capture:
+        assert compare(tmp_path / "a", tmp_path / "b" / "results.json", console) == 1
+        assert compare(tmp_path / "a", tmp_path / "a", console) == 0
+    assert "+50.0%" in capture.get()
+    assert "1 faster, 0 slower beyond noise" in capture.get()

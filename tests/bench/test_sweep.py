@@ -1,0 +1,140 @@
+"""Whole sweeps, interrupted, killed and resumed. These need the built server, Redis and ab."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from bench.errors import UserError
+from bench.ladder import Plan
+from bench.servers import ROOT
+from bench.sweep import Options, latest_unfinished, plan_runs
+
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "epoll").exists() or not shutil.which("ab") or not shutil.which("redis-server"),
+    reason="needs ./epoll, ab and redis-server",
+)
+
+PLAN = ("--servers", "epoll", "--levels", "10", "20", "--requests", "1500", "--runs", "3")
+RUNS = 6
+MARK = "ZEROHTTPD_TEST_MARK"
+
+
+class Sweep:
+    """A sweep in a process of its own, whose descendants can be told by a mark."""
+
+    def __init__(self, *words: str) -> None:
+        self.mark = uuid.uuid4().hex
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "bench", "sweep", *words],
+            cwd=ROOT,
+            env={**os.environ, MARK: self.mark},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def end(self) -> str:
+        """Wait for its end; all it said."""
+        return self.process.communicate(timeout=90)[0]
+
+    def strays(self) -> list[str]:
+        """Processes that carry its mark, after a moment of grace."""
+        for _ in range(100):
+            found = list(self._marked())
+            if not found:
+                return []
+            time.sleep(0.03)
+        return found
+
+    def _marked(self) -> list[str]:
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if f"{MARK}={self.mark}".encode() in (folder / "environ").read_bytes():
+                    found.append((folder / "cmdline").read_text().replace("\0", " "))
+            except OSError:
+                continue
+        return found
+
+
+def runs_in(folder: Path) -> list[tuple[int, int, str]]:
+    content = json.loads((folder / "results.json").read_text())
+    return [(run["concurrency"], run["run"], run["state"]) for run in content["runs"]]
+
+
+def stopped_in_the_middle(tmp_path: Path, number: int, *more: str) -> tuple[Sweep, Path]:
+    sweep = Sweep(*PLAN, *more, "--results", str(tmp_path))
+    deadline = time.monotonic() + 60
+    folder = None
+    while time.monotonic() < deadline:
+        folder = next(iter(tmp_path.glob("*/results.json")), None)
+        if folder and json.loads(folder.read_text())["runs"]:
+            break
+        time.sleep(0.02)
+    assert folder
+    time.sleep(0.3)  # somewhere in the second run
+    sweep.process.send_signal(number)
+    return sweep, folder.parent
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_stopped_and_resumed(tmp_path: Path, number: int) -> None:
+    sweep, folder = stopped_in_the_middle(tmp_path, number)
+    said = sweep.end()
+    assert sweep.strays() == []
+    assert sweep.process.returncode == (-number if number == signal.SIGKILL else 128 + number)
+    if number != signal.SIGKILL:
+        assert f"To go on: python -m bench sweep --resume {folder}" in said
+    before = runs_in(folder)
+    assert 0 < len(before) < RUNS
+    assert latest_unfinished(tmp_path) == folder
+
+    again = Sweep("--resume", "--results", str(tmp_path))
+    said = again.end()
+    assert f"Resumed: {len(before)} of {RUNS} runs are there already" in said
+    assert again.process.returncode == 0, said
+    assert again.strays() == []
+    after = runs_in(folder)
+    assert after[: len(before)] == before
+    expected = [(level, run, "held") for level in (10, 20) for run in (1, 2, 3)]
+    assert sorted(after) == expected
+    assert json.loads((folder / "results.json").read_text())["state"] == "complete"
+    log = (folder / "log.txt").read_text()
+    assert log.count(" connections  ") == RUNS
+    with pytest.raises(UserError):
+        latest_unfinished(tmp_path)
+
+
+def test_helpers_end_with_a_killed_sweep(tmp_path: Path) -> None:
+    sweep, _ = stopped_in_the_middle(
+        tmp_path, signal.SIGKILL, "--idle", "50", "--redis-delay", "1", "--servers", "epoll"
+    )
+    sweep.end()
+    assert sweep.strays() == []
+
+
+def test_idle_connections_and_a_slow_redis(tmp_path: Path) -> None:
+    words = ("--servers", "epoll", "--levels", "20", "--requests", "1000")
+    sweep = Sweep(*words, "--idle", "200", "--redis-delay", "5", "--results", str(tmp_path))
+    said = sweep.end()
+    assert sweep.process.returncode == 0, said
+    (run,) = json.loads(next(tmp_path.glob("*/results.json")).read_text())["runs"]
+    assert (run["idle"], run["redis_delay_ms"]) == (200, 5.0)
+    assert run["latency"]["p50"] >= 15, "three replies, each 5 ms later"
+    assert run["process"]["descriptors_peak"] >= 200
+    assert run["process"]["pss_peak_mb"] > 0
+    assert next(c for c in run["checks"] if c["name"] == "visitors in Redis")["holds"]
+
+
+def test_what_somebody_elses_redis_must_not_be_asked() -> None:
+    plan = Plan(workloads=("guestbook", "sign"))
+    with pytest.raises(UserError, match="sign: only with a private Redis"):
+        plan_runs(Options(plan, ("epoll",), redis="redis://127.0.0.1:1"))

@@ -75,6 +75,7 @@ void response_field(struct response *response, struct view name,
 static void append_page(struct response *response, struct view heading) {
     struct buffer *body = &response->body;
 
+    buffer_reserve(body, 384); /* the whole page, but for long locations */
     buffer_append(body, VIEW("<!DOCTYPE html>\n<html lang=\"en\">\n"
                              "<meta charset=\"utf-8\">\n"
                              "<meta name=\"viewport\" "

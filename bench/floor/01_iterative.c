@@ -8,9 +8,10 @@ int main(int argc, char **argv) {
     struct floor floor;
 
     floor_start(&floor, argc, argv);
+    int redis = floor_connect(&floor.redis);
     for (;;) {
         int client = accept4(floor.listener, NULL, NULL, SOCK_CLOEXEC);
         if (client >= 0)
-            floor_serve(&floor, client);
+            floor_serve(&floor, client, redis);
     }
 }

@@ -1,26 +1,66 @@
 /* SPDX-License-Identifier: MIT */
 /* The floor of 02_forking: a child for each connection.  The parent reaps after
-   each accept, so at rest the last children may stay as zombies. */
+   each accept, so at rest the last children may stay as zombies.
+
+   Connections to Redis outlive the children: the parent opens one when all are
+   lent, lends one to each child, which inherits its descriptor, and has it back
+   when the child has ended. */
 #include "floor.h"
 
 #include <sys/wait.h>
+
+/* One place for each connection to Redis. */
+static struct {
+    int redis;
+    pid_t child; /* 0: it is not lent */
+} places[CHILDREN_LIMIT];
+static size_t count;
+
+static void reap(int flags) {
+    pid_t child;
+
+    while ((child = waitpid(-1, NULL, flags)) > 0) {
+        for (size_t i = 0; i < count; i++)
+            if (places[i].child == child)
+                places[i].child = 0;
+        flags = WNOHANG;
+    }
+}
+
+/* A place whose connection is free. */
+static size_t borrow(const struct floor_redis *redis) {
+    for (;;) {
+        for (size_t i = 0; i < count; i++)
+            if (places[i].child == 0)
+                return i;
+        if (count < CHILDREN_LIMIT) {
+            places[count].redis = floor_connect(redis);
+            return count++;
+        }
+        reap(0); /* sleeps until one ends */
+    }
+}
 
 int main(int argc, char **argv) {
     struct floor floor;
 
     floor_start(&floor, argc, argv);
+    bool asks = floor.redis.asks.count > 0;
     pid_t parent = getpid();
     for (;;) {
         int client = accept4(floor.listener, NULL, NULL, SOCK_CLOEXEC);
-        while (waitpid(-1, NULL, WNOHANG) > 0)
-            ;
+        reap(WNOHANG);
         if (client < 0)
             continue;
-        if (fork() == 0) { /* where it fails, this client is turned away */
+        size_t place = asks ? borrow(&floor.redis) : 0;
+        pid_t child = fork();
+        if (child == 0) {
             floor_die_with(parent);
-            floor_serve(&floor, client);
+            floor_serve(&floor, client, places[place].redis);
             _exit(EXIT_SUCCESS);
         }
+        if (asks && child > 0) /* where it fails, the client is turned away */
+            places[place].child = child;
         close(client);
     }
 }

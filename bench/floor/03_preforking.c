@@ -7,10 +7,12 @@
 #include <sys/wait.h>
 
 __attribute__((noreturn)) static void work(const struct floor *floor) {
+    int redis = floor_connect(&floor->redis);
+
     for (;;) {
         int client = accept4(floor->listener, NULL, NULL, SOCK_CLOEXEC);
         if (client >= 0)
-            floor_serve(floor, client);
+            floor_serve(floor, client, redis);
     }
 }
 

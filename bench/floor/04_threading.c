@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The floor of 04_threading: a detached thread for each connection, with the
-   server's size of stack. */
+   server's size of stack.
+
+   Connections to Redis outlive the threads, in a pool: the last one given back
+   is the first one lent. */
 #include "floor.h"
 
 #include <pthread.h>
@@ -8,8 +11,35 @@
 
 static struct floor the_floor;
 
+static struct {
+    pthread_mutex_t lock; /* guards the rest */
+    size_t count;
+    int connections[DESCRIPTORS_LIMIT]; /* costs what is used of it */
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static int borrow(void) {
+    int connection = -1;
+
+    pthread_mutex_lock(&pool.lock);
+    if (pool.count > 0)
+        connection = pool.connections[--pool.count];
+    pthread_mutex_unlock(&pool.lock);
+    return connection >= 0 ? connection : floor_connect(&the_floor.redis);
+}
+
+static void give_back(int connection) {
+    pthread_mutex_lock(&pool.lock);
+    pool.connections[pool.count++] = connection;
+    pthread_mutex_unlock(&pool.lock);
+}
+
 static void *serve(void *client) {
-    floor_serve(&the_floor, (int)(intptr_t)client);
+    bool asks = the_floor.redis.asks.count > 0;
+    int redis = asks ? borrow() : -1;
+
+    floor_serve(&the_floor, (int)(intptr_t)client, redis);
+    if (asks)
+        give_back(redis);
     return NULL;
 }
 

@@ -1,18 +1,46 @@
 /* SPDX-License-Identifier: MIT */
-/* The floor of 05_prethreading: --workers threads, created at the start. */
+/* The floor of 05_prethreading: --workers threads, created at the start.  The
+   main thread accepts, as the server's does, and the workers take what it has
+   accepted from a queue. */
 #include "floor.h"
 
 #include <pthread.h>
 
 static struct floor the_floor;
 
+static struct {
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t filled;
+    size_t first, count;
+    int clients[DESCRIPTORS_LIMIT]; /* a ring; costs what is used of it */
+} queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
+           .filled = PTHREAD_COND_INITIALIZER};
+
+/* There is room: nobody can have more descriptors open than it has places. */
+static void put(int client) {
+    pthread_mutex_lock(&queue.lock);
+    queue.clients[(queue.first + queue.count++) % DESCRIPTORS_LIMIT] = client;
+    pthread_mutex_unlock(&queue.lock);
+    pthread_cond_signal(&queue.filled);
+}
+
+static int take(void) {
+    pthread_mutex_lock(&queue.lock);
+    while (queue.count == 0)
+        pthread_cond_wait(&queue.filled, &queue.lock);
+    int client = queue.clients[queue.first];
+    queue.first = (queue.first + 1) % DESCRIPTORS_LIMIT;
+    queue.count--;
+    pthread_mutex_unlock(&queue.lock);
+    return client;
+}
+
 __attribute__((noreturn)) static void *work(void *unused) {
+    int redis = floor_connect(&the_floor.redis);
+
     (void)unused;
-    for (;;) {
-        int client = accept4(the_floor.listener, NULL, NULL, SOCK_CLOEXEC);
-        if (client >= 0)
-            floor_serve(&the_floor, client);
-    }
+    for (;;)
+        floor_serve(&the_floor, take(), redis);
 }
 
 int main(int argc, char **argv) {
@@ -25,6 +53,9 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < the_floor.workers; i++)
         if (pthread_create(&thread, &attributes, work, NULL) != 0)
             floor_give_up("pthread_create");
-    for (;;)
-        pause();
+    for (;;) {
+        int client = accept4(the_floor.listener, NULL, NULL, SOCK_CLOEXEC);
+        if (client >= 0)
+            put(client);
+    }
 }

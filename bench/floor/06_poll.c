@@ -1,46 +1,53 @@
 /* SPDX-License-Identifier: MIT */
-/* The floor of 06_poll: one loop over all connections, asleep in poll().  The
-   answer is written at once or not at all: for the small answers that a floor
-   is asked for, the socket's buffer has room. */
-#include "floor.h"
+/* The floor of 06_poll: one loop over all connections, asleep in poll(). */
+#include "evented.h"
 
-#include <fcntl.h>
 #include <poll.h>
+
+enum { LISTENER, REDIS, FIRST_CLIENT };
 
 static struct pollfd *watched;
 static nfds_t count;
+static nfds_t *places; /* by descriptor; 0: not watched */
 
-/* Often the request is there already: then poll() need not be asked. */
-static void accept_all(const struct floor *floor) {
-    int client;
-
-    while ((client = accept4(floor->listener, NULL, NULL,
-                             SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-        if (floor_serve_now(floor, client))
-            watched[count++] = (struct pollfd){.fd = client, .events = POLLIN};
-        else
-            close(client);
+static void watch(int descriptor, enum interest interest) {
+    if (places[descriptor] == 0) {
+        places[descriptor] = count;
+        watched[count++] = (struct pollfd){.fd = descriptor};
     }
+    watched[places[descriptor]].events = interest == TO_READ ? POLLIN : POLLOUT;
+}
+
+static void stop_watching(int descriptor) {
+    nfds_t place = places[descriptor];
+
+    if (place == 0)
+        return;
+    watched[place] = watched[--count];
+    places[watched[place].fd] = place;
+    places[descriptor] = 0;
 }
 
 int main(int argc, char **argv) {
-    struct floor floor;
-
-    floor_start(&floor, argc, argv);
-    watched = calloc((size_t)sysconf(_SC_OPEN_MAX), sizeof watched[0]);
-    if (watched == NULL || fcntl(floor.listener, F_SETFL, O_NONBLOCK) < 0)
-        floor_give_up("start");
-    watched[count++] = (struct pollfd){.fd = floor.listener, .events = POLLIN};
+    loop_start(argc, argv);
+    watched = calloc(loop.limit + FIRST_CLIENT, sizeof watched[0]);
+    places = calloc(loop.limit, sizeof places[0]);
+    if (watched == NULL || places == NULL)
+        floor_give_up("calloc");
+    watched[LISTENER] =
+        (struct pollfd){.fd = loop.floor.listener, .events = POLLIN};
+    watched[REDIS] = (struct pollfd){.fd = loop.redis, .events = POLLIN};
+    count = FIRST_CLIENT;
     for (;;) {
         poll(watched, count, -1);
         /* Backwards: what takes the place of one that leaves has been seen. */
-        for (nfds_t i = count; i-- > 1;)
-            if (watched[i].revents != 0 &&
-                !floor_serve_now(&floor, watched[i].fd)) {
-                close(watched[i].fd);
-                watched[i] = watched[--count];
-            }
-        if (watched[0].revents != 0)
-            accept_all(&floor);
+        for (nfds_t i = count; i-- > FIRST_CLIENT;)
+            if (watched[i].revents != 0)
+                loop_serve(watched[i].fd);
+        if (watched[REDIS].revents != 0)
+            loop_hear_redis();
+        if (watched[LISTENER].revents != 0)
+            loop_accept();
+        loop_tell_redis();
     }
 }

@@ -1,51 +1,53 @@
 /* SPDX-License-Identifier: MIT */
 /* The floor of 07_epoll: one loop over all connections, asleep in epoll_wait().
-   The answer is written at once or not at all: for the small answers that a
-   floor is asked for, the socket's buffer has room. */
-#include "floor.h"
+ */
+#include "evented.h"
 
-#include <fcntl.h>
 #include <sys/epoll.h>
 
 static int set;
+static uint32_t *interests; /* by descriptor; 0: not watched */
 
-static void watch(int descriptor) {
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = descriptor};
+static void watch(int descriptor, enum interest interest) {
+    uint32_t events = interest == TO_READ ? EPOLLIN : EPOLLOUT;
+    uint32_t before = interests[descriptor];
+    struct epoll_event event = {.events = events, .data.fd = descriptor};
 
-    if (epoll_ctl(set, EPOLL_CTL_ADD, descriptor, &event) < 0)
+    if (before == events)
+        return;
+    if (epoll_ctl(set, before == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, descriptor,
+                  &event) < 0)
         floor_give_up("epoll_ctl");
+    interests[descriptor] = events;
 }
 
-/* Often the request is there already: then the set need not know of it. */
-static void accept_all(const struct floor *floor) {
-    int client;
-
-    while ((client = accept4(floor->listener, NULL, NULL,
-                             SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-        if (floor_serve_now(floor, client))
-            watch(client);
-        else
-            close(client);
-    }
+/* The end of a descriptor takes it out of the set. */
+static void stop_watching(int descriptor) {
+    interests[descriptor] = 0;
 }
 
 int main(int argc, char **argv) {
     struct epoll_event events[EVENTS_AT_ONCE];
-    struct floor floor;
 
-    floor_start(&floor, argc, argv);
+    loop_start(argc, argv);
     set = epoll_create1(EPOLL_CLOEXEC);
-    if (set < 0 || fcntl(floor.listener, F_SETFL, O_NONBLOCK) < 0)
+    interests = calloc(loop.limit, sizeof interests[0]);
+    if (set < 0 || interests == NULL)
         floor_give_up("start");
-    watch(floor.listener);
+    watch(loop.floor.listener, TO_READ);
+    if (loop.redis >= 0)
+        watch(loop.redis, TO_READ);
     for (;;) {
         int count = epoll_wait(set, events, EVENTS_AT_ONCE, -1);
         for (int i = 0; i < count; i++) {
             int descriptor = events[i].data.fd;
-            if (descriptor == floor.listener)
-                accept_all(&floor);
-            else if (!floor_serve_now(&floor, descriptor))
-                close(descriptor); /* which takes it out of the set */
+            if (descriptor == loop.floor.listener)
+                loop_accept();
+            else if (descriptor == loop.redis)
+                loop_hear_redis();
+            else
+                loop_serve(descriptor);
         }
+        loop_tell_redis();
     }
 }

@@ -3,12 +3,14 @@
  * What the floors share.
  *
  * A floor is the barest program of its architecture: it accepts, reads once,
- * writes an answer made at the start, and closes (or keeps the connection).  No
- * parsing, no application, no timeouts, no tidy end.  It is the least that its
- * way of waiting can cost on this machine, and a server is measured against it.
+ * asks Redis what it was told to (redis.h), writes an answer made at the start,
+ * and closes (or keeps the connection).  No parsing, no application, no
+ * timeouts, no tidy end.  It is the least that its way of waiting can cost on
+ * this machine, and a server is measured against it.
  *
- * Simplification: one read is taken for one whole request, which holds for ab
- * and for no real client.
+ * Simplifications: one read is taken for one whole request, which holds for ab
+ * and for no real client.  Who wants the connection kept is not asked: all are
+ * kept, or none.
  *
  * The listening socket is that of the servers: same backlog, same options but
  * for the timeouts.
@@ -17,6 +19,7 @@
 #define FLOOR_H
 
 #include "config.h"
+#include "redis.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,8 +31,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -37,20 +42,49 @@ struct floor {
     int listener;
     char *answer; /* head and body, `bytes` long */
     size_t bytes;
+    int file; /* holds the same, if it is long; else -1 */
     size_t workers;
     bool keep_alive;
+    struct floor_redis redis;
 };
+
+/* Sends what it can of the answer behind its first `from` bytes; as send(2).
+   Like the servers, from memory what is short and from a file what is long:
+   that one is not copied again for each client. */
+static inline ssize_t floor_send(const struct floor *floor, int client,
+                                 size_t from) {
+    off_t offset = (off_t)from;
+
+    if (floor->file < 0)
+        return send(client, floor->answer + from, floor->bytes - from, 0);
+    return sendfile(client, floor->file, &offset, floor->bytes - from);
+}
 
 /* ---- For programs that sleep in each call (01-05) ---- */
 
-/* Reads once, answers, and so on until the client leaves; or only once. */
-static inline void floor_serve(const struct floor *floor, int client) {
+static inline bool floor_answer(const struct floor *floor, int client) {
+    size_t sent = 0;
+
+    while (sent < floor->bytes) {
+        ssize_t count = floor_send(floor, client, sent);
+        if (count <= 0)
+            return false;
+        sent += (size_t)count;
+    }
+    return true;
+}
+
+/* Reads once, asks Redis, answers, and so on until the client leaves; or only
+   once.  `redis` is the connection, -1 where there is nothing to ask. */
+static inline void floor_serve(const struct floor *floor, int client,
+                               int redis) {
     char request[RECEIVE_SIZE];
 
-    while (recv(client, request, sizeof request, 0) > 0 &&
-           send(client, floor->answer, floor->bytes, MSG_NOSIGNAL) > 0 &&
-           floor->keep_alive)
-        ;
+    while (recv(client, request, sizeof request, 0) > 0) {
+        floor_ask(&floor->redis, redis);
+        if (!floor_answer(floor, client) || !floor->keep_alive)
+            break;
+    }
     close(client);
 }
 
@@ -64,11 +98,6 @@ static inline void floor_die_with(pid_t parent) {
 }
 
 /* ---- The start ---- */
-
-__attribute__((noreturn)) static inline void floor_give_up(const char *what) {
-    perror(what);
-    exit(EXIT_FAILURE);
-}
 
 static inline size_t floor_number(const char *text, size_t least, size_t most) {
     char *end;
@@ -103,15 +132,23 @@ static inline void floor_make_answer(struct floor *floor) {
     snprintf(floor->answer, head + 1, form, connection, digits,
              floor->bytes - head);
     floor->answer[head] = ' '; /* where snprintf's zero stood */
+    floor->file = -1;
+    if (floor->bytes <= SMALL_FILE)
+        return;
+    floor->file = memfd_create("answer", MFD_CLOEXEC);
+    if (floor->file < 0 || write(floor->file, floor->answer, floor->bytes) !=
+                               (ssize_t)floor->bytes)
+        floor_give_up("memfd_create");
 }
 
-static inline int floor_listen(unsigned short port) {
+static inline int floor_listen(const char *where, unsigned short port) {
     struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons(port),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+                                  .sin_port = htons(port)};
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int on = 1, seconds = REQUEST_TIMEOUT / 1000;
 
+    if (inet_pton(AF_INET, where, &address.sin_addr) != 1)
+        errno = EINVAL, floor_give_up(where);
     if (listener < 0 ||
         setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
         setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ||
@@ -125,23 +162,29 @@ static inline int floor_listen(unsigned short port) {
 
 /* Prints the address: the sign that the socket listens. */
 static inline void floor_print_url(int listener) {
-    struct sockaddr_in address;
+    struct sockaddr_in address = {0};
     socklen_t length = sizeof address;
 
     if (getsockname(listener, (struct sockaddr *)&address, &length) < 0)
         floor_give_up("getsockname");
-    printf("url           http://127.0.0.1:%d/\n", ntohs(address.sin_port));
+    printf("url           http://%s:%d/\n", inet_ntoa(address.sin_addr),
+           ntohs(address.sin_port));
     fflush(stdout); /* before any fork: a child would print it again */
 }
 
 static inline void floor_start(struct floor *floor, int argc, char **argv) {
     static const struct option options[] = {
+        {"address", required_argument, NULL, 'a'},
         {"port", required_argument, NULL, 'p'},
         {"bytes", required_argument, NULL, 'b'},
         {"workers", required_argument, NULL, 'w'},
+        {"redis", required_argument, NULL, 'r'},
+        {"greet", required_argument, NULL, 'g'},
+        {"ask", required_argument, NULL, 'q'},
         {"keep-alive", no_argument, NULL, 'k'},
         {0},
     };
+    const char *address = "127.0.0.1";
     unsigned short port = DEFAULT_PORT;
     struct rlimit limit;
     int option;
@@ -149,6 +192,9 @@ static inline void floor_start(struct floor *floor, int argc, char **argv) {
     *floor = (struct floor){.workers = DEFAULT_WORKERS};
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
         switch (option) {
+        case 'a':
+            address = optarg;
+            break;
         case 'p':
             port = (unsigned short)floor_number(optarg, 0, 65535);
             break;
@@ -158,37 +204,36 @@ static inline void floor_start(struct floor *floor, int argc, char **argv) {
         case 'w':
             floor->workers = floor_number(optarg, 1, WORKERS_LIMIT);
             break;
+        case 'r':
+            floor_find_redis(&floor->redis, optarg);
+            break;
+        case 'g':
+            floor_add_command(&floor->redis.greetings, optarg);
+            break;
+        case 'q':
+            floor_add_command(&floor->redis.asks, optarg);
+            break;
         case 'k':
             floor->keep_alive = true;
             break;
         default:
-            fprintf(stderr,
-                    "usage: %s [--port N] [--bytes N] [--workers N] "
-                    "[--keep-alive]\n",
-                    argv[0]);
+            fprintf(
+                stderr,
+                "usage: %s [--address A] [--port N] [--bytes N] [--workers N] "
+                "[--keep-alive] [--redis HOST:PORT|unix:PATH] [--greet "
+                "COMMAND] ... [--ask COMMAND] ...\n",
+                argv[0]);
             exit(EXIT_FAILURE);
         }
+    signal(SIGPIPE, SIG_IGN); /* sendfile() takes no MSG_NOSIGNAL */
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max < DESCRIPTORS_LIMIT ? limit.rlim_max
                                                             : DESCRIPTORS_LIMIT;
         (void)setrlimit(RLIMIT_NOFILE, &limit); /* else we go on with fewer */
     }
     floor_make_answer(floor);
-    floor->listener = floor_listen(port);
+    floor->listener = floor_listen(address, port);
     floor_print_url(floor->listener);
-}
-
-/* For event loops: reads once if there is something.  False: the connection is
- * at its end. */
-static inline bool floor_serve_now(const struct floor *floor, int client) {
-    char request[RECEIVE_SIZE];
-    ssize_t got = recv(client, request, sizeof request, 0);
-
-    if (got < 0 && errno == EAGAIN)
-        return true;
-    return got > 0 &&
-           send(client, floor->answer, floor->bytes, MSG_NOSIGNAL) > 0 &&
-           floor->keep_alive;
 }
 
 #endif

@@ -105,8 +105,9 @@ func (g *guestbook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func main() {
-	port := flag.Int("port", 8000, "port of 127.0.0.1 to listen on")
-	address := flag.String("redis", "127.0.0.1:6379", "Redis, host:port")
+	address := flag.String("address", "127.0.0.1", "address to listen on")
+	port := flag.String("port", "8000", "port to listen on")
+	redisURL := flag.String("redis", "redis://127.0.0.1:6379", "redis://[user:password@]host:port/db")
 	root := flag.String("root", ".", "folder that holds templates/")
 	flag.Parse()
 
@@ -114,13 +115,17 @@ func main() {
 	if err != nil {
 		log.Fatalf("no template: %v", err)
 	}
-	client := redis.NewClient(&redis.Options{Addr: *address})
+	options, err := redis.ParseURL(*redisURL)
+	if err != nil {
+		log.Fatalf("--redis: %v", err)
+	}
+	client := redis.NewClient(options)
 	mux := http.NewServeMux()
 	mux.Handle("GET /guestbook", &guestbook{client, parsed})
 	mux.HandleFunc("GET /redirect", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/guestbook", http.StatusFound)
 	})
-	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", *port))
+	listener, err := net.Listen("tcp", net.JoinHostPort(*address, *port))
 	if err != nil {
 		log.Fatalf("cannot listen: %v", err)
 	}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the floors know of Redis: canned commands, and where a reply ends.
+ *
+ * Each --ask is one round trip: the command is sent, the whole reply is read
+ * and thrown away, and only then comes the next.  Each --greet is said once,
+ * when a connection is made ("AUTH password"), and its reply must be +OK.
+ *
+ * Simplifications: a floor whose connection to Redis breaks ends.  An error is
+ * a reply like any other; that the right thing was asked shows in Redis.
+ */
+#ifndef FLOOR_REDIS_H
+#define FLOOR_REDIS_H
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define COMMANDS_LIMIT 8
+/* A reply must fit: 50 remarks of the usual length do ten times over. */
+#define REPLY_SIZE     65536
+
+struct commands {
+    struct command {
+        char *bytes;
+        size_t length;
+    } list[COMMANDS_LIMIT];
+    size_t count;
+};
+
+struct floor_redis {
+    struct sockaddr_storage address;
+    socklen_t address_length; /* 0: there is no Redis */
+    struct commands greetings;
+    struct commands asks;
+};
+
+__attribute__((noreturn)) static inline void floor_give_up(const char *what) {
+    perror(what);
+    exit(EXIT_FAILURE);
+}
+
+__attribute__((noreturn)) static inline void floor_refuse(const char *what,
+                                                          const char *value) {
+    fprintf(stderr, "%s: '%s' %s\n", program_invocation_short_name, value,
+            what);
+    exit(EXIT_FAILURE);
+}
+
+/* ---- The start ---- */
+
+/* Takes HOST:PORT or unix:PATH. */
+static inline void floor_find_redis(struct floor_redis *redis, char *where) {
+    struct sockaddr_un local = {.sun_family = AF_UNIX};
+    struct addrinfo *found, wanted = {.ai_socktype = SOCK_STREAM};
+    char *port = strrchr(where, ':');
+
+    if (strncmp(where, "unix:", 5) == 0) {
+        snprintf(local.sun_path, sizeof local.sun_path, "%s", where + 5);
+        memcpy(&redis->address, &local, sizeof local);
+        redis->address_length = sizeof local;
+        return;
+    }
+    if (port == NULL)
+        floor_refuse("is not HOST:PORT", where);
+    *port++ = '\0';
+    if (getaddrinfo(where, port, &wanted, &found) != 0)
+        floor_refuse("is no host that is known", where);
+    memcpy(&redis->address, found->ai_addr, found->ai_addrlen);
+    redis->address_length = found->ai_addrlen;
+    freeaddrinfo(found);
+}
+
+/* Adds a command, given as words with single blanks between them, in the form
+   in which it will be sent. */
+static inline void floor_add_command(struct commands *commands, char *words) {
+    size_t count = 1;
+    char *word;
+
+    if (commands->count == COMMANDS_LIMIT)
+        floor_refuse("is one command too many", words);
+    struct command *command = &commands->list[commands->count++];
+    for (const char *at = words; *at != '\0'; at++)
+        count += *at == ' ';
+    FILE *memory = open_memstream(&command->bytes, &command->length);
+    if (memory == NULL)
+        floor_give_up("open_memstream");
+    fprintf(memory, "*%zu\r\n", count);
+    while ((word = strsep(&words, " ")) != NULL)
+        fprintf(memory, "$%zu\r\n%s\r\n", strlen(word), word);
+    if (fclose(memory) != 0)
+        floor_give_up("open_memstream");
+}
+
+/* ---- Asking ---- */
+
+/* The length of the reply that begins at `from`; 0: not all of it is there. */
+static inline size_t floor_reply_length(const char *from, size_t length) {
+    size_t at = 0;
+
+    for (long due = 1; due > 0; due--) {
+        const char *end = memchr(from + at, '\n', length - at);
+        if (end == NULL)
+            return 0;
+        long number = strtol(from + at + 1, NULL, 10); /* stops at the end */
+        char type = from[at];
+        at = (size_t)(end - from) + 1;
+        if (type == '*' && number > 0)
+            due += number;
+        else if (type == '$' && number >= 0)
+            at += (size_t)number + 2;
+        if (at > length)
+            return 0;
+    }
+    return at;
+}
+
+/* One round trip, asleep until the reply is whole.  True: it is not an error.
+ */
+static inline bool floor_round_trip(int redis, const struct command *command) {
+    char reply[REPLY_SIZE];
+    size_t length = 0;
+
+    if (send(redis, command->bytes, command->length, 0) < 0)
+        floor_give_up("Redis");
+    do {
+        ssize_t count = recv(redis, reply + length, sizeof reply - length, 0);
+        if (count <= 0)
+            floor_give_up("Redis");
+        length += (size_t)count;
+    } while (floor_reply_length(reply, length) == 0);
+    return reply[0] != '-';
+}
+
+/* Connects and greets.  -1: there is nothing to ask. */
+static inline int floor_connect(const struct floor_redis *redis) {
+    const struct sockaddr *address = (const struct sockaddr *)&redis->address;
+    int on = 1;
+
+    if (redis->asks.count == 0)
+        return -1;
+    int connection = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connection < 0 ||
+        connect(connection, address, redis->address_length) < 0)
+        floor_give_up("Redis");
+    /* Which fails on a Unix socket, where nothing waits anyway. */
+    (void)setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    for (size_t i = 0; i < redis->greetings.count; i++)
+        if (!floor_round_trip(connection, &redis->greetings.list[i]))
+            floor_refuse("refused the greeting", "Redis");
+    return connection;
+}
+
+/* All that is to be asked for one request, one after another. */
+static inline void floor_ask(const struct floor_redis *redis, int connection) {
+    for (size_t i = 0; i < redis->asks.count; i++)
+        floor_round_trip(connection, &redis->asks.list[i]);
+}
+
+#endif

@@ -8,7 +8,7 @@ files() { git ls-files --cached --others --exclude-standard -- "$@"; }
 
 mapfile -t c_files < <(files '*.c' '*.h')
 mapfile -t c_units < <(files '[0-9]*/main.c' 'lib/*.c')
-mapfile -t shell_files < <(files '*.sh' '.ci/run')
+mapfile -t shell_files < <(files '*.sh' .ci/run scripts/lab deploy/files/sweep)
 
 echo 'lint: clang-format'
 clang-format --dry-run --Werror "${c_files[@]}"

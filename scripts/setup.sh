@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
 # Makes sure that the tools of one or more groups are there:
 #
-#     scripts/setup.sh GROUP...      build  bench  test  lint  compare
+#     scripts/setup.sh GROUP...      build  bench  openloop  hosts  test  lint  compare
 #
 # Looks first, and says nothing if nothing is missing. Missing Debian packages are installed with
 # apt-get (through sudo when not root) after a line that says what and why; a service that comes
 # with a package is neither started now nor at the next boot. Python packages go into .venv, at
-# the versions that requirements/ pins. Where any of this cannot be done it says what to install,
-# and ends with status 1.
+# the versions that requirements/ pins. The tool of the open loop, oha, is in no Debian release: it
+# is compiled with Rust's cargo into build/tools. Where any of this cannot be done it says what to
+# install, and ends with status 1.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly venv=.venv
 readonly policy=/usr/sbin/policy-rc.d
+readonly groups="build bench openloop hosts test lint compare"
 readonly oldest_python=3.11
+readonly oha_version=1.16.0 # 1.4 or newer will do, if one is there already
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -191,7 +194,18 @@ look_for_group() {
         need redis-server "the data of the guestbook" have redis-server
         need apache2-utils "ab, the load" have ab
         need util-linux "ends child processes with their parent" have setpriv
+        need nginx-light "the load balancer of the benchmark" have nginx
         need_python bench
+        ;;
+    openloop) # see install_oha
+        need gcc "links the tool of the open loop" have gcc
+        need libc6-dev "headers of the C library" have_header stdio.h
+        ;;
+    hosts)
+        need openssh-client "reaches the other hosts" have ssh
+        need openssh-server "lets the hosts of the lab be reached" have sshd
+        need iproute2 "networks of the lab" have ip
+        need_python hosts
         ;;
     test)
         need libcmocka-dev "unit tests in C" have_header cmocka.h
@@ -212,10 +226,9 @@ look_for_group() {
         need_python lint
         ;;
     compare)
-        need nginx-light "a server to compare with" have nginx
         need golang-go "compiles the Go server to compare with" have go
         ;;
-    *) die "unknown group '$1'. Groups: build bench test lint compare" ;;
+    *) die "unknown group '$1'. Groups: $groups" ;;
     esac
 }
 
@@ -281,9 +294,39 @@ install_browser() {
             "will do as well."
 }
 
+have_oha() { have oha || [[ -x build/tools/bin/oha || -x $HOME/.cargo/bin/oha ]]; }
+
+# It needs a Rust newer than any that a distribution has had for long, so cargo is not installed here.
+install_oha() {
+    local cargo quiet=()
+    if have_oha; then return; fi
+    cargo=$(command -v cargo || echo "$HOME/.cargo/bin/cargo")
+    if [[ ! -x $cargo ]]; then
+        say "the open loop needs oha, which is compiled with cargo, which is not here. Install Rust" \
+            "(it needs no root):"
+        printf '    %s\n' "curl --proto '=https' -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal" \
+            "scripts/setup.sh openloop" >&2
+        say "Or put an oha of your own in the PATH: https://github.com/hatoo/oha/releases"
+        exit 1
+    fi
+    say "compiling oha $oha_version, the tool of the open loop, with $("$cargo" --version) into" \
+        "build/tools; this takes some minutes, once"
+    exec 8<scripts/setup.sh # two at a time would do it twice
+    flock 8
+    [[ -t 2 ]] || quiet=(--quiet) # where nobody watches its progress
+    if ! have_oha; then
+        "$cargo" install oha --version "$oha_version" --locked "${quiet[@]}" --root build/tools \
+            --target-dir build/tools/target >&2 ||
+            die "cargo could not compile oha; its own words are above. It needs the network, and a" \
+                "Rust that is new enough: rustup update"
+        rm -rf build/tools/target
+    fi
+    exec 8<&-
+}
+
 main() {
     local group
-    (($#)) || die "which group? build bench test lint compare"
+    (($#)) || die "which group? $groups"
     for group in "$@"; do look_for_group "$group"; done
     if ((${#missing[@]})); then install_packages; fi
     if ((${#requirements[@]})); then
@@ -293,6 +336,7 @@ main() {
         install_requirements
         exec 9<&-
     fi
+    case " $* " in *" openloop "*) install_oha ;; esac
     case " $* " in *" test "*) install_browser ;; esac
 }
 

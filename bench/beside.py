@@ -1,4 +1,4 @@
-"""Helpers that run beside a load, on its CPU: the slow Redis, and the idle connections."""
+"""Helpers that run beside a load: the slow Redis, and the idle connections."""
 
 import re
 import sys
@@ -29,6 +29,10 @@ class _Helper:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it."""
         self._child.end()
 
     def _await(self, pattern: str, watch: SignalWatch) -> re.Match[str]:
@@ -51,21 +55,28 @@ class _Helper:
 class SlowRedis(_Helper):
     """Redis with every reply a fixed time later; `url` is for the servers."""
 
-    def __init__(self, url: str, delay_ms: float, cpus: Sequence[int], watch: SignalWatch) -> None:
-        """Start it. Raises HelperError, UserError for a Redis that it cannot reach (a Unix
-        socket), Interrupted."""
+    def __init__(
+        self,
+        url: str,
+        delay_ms: float,
+        cpus: Sequence[int],
+        watch: SignalWatch,
+        address: str = "127.0.0.1",
+    ) -> None:
+        """Start it; it listens on a port of `address`. Raises HelperError, UserError for a Redis
+        that it cannot reach (a Unix socket), Interrupted."""
         parts = urlsplit(url)
         if parts.scheme != "redis" or not parts.hostname:
             raise UserError("Redis can be slowed over TCP only: give --redis redis://host:port")
         target = [parts.hostname, str(parts.port or 6379)]
-        super().__init__("bench.slow_redis", [*target, f"{delay_ms:g}"], cpus)
+        super().__init__("bench.slow_redis", [address, *target, f"{delay_ms:g}"], cpus)
         try:
             port = self._await(r"port (\d+)\n", watch)[1]
         except BaseException:
             self._child.end()
             raise
         password = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
-        self.url = urlunsplit(parts._replace(netloc=f"{password}127.0.0.1:{port}"))
+        self.url = urlunsplit(parts._replace(netloc=f"{password}{address}:{port}"))
 
 
 @dataclass(frozen=True)
@@ -86,12 +97,12 @@ class IdleReport:
 class IdleConnections(_Helper):
     """So many connections held open. Use `end` after the load."""
 
-    def __init__(
-        self, port: int, count: int, path: str, cpus: Sequence[int], watch: SignalWatch
-    ) -> None:
-        """Open them. Raises HelperError or Interrupted."""
+    def __init__(self, url: str, count: int, cpus: Sequence[int], watch: SignalWatch) -> None:
+        """Open them, and ask for `url` on each. Raises HelperError or Interrupted."""
         self._count = count
-        super().__init__("bench.idle_holder", [str(port), str(count), path], cpus)
+        to = urlsplit(url)
+        words = [to.hostname or "", str(to.port or 80), str(count), to.path]
+        super().__init__("bench.idle_holder", words, cpus)
         try:
             self._at_first = int(self._await(r"holding \d+ requests (\d+)\n", watch)[1])
         except BaseException:

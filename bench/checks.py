@@ -15,6 +15,7 @@ from bench.banner import ServerStatistics
 from bench.beside import IdleReport
 from bench.measurement import LittlesLaw
 from bench.open_loop import OpenOutcome
+from bench.orders import BalancerEnd
 
 LABELS = {
     "reset by peer": "reset",
@@ -94,6 +95,8 @@ class Evidence:
     little_tolerance: tuple[float, float] = (0.0, 0.0)
     """How far below and above 0 its deviation may be."""
     idle: IdleReport | None = None
+    balancer: BalancerEnd | None = None
+    """How nginx ended, if there was one."""
 
 
 def judge(seen: Evidence) -> list[Check]:
@@ -118,6 +121,8 @@ def _checks(seen: Evidence) -> Iterator[Check]:
     yield from _check_statistics(seen)
     yield from _check_little(seen)
     yield from _check_idle(seen)
+    if seen.balancer:
+        yield from _check_balancer(seen.balancer)
     yield _check("server's end", not seen.stopped, "bad end", f"the server {seen.stopped}")
 
 
@@ -242,6 +247,15 @@ def _check_idle(seen: Evidence) -> Iterator[Check]:
         return
     detail = f"only {idle.held:,} of {idle.asked:,} idle connections were open at the end"
     yield _check("idle connections", idle.held >= HELD_SHARE * idle.asked, "not idle", detail)
+
+
+def _check_balancer(end: BalancerEnd) -> Iterator[Check]:
+    """nginx answers 502 or 504 by itself where a server does not answer; some loads would take
+    that for an answer of the server's."""
+    detail = f"nginx had no answer of a server for {end.errors:,} requests ({end.last_error})"
+    yield _check("nginx' own answers", not end.errors, f"{end.errors:,} by nginx", detail)
+    detail = f"nginx ended with status {end.status} ({end.last_error})"
+    yield _check("nginx' end", end.status == 0, "nginx ended", detail)
 
 
 def _check(name: str, holds: bool, label: str, detail: str) -> Check:

@@ -4,10 +4,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast, get_args
 
 from bench.errors import UserError
 from bench.ladder import DEFAULT_WORKLOAD, FULL_LEVELS, SHORT_LEVELS, Plan
+from bench.measurement import Balancer
 from bench.servers import ROOT
 from bench.workloads import ALL, WORKLOADS, named, workload_for
 
@@ -36,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     _add_sweep(subcommands.add_parser("sweep", help="every server at every concurrency"))
     _add_doctor(subcommands.add_parser("doctor", help="what stands in the way, and its cure"))
     _add_compare(subcommands.add_parser("compare", help="two sweeps side by side"))
+    _add_capacity(subcommands.add_parser("capacity", help="what 4, 40, 400 such hosts carry"))
     _add_serve(subcommands.add_parser("serve", help="one server, to look at in a browser"))
     return top
 
@@ -47,6 +49,8 @@ def _add_sweep(sub: argparse.ArgumentParser) -> None:
         "Exit status: 0 all cells hold, 1 some do not, 2 could not begin, 130 after Ctrl-C."
     )
     _add_plan(sub)
+    file = "run on the hosts that this file names; see bench/hosts.py (default: on this machine)"
+    sub.add_argument("--hosts", type=Path, metavar="FILE", help=file)
     where = "a folder for each sweep is made in it (results/)"
     sub.add_argument("--results", type=Path, default=ROOT / "results", metavar="DIR", help=where)
     sub.add_argument(
@@ -80,6 +84,17 @@ def _add_compare(sub: argparse.ArgumentParser) -> None:
     sub.set_defaults(function=_compare)
 
 
+def _add_capacity(sub: argparse.ArgumentParser) -> None:
+    sub.description = (
+        "Work out from a sweep through nginx what one-core hosts carry, and who ends it; hold it "
+        "against what the sweep measured with several instances. docs/scaling.md explains it."
+    )
+    sub.add_argument("results", type=Path, help="a results.json, or the folder that holds it")
+    numbers = "how many hosts (4, 40, 400)"
+    sub.add_argument("--hosts", nargs="+", metavar="N", default=["4", "40", "400"], help=numbers)
+    sub.set_defaults(function=_capacity)
+
+
 def _add_plan(sub: argparse.ArgumentParser) -> None:
     """The options that say what is to be measured."""
     add = sub.add_argument
@@ -108,6 +123,14 @@ def _add_plan(sub: argparse.ArgumentParser) -> None:
     )
     add("--idle", nargs="+", metavar="N", help="hold so many idle connections open (0)")
     add("--redis-delay", nargs="+", metavar="MS", help="delay each reply of Redis (0)")
+    add("--instances", nargs="+", metavar="N", help="so many processes of a server (1)")
+    add(
+        "--balancer",
+        nargs="+",
+        metavar="HOW",
+        help="nginx before them: none; close: a new connection to a server for each request; "
+        "keep: connections to the servers are kept (none)",
+    )
     add("--rate", nargs="+", metavar="N", help="and an open loop of N requests a second, by oha")
     add("--requests", type=positive, metavar="N", help="of each run (never below the level)")
     add("--runs", type=positive, metavar="N", help="of each cell; the figure is their median")
@@ -138,7 +161,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
     chosen = _options(options)
     _, runs = sweep.plan_runs(chosen)
-    lines = sweep.examine(runs, chosen.redis)
+    lines = sweep.examine(chosen, runs)
     doctor.show(lines, display.console())
     return int(any(line.state in ("warning", "impossible") for line in lines))
 
@@ -167,10 +190,20 @@ def _options(options: argparse.Namespace) -> "Options":
         idle=tuple(whole(word) for word in words(options.idle)) or (0,),
         redis_delays_ms=tuple(milliseconds(word) for word in words(options.redis_delay)) or (0.0,),
         rates=tuple(float(positive(word)) for word in words(options.rate)),
+        instances=tuple(positive(word) for word in words(options.instances)) or (1,),
+        balancers=tuple(balancer(word) for word in words(options.balancer)) or ("none",),
     )
     subjects = tuple(words(options.servers)) or None
     results = getattr(options, "results", ROOT / "results")
-    return Options(plan, subjects, options.floors, options.redis, results)
+    hosts = getattr(options, "hosts", None)
+    return Options(plan, subjects, options.floors, options.redis, results, hosts)
+
+
+def _capacity(options: argparse.Namespace) -> int:
+    from bench import capacity, display  # noqa: PLC0415
+
+    fleets = [positive(word) for word in words(options.hosts)]
+    return capacity.show(options.results, fleets, display.console())
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -194,6 +227,14 @@ def positive(text: str) -> int:
 def whole(text: str) -> int:
     """A whole number, 0 included. Raises UserError."""
     return 0 if text == "0" else positive(text)
+
+
+def balancer(text: str) -> Balancer:
+    """A way of balancing. Raises UserError."""
+    found = next((known for known in get_args(Balancer) if known == text), None)
+    if found is None:
+        raise UserError(f"unknown balancer: {text}. Known: {', '.join(get_args(Balancer))}")
+    return cast(Balancer, found)
 
 
 def milliseconds(text: str) -> float:

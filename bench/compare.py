@@ -110,6 +110,7 @@ def differences(old: Results, new: Results) -> list[str]:
         ("CPU", old.machine.get("cpu_model"), new.machine.get("cpu_model")),
         ("CPUs", old.machine.get("cpus"), new.machine.get("cpus")),
         ("placement", old.placement and old.placement.note, new.placement and new.placement.note),
+        ("hosts", _hosts(old), _hosts(new)),
         ("commit", _commit(old), _commit(new)),
         *((name, old.versions.get(name), new.versions.get(name)) for name in ("ab", "redis")),
         *((name, old.settings.get(name), new.settings.get(name)) for name in ("runs", "redis")),
@@ -153,6 +154,14 @@ def _cost(runs: Sequence[Run]) -> Spread | None:
     half = len(costs) // 2
     median = costs[half] if len(costs) % 2 else (costs[half - 1] + costs[half]) / 2
     return Spread(median, costs[0], costs[-1], len(costs))
+
+
+def _hosts(of: Results) -> str:
+    found = [
+        f"{host.name} ({host.cpus} CPUs" + (f", {host.cpu_limit:.0%})" if host.cpu_limit else ")")
+        for host in of.hosts
+    ]
+    return ", ".join(found) or "one machine"
 
 
 def _commit(of: Results) -> str | None:

@@ -2,7 +2,12 @@
 
 from typing import NamedTuple
 
-from bench.measurement import Mode
+from bench.measurement import Balancer, Mode
+
+BALANCER_WORDS: dict[Balancer, str] = {
+    "close": "through nginx",
+    "keep": "through nginx, which keeps its connections",
+}
 
 
 class Conditions(NamedTuple):
@@ -18,6 +23,15 @@ class Conditions(NamedTuple):
     mode: Mode = "closed"
     rate: float | None = None
     """Requests per second asked for in the open loop."""
+    instances: int = 1
+    """Processes of the server that are started side by side."""
+    balancer: Balancer = "none"
+    """nginx before them: none, or closing or keeping its connections to them."""
+
+    @property
+    def server_keeps(self) -> bool:
+        """Whether the connections that the server itself sees are to be kept."""
+        return self.keep_alive if self.balancer == "none" else self.balancer == "keep"
 
     def describe(self) -> str:
         """In words: "guestbook, keep-alive, 1,000 idle connections"."""
@@ -30,6 +44,10 @@ class Conditions(NamedTuple):
             words.append(f"Redis {self.redis_delay_ms:g} ms slower")
         if self.mode == "open":
             words.append(f"open loop at {self.rate:,.0f}/s")
+        if self.instances > 1:
+            words.append(f"{self.instances} instances")
+        if self.balancer != "none":
+            words.append(BALANCER_WORDS[self.balancer])
         return ", ".join(words)
 
     def slug(self) -> str:
@@ -39,6 +57,8 @@ class Conditions(NamedTuple):
         words += [f"idle{self.idle}"] if self.idle else []
         words += [f"redis{self.redis_delay_ms:g}ms"] if self.redis_delay_ms else []
         words += [f"open{self.rate:g}"] if self.mode == "open" else []
+        words += [f"x{self.instances}"] if self.instances > 1 else []
+        words += [f"nginx-{self.balancer}"] if self.balancer != "none" else []
         return "_".join(words)
 
 

@@ -146,6 +146,8 @@ def outcome_text(run: Run) -> str:
         text += "  at least: the load generator was at its limit"
     elif run.bottleneck and run.bottleneck != "server":
         text += f"  bottleneck: {run.bottleneck}"
+        if run.bottleneck_host and run.bottleneck_host != run.bottleneck:
+            text += f" on {run.bottleneck_host}"
     foreign = run.process.foreign_share if run.process else None
     if foreign is not None and foreign > DISTURBED:
         text += f"  disturbed: others used {foreign:.0%} of the server's CPU"

@@ -184,7 +184,7 @@ def _tool_lines(runs: Sequence[RunSpec], facts: Facts) -> Iterator[Line]:
     yield _tool("ab (Apache Bench)", facts.ab, "any", SETUP)
     yield _tool("redis-server", facts.redis_server, "6 or newer", SETUP)
     if any(run.conditions.mode == "open" for run in runs):
-        yield _tool("oha (open loop)", facts.oha, "1.4 or newer", open_loop.INSTALL)
+        yield _tool("oha (open loop)", facts.oha, "1.4 or newer", open_loop.SETUP)
 
 
 def _redis_lines(runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts) -> Iterator[Line]:

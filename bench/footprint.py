@@ -1,6 +1,6 @@
-"""What a server uses under load: CPU time, context switches, memory, processes, descriptors.
+"""What servers use under load: CPU time, context switches, memory, processes, descriptors.
 
-CPU time is exact: of the server's own control group (see `bench.measure.accounting`), so that
+CPU time is exact: of a server's own control group (see `bench.measure.accounting`), so that
 processes that have ended are in it; where there is none, of its life as the kernel accounts it
 when it is buried, divided by all requests of its life.
 
@@ -18,11 +18,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
 
 from bench.counters import CpuTicks, TcpCounters, cpu_ticks, tcp_counters
 from bench.measure.accounting import CpuTime
-from bench.measurement import ProcessFigures
 from bench.server_process import RunningServer
 
 LOOKS_PER_SECOND = 5
@@ -44,7 +45,7 @@ class Switches(NamedTuple):
 
 @dataclass(frozen=True)
 class Look:
-    """The server's processes at one moment."""
+    """The servers' processes at one moment."""
 
     processes: int
     threads: int
@@ -56,27 +57,51 @@ class Look:
 class _Moment:
     """What is read before and after the load."""
 
-    cpu: CpuTime | None
-    starved_us: float | None
+    cpu: list[CpuTime | None]
+    """By server."""
+    starved_us: list[float | None]
     switches: dict[int, Switches]
     """By task."""
     tcp: TcpCounters | None
     ticks: CpuTicks
 
 
-@dataclass(frozen=True)
-class Lifetime:
-    """What the kernel says of a buried server and all that it waited for."""
+class Lifetime(BaseModel):
+    """What the kernel says of buried servers and all that they waited for."""
 
     cpu: CpuTime
     switches: Switches
 
 
-class Footprint:
-    """Watches one server during one load: begin, look (often), end; then `figures`."""
+class ServersUse(BaseModel):
+    """What the servers of one host used during one load. None: not to be had there."""
 
-    def __init__(self, server: RunningServer, cpus: Sequence[int]) -> None:
-        self._server, self._cpus = server, cpus
+    alive: list[bool]
+    """By server: whether it was still there at the end."""
+    cpu: CpuTime | None
+    """Of all."""
+    wanted_us: list[float | None]
+    """By server: for how many microseconds it ran or wanted to run."""
+    switches: Switches | None
+    """Of all; None where tasks have come and gone, so that only their lives can be told."""
+    busy: float | None
+    """How busy their CPUs were, whoever kept them so."""
+    cpus: int
+    """To how many CPUs they are bound; 0: to none."""
+    tcp: TcpCounters | None
+    samples: int
+    processes_peak: int | None
+    threads_peak: int | None
+    descriptors_peak: int | None
+    pss_peak_mb: float | None
+    pss_mean_mb: float | None
+
+
+class Footprint:
+    """Watches the servers of this host during one load: begin, look (often), end."""
+
+    def __init__(self, servers: Sequence[RunningServer], cpus: Sequence[int]) -> None:
+        self._servers, self._cpus = servers, cpus
         self._looks: list[Look] = []
         self._next_look = 0.0
 
@@ -90,105 +115,68 @@ class Footprint:
         now = time.monotonic()
         if now < self._next_look:
             return
-        seen = look_at(self._server.pids())
+        seen = look_at(self._pids())
         if seen.processes:
             self._looks.append(seen)
         cost = time.monotonic() - now
         self._next_look = now + max(1 / LOOKS_PER_SECOND, cost / COST_OF_LOOKING)
 
-    def end(self) -> None:
-        """After the load, when the last children have ended; the server still runs."""
+    def end(self) -> ServersUse:
+        """After the load, when the last children have ended; the servers still run."""
         if not self._looks:
             self._next_look = 0.0
             self.look()
-        self._after = self._moment()
-
-    def busy(self) -> float | None:
-        """How busy the server's CPUs were during the load, whoever kept them so."""
-        return self._after.ticks.busy_since(self._before.ticks)
-
-    def demand(self, seconds: float) -> float | None:
-        """The share of the load's time in which the server ran or wanted to run. Where that is not
-        known: in which its CPUs were busy, with whatever."""
-        before, after = self._before, self._after
-        if before.cpu is None or after.cpu is None:
-            return self.busy()
-        if before.starved_us is None or after.starved_us is None:
-            return self.busy()
-        spent = (after.cpu - before.cpu).total + after.starved_us - before.starved_us
-        return min(1.0, spent / 1e6 / seconds)
-
-    def figures(
-        self, requests: int, all_requests: int, seconds: float, life: Lifetime
-    ) -> ProcessFigures:
-        """The figures; `requests` of the load, which took `seconds`, `all_requests` with those
-        before it, `life` once the server is buried."""
-        cpu, scope = self._cpu(requests, all_requests, life)
-        switches, counted = self._switches(requests, all_requests, life)
-        tcp = self._tcp()
-        looks = self._looks
-        share = cpu.total / 1e6 / seconds if seconds > 0 else None
-        busy = self.busy()
-        return ProcessFigures(
-            cpu_user_s=round(cpu.user / 1e6, 6),
-            cpu_system_s=round(cpu.system / 1e6, 6),
-            cpu_us_per_request=round(cpu.total / requests, 3),
-            cpu_user_us_per_request=round(cpu.user / requests, 3),
-            cpu_system_us_per_request=round(cpu.system / requests, 3),
-            cpu_share=None if share is None else round(share, 4),
-            foreign_share=None
-            if share is None or busy is None or not self._cpus
-            else round(max(0.0, busy - share / len(self._cpus)), 4),
-            voluntary_switches_per_request=round(switches[0], 4),
-            involuntary_switches_per_request=round(switches[1], 4),
-            pss_peak_mb=round(max(look.pss_mb for look in looks), 3) if looks else None,
-            pss_mean_mb=round(sum(x.pss_mb for x in looks) / len(looks), 3) if looks else None,
+        before, after, looks = self._before, self._moment(), self._looks
+        spent = _differences(after.cpu, before.cpu)
+        starved = _differences(after.starved_us, before.starved_us)
+        same_tasks = before.switches.keys() == after.switches.keys()
+        return ServersUse(
+            alive=[server.running() for server in self._servers],
+            cpu=_sum(spent),
+            wanted_us=[
+                None if ran is None or waited is None else ran.total + waited
+                for ran, waited in zip(spent, starved, strict=True)
+            ],
+            switches=_switches_between(before.switches, after.switches) if same_tasks else None,
+            busy=after.ticks.busy_since(before.ticks),
+            cpus=len(self._cpus),
+            tcp=after.tcp - before.tcp if before.tcp and after.tcp else None,
+            samples=len(looks),
             processes_peak=max((look.processes for look in looks), default=None),
             threads_peak=max((look.threads for look in looks), default=None),
             descriptors_peak=max((look.descriptors for look in looks), default=None),
-            listen_overflows=tcp.listen_overflows if tcp else None,
-            listen_drops=tcp.listen_drops if tcp else None,
-            retransmits=tcp.retransmits if tcp else None,
-            samples=len(looks),
-            source=f"CPU: {scope}; switches: {counted}",
+            pss_peak_mb=max((look.pss_mb for look in looks), default=None),
+            pss_mean_mb=sum(x.pss_mb for x in looks) / len(looks) if looks else None,
         )
 
+    def _pids(self) -> list[int]:
+        return [pid for server in self._servers for pid in server.pids()]
+
     def _moment(self) -> _Moment:
-        server = self._server
         return _Moment(
-            server.cpu(),
-            server.starved_us(),
-            switches_of(server.pids()),
+            [server.cpu() for server in self._servers],
+            [server.starved_us() for server in self._servers],
+            switches_of(self._pids()),
             tcp_counters(),
             cpu_ticks(self._cpus),
         )
 
-    def _cpu(self, requests: int, all_requests: int, life: Lifetime) -> tuple[CpuTime, str]:
-        if self._before.cpu and self._after.cpu:
-            return self._after.cpu - self._before.cpu, "control group during the load"
-        part = requests / all_requests
-        return (
-            CpuTime(life.cpu.user * part, life.cpu.system * part),
-            "the server's life, over all its requests",
-        )
 
-    def _switches(
-        self, requests: int, all_requests: int, life: Lifetime
-    ) -> tuple[tuple[float, float], str]:
-        before, after = self._before.switches, self._after.switches
-        if before.keys() == after.keys():
-            spent = [after[task] - before[task] for task in after]
-            pair = sum(s.voluntary for s in spent), sum(s.involuntary for s in spent)
-            return (pair[0] / requests, pair[1] / requests), "its tasks during the load"
-        whole = life.switches
-        return (
-            (whole.voluntary / all_requests, whole.involuntary / all_requests),
-            "the server's life, over all its requests",
-        )
+def _differences(after: Sequence[Any], before: Sequence[Any]) -> list[Any]:
+    pairs = zip(after, before, strict=True)
+    return [None if a is None or b is None else a - b for a, b in pairs]
 
-    def _tcp(self) -> TcpCounters | None:
-        before, after = self._before.tcp, self._after.tcp
-        return after - before if before and after else None
+
+def _sum(times: Sequence[CpuTime | None]) -> CpuTime | None:
+    known = [time for time in times if time is not None]
+    if len(known) < len(times):
+        return None
+    return CpuTime(sum(t.user for t in known), sum(t.system for t in known))
+
+
+def _switches_between(before: dict[int, Switches], after: dict[int, Switches]) -> Switches:
+    spent = [after[task] - before[task] for task in after]
+    return Switches(sum(s.voluntary for s in spent), sum(s.involuntary for s in spent))
 
 
 def look_at(pids: Sequence[int]) -> Look:
@@ -220,14 +208,14 @@ def rusage_of_buried() -> Lifetime:
     """What all children that were waited for so far have used, and those that they waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return Lifetime(
-        CpuTime(used.ru_utime * 1e6, used.ru_stime * 1e6),
-        Switches(used.ru_nvcsw, used.ru_nivcsw),
+        cpu=CpuTime(used.ru_utime * 1e6, used.ru_stime * 1e6),
+        switches=Switches(used.ru_nvcsw, used.ru_nivcsw),
     )
 
 
 def lifetime_between(before: Lifetime, after: Lifetime) -> Lifetime:
     """What was buried in between."""
-    return Lifetime(after.cpu - before.cpu, after.switches - before.switches)
+    return Lifetime(cpu=after.cpu - before.cpu, switches=after.switches - before.switches)
 
 
 def _process(folder: Path) -> tuple[int, int, float] | None:

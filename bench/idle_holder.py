@@ -1,8 +1,8 @@
 """Holds idle keep-alive connections open.
 
-Started as `python -m bench.idle_holder PORT COUNT PATH`. Each connection makes one request when it
-is opened. A server closes a connection that has been idle for some seconds, so each makes another
-one every REFRESH seconds; one that was closed all the same is opened anew.
+Started as `python -m bench.idle_holder HOST PORT COUNT PATH`. Each connection makes one request
+when it is opened. A server closes a connection that has been idle for some seconds, so each makes
+another one every REFRESH seconds; one that was closed all the same is opened anew.
 
 Prints `holding N requests R` when all are open (answered or not: a server with fewer workers than
 there are connections lets the others wait), and on SIGTERM `held N requests R reopened C`.
@@ -27,9 +27,9 @@ AT_ONCE = 200
 class Holder:
     """The connections."""
 
-    def __init__(self, port: int, count: int, path: str) -> None:
-        self._address, self._count = ("127.0.0.1", port), count
-        head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: keep-alive\r\n\r\n"
+    def __init__(self, address: tuple[str, int], count: int, path: str) -> None:
+        self._address, self._count = address, count
+        head = f"GET {path} HTTP/1.1\r\nHost: {address[0]}\r\nConnection: keep-alive\r\n\r\n"
         self._request = head.encode()
         self._set = select.epoll()
         self._open: dict[int, socket.socket] = {}
@@ -109,8 +109,8 @@ class Holder:
 
 def main(arguments: Sequence[str]) -> None:
     """Hold them until SIGTERM."""
-    port, count, path = arguments
-    holder = Holder(int(port), int(count), path)
+    host, port, count, path = arguments
+    holder = Holder((host, int(port)), int(count), path)
 
     def end(*_: object) -> None:
         holder.ended = True

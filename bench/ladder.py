@@ -1,9 +1,11 @@
 """Which runs a sweep consists of. Pure functions."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench.conditions import CellKey, Conditions
+from bench.measurement import Balancer
 from bench.workloads import workload_for
 
 SHORT_LEVELS = (20, 100, 500, 1000)
@@ -49,6 +51,8 @@ class Plan:
     redis_delays_ms: tuple[float, ...] = (0.0,)
     rates: tuple[float, ...] = ()
     """Requests per second of the open loop, which is measured beside the closed one."""
+    instances: tuple[int, ...] = (1,)
+    balancers: tuple[Balancer, ...] = ("none",)
 
 
 @dataclass(frozen=True)
@@ -113,18 +117,32 @@ def conditions_of(plan: Plan) -> list[Conditions]:
     """All conditions, one chart each, in the order in which they are measured.
 
     Redis is slowed only for workloads that wait for it. The open loop measures with a connection
-    for each request where keep-alive was not asked for, and with the rates given.
+    for each request where keep-alive was not asked for, and with the rates given. Without a
+    balancer the clients talk to one server, so that there is one instance.
     """
     found = []
     for workload in plan.workloads:
         waits = workload_for(workload).waits > 0 or workload.startswith("/")
-        for delay in plan.redis_delays_ms if waits else (0.0,):
-            for keep_alive in plan.keep_alive:
-                for idle in plan.idle:
-                    base = Conditions(workload, keep_alive, idle, delay)
-                    found.append(base)
-                    found += [base._replace(mode="open", rate=rate) for rate in plan.rates]
+        delays = plan.redis_delays_ms if waits else (0.0,)
+        for delay, keep_alive, idle, (instances, balancer) in itertools.product(
+            delays, plan.keep_alive, plan.idle, _fronts(plan)
+        ):
+            base = Conditions(
+                workload, keep_alive, idle, delay, instances=instances, balancer=balancer
+            )
+            found.append(base)
+            found += [base._replace(mode="open", rate=rate) for rate in plan.rates]
     return list(dict.fromkeys(found))
+
+
+def _fronts(plan: Plan) -> list[tuple[int, Balancer]]:
+    """How many instances behind what."""
+    return [
+        (instances, balancer)
+        for instances in plan.instances
+        for balancer in plan.balancers
+        if instances == 1 or balancer != "none"
+    ]
 
 
 def runs_in_order(

@@ -96,30 +96,26 @@ def _descriptors(levels: Sequence[int], limits: SystemLimits) -> Iterator[Findin
 
 
 def _ports_at_once(levels: Sequence[int], limits: SystemLimits) -> Iterator[Finding]:
-    cure = 'sudo sysctl -w net.ipv4.ip_local_port_range="1024 65535"'
-    above = [level for level in levels if level > limits.ports]
-    if above:
-        yield Finding(
-            limit="ports for outgoing connections (ip_local_port_range)",
-            have=f"{limits.ports:,}",
-            need=f"{above[-1]:,} at once",
-            levels=above,
-            impossible=True,
-            consequence="ab cannot open that many connections to one address",
-            cure=cure,
-        )
+    ports = limits.ports
+    none_left = [level for level in levels if level > ports]
     # For connect() the kernel tries every second port first; when those are taken it searches long.
-    slow = [level for level in levels if limits.ports // 2 < level <= limits.ports]
-    if slow:
-        yield Finding(
-            limit="ports for outgoing connections (ip_local_port_range)",
-            have=f"{limits.ports:,}",
-            need=f"more than {2 * slow[-1]:,}",
-            levels=slow,
-            impossible=False,
-            consequence="with over half of them in use ab loses time to the search for free ones",
-            cure=cure,
-        )
+    slow = [level for level in levels if ports // 2 < level <= ports]
+    cannot = "ab cannot open that many connections to one address"
+    searches = "with over half of them in use ab loses time to the search for free ones"
+    for above, need, consequence in (
+        (none_left, "{0:,} at once", cannot),
+        (slow, "more than {1:,}", searches),
+    ):
+        if above:
+            yield Finding(
+                limit="ports for outgoing connections (ip_local_port_range)",
+                have=f"{ports:,}",
+                need=need.format(above[-1], 2 * above[-1]),
+                levels=above,
+                impossible=above is none_left,
+                consequence=consequence,
+                cure='sudo sysctl -w net.ipv4.ip_local_port_range="1024 65535"',
+            )
 
 
 def _accept_queue(levels: Sequence[int], limits: SystemLimits) -> Iterator[Finding]:

@@ -1,8 +1,10 @@
 """What a result must say about where it came from."""
 
+import hashlib
 import os
 import platform
 import re
+import resource
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -12,8 +14,19 @@ from typing import Any
 import psutil
 
 from bench import ab, open_loop
+from bench.measurement import HostInfo
+from bench.quota import Host
 from bench.servers import ROOT
 from bench.subjects import Subject
+
+SETTINGS = (
+    "net.core.somaxconn",
+    "net.ipv4.tcp_max_syn_backlog",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.tcp_tw_reuse",
+)
+"""Settings of the kernel that decide how many connections a host can take."""
 
 
 def describe_machine() -> dict[str, Any]:
@@ -29,20 +42,61 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def versions(subjects: Iterable[Subject], redis_version: str) -> dict[str, Any]:
-    """Versions of all that takes part, as each of them states it."""
-    subjects = list(subjects)
-    servers = [(s.name, s.executable) for s in subjects if s.kind == "server" and s.executable]
+def describe_host(host: Host) -> HostInfo:
+    """This host as one of several. What it is there for, and its name, others know."""
+    quota = host.quota
+    return HostInfo(
+        role="server",
+        name="",
+        address="",
+        kernel=platform.release(),
+        cpu_model=_cpu_model(Path("/proc/cpuinfo").read_text()),
+        cpus=len(host.cpus),
+        cpu_limit=round(quota.cpus, 4) if quota else None,
+        limited_by=quota.version if quota else "",
+        memory_mb=round(psutil.virtual_memory().total / 1e6),
+        settings={
+            **{name: _kernel_setting(name) for name in SETTINGS},
+            "descriptors": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+        },
+    )
+
+
+def versions(redis_version: str) -> dict[str, Any]:
+    """Versions of the tools and of this project, as each of them states it."""
     return {
         "ab": ab.version(),
         "oha": open_loop.version(),
         "redis": redis_version,
         "python": platform.python_version(),
-        "servers": {name: _first_line([str(path), "--version"]) for name, path in servers},
-        "strangers": {s.name: _stranger(s.name) for s in subjects if s.kind == "stranger"},
-        "compilers": {name: compiler_of(path) for name, path in servers},
         "git": git_state(),
     }
+
+
+def versions_of(subjects: Iterable[Subject]) -> dict[str, dict[str, str | None]]:
+    """Versions of the subjects and their compilers."""
+    subjects = list(subjects)
+    servers = [(s.name, s.executable) for s in subjects if s.kind == "server" and s.executable]
+    return {
+        "servers": {name: _first_line([str(path), "--version"]) for name, path in servers},
+        "strangers": {s.name: stranger_version(s.name) for s in subjects if s.kind == "stranger"},
+        "compilers": {name: compiler_of(path) for name, path in servers},
+    }
+
+
+def source_digest() -> str:
+    """A short number that differs where the sources of the sweep or of the servers do."""
+    digest = hashlib.sha256()
+    for pattern in (
+        "bench/*.py",
+        "bench/floor/*",
+        "lib/*/*.[ch]",
+        "lib/*.h",
+        "[0-9][0-9]_*/main.c",
+    ):
+        for file in sorted(ROOT.glob(pattern)):
+            digest.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def git_state() -> dict[str, Any] | None:
@@ -62,7 +116,7 @@ def compiler_of(executable: Path) -> str | None:
     return next((name for name in names if "clang" in name), names[0] if names else None)
 
 
-def _stranger(name: str) -> str | None:
+def stranger_version(name: str) -> str | None:
     """What `NAME -v` says, as nginx does, on standard error; None where it says nothing."""
     program = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
@@ -73,6 +127,14 @@ def _stranger(name: str) -> str | None:
         return None
     lines = (done.stderr or done.stdout).splitlines()
     return lines[0] if lines and done.returncode == 0 else None
+
+
+def _kernel_setting(name: str) -> str | int | None:
+    try:
+        text = Path("/proc/sys", *name.split(".")).read_text().split()
+    except OSError:
+        return None
+    return int(text[0]) if len(text) == 1 and text[0].isdigit() else " ".join(text)
 
 
 def _system() -> str:

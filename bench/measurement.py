@@ -8,7 +8,9 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-Bottleneck = Literal["server", "load", "redis", "none"]
+Bottleneck = Literal["server", "load", "redis", "nginx", "none"]
+Balancer = Literal["none", "close", "keep"]
+Role = Literal["load", "nginx", "server", "redis"]
 Kind = Literal["server", "floor", "stranger"]
 Mode = Literal["closed", "open"]
 
@@ -28,7 +30,8 @@ class Latency(BaseModel):
 
 
 class ProcessFigures(BaseModel):
-    """The server under load: all its processes and threads together, ended ones included."""
+    """The server under load: all its processes and threads together, ended ones included; of
+    several instances the sum."""
 
     cpu_user_s: float
     cpu_system_s: float
@@ -54,11 +57,11 @@ class ProcessFigures(BaseModel):
     descriptors_peak: int | None = None
     """Open descriptors of all processes together."""
     listen_overflows: int | None = None
-    """Connections that met a full accept queue. Counted by the kernel for the whole machine."""
+    """Connections that met a full accept queue. Counted by the kernel for the whole host."""
     listen_drops: int | None = None
-    """SYNs that were dropped for any reason, full queues among them. For the whole machine."""
+    """SYNs that were dropped for any reason, full queues among them. For the whole host."""
     retransmits: int | None = None
-    """TCP segments sent again. For the whole machine."""
+    """TCP segments sent again. For the whole host."""
     samples: int = 0
     """How often memory, processes and descriptors were looked at."""
     source: str = ""
@@ -66,7 +69,7 @@ class ProcessFigures(BaseModel):
 
 
 class OtherProcess(BaseModel):
-    """What the load generator or Redis used during the load."""
+    """What the load generator, Redis or nginx used during the load."""
 
     cpu_user_s: float
     cpu_system_s: float
@@ -104,3 +107,40 @@ class OpenLoopFigures(BaseModel):
     uncorrected: Latency | None = None
     """Counted from the moment at which a request was really sent. `Run.latency` counts from the
     moment at which it was due: what waited in the tool because the server stalled is in it."""
+
+
+class HostInfo(BaseModel):
+    """A host that takes part."""
+
+    role: Role
+    name: str
+    address: str
+    """Of the data traffic."""
+    kernel: str = ""
+    cpu_model: str = ""
+    cpus: int = 1
+    """That it may use."""
+    cpu_limit: float | None = None
+    """Its quota of CPU time: 1.0 is one CPU. None: no limit but the CPUs."""
+    limited_by: str = ""
+    """What enforces it: "cgroup v1", "cgroup v2"."""
+    memory_mb: int = 0
+    settings: dict[str, str | int | None] = {}
+    """The kernel's settings that matter, and the descriptors that a process may have."""
+
+
+class HostFigures(BaseModel):
+    """A host during the load, whatever ran there."""
+
+    role: Role
+    name: str
+    cpu_share: float
+    """CPU time over what it may use: 1.0 is at its limit."""
+    throttled_share: float | None = None
+    """In which share of the periods of its quota it was stopped; None: no quota, or not known."""
+    listen_overflows: int | None = None
+    """Connections that met a full accept queue."""
+    listen_drops: int | None = None
+    """SYNs that were dropped for any reason."""
+    retransmits: int | None = None
+    """TCP segments sent again."""

@@ -3,7 +3,9 @@
 ab asks again only when it has been answered: when the server stalls, it stops asking, and those who
 would have come meanwhile are never seen. oha sends when it is time to. Where it cannot, because all
 its connections wait for answers, `--latency-correction` counts a request's time from when it was
-due, and not from when it was sent at last.
+due, and not from when it was sent at last. What it prints is that; both times of each request it
+writes into a small database (`--db-url`), from which the latencies as they would look without the
+correction are worked out: of the same requests, not of a second run.
 """
 
 import json
@@ -11,22 +13,37 @@ import math
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.errors import UserError
 from bench.measure.accounting import CpuTime, rusage_of_buried
 from bench.measurement import Latency, OpenLoopFigures
 from bench.process import Child
 from bench.server_process import last_line
+from bench.servers import ROOT
 from bench.signals import SignalWatch
 from bench.workloads import FORM
 
-INSTALL = "cargo install oha --locked   (Rust: https://rustup.rs)"
+SETUP = "scripts/setup.sh openloop"
+PROGRESS = "Storing results to"
+"""How a line of oha's begins that is no trouble."""
+
+
+class Times(NamedTuple):
+    """One request that was answered, in seconds since the start of the run."""
+
+    due: float
+    sent: float
+    """Its connection is opened behind this moment, if it needs one."""
+    end: float
 
 
 @dataclass(frozen=True)
@@ -69,14 +86,15 @@ class OpenOutcome:
 
 def program() -> str | None:
     """Where oha is; None if it is not installed."""
-    cargo = Path.home() / ".cargo" / "bin"
-    return shutil.which("oha", path=os.pathsep.join([os.environ.get("PATH", ""), str(cargo)]))
+    ours, cargo = ROOT / "build" / "tools" / "bin", Path.home() / ".cargo" / "bin"
+    places = [os.environ.get("PATH", ""), str(ours), str(cargo)]
+    return shutil.which("oha", path=os.pathsep.join(places))
 
 
 def require_oha() -> None:
     """Raise UserError unless oha is installed."""
     if program() is None:
-        raise UserError(f"the open loop (--rate) needs oha. Run: {INSTALL}")
+        raise UserError(f"the open loop (--rate) needs oha. Run: {SETUP}")
 
 
 def version() -> str | None:
@@ -87,7 +105,7 @@ def version() -> str | None:
     return subprocess.run([found, "--version"], capture_output=True, text=True).stdout.strip()
 
 
-def command(load: OpenLoad, corrected: bool = True) -> list[str]:
+def command(load: OpenLoad, database: Path) -> list[str]:
     """oha's command line. It follows no redirect, and keeps no connection unless it shall."""
     return [
         "oha",
@@ -97,7 +115,8 @@ def command(load: OpenLoad, corrected: bool = True) -> list[str]:
         *("-n", str(load.requests)),
         *("-c", str(load.connections)),
         *("-q", f"{load.rate:g}"),
-        *(["--latency-correction"] if corrected else []),
+        "--latency-correction",
+        *("--db-url", str(database)),
         *([] if load.keep_alive else ["--disable-keepalive"]),
         *("-t", f"{math.ceil(load.timeout)}s"),
         *(["-m", "POST", "-T", FORM, "-d", load.form] if load.form is not None else []),
@@ -112,7 +131,25 @@ def run(
     meanwhile: Callable[[], None] | None = None,
 ) -> OpenOutcome:
     """Run oha to its end, or to the load's timeout. May raise Interrupted; oha is gone then."""
-    words = command(load)
+    with tempfile.TemporaryDirectory(prefix="zerohttpd-oha-") as folder:
+        database = Path(folder, "requests.sqlite")
+        done = _run(load, database, cpus, watch, meanwhile)
+        if done.figures:
+            done.figures.uncorrected = latency_of(
+                [times.end - times.sent for times in requests_in(database)],
+                "oha --db-url: from when a request was sent",
+            )
+        return done
+
+
+def _run(
+    load: OpenLoad,
+    database: Path,
+    cpus: Sequence[int],
+    watch: SignalWatch,
+    meanwhile: Callable[[], None] | None,
+) -> OpenOutcome:
+    words = command(load, database)
     before = rusage_of_buried()
     begin = time.monotonic()
     child = Child([program() or "oha", *words[1:]], cpus)
@@ -125,10 +162,12 @@ def run(
     figures, latency, body = parse(child.stdout, load.rate)
     done = OpenOutcome(
         tool="oha",
-        command=words,
+        command=command(load, Path(database.name)),  # without the temporary folder
         status=child.exit_status,
         timed_out=not in_time,
-        message=last_line(child.stderr),
+        message=last_line(
+            "".join(x for x in child.stderr.splitlines(True) if not x.startswith(PROGRESS))
+        ),
         report=child.stdout,
         figures=figures,
         latency=latency,
@@ -159,6 +198,39 @@ def parse(text: str, rate: float) -> tuple[OpenLoopFigures | None, Latency | Non
         errors=errors,
     )
     return figures, _latency(said, answered), summary.get("totalData")
+
+
+def requests_in(database: Path) -> list[Times]:
+    """The answered requests in oha's database; none if it is missing, or of an oha that writes
+    another one."""
+    query = "SELECT start_latency_correction, start, end FROM oha"
+    try:
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+            return [Times(*row) for row in connection.execute(query) if None not in row]
+    except sqlite3.Error:
+        return []
+
+
+def latency_of(seconds: Sequence[float], source: str) -> Latency | None:
+    """Percentiles as oha takes them; None of nothing. Seconds to milliseconds."""
+    if not seconds:
+        return None
+    times = sorted(round(second * 1000, 4) for second in seconds)
+    count = len(times)
+
+    def at(share: float) -> float:
+        return times[min(int(share * count), count - 1)]
+
+    return Latency(
+        p50=at(0.5),
+        p90=at(0.9),
+        p99=at(0.99),
+        p999=at(0.999),
+        max=times[-1],
+        mean=round(sum(times) / count, 4),
+        count=count,
+        source=source,
+    )
 
 
 def _latency(said: dict[str, Any], count: int) -> Latency | None:

@@ -1,4 +1,5 @@
-"""Which CPU does what: the server has one to itself, ab and Redis share the others."""
+"""Which CPU does what: the server has one to itself; ab, Redis and nginx share the others. Of
+several instances of the server each gets one, as long as one is left for the others."""
 
 import os
 from collections.abc import Iterable
@@ -11,12 +12,12 @@ class Placement(BaseModel):
 
     server: list[int]
     load: list[int]
-    """For ab, Redis and this program."""
+    """For ab, Redis, nginx and this program."""
     note: str
 
 
-def place(available: Iterable[int]) -> Placement:
-    """Divide the CPUs that this process may use."""
+def place(available: Iterable[int], instances: int = 1) -> Placement:
+    """Divide the CPUs that this process may use, for so many instances of a server at most."""
     cpus = sorted(available)
     if len(cpus) < 2:
         return Placement(
@@ -24,17 +25,22 @@ def place(available: Iterable[int]) -> Placement:
             load=[],
             note="one CPU only: server, ab and Redis share it, which costs every server speed",
         )
-    first, *others = cpus
+    split = min(instances, len(cpus) - 1)
+    server, load = cpus[:split], cpus[split:]
     return Placement(
-        server=[first],
-        load=others,
-        note=f"server on CPU {first}; ab and Redis on CPU {', '.join(map(str, others))}",
+        server=server,
+        load=load,
+        note=f"server on CPU {_list(server)}; ab and Redis on CPU {_list(load)}",
     )
 
 
-def place_here() -> Placement:
+def place_here(instances: int = 1) -> Placement:
     """The placement on this machine. Moves this very process to the load's side."""
-    placement = place(os.sched_getaffinity(0))
+    placement = place(os.sched_getaffinity(0), instances)
     if placement.load:
         os.sched_setaffinity(0, placement.load)
     return placement
+
+
+def _list(cpus: Iterable[int]) -> str:
+    return ", ".join(map(str, cpus))

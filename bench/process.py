@@ -30,14 +30,20 @@ class Child:
     """A started process. Use `end` in a `finally`."""
 
     def __init__(
-        self, command: Sequence[str], cpus: Sequence[int] = (), cwd: Path | None = None
+        self,
+        command: Sequence[str],
+        cpus: Sequence[int] = (),
+        cwd: Path | None = None,
+        death_signal: str = "KILL",
     ) -> None:
+        """`death_signal`: what it gets when we die; one that has children of its own to end needs
+        a gentler one."""
         self.command = list(command)
         self._out = tempfile.TemporaryFile()  # noqa: SIM115  closed in end()
         self._err = tempfile.TemporaryFile()  # noqa: SIM115
         self._said: tuple[str, str] | None = None
         self._process = subprocess.Popen(
-            guarded(command, cpus),
+            guarded(command, cpus, death_signal),
             stdin=subprocess.DEVNULL,
             stdout=self._out,
             stderr=self._err,
@@ -125,10 +131,12 @@ def demand_seconds(pid: int) -> float | None:
     return (int(ran) + int(waited)) / 1e9
 
 
-def guarded(command: Sequence[str], cpus: Sequence[int]) -> list[str]:
+def guarded(
+    command: Sequence[str], cpus: Sequence[int] = (), death_signal: str = "KILL"
+) -> list[str]:
     """The command line with CPU placement and parent-death signal in front."""
     placed = ["taskset", "--cpu-list", ",".join(map(str, cpus))] if cpus else []
-    return [*placed, "setpriv", "--pdeathsig", "KILL", "--", *command]
+    return [*placed, "setpriv", "--pdeathsig", death_signal, "--", *command]
 
 
 def _content(descriptor: int) -> str:

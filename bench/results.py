@@ -4,15 +4,14 @@ Both are written anew after every run, beside the old file and then put in its p
 any moment there is a whole file: Ctrl-C, and even a kill, keeps what was measured.
 
 The form of results.json is this module's models; `schema_version` rises when a reader of the
-older form would misread the newer one. Files of version 1 open: what they do not have is None, and
-their names are those of today (`server` was what is `subject` now, the workload was a path).
+older form would misread the newer one. Files of versions 1 and 2 open: what they do not have is
+None or the default, and their names are those of today (in version 1 `server` was what is `subject`
+now, and the workload was a path; version 2 knew one machine and one instance only).
 """
 
-import csv
-import io
 import json
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -23,11 +22,15 @@ from bench.ab_output import AbFigures
 from bench.banner import ServerStatistics
 from bench.checks import Check
 from bench.conditions import CellKey, Conditions
+from bench.csv_rows import csv_text
 from bench.doctor import Line
 from bench.errors import UserError
 from bench.limits import Finding
 from bench.measurement import (
+    Balancer,
     Bottleneck,
+    HostFigures,
+    HostInfo,
     Kind,
     Latency,
     LittlesLaw,
@@ -40,7 +43,7 @@ from bench.placement import Placement
 from bench.system_limits import SystemLimits
 
 SCHEMA = "zerohttpd-seven/sweep"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 Held = Literal["held", "failed", "skipped"]
 
@@ -74,6 +77,9 @@ class Run(BaseModel):
     redis_delay_ms: float = 0.0
     mode: Mode = "closed"
     rate: float | None = None
+    instances: int = 1
+    """Processes of the server side by side; the figures are their sum."""
+    balancer: Balancer = "none"
     concurrency: int
     """Connections at once; in the open loop the most that may be open."""
     run: int
@@ -96,8 +102,13 @@ class Run(BaseModel):
     process: ProcessFigures | None = None
     load_process: OtherProcess | None = None
     redis_process: OtherProcess | None = None
+    nginx_process: OtherProcess | None = None
+    hosts: list[HostFigures] = []
+    """The hosts during the load; empty where everything ran on one machine."""
     bottleneck: Bottleneck | None = None
-    """Who was at the limit of what it had: "none" where all three had time to spare."""
+    """Who was at the limit of what it had: "none" where all had time to spare."""
+    bottleneck_host: str | None = None
+    """By name; None where everything ran on one machine, or nobody was at the limit."""
     lower_bound: bool = False
     """The load generator was at its limit and the server was not: it could have done more."""
     littles_law: LittlesLaw | None = None
@@ -113,9 +124,7 @@ class Run(BaseModel):
     @property
     def conditions(self) -> Conditions:
         """All but subject, level and number."""
-        return Conditions(
-            self.workload, self.keep_alive, self.idle, self.redis_delay_ms, self.mode, self.rate
-        )
+        return Conditions(*(getattr(self, name) for name in Conditions._fields))
 
     @property
     def key(self) -> CellKey:
@@ -171,6 +180,8 @@ class Results(BaseModel):
     machine: dict[str, Any] = {}
     versions: dict[str, Any] = {}
     settings: dict[str, Any] = {}
+    hosts: list[HostInfo] = []
+    """The hosts and what they are there for; empty: one machine for everything."""
     placement: Placement | None = None
     limits: SystemLimits | None = None
     findings: list[Finding] = []
@@ -239,67 +250,6 @@ def flag_outliers(runs: Sequence[Run]) -> None:
     limit = max(OUTLIER_SHARE * median, OUTLIER_DEVIATIONS * usual)
     for run, rate in zip(runs, rates, strict=True):
         run.outlier = rate is not None and abs(rate - median) > limit
-
-
-_IDENTITY = (
-    *("subject", "kind", "architecture", "workload", "keep_alive", "idle", "redis_delay_ms"),
-    *("mode", "rate", "concurrency", "run", "state", "outlier", "requests"),
-)
-_PROCESS = (
-    *("cpu_us_per_request", "cpu_user_us_per_request", "cpu_system_us_per_request", "cpu_share"),
-    *("voluntary_switches_per_request", "involuntary_switches_per_request"),
-    *("pss_peak_mb", "pss_mean_mb", "processes_peak", "threads_peak", "descriptors_peak"),
-    *("listen_overflows", "listen_drops", "retransmits"),
-)
-_LATENCY = ("p50", "p90", "p99", "p999", "max", "mean")
-
-CSV_COLUMNS = (
-    *_IDENTITY,
-    *("complete", "failed", "non_2xx", "requests_per_second"),
-    *(f"{name}_ms" for name in _LATENCY),
-    *_PROCESS,
-    *("load_cpu_share", "redis_cpu_share", "bottleneck", "lower_bound", "reason", "command"),
-)
-
-
-def csv_row(run: Run) -> dict[str, object]:
-    """A run as a row. Figures of a run that does not hold are left empty, but for the counts."""
-    row: dict[str, object] = run.model_dump(include=set(_IDENTITY))
-    row["command"] = " ".join(run.ab_command)
-    row["reason"] = run.reason.text if run.reason else ""
-    if run.ab:
-        row |= run.ab.model_dump(include={"complete", "failed", "non_2xx"})
-    if run.state != "held":
-        return row
-    row["requests_per_second"] = run.requests_per_second
-    row |= {"bottleneck": run.bottleneck, "lower_bound": run.lower_bound}
-    row |= {f"{name}_ms": value for name, value in _latency_of(run).items()}
-    if run.process:
-        row |= run.process.model_dump(include=set(_PROCESS))
-    if run.load_process:
-        row["load_cpu_share"] = run.load_process.cpu_share
-    if run.redis_process:
-        row["redis_cpu_share"] = run.redis_process.cpu_share
-    return row
-
-
-def _latency_of(run: Run) -> dict[str, float | None]:
-    if run.latency:
-        return run.latency.model_dump(include=set(_LATENCY))
-    if run.ab is None:
-        return {}
-    reported = run.ab.percentiles_ms
-    names = {"p50": "50", "p90": "90", "p99": "99", "max": "100"}
-    return {name: reported.get(p) for name, p in names.items()} | {"mean": run.ab.mean_ms}
-
-
-def csv_text(runs: Iterable[Run]) -> str:
-    """All runs as CSV with a head line."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, CSV_COLUMNS, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(csv_row(run) for run in runs)
-    return out.getvalue()
 
 
 def make_folder(parent: Path, now: datetime) -> Path:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
+from pydantic import BaseModel
 
 from bench.banner import ServerStatistics, statistics_in, url_in
 from bench.measure.accounting import CpuTime, Group
@@ -20,8 +21,9 @@ from bench.subjects import Place, Subject
 START_SECONDS = 10.0
 """How long a server may take until it listens."""
 
-STOP_SECONDS = 8.0
-"""How long it may take to end: the 5 s that it grants requests in flight, and some more."""
+STOP_SECONDS = 20.0
+"""How long it may take to end: the 5 s that it grants requests in flight, and more for a machine so
+busy that a hundred processes come to their ends late."""
 
 
 class StartError(Exception):
@@ -75,7 +77,7 @@ class RunningServer:
             url = (
                 url_in(self._child.stdout)
                 if subject.announces
-                else url_that_answers(place.port, running)
+                else url_that_answers(place.address, place.port, running)
             )
             if url:
                 return url
@@ -118,6 +120,11 @@ class RunningServer:
         """Whether it is still there."""
         return self._child is not None and self._child.running()
 
+    def ask_to_stop(self) -> None:
+        """Send SIGTERM and do not wait."""
+        if self._child is not None:
+            self._child.send(signal.SIGTERM)
+
     def stop(self) -> "Ended | None":
         """End it by SIGTERM, by SIGKILL if it does not obey, with all that it left behind. May be
         called twice. None if it was never started."""
@@ -125,24 +132,28 @@ class RunningServer:
             if self._child is None:
                 return None
             obeyed = self._child.end(STOP_SECONDS, signal.SIGTERM)
-            return Ended(self._child, obeyed)
+            return Ended(
+                obeyed=obeyed,
+                status=self._child.exit_status,
+                statistics=statistics_in(self._child.stdout),
+                last_words=last_line(self._child.stderr),
+            )
         finally:
             if self._group:
                 self._group.close()
                 self._group = None
 
 
-class Ended:
+class Ended(BaseModel):
     """How a server ended."""
 
-    def __init__(self, child: Child, obeyed: bool) -> None:
-        self.obeyed = obeyed
-        """False if it did not end by itself after SIGTERM and had to be killed."""
-        self.status = child.exit_status
-        """Exit status, or minus the number of the signal that ended it."""
-        self.statistics: ServerStatistics | None = statistics_in(child.stdout)
-        self.last_words = last_line(child.stderr)
-        """The last line it wrote to standard error, or an empty text."""
+    obeyed: bool
+    """False if it did not end by itself after SIGTERM and had to be killed."""
+    status: int | None
+    """Exit status, or minus the number of the signal that ended it."""
+    statistics: ServerStatistics | None
+    last_words: str
+    """The last line it wrote to standard error, or an empty text."""
 
     def describe(self) -> str:
         """How it ended, for a sentence about it."""
@@ -153,12 +164,18 @@ class Ended:
         return f"{how} ({self.last_words})" if self.last_words else how
 
 
-def url_that_answers(port: int, running: bool) -> str | None:
-    """The address on a port if somebody listens there, and the one who should still runs."""
+def url_that_answers(address: str, port: int, running: bool) -> str | None:
+    """The URL of an address if somebody listens there, and the one who should still runs."""
     with contextlib.suppress(OSError):
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        return f"http://127.0.0.1:{port}/" if running else None
+        socket.create_connection((address, port), timeout=1).close()
+        return f"http://{address}:{port}/" if running else None
     return None
+
+
+def free_port(address: str = "127.0.0.1") -> int:
+    """A port of an address of this host that nobody uses right now. May raise OSError."""
+    with socket.create_server((address, 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 def last_line(text: str) -> str:

@@ -1,8 +1,9 @@
 """A slow Redis: passes everything on at once, and every reply a fixed time later.
 
-Started as `python -m bench.slow_redis HOST PORT MILLISECONDS` (PORT of the real one); prints the
-line `port N` when it listens, and runs until it is ended. It delays, it does not limit: replies
-that come together also leave together, so a pipelined connection is slowed once, not once a reply.
+Started as `python -m bench.slow_redis ADDRESS HOST PORT MILLISECONDS` (ADDRESS to listen on, HOST
+and PORT of the real one); prints the line `port N` when it listens, and runs until it is ended. It
+delays, it does not limit: replies that come together also leave together, so a pipelined connection
+is slowed once, not once a reply.
 
 One loop and no library, since it runs on the CPU of the load: Redis, ab and this share it.
 """
@@ -22,10 +23,10 @@ BACKLOG = 4096
 class Proxy:
     """All connections, each with a partner on the other side."""
 
-    def __init__(self, host: str, port: int, delay: float) -> None:
-        """`delay` in seconds. Listens on a free port of 127.0.0.1."""
-        self._target, self._delay = (host, port), delay
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+    def __init__(self, address: str, target: tuple[str, int], delay: float) -> None:
+        """`delay` in seconds. Listens on a free port of the address."""
+        self._target, self._delay = target, delay
+        self._listener = socket.create_server((address, 0), backlog=BACKLOG)
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
         self._set = select.epoll()
@@ -102,8 +103,8 @@ def send(to: socket.socket, data: bytes) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Run until ended by a signal."""
-    host, port, milliseconds = arguments
-    proxy = Proxy(host, int(port), float(milliseconds) / 1000)
+    address, host, port, milliseconds = arguments
+    proxy = Proxy(address, (host, int(port)), float(milliseconds) / 1000)
     print(f"port {proxy.port}", flush=True)
     proxy.run()
 

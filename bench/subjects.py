@@ -1,28 +1,39 @@
-"""What a sweep can measure: the project's servers, their floors, and strangers.
+"""What can be measured: the project's servers, their floors, and strangers.
 
 Servers come from the folder listing, so an eighth is there by itself. The floor of a server, the
 barest program of its architecture, is called `floor-epoll` and comes from bench/floor/. Strangers
-are declared in bench/strangers/NAME/stranger.toml, which names the command, how it is told its port
-and its Redis, and the workloads that it can serve.
+are declared, see bench.declared.
 """
 
 import os
-import tomllib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
+from bench import declared
 from bench.errors import UserError
-from bench.measure import subjects as declared
 from bench.measurement import Kind
-from bench.servers import Server, discover, require_built
+from bench.servers import ROOT, Server, discover, require_built
 
+FLOORS = ROOT / "bench" / "floor"
+FLOOR_BUILD = ROOT / "build" / "floor"
 FLOOR_PREFIX = "floor-"
-FLOOR_WORKLOADS = frozenset({"redirect", "small"})
-"""What a canned answer stands for: little work and no wait."""
 
-STRANGERS = declared.STRANGERS
+FLOOR_ASKS: dict[str, tuple[str, ...]] = {
+    "redirect": (),
+    "small": (),
+    "large": (),
+    "link": ("GET link:guestbook",),
+    "guestbook": (
+        "LRANGE guestbook_remarks -50 -1",
+        "INCR visitor_count",
+        "GET visitor_count",
+    ),
+    "sign": ("RPUSH guestbook_remarks One_of_many_-_Load_generator",),
+}
+"""The workloads that a canned answer can stand for, and what Redis is asked for each: the commands
+of the servers, word for word, but for the blanks in a remark. Sorting has no floor."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,10 @@ class Place:
     keep_alive: bool = False
     answer_bytes: int = 0
     """For floors: how long a whole answer shall be."""
+    address: str = "127.0.0.1"
+    """Where to listen."""
+    workload: str = ""
+    """For floors: what they are to ask Redis."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +70,14 @@ class Subject:
     """Whether it closes each connection after one response, whatever the client wishes."""
     executable: Path | None = None
 
-    def can(self, workload: str, keep_alive: bool) -> bool:
-        """Whether it can serve a workload in this way."""
-        return (self.workloads is None or workload in self.workloads) and not (
-            keep_alive and self.always_closes
-        )
+    def can(self, workload: str, keep_alive: bool, idle: int = 0) -> bool:
+        """Whether it can serve a workload in this way, beside so many idle connections."""
+        if self.workloads is not None and workload not in self.workloads:
+            return False
+        if self.always_closes:
+            return not keep_alive and not idle
+        # A floor keeps all connections or none, and counts whoever asks as a visitor.
+        return not (self.kind == "floor" and idle)
 
 
 def select(names: Sequence[str] | None, floors: bool = False) -> list[Subject]:
@@ -74,12 +92,13 @@ def select(names: Sequence[str] | None, floors: bool = False) -> list[Subject]:
     wanted = list(dict.fromkeys(names or servers))
     if floors:
         chosen = [FLOOR_PREFIX + name for name in wanted if name in servers]
-        wanted += [name for name in chosen if name not in wanted and _has_floor(name)]
-    unknown = [name for name in wanted if name not in known_names(servers)]
+        wanted += [name for name in chosen if name not in wanted and _floor_source(name)]
+    known = known_names(servers)
+    unknown = [name for name in wanted if name not in known]
     if unknown:
         raise UserError(
             f"unknown server{'s' if len(unknown) > 1 else ''}: {', '.join(unknown)}. "
-            f"Known: {', '.join(known_names(servers))}"
+            f"Known: {', '.join(known)}"
         )
     require_built(servers[name] for name in wanted if name in servers)
     return [_subject(name, servers) for name in wanted]
@@ -88,20 +107,17 @@ def select(names: Sequence[str] | None, floors: bool = False) -> list[Subject]:
 def known_names(servers: Iterable[str]) -> list[str]:
     """All names that can be chosen."""
     servers = list(servers)
-    floors = [FLOOR_PREFIX + name for name in servers if _has_floor(FLOOR_PREFIX + name)]
-    return [*servers, *floors, *strangers()]
-
-
-def strangers() -> list[str]:
-    """The strangers declared."""
-    return sorted(file.parent.name for file in STRANGERS.glob("*/stranger.toml"))
+    floors = [FLOOR_PREFIX + name for name in servers if _floor_source(FLOOR_PREFIX + name)]
+    return [*servers, *floors, *declared.names()]
 
 
 def server_subject(server: Server) -> Subject:
     """One of the project's servers."""
 
     def command(place: Place) -> list[str]:
-        return [str(server.executable), "--port", str(place.port), "--redis", place.redis_url]
+        # Its folder is given, since it may be built elsewhere than beside public/.
+        where = ["--address", place.address, "--port", str(place.port), "--root", str(ROOT)]
+        return [str(server.executable), *where, "--redis", place.redis_url]
 
     return Subject(
         name=server.name,
@@ -113,54 +129,106 @@ def server_subject(server: Server) -> Subject:
     )
 
 
-def _subject(name: str, servers: dict[str, Server]) -> Subject:
-    if name in servers:
-        return server_subject(servers[name])
-    return _floor(name) if name.startswith(FLOOR_PREFIX) else _stranger(name)
+def server_subjects(programs: Path = ROOT) -> list[Subject]:
+    """All of the project's servers, in the order of their folders; `programs`: where their
+    executables are. Raises UserError where one is not built."""
+    found = [replace(server, executable=programs / server.name) for server in discover()]
+    require_built(found)
+    return [server_subject(server) for server in found]
 
 
-def _has_floor(name: str) -> bool:
-    return any(declared.FLOORS.glob(f"[0-9][0-9]_{name.removeprefix(FLOOR_PREFIX)}.c"))
-
-
-def _floor(name: str) -> Subject:
-    architecture = name.removeprefix(FLOOR_PREFIX)
-    program = declared.BUILD / "floor" / architecture
+def floor_subject(architecture: str) -> Subject:
+    """The floor of a server. Raises LeftOut if there is none, or it is not built."""
+    name = FLOOR_PREFIX + architecture
+    source = _floor_source(name)
+    if source is None:
+        raise declared.LeftOut(f"{architecture} has no floor in {FLOORS.relative_to(ROOT)}/")
+    program = FLOOR_BUILD / source.stem
     if not os.access(program, os.X_OK):
-        raise UserError(f"not built yet: {name}. Run: make floor")
+        raise declared.LeftOut(f"not built yet: {name}. Run: make floor")
 
     def command(place: Place) -> list[str]:
-        words = [str(program), "--port", str(place.port), "--bytes", str(place.answer_bytes)]
-        return [*words, "--keep-alive"] if place.keep_alive else words
+        return [
+            str(program),
+            *("--address", place.address),
+            *("--port", str(place.port)),
+            *("--bytes", str(place.answer_bytes)),
+            *(["--keep-alive"] if place.keep_alive else []),
+            *_redis_words(place),
+        ]
 
     return Subject(
         name=name,
         kind="floor",
         command=command,
         architecture=architecture,
-        workloads=FLOOR_WORKLOADS,
+        workloads=frozenset(FLOOR_ASKS),
         always_closes=architecture == "iterative",
         executable=program,
     )
 
 
-def _stranger(name: str) -> Subject:
-    try:
-        made = declared.stranger(name)
-    except declared.LeftOut as reason:
-        raise UserError(str(reason)) from reason
-    words = tomllib.loads((STRANGERS / name / "stranger.toml").read_text())
+def stranger_subject(name: str) -> Subject:
+    """A declared stranger, built if it must be. Raises LeftOut if something it needs is missing."""
+    stranger = declared.stranger(name)
+    stranger.prepare()
 
     def command(place: Place) -> list[str]:
-        redis = urlsplit(place.redis_url)
-        at = f"{redis.hostname}:{redis.port}"
-        return made.command(declared.Place(place.port, at, place.folder, place.keep_alive))
+        words = {
+            "ADDRESS": place.address,
+            "PORT": str(place.port),
+            "REDIS_URL": place.redis_url,
+        }
+        return stranger.command_line(place.folder, words)
 
     return Subject(
         name=name,
         kind="stranger",
         command=command,
-        architecture=words.get("architecture"),
-        workloads=frozenset(words["workloads"]),
+        architecture=stranger.architecture,
+        workloads=stranger.workloads,
         announces=False,
     )
+
+
+def _subject(name: str, servers: dict[str, Server]) -> Subject:
+    if name in servers:
+        return server_subject(servers[name])
+    if name.startswith(FLOOR_PREFIX):
+        return floor_subject(name.removeprefix(FLOOR_PREFIX))
+    return stranger_subject(name)
+
+
+def _floor_source(name: str) -> Path | None:
+    return next(FLOORS.glob(f"[0-9][0-9]_{name.removeprefix(FLOOR_PREFIX)}.c"), None)
+
+
+def _redis_words(place: Place) -> list[str]:
+    """How a floor is told its Redis, what to say first, and what to ask for each request."""
+    asks = FLOOR_ASKS.get(place.workload, ())
+    if not asks:
+        return []
+    where, greetings = redis_for_floor(place.redis_url)
+    return [
+        *("--redis", where),
+        *(word for greeting in greetings for word in ("--greet", greeting)),
+        *(word for ask in asks for word in ("--ask", ask)),
+    ]
+
+
+def redis_for_floor(url: str) -> tuple[str, list[str]]:
+    """HOST:PORT or unix:PATH, and the commands that begin a connection. A floor takes its commands
+    as words between blanks. Raises UserError for a name or password that has some."""
+    if url.startswith("unix:"):
+        return url.replace("unix://", "unix:", 1), []
+    parts = urlsplit(url)
+    secrets = [unquote(word) for word in (parts.username, parts.password) if word]
+    if any(" " in word for word in secrets):
+        raise UserError(
+            "the floors take no password of Redis with blanks in it: leave out --floors"
+        )
+    greetings = [" ".join(["AUTH", *secrets])] if secrets else []
+    database = parts.path.strip("/")
+    if database not in ("", "0"):
+        greetings.append(f"SELECT {database}")
+    return f"{parts.hostname}:{parts.port or 6379}", greetings

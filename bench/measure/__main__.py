@@ -10,15 +10,15 @@ from typing import Any
 
 from bench import ab, machine
 from bench.cli import positive, words
+from bench.declared import LeftOut
 from bench.errors import UserError
-from bench.measure import comparisons, many, memory, syscalls
+from bench.measure import agreement, comparisons, many, memory, syscalls
 from bench.measure.comparisons import Plan
 from bench.measure.report import Report, markdown, save
 from bench.measure.running import Bench
-from bench.measure.subjects import LeftOut
 from bench.placement import place_here
 from bench.private_redis import PrivateRedis
-from bench.servers import ROOT, discover, require_built
+from bench.servers import ROOT, discover
 from bench.signals import Interrupted, SignalWatch
 
 PARTS: dict[str, Callable[[Plan, Bench, Report], None]] = {}
@@ -44,6 +44,11 @@ def _floor(plan: Plan, bench: Bench, report: Report) -> None:
 
 
 @_part
+def _floor_guestbook(plan: Plan, bench: Bench, report: Report) -> None:
+    report.comparisons["floor_guestbook"] = comparisons.floor_guestbook(plan, bench)
+
+
+@_part
 def _memory(plan: Plan, bench: Bench, report: Report) -> None:
     report.memory = memory.measure(plan, bench)
 
@@ -58,6 +63,11 @@ def _syscalls(plan: Plan, bench: Bench, report: Report) -> None:
     report.syscalls = syscalls.measure(plan, bench)
 
 
+@_part
+def _agreement(plan: Plan, bench: Bench, report: Report) -> None:
+    report.agreement = agreement.measure(plan, bench)
+
+
 def main() -> int:
     """Exit status: 0 all targets met, 1 not, 2 wrong usage, 128 + n after signal n."""
     try:
@@ -70,10 +80,15 @@ def main() -> int:
 
 def _measure(options: argparse.Namespace) -> int:
     ab.require_ab()
-    if options.programs == ROOT:
-        require_built(discover())
     memory.possible(memory.CONNECTIONS)  # before Redis starts: it inherits the limit
-    plan = Plan(options.runs, options.requests, options.concurrency, options.programs)
+    plan = Plan(
+        options.runs,
+        options.requests,
+        options.concurrency,
+        options.programs,
+        tuple(words(options.servers)),
+    )
+    plan.servers()  # names that are not known are told at once
     placement = place_here()
     with SignalWatch() as watch, contextlib.ExitStack() as stack:
         status = 0
@@ -139,6 +154,7 @@ def _arguments() -> argparse.Namespace:
     add("--runs", type=positive, default=5, metavar="N", help="of each cell (%(default)s)")
     add("--requests", type=positive, default=8000, metavar="N", help="of each run (%(default)s)")
     add("--concurrency", type=positive, default=100, metavar="N", help="of ab (%(default)s)")
+    add("--servers", nargs="+", metavar="NAME", default=[], help="compare these only (all)")
     add("--programs", type=Path, default=ROOT, metavar="DIR", help="where the executables are")
     add("--results", type=Path, default=ROOT / "results", metavar="DIR", help="(results/)")
     options = parser.parse_args()

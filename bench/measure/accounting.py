@@ -19,16 +19,20 @@ import contextlib
 import itertools
 import os
 import resource
+import signal
 import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.quota import V2, folders, parse_cgroup, parse_mounts
+
 _ENTER = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
 """For sh: become a member of group $0, then the program. So no instruction of it goes missing."""
 
 _numbers = itertools.count(1)
+_PREFIX = "zerohttpd-measure"
 
 
 class CpuTime(NamedTuple):
@@ -50,7 +54,8 @@ class Group:
 
     def __init__(self, parent: Path) -> None:
         """May raise OSError."""
-        self._folder = parent / f"zerohttpd-measure-{os.getpid()}-{next(_numbers)}"
+        owner = f"{_process_namespace()}-{os.getpid()}"
+        self._folder = parent / f"{_PREFIX}-{owner}-{next(_numbers)}"
         self._folder.mkdir()
 
     def wrap(self, command: Sequence[str]) -> list[str]:
@@ -89,18 +94,44 @@ def rusage_of_buried() -> CpuTime:
     return CpuTime(used.ru_utime * 1e6, used.ru_stime * 1e6)
 
 
+def remove_stale_groups(parent: Path) -> None:
+    """Remove control groups that a killed run left behind, and end what is still in them. Those of
+    other hosts that are namespaces of this machine stay: which processes are theirs cannot be seen
+    from here."""
+    for folder in parent.glob(f"{_PREFIX}-{_process_namespace()}-*-*"):
+        owner = folder.name.split("-")[3]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            with contextlib.suppress(OSError):
+                for pid in (folder / "cgroup.procs").read_text().split():
+                    if int(pid) > 0:  # 0: one that is in another namespace
+                        os.kill(int(pid), signal.SIGKILL)
+                folder.rmdir()
+
+
+def _process_namespace() -> int:
+    """Process numbers are unique in one namespace only; several may share the control groups."""
+    return Path("/proc/self/ns/pid").stat().st_ino
+
+
 def _candidates() -> list[Path]:
-    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
-    own = [
-        line.removeprefix("0::").lstrip("/")
-        for line in Path("/proc/self/cgroup").read_text().splitlines()
-        if line.startswith("0::")
-    ]
+    """Below us, then beside us (where a user's own session may be), then higher up; but never
+    outside of a group with a quota, or what is measured would be free of it."""
     found = []
-    for mount in (Path(fields[1]) for fields in mounts if fields[2] == "cgroup2"):
-        # The top; beside us, where a user's own session may be; below us.
-        found += [mount, *((mount / path).parent for path in own), *(mount / path for path in own)]
+    mounts = parse_mounts(Path("/proc/self/mountinfo").read_text())
+    for controllers, path in parse_cgroup(Path("/proc/self/cgroup").read_text()):
+        if not controllers:
+            for folder in folders(mounts, V2, "", path):
+                found.append(folder)
+                if _has_quota(folder):
+                    break
     return found
+
+
+def _has_quota(folder: Path) -> bool:
+    try:
+        return not (folder / "cpu.max").read_text().startswith("max")
+    except OSError:
+        return False
 
 
 def _works(folder: Path) -> bool:

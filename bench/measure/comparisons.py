@@ -6,12 +6,15 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from bench.measure import load, subjects
+from bench.declared import LeftOut
+from bench.errors import UserError
+from bench.measure import load
 from bench.measure.cost import Cell, Order, interleaved
 from bench.measure.load import GUESTBOOK, REDIRECT, Load, NoFigure
 from bench.measure.running import Bench, Running
-from bench.measure.subjects import LeftOut, Subject
 from bench.server_process import StartError
+from bench.subjects import Subject, floor_subject, server_subjects, stranger_subject
+from bench.workloads import Workload
 
 NGINX_TARGET = 1.0
 GO_TARGET = 1 / 3
@@ -28,11 +31,23 @@ class Plan:
     concurrency: int
     programs: Path
     """The folder of the servers' executables."""
+    only: tuple[str, ...] = ()
+    """Names of servers, where not all of them are compared with something; none: all."""
 
-    def load(self, path: str, keep_alive: bool) -> Load:
+    def servers(self) -> list[Subject]:
+        """Those that are compared. Raises UserError for a name that is not known."""
+        found = server_subjects(self.programs)
+        known = [server.name for server in found]
+        unknown = [name for name in self.only if name not in known]
+        if unknown:
+            names = f"{', '.join(unknown)}. Known: {', '.join(known)}"
+            raise UserError(f"unknown server{'s' if len(unknown) > 1 else ''}: {names}")
+        return [server for server in found if not self.only or server.name in self.only]
+
+    def load(self, workload: Workload, keep_alive: bool) -> Load:
         """The load of one run."""
         requests = self.requests * (2 if keep_alive else 1)
-        return Load(path, keep_alive, requests, min(self.concurrency, requests))
+        return Load(workload, keep_alive, requests, min(self.concurrency, requests))
 
 
 class Comparison(BaseModel):
@@ -40,8 +55,8 @@ class Comparison(BaseModel):
 
     what: Cell
     against: Cell
-    target: float
-    """The ratio of the medians must not be above it."""
+    target: float | None = None
+    """The ratio of the medians must not be above it; None: there is no target."""
 
     @property
     def ratio(self) -> float | None:
@@ -52,8 +67,8 @@ class Comparison(BaseModel):
 
     @property
     def met(self) -> bool:
-        """Whether the target is met."""
-        return self.ratio is not None and self.ratio <= self.target
+        """Whether there is a figure, and the target is met."""
+        return self.ratio is not None and (self.target is None or self.ratio <= self.target)
 
 
 class Part(BaseModel):
@@ -83,42 +98,60 @@ def guestbook(plan: Plan, bench: Bench) -> Part:
 
 def floor(plan: Plan, bench: Bench) -> Part:
     """Every server against the barest program of its own architecture."""
-    part = Part(title="Each server against its floor, redirect, a connection for each request")
-    for server in subjects.servers(plan.programs):
+    title = "Each server against its floor, redirect, a connection for each request"
+    return _floors(title, REDIRECT, FLOOR_TARGET, plan, bench)
+
+
+def floor_guestbook(plan: Plan, bench: Bench) -> Part:
+    """The same where both wait three times for Redis: the rest is parsing, and making the page."""
+    title = "Each server against its floor, guestbook, a connection for each request"
+    return _floors(title, GUESTBOOK, None, plan, bench)
+
+
+def server_named(name: str, plan: Plan) -> Subject:
+    """One of the project's servers. Raises LeftOut."""
+    for server in server_subjects(plan.programs):
+        if server.name == name:
+            return server
+    raise LeftOut(f"{name} is left out: there is no such server")
+
+
+def _floors(title: str, workload: Workload, target: float | None, plan: Plan, bench: Bench) -> Part:
+    part = Part(title=title)
+    wanted = plan.load(workload, keep_alive=False)
+    for server in plan.servers():
         try:
-            floor_subject = subjects.floor_of(server, _answer_bytes(server, bench))
-            pair = (server, floor_subject)
-            part.comparisons.append(_compare(pair, REDIRECT, False, FLOOR_TARGET, plan, bench))
+            below = floor_subject(server.name)
+            size = _answer_bytes(server, workload, bench)
         except (LeftOut, NoFigure, StartError) as reason:
             part.left_out.append(str(reason))
+            continue
+        orders = [Order(server, wanted), Order(below, wanted, size)]
+        part.comparisons.append(_compare(orders, target, plan, bench))
     return part
 
 
-def _against(title: str, stranger: str, path: str, target: float, plan: Plan, bench: Bench) -> Part:
+def _against(
+    title: str, stranger: str, workload: Workload, target: float, plan: Plan, bench: Bench
+) -> Part:
     part = Part(title=title)
     try:
-        pair = (subjects.server("epoll", plan.programs), subjects.stranger(stranger))
+        pair = (server_named("epoll", plan), stranger_subject(stranger))
     except LeftOut as reason:
         part.left_out.append(str(reason))
         return part
     for keep_alive in (False, True):
-        part.comparisons.append(_compare(pair, path, keep_alive, target, plan, bench))
+        orders = [Order(subject, plan.load(workload, keep_alive)) for subject in pair]
+        part.comparisons.append(_compare(orders, target, plan, bench))
     return part
 
 
-def _compare(
-    pair: Sequence[Subject],
-    path: str,
-    keep_alive: bool,
-    target: float,
-    plan: Plan,
-    bench: Bench,
-) -> Comparison:
-    orders = [Order(subject, plan.load(path, keep_alive)) for subject in pair]
+def _compare(orders: Sequence[Order], target: float | None, plan: Plan, bench: Bench) -> Comparison:
     what, against = interleaved(orders, plan.runs, bench)
     return Comparison(what=what, against=against, target=target)
 
 
-def _answer_bytes(server: Subject, bench: Bench) -> int:
-    with Running(server, bench) as running:
-        return load.probe(running, REDIRECT)
+def _answer_bytes(server: Subject, workload: Workload, bench: Bench) -> int:
+    bench.redis.prepare()
+    with Running(server, workload, bench) as running:
+        return load.ask_once(running)

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import BaseModel
 
@@ -10,8 +10,9 @@ from bench.measure import load
 from bench.measure.accounting import CpuTime
 from bench.measure.load import Load, NoFigure
 from bench.measure.running import SETTLE_SECONDS, Bench, Running
-from bench.measure.subjects import Subject
 from bench.server_process import StartError
+from bench.subjects import Subject
+from bench.workloads import Workload
 
 WARM_UP = 300
 """Requests before the measured ones: connections to Redis, caches, pages of memory."""
@@ -63,6 +64,8 @@ class Order:
 
     subject: Subject
     load: Load
+    answer_bytes: int = 0
+    """For floors."""
 
 
 def interleaved(orders: Sequence[Order], runs: int, bench: Bench) -> list[Cell]:
@@ -70,7 +73,7 @@ def interleaved(orders: Sequence[Order], runs: int, bench: Bench) -> list[Cell]:
     cells = [
         Cell(
             subject=order.subject.name,
-            path=order.load.path,
+            path=order.load.workload.path,
             keep_alive=order.load.keep_alive,
             requests=order.load.requests,
             concurrency=order.load.concurrency,
@@ -80,7 +83,9 @@ def interleaved(orders: Sequence[Order], runs: int, bench: Bench) -> list[Cell]:
     for number in range(1, runs + 1):
         for order, cell in zip(orders, cells, strict=True):
             mode = "keep-alive" if order.load.keep_alive else "a connection per request"
-            bench.say(f"{order.load.path}, {mode}: {order.subject.name}, run {number} of {runs}")
+            bench.say(
+                f"{order.load.workload.path}, {mode}: {order.subject.name}, run {number} of {runs}"
+            )
             try:
                 cell.samples.append(_run(order, bench))
             except (NoFigure, StartError) as problem:
@@ -91,19 +96,24 @@ def interleaved(orders: Sequence[Order], runs: int, bench: Bench) -> list[Cell]:
 def _run(order: Order, bench: Bench) -> Sample:
     """One run with a server started for it. Raises NoFigure, StartError or Interrupted."""
     wanted = order.load
-    warm_up = Load(wanted.path, wanted.keep_alive, WARM_UP, min(wanted.concurrency, WARM_UP))
+    warm_up = replace(wanted, requests=WARM_UP, concurrency=min(wanted.concurrency, WARM_UP))
     bench.redis.prepare()
-    with Running(order.subject, bench, wanted.keep_alive) as running:
+    with Running(
+        order.subject, wanted.workload, bench, wanted.keep_alive, order.answer_bytes
+    ) as running:
         load.run(warm_up, running, bench)
         bench.watch.sleep(SETTLE_SECONDS)
-        before = running.cpu()
-        figures = load.run(wanted, running, bench)
+        before = running.server.cpu()
+        done = load.run(wanted, running, bench)
         bench.watch.sleep(SETTLE_SECONDS)
-        after = running.cpu()
+        after = running.server.cpu()
     if before and after:
         cost, requests = after - before, wanted.requests
     else:
-        cost, requests = _lifetime(running, bench), wanted.requests + WARM_UP
+        cost = _lifetime(running, wanted.workload, bench)
+        requests = wanted.requests + WARM_UP
+    figures = done.figures
+    assert figures is not None  # or it would not have held
     return Sample(
         user=cost.user / requests,
         system=cost.system / requests,
@@ -112,6 +122,6 @@ def _run(order: Order, bench: Bench) -> Sample:
     )
 
 
-def _lifetime(running: Running, bench: Bench) -> CpuTime:
+def _lifetime(running: Running, workload: Workload, bench: Bench) -> CpuTime:
     assert running.lifetime is not None
-    return running.lifetime - bench.idle_cost(running.subject)
+    return running.lifetime - bench.idle_cost(running.subject, workload)

@@ -6,6 +6,7 @@ import socket
 import time
 from pathlib import Path
 from types import TracebackType
+from urllib.parse import urlsplit
 
 from bench.measure.load import NoFigure
 
@@ -31,11 +32,12 @@ def possible(wanted: int) -> int:
 
 
 class Crowd:
-    """`count` connections to a port of 127.0.0.1. Use in a `with` block."""
+    """`count` connections to a server on 127.0.0.1. Use in a `with` block."""
 
-    def __init__(self, port: int, count: int) -> None:
+    def __init__(self, url: str, count: int) -> None:
         """Connect them all. Raises NoFigure."""
         self._sockets: list[socket.socket] = []
+        port = urlsplit(url).port or 80
         try:
             for number in range(count):
                 self._sockets.append(_connect(port, f"127.0.0.{2 + number // PER_ADDRESS}"))

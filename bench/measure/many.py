@@ -4,8 +4,8 @@ import shlex
 
 from pydantic import BaseModel
 
-from bench.measure import load, subjects
-from bench.measure.comparisons import Plan
+from bench.measure import load
+from bench.measure.comparisons import Plan, server_named
 from bench.measure.crowd import possible
 from bench.measure.load import GUESTBOOK, Load, NoFigure
 from bench.measure.running import Bench, Running
@@ -38,7 +38,7 @@ def measure(plan: Plan, bench: Bench) -> list[Many]:
         found.append(figure)
         bench.redis.prepare()
         try:
-            with Running(subjects.server(name, plan.programs), bench) as running:
+            with Running(server_named(name, plan), GUESTBOOK, bench) as running:
                 _run(figure, running, bench)
         except (NoFigure, StartError) as problem:
             figure.problem = str(problem)
@@ -47,11 +47,12 @@ def measure(plan: Plan, bench: Bench) -> list[Many]:
 
 def _run(figure: Many, running: Running, bench: Bench) -> None:
     wanted = Load(GUESTBOOK, False, REQUESTS, figure.connections)
-    figure.command = shlex.join(wanted.command(running.url(GUESTBOOK)))
-    before = running.cpu()
-    figures = load.run(wanted, running, bench)
-    after = running.cpu()
+    before = running.server.cpu()
+    done = load.run(wanted, running, bench)
+    after = running.server.cpu()
+    figure.command = shlex.join(done.command)
     if before and after:
         figure.cpu_us = (after - before).total / REQUESTS
-    figure.requests_per_second = figures.requests_per_second
-    figure.longest_ms = figures.percentiles_ms.get("100", 0)
+    if done.figures:
+        figure.requests_per_second = done.figures.requests_per_second
+        figure.longest_ms = done.figures.percentiles_ms.get("100", 0)

@@ -6,8 +6,8 @@ from pathlib import Path
 import redis
 from pydantic import BaseModel
 
-from bench.measure import load, subjects
-from bench.measure.comparisons import Plan
+from bench.measure import load
+from bench.measure.comparisons import Plan, server_named
 from bench.measure.crowd import Crowd, possible, wait_until_calm
 from bench.measure.load import GUESTBOOK, NoFigure
 from bench.measure.running import Bench, Running
@@ -56,9 +56,9 @@ def measure(plan: Plan, bench: Bench) -> list[Memory]:
             found.append(figure)
             bench.redis.prepare()
             try:
-                with Running(subjects.server(name, plan.programs), bench) as running:
-                    load.probe(running, GUESTBOOK)
-                    figure.before = rollup(running.pid)["Pss"]
+                with Running(server_named(name, plan), GUESTBOOK, bench) as running:
+                    load.ask_once(running)
+                    figure.before = rollup(running.server.pid)["Pss"]
                     fill(figure, running, bench)
             except (NoFigure, StartError) as problem:
                 figure.problem = str(problem)
@@ -72,16 +72,16 @@ def rollup(pid: int) -> dict[str, int]:
 
 
 def _note(figure: Memory, running: Running) -> None:
-    now = rollup(running.pid)
+    now = rollup(running.server.pid)
     figure.pss, figure.anonymous = now["Pss"], now["Anonymous"]
-    held = len(list(Path(f"/proc/{running.pid}/fd").iterdir()))
+    held = len(list(Path(f"/proc/{running.server.pid}/fd").iterdir()))
     if held < figure.connections:
         raise NoFigure(f"the server held only {held:,} descriptors when its memory was read")
 
 
 def _idle(figure: Memory, running: Running, _bench: Bench) -> None:
     """Each connection has had one response and is kept. All within the idle time of 5 s."""
-    with Crowd(running.port, figure.connections) as crowd:
+    with Crowd(running.server.url, figure.connections) as crowd:
         crowd.ask()
         crowd.listen()
         _note(figure, running)
@@ -94,12 +94,12 @@ def _in_flight(figure: Memory, running: Running, bench: Bench) -> None:
 
     Redis' own CLIENT PAUSE holds it: unlike SIGSTOP it ends by itself, whatever becomes of us.
     """
-    with Crowd(running.port, figure.connections) as crowd:
+    with Crowd(running.server.url, figure.connections) as crowd:
         client = redis.Redis.from_url(bench.redis.url)
         client.execute_command("CLIENT", "PAUSE", HELD_MS, "ALL")
         held_till = time.monotonic() + HELD_MS / 1000
         crowd.ask()
-        wait_until_calm(running.pid, held_till - time.monotonic() - 0.2)
+        wait_until_calm(running.server.pid, held_till - time.monotonic() - 0.2)
         _note(figure, running)
         if time.monotonic() > held_till:
             raise NoFigure("the machine was too slow: Redis answered before memory was read")

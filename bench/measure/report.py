@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from bench.measure import memory
+from bench.measure.agreement import Agreement
 from bench.measure.comparisons import Comparison, Part
 from bench.measure.cost import Cell
 from bench.measure.many import Many
@@ -36,6 +37,7 @@ class Report(BaseModel):
     memory: list[Memory] = []
     connections: list[Many] = []
     syscalls: list[Calls] = []
+    agreement: list[Agreement] = []
     left_out: list[str] = []
     interrupted: bool = False
 
@@ -47,6 +49,7 @@ class Report(BaseModel):
             and not self.interrupted
             and all(part.holds for part in self.comparisons.values())
             and all(figure.met for figure in self.memory)
+            and all(figure.holds for figure in self.agreement)
             and not any(figure.problem for figure in [*self.connections, *self.syscalls])
         )
 
@@ -68,6 +71,8 @@ def markdown(report: Report) -> str:
         blocks.append(_connections(report.connections))
     if report.syscalls:
         blocks.append(_syscalls(report.syscalls))
+    if report.agreement:
+        blocks.append(_agreement(report.agreement))
     if report.left_out:
         blocks.append("\n".join(f"- {reason}" for reason in report.left_out))
     if report.interrupted:
@@ -104,10 +109,15 @@ def _part(part: Part) -> str:
 
 def _rows(comparison: Comparison) -> list[list[str]]:
     ratio = comparison.ratio
-    verdict = "met" if comparison.met else "**missed**"
-    first = _row(comparison.what)
-    first += [f"{ratio:.2f}" if ratio else "-", f"{verdict} (at most {comparison.target:.2f})"]
+    first = [*_row(comparison.what), f"{ratio:.2f}" if ratio else "-", _verdict(comparison)]
     return [first, [*_row(comparison.against), "", ""]]
+
+
+def _verdict(comparison: Comparison) -> str:
+    if comparison.target is None:
+        return "" if comparison.met else "**no figure**"
+    verdict = "met" if comparison.met else "**missed**"
+    return f"{verdict} (at most {comparison.target:.2f})"
 
 
 def _row(cell: Cell) -> list[str]:
@@ -171,6 +181,33 @@ def _syscalls(figures: Iterable[Calls]) -> str:
         often = [f"{name} {n:.2f}" for name, n in figure.per_request.items() if n >= 0.005]
         rows.append([*start, f"{figure.total:.2f}", f"{figure.writes:.2f}", ", ".join(often)])
     return f"## System calls per request\n\n{_table(head, rows)}"
+
+
+def _agreement(figures: Iterable[Agreement]) -> str:
+    head = (
+        "server",
+        "workload",
+        "sweep",
+        "server's own",
+        "measured here",
+        "own/sweep",
+        "here/sweep",
+    )
+    rows = []
+    for figure in figures:
+        values = (figure.sweep, figure.own, figure.measured)
+        ratios = (figure.ratio(figure.own), figure.ratio(figure.measured))
+        rows.append(
+            [
+                figure.server,
+                figure.workload,
+                *("-" if value is None else f"{value:.1f}" for value in values),
+                *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios),
+                figure.problem or f"{figure.counted:,} of {figure.due:,}",
+            ]
+        )
+    title = "## Three counts of CPU microseconds per request, a connection for each"
+    return f"{title}\n\n{_table((*head, 'requests counted'), rows)}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

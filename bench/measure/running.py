@@ -1,25 +1,18 @@
 """A subject that runs."""
 
-import contextlib
 import shutil
-import signal
-import socket
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urljoin
 
-import psutil
-
-from bench.measure.accounting import CpuTime, Group, parent_of_groups, rusage_of_buried
-from bench.measure.subjects import Place, Subject
+from bench.measure.accounting import CpuTime, parent_of_groups, rusage_of_buried
 from bench.placement import Placement
-from bench.private_redis import RunRedis, free_port
-from bench.process import Child
-from bench.server_process import START_SECONDS, STOP_SECONDS, StartError, last_line
-from bench.servers import ROOT
+from bench.private_redis import RunRedis
+from bench.server_process import RunningServer, free_port
 from bench.signals import SignalWatch
+from bench.subjects import Place, Subject
+from bench.workloads import Workload
 
 SETTLE_SECONDS = 0.05
 """After the load: time for the last children and threads to end and be counted."""
@@ -48,10 +41,10 @@ class Bench:
             return "cpu.stat of a control group of the server's own, from warm-up to end of load"
         return "rusage of the server and its children at their end, minus a start without requests"
 
-    def idle_cost(self, subject: Subject) -> CpuTime:
+    def idle_cost(self, subject: Subject, workload: Workload) -> CpuTime:
         """Where there are no groups: what the subject uses to start and end. Measured once."""
         if subject not in self._idle:
-            running = Running(subject, self)
+            running = Running(subject, workload, self)
             running.stop()
             assert running.lifetime is not None
             self._idle[subject] = running.lifetime
@@ -61,23 +54,33 @@ class Bench:
 class Running:
     """A started subject. Use in a `with` block, or call `stop`."""
 
-    def __init__(self, subject: Subject, bench: Bench, keep_alive: bool = False) -> None:
-        """Start it and wait until it listens. Raises StartError, OSError or Interrupted."""
-        self.subject = subject
-        self.port = free_port()
+    def __init__(
+        self,
+        subject: Subject,
+        workload: Workload,
+        bench: Bench,
+        keep_alive: bool = False,
+        answer_bytes: int = 0,
+    ) -> None:
+        """Start it and wait until it listens; `answer_bytes` is for floors. Raises StartError,
+        OSError or Interrupted."""
+        self.subject, self.workload = subject, workload
         self.lifetime: CpuTime | None = None
-        """After `stop`, where there are no groups: all it used."""
+        """After `stop`: all it used."""
         self._folder = Path(tempfile.mkdtemp(prefix="zerohttpd-measure-"))
-        self._group = Group(bench.groups) if bench.groups else None
-        self._child: Child | None = None
+        self._before = rusage_of_buried()
+        self._server: RunningServer | None = None
+        place = Place(
+            port=0 if subject.announces else free_port(),
+            redis_url=bench.redis.url,
+            folder=self._folder,
+            keep_alive=keep_alive,
+            answer_bytes=answer_bytes,
+            workload=workload.name,
+        )
         try:
-            redis = urlsplit(bench.redis.url)
-            place = Place(self.port, f"{redis.hostname}:{redis.port}", self._folder, keep_alive)
-            command = subject.command(place)
-            if self._group:
-                command = self._group.wrap(command)
-            self._child = Child(command, bench.placement.server, cwd=ROOT)
-            self._await(bench.watch)
+            cpus = bench.placement.server
+            self._server = RunningServer(subject, place, cpus, bench.watch, bench.groups)
         except BaseException:
             self.stop()
             raise
@@ -88,54 +91,26 @@ class Running:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def url(self, path: str) -> str:
-        """The address of a path on it."""
-        return f"http://127.0.0.1:{self.port}{path}"
+    @property
+    def server(self) -> RunningServer:
+        """The server itself."""
+        assert self._server is not None
+        return self._server
 
     @property
-    def pid(self) -> int:
-        """Its first process."""
-        assert self._child is not None
-        return self._child.pid
+    def url(self) -> str:
+        """The address of what it is asked for."""
+        return urljoin(self.server.url, self.workload.path)
 
-    def pids(self) -> list[int]:
-        """All its processes."""
-        below = psutil.Process(self.pid).children(recursive=True)
-        return [self.pid, *(process.pid for process in below)]
-
-    def running(self) -> bool:
-        """Whether it is still there."""
-        return self._child is not None and self._child.running()
-
-    def last_words(self) -> str:
-        """The last line that it wrote to standard error, or nothing."""
-        return last_line(self._child.stderr) if self._child else ""
-
-    def cpu(self) -> CpuTime | None:
-        """What it has used so far; None where there are no groups."""
-        return self._group.read() if self._group else None
+    @property
+    def status(self) -> int:
+        """That of all its answers. Floors answer 200 to everything."""
+        return 200 if self.subject.kind == "floor" else self.workload.status or 200
 
     def stop(self) -> None:
         """End it by SIGTERM, by SIGKILL if it does not obey. May be called twice."""
-        before = rusage_of_buried()
-        if self._child is not None:
-            self._child.end(STOP_SECONDS, signal.SIGTERM)
+        if self._server is not None:
+            self._server.stop()
         if self.lifetime is None:
-            self.lifetime = rusage_of_buried() - before
-        if self._group:
-            self._group.close()
+            self.lifetime = rusage_of_buried() - self._before
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _await(self, watch: SignalWatch) -> None:
-        assert self._child is not None
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            running = self._child.running()
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                if running:
-                    return
-            if not running or time.monotonic() > deadline:
-                said = last_line(self._child.stderr) or "it did not say why"
-                raise StartError(f"{self.subject.name} does not listen: {said}")
-            watch.sleep(0.01)

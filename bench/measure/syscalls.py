@@ -14,13 +14,15 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from bench.measure import load, subjects
+from bench.declared import LeftOut
+from bench.measure import load
 from bench.measure.comparisons import Plan
 from bench.measure.load import GUESTBOOK, REDIRECT, Load, NoFigure
 from bench.measure.running import SETTLE_SECONDS, Bench, Running
-from bench.measure.subjects import LeftOut, Subject
 from bench.process import Child
 from bench.server_process import START_SECONDS, StartError
+from bench.subjects import Subject
+from bench.workloads import Workload
 
 REQUESTS = 300
 CONCURRENCY = 10
@@ -51,12 +53,12 @@ def measure(plan: Plan, bench: Bench) -> list[Calls]:
     if shutil.which("strace") is None:
         raise LeftOut("left out: install strace (apt-get install strace)")
     found = []
-    for server in subjects.servers(plan.programs):
-        for path in (REDIRECT, GUESTBOOK):
+    for server in plan.servers():
+        for workload in (REDIRECT, GUESTBOOK):
             for keep_alive in (False,) if server.always_closes else (False, True):
                 mode = "keep-alive" if keep_alive else "a connection per request"
-                bench.say(f"system calls: {server.name}, {path}, {mode}")
-                found.append(_trace(server, path, keep_alive, bench))
+                bench.say(f"system calls: {server.name}, {workload.path}, {mode}")
+                found.append(_trace(server, workload, keep_alive, bench))
     return found
 
 
@@ -65,24 +67,25 @@ def count(lines: Iterable[str]) -> Counter[str]:
     return Counter(match["name"] for line in lines if (match := _CALL.match(line)))
 
 
-def _trace(server: Subject, path: str, keep_alive: bool, bench: Bench) -> Calls:
-    calls = Calls(server=server.name, path=path, keep_alive=keep_alive)
+def _trace(server: Subject, workload: Workload, keep_alive: bool, bench: Bench) -> Calls:
+    calls = Calls(server=server.name, path=workload.path, keep_alive=keep_alive)
+    wanted = Load(workload, keep_alive, REQUESTS, CONCURRENCY, may_close=True)
     bench.redis.prepare()
     try:
-        with Running(server, bench, keep_alive) as running:
-            load.run(Load(path, keep_alive, REQUESTS, CONCURRENCY), running, bench)
-            lines = _traced(running, Load(path, keep_alive, REQUESTS, CONCURRENCY), bench)
+        with Running(server, workload, bench, keep_alive) as running:
+            load.run(wanted, running, bench)
+            lines = _traced(running, wanted, bench)
     except (NoFigure, StartError) as problem:
         calls.problem = str(problem)
         return calls
     counted = count(lines)
     calls.per_request = {name: n / REQUESTS for name, n in counted.most_common()}
-    others = sum(counted[name] for name in WRITES) - _to_redis(lines)
+    others = sum(counted[name] for name in WRITES) - writes_to_redis(lines)
     calls.writes = others / REQUESTS
     return calls
 
 
-def _to_redis(lines: Iterable[str]) -> int:
+def writes_to_redis(lines: Iterable[str]) -> int:
     """Writes that carry commands: these begin with the RESP sign of an array."""
     matches = (match for line in lines if (match := _CALL.match(line)))
     return sum(m["name"] in WRITES and '"*' in m["rest"][:60] for m in matches)
@@ -92,7 +95,7 @@ def _traced(running: Running, wanted: Load, bench: Bench) -> list[str]:
     """The trace of a server while it is under load. Raises NoFigure, StartError, Interrupted."""
     with tempfile.TemporaryDirectory(prefix="zerohttpd-strace-") as folder:
         file = Path(folder, "trace")
-        attach = [word for pid in running.pids() for word in ("-p", str(pid))]
+        attach = [word for pid in running.server.pids() for word in ("-p", str(pid))]
         strace = Child(["strace", "-f", "-qq", "-s", "16", "-o", str(file), *attach])
         try:
             _await_tracer(running, strace, bench)
@@ -107,7 +110,7 @@ def _await_tracer(running: Running, strace: Child, bench: Bench) -> None:
     for _ in range(int(START_SECONDS / 0.02)):
         if not strace.running():
             raise StartError(f"strace ended: {strace.stderr.strip() or 'it did not say why'}")
-        if all(_is_traced(pid) for pid in running.pids()):
+        if all(_is_traced(pid) for pid in running.server.pids()):
             return
         bench.watch.sleep(0.02)
     raise StartError("strace did not attach")

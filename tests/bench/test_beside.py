@@ -96,7 +96,7 @@ def server(mode: str) -> tuple[Child, int]:
 def test_idle_connections_are_held_and_counted() -> None:
     child, port = server("good")
     try:
-        with IdleConnections(port, 40, "/any", (), SignalWatch()) as idle:
+        with IdleConnections(f"http://127.0.0.1:{port}/any", 40, (), SignalWatch()) as idle:
             assert isinstance(idle, IdleConnections)
             time.sleep(0.2)
             report = idle.end()
@@ -109,7 +109,7 @@ def test_idle_connections_are_held_and_counted() -> None:
 def test_idle_connections_that_the_server_closes_are_opened_anew() -> None:
     child, port = server("drops")  # each hundredth answer is a closed connection
     try:
-        with IdleConnections(port, 150, "/any", (), SignalWatch()) as idle:
+        with IdleConnections(f"http://127.0.0.1:{port}/any", 150, (), SignalWatch()) as idle:
             assert isinstance(idle, IdleConnections)
             time.sleep(0.5)
             report = idle.end()

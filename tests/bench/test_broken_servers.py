@@ -4,24 +4,11 @@ The good one is the control: it must hold, or the others prove nothing.
 """
 
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
+from measuring import REQUESTS, measured
 
-from bench import open_loop
-from bench.cell import Bench, measure
 from bench.conditions import Conditions
-from bench.ladder import RunSpec
-from bench.measure.accounting import parent_of_groups
-from bench.placement import Placement
-from bench.private_redis import RedisUse
-from bench.results import Run
-from bench.signals import SignalWatch
-from bench.subjects import Place, Subject
-
-SCRIPT = Path(__file__).parent / "broken_server.py"
-REQUESTS = 600
 
 MODES = {
     "closed": Conditions("/any"),
@@ -31,45 +18,6 @@ MODES = {
 }
 
 pytestmark = pytest.mark.skipif(shutil.which("ab") is None, reason="ab is not installed")
-
-
-class NoRedis:
-    """Stands for the Redis of a run; the broken servers use none."""
-
-    private = True
-    url = "redis://127.0.0.1:1/0"
-
-    def prepare(self) -> None:
-        """Nothing to prepare."""
-
-    def counts(self) -> tuple[int, int]:
-        """Nobody has visited, nobody has signed."""
-        return 0, 0
-
-    def use(self) -> RedisUse:
-        """Nothing."""
-        return RedisUse(0.0, 0.0, None)
-
-
-def broken(mode: str) -> Subject:
-    def command(place: Place) -> list[str]:
-        return [sys.executable, str(SCRIPT), mode, str(place.port)]
-
-    return Subject(name=mode, kind="stranger", command=command)
-
-
-def measured(fault: str, conditions: Conditions, concurrency: int = 10) -> Run:
-    if conditions.mode == "open" and open_loop.program() is None:
-        pytest.skip("oha is not installed")
-    bench = Bench(
-        NoRedis(),  # type: ignore[arg-type]
-        Placement(server=[], load=[], note=""),
-        SignalWatch(),
-        parent_of_groups(),
-    )
-    spec = RunSpec(fault, conditions, concurrency, 1, REQUESTS, timeout=3.0)
-    run, _ = measure(broken(fault), spec, bench)
-    return run
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -117,12 +65,6 @@ def test_a_broken_one_is_found_out(fault: str, mode: str) -> None:
 
 def test_visitors_that_nobody_counted_are_missed() -> None:
     """A server that answers from a cache of its own looks fast and does not count its visitors."""
-    bench = Bench(
-        NoRedis(),  # type: ignore[arg-type]
-        Placement(server=[], load=[], note=""),
-        SignalWatch(),
-    )
-    spec = RunSpec("good", Conditions("guestbook"), 10, 1, REQUESTS, timeout=6.0)
-    run, _ = measure(broken("good"), spec, bench)
+    run = measured("good", Conditions("guestbook"), timeout=6.0)
     assert run.reason is not None
     assert run.reason.text == f"{REQUESTS} visitors were due, 0 were counted"

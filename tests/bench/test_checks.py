@@ -11,6 +11,7 @@ from bench.banner import ServerStatistics
 from bench.beside import IdleReport
 from bench.checks import Check, Count, Evidence, first_failure, judge
 from bench.measurement import LittlesLaw
+from bench.orders import BalancerEnd
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -173,3 +174,17 @@ def test_hidden_errors_are_no_success() -> None:
 def test_a_bad_end_after_a_good_run() -> None:
     seen = replace(evidence(outcome("good")), stopped="ended with status 4")
     assert failure(seen).detail == "the server ended with status 4"
+
+
+def test_what_nginx_answers_by_itself_is_no_answer() -> None:
+    seen = replace(
+        evidence(outcome("good")),
+        balancer=BalancerEnd(errors=2, last_error="connect() failed", status=0),
+    )
+    found = failure(seen)
+    assert found.label == "2 by nginx"
+    assert found.detail == "nginx had no answer of a server for 2 requests (connect() failed)"
+    ended = BalancerEnd(errors=0, last_error="", status=-9)
+    assert failure(replace(seen, balancer=ended)).name == "nginx' end"
+    fine = BalancerEnd(errors=0, last_error="", status=0)
+    assert first_failure(judge(replace(seen, balancer=fine))) is None

@@ -3,21 +3,13 @@
 from pathlib import Path
 
 import pytest
+from machines import ROOMY
 from rich.console import Console
 
 from bench.doctor import Facts, Line, examine, governors, look, show, time_wait
 from bench.ladder import Plan, runs_in_order
 from bench.system_limits import SystemLimits
 
-ROOMY = SystemLimits(
-    descriptors=100_000,
-    somaxconn=65_535,
-    syn_backlog=65_535,
-    syn_cookies=1,
-    ports=64_512,
-    time_wait_reuse=1,
-    ab_ceiling=20_000,
-)
 FINE = Facts(
     cpus=4,
     governors=("performance",),
@@ -111,7 +103,7 @@ def test_idle_connections_count() -> None:
 def test_the_open_loop_needs_its_tool() -> None:
     (found,) = unwell(lines(Plan(levels=(10,), rates=(100.0,))))
     assert found.state == "impossible"
-    assert found.cure.startswith("cargo install oha")
+    assert found.cure == "scripts/setup.sh openloop"
 
 
 def test_what_it_reads(tmp_path: Path) -> None:

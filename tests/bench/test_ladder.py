@@ -87,3 +87,21 @@ def test_who_cannot_is_not_asked() -> None:
 def test_the_open_loop_sends_what_is_due_in_its_time() -> None:
     runs = runs_in_order(Plan(levels=(10,), rates=(500.0,)), ["epoll"])
     assert [(r.conditions.mode, r.requests) for r in runs] == [("closed", 10_000), ("open", 1500)]
+
+
+def test_instances_have_something_before_them() -> None:
+    plan = Plan(instances=(1, 2, 4), balancers=("none", "close", "keep"))
+    found = conditions_of(plan)
+    assert [(c.instances, c.balancer) for c in found] == [
+        (1, "none"),
+        (1, "close"),
+        (1, "keep"),
+        (2, "close"),
+        (2, "keep"),
+        (4, "close"),
+        (4, "keep"),
+    ]
+    assert len({c.slug() for c in found}) == len({c.describe() for c in found}) == len(found)
+    kept = [c._replace(keep_alive=True).server_keeps for c in found[:3]]
+    assert kept == [True, False, True], "what its clients do nginx does not hand on"
+    assert [c.server_keeps for c in found[:3]] == [False, False, True]

@@ -3,20 +3,11 @@
 from pathlib import Path
 
 import pytest
+from machines import ROOMY
 
 from bench.ladder import Plan, runs_in_order
 from bench.limits import Finding, assess, impossible_levels
-from bench.system_limits import UNLIMITED, SystemLimits, cgroup_folders, read_limits, usable_ports
-
-ROOMY = SystemLimits(
-    descriptors=100_000,
-    somaxconn=65_535,
-    syn_backlog=65_535,
-    syn_cookies=1,
-    ports=64_512,
-    time_wait_reuse=1,
-    ab_ceiling=20_000,
-)
+from bench.system_limits import UNLIMITED, cgroup_folders, read_limits, usable_ports
 
 
 def findings(levels: tuple[int, ...], requests: int = 30_000, **limits: int) -> list[Finding]:

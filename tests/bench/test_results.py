@@ -11,15 +11,15 @@ import pytest
 from bench.ab_output import parse_report
 from bench.banner import ServerStatistics
 from bench.conditions import Conditions
+from bench.csv_rows import CSV_COLUMNS, csv_text
 from bench.errors import UserError
+from bench.measurement import HostFigures
 from bench.results import (
-    CSV_COLUMNS,
     SCHEMA_VERSION,
     Reason,
     Results,
     Run,
     cell_of,
-    csv_text,
     flag_outliers,
     load,
     make_folder,
@@ -157,6 +157,61 @@ def test_files_of_the_first_version_open(tmp_path: Path) -> None:
     assert (run.subject, run.kind, run.workload) == ("epoll", "server", "guestbook")
     assert run.conditions == Conditions("guestbook")
     assert (run.process, run.latency, run.bottleneck, run.littles_law) == (None,) * 4
+
+
+VERSION_2 = VERSION_1 | {
+    "schema_version": 2,
+    "placement": {"server": [0], "load": [1], "note": "server on CPU 0"},
+    "runs": [
+        {
+            "subject": "floor-epoll",
+            "kind": "floor",
+            "architecture": "epoll",
+            "workload": "redirect",
+            "keep_alive": True,
+            "mode": "open",
+            "rate": 500.0,
+            "concurrency": 100,
+            "run": 1,
+            "state": "held",
+            "requests": 2000,
+            "bottleneck": "load",
+            "lower_bound": True,
+            "process": {
+                "cpu_user_s": 0.1,
+                "cpu_system_s": 0.2,
+                "cpu_us_per_request": 150.0,
+                "cpu_user_us_per_request": 50.0,
+                "cpu_system_us_per_request": 100.0,
+            },
+        }
+    ],
+}
+
+
+def test_files_of_the_second_version_open(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(VERSION_2))
+    found = load(path)
+    (run,) = found.runs
+    assert run.conditions == Conditions("redirect", True, mode="open", rate=500.0)
+    assert (run.instances, run.balancer, run.hosts, run.nginx_process) == (1, "none", [], None)
+    assert (run.bottleneck, run.bottleneck_host, found.hosts) == ("load", None, [])
+
+
+def test_instances_behind_nginx_are_other_cells(tmp_path: Path) -> None:
+    twice = held()
+    twice.instances, twice.balancer = 2, "keep"
+    twice.hosts = [HostFigures(role="server", name="a", cpu_share=0.5, throttled_share=0.9)]
+    results = some_results(held(), twice)
+    assert [cell.conditions.describe() for cell in results.cells()] == [
+        "guestbook",
+        "guestbook, 2 instances, through nginx, which keeps its connections",
+    ]
+    save(results, tmp_path)
+    assert load(tmp_path / "results.json") == results
+    rows = list(csv.DictReader((tmp_path / "results.csv").open()))
+    assert [(row["instances"], row["balancer"]) for row in rows] == [("1", "none"), ("2", "keep")]
 
 
 def test_cells_under_other_conditions_are_other_cells() -> None:

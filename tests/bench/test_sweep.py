@@ -1,16 +1,13 @@
 """Whole sweeps, interrupted, killed and resumed. These need the built server, Redis and ab."""
 
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
-import uuid
 from pathlib import Path
 
 import pytest
+from whole_sweep import Sweep, wait_for_a_run
 
 from bench.errors import UserError
 from bench.ladder import Plan
@@ -24,45 +21,6 @@ pytestmark = pytest.mark.skipif(
 
 PLAN = ("--servers", "epoll", "--levels", "10", "20", "--requests", "1500", "--runs", "3")
 RUNS = 6
-MARK = "ZEROHTTPD_TEST_MARK"
-
-
-class Sweep:
-    """A sweep in a process of its own, whose descendants can be told by a mark."""
-
-    def __init__(self, *words: str) -> None:
-        self.mark = uuid.uuid4().hex
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "bench", "sweep", *words],
-            cwd=ROOT,
-            env={**os.environ, MARK: self.mark},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def end(self) -> str:
-        """Wait for its end; all it said."""
-        return self.process.communicate(timeout=90)[0]
-
-    def strays(self) -> list[str]:
-        """Processes that carry its mark, after a moment of grace."""
-        for _ in range(100):
-            found = list(self._marked())
-            if not found:
-                return []
-            time.sleep(0.03)
-        return found
-
-    def _marked(self) -> list[str]:
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                if f"{MARK}={self.mark}".encode() in (folder / "environ").read_bytes():
-                    found.append((folder / "cmdline").read_text().replace("\0", " "))
-            except OSError:
-                continue
-        return found
 
 
 def runs_in(folder: Path) -> list[tuple[int, int, str]]:
@@ -72,17 +30,10 @@ def runs_in(folder: Path) -> list[tuple[int, int, str]]:
 
 def stopped_in_the_middle(tmp_path: Path, number: int, *more: str) -> tuple[Sweep, Path]:
     sweep = Sweep(*PLAN, *more, "--results", str(tmp_path))
-    deadline = time.monotonic() + 60
-    folder = None
-    while time.monotonic() < deadline:
-        folder = next(iter(tmp_path.glob("*/results.json")), None)
-        if folder and json.loads(folder.read_text())["runs"]:
-            break
-        time.sleep(0.02)
-    assert folder
+    wait_for_a_run(tmp_path)
     time.sleep(0.3)  # somewhere in the second run
     sweep.process.send_signal(number)
-    return sweep, folder.parent
+    return sweep, next(tmp_path.glob("*/"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

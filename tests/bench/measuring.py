@@ -1,0 +1,55 @@
+"""Runs against servers that lie, for the tests."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import open_loop
+from bench.cell import Bench, measure
+from bench.conditions import Conditions
+from bench.ladder import RunSpec
+from bench.placement import Placement
+from bench.private_redis import RedisUse
+from bench.results import Run
+from bench.signals import SignalWatch
+from bench.site import Site
+from bench.subjects import Place, Subject
+
+SCRIPT = Path(__file__).parent / "broken_server.py"
+REQUESTS = 600
+
+
+class NoRedis:
+    """Stands for the Redis of a run; the broken servers use none."""
+
+    private = True
+    url = "redis://127.0.0.1:1/0"
+
+    def prepare(self) -> None:
+        """Nothing to prepare."""
+
+    def counts(self) -> tuple[int, int]:
+        """Nobody has visited, nobody has signed."""
+        return 0, 0
+
+    def use(self) -> RedisUse:
+        """Nothing."""
+        return RedisUse(0.0, 0.0)
+
+
+def broken(mode: str) -> Subject:
+    def command(place: Place) -> list[str]:
+        return [sys.executable, str(SCRIPT), mode, str(place.port)]
+
+    return Subject(name=mode, kind="stranger", command=command)
+
+
+def measured(fault: str, conditions: Conditions, timeout: float = 3.0) -> Run:
+    if conditions.mode == "open" and open_loop.program() is None:
+        pytest.skip("oha is not installed")
+    watch, subject = SignalWatch(), broken(fault)
+    with Site(watch, Placement(server=[], load=[], note=""), find=lambda _: subject) as site:
+        bench = Bench(site, NoRedis(), watch)  # type: ignore[arg-type]
+        run, _ = measure(subject, RunSpec(fault, conditions, 10, 1, REQUESTS, timeout), bench)
+    return run

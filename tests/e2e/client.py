@@ -14,12 +14,11 @@ from typing import Self
 from urllib.parse import quote_plus
 
 from .harness import Server
-from .processes import deadline_in
+from .sockets import is_given_up, is_read
+from .timing import PATIENCE, deadline_in, wait_until
 
 CRLF = b"\r\n"
 FORM = ("Content-Type", "application/x-www-form-urlencoded")
-# One second inside is a second on a machine with nothing else to do.
-PATIENCE = 15.0
 
 
 class EndOfStreamError(Exception):
@@ -86,6 +85,7 @@ class Client:
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(PATIENCE)
+        self._port = server.port
         self.socket.connect((server.host, server.port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -180,16 +180,30 @@ class Client:
         return bytes(data)
 
     def is_quiet(self, seconds: float) -> bool:
-        """Whether nothing at all comes within `seconds` (not stretched)."""
+        """Whether nothing at all comes within `seconds` (not stretched), not even the end."""
         if self._received:
             return False
         self.socket.settimeout(seconds)
         try:
             return self.socket.recv(1, socket.MSG_PEEK) == b"never"
-        except TimeoutError:
+        except (TimeoutError, BlockingIOError):
             return True
         except ConnectionResetError:
             return False
+
+    def sip(self, size: int) -> None:
+        """Take what has come, up to `size` bytes; it counts as received."""
+        self.socket.setblocking(False)
+        with contextlib.suppress(BlockingIOError, ConnectionResetError):
+            self._received += self.socket.recv(size)
+
+    def wait_until_read(self) -> None:
+        """Wait until the server has read all that was sent."""
+        wait_until(lambda: is_read(self._port, self.socket), "the server reads")
+
+    def wait_until_given_up(self) -> None:
+        """Wait until the server has closed the connection, without reading to its end."""
+        wait_until(lambda: is_given_up(self._port, self.socket), "the server gives up")
 
     def close(self) -> None:
         """Close the connection."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from . import processes
 from .harness import REPOSITORY, Server, find_servers, is_sanitized
 from .redisbox import PrivateRedis, RedisClient
 from .site import build_site
+from .timing import PACE
 
 WORKERS = ("--workers", "16")
 
@@ -36,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Stretch the deadlines for sanitizer builds, and find orphans."""
     binaries = [binary_path(config, name) for name in find_servers()]
     if any(path.exists() and is_sanitized(path) for path in binaries):
-        processes.PACE.slowness = 6
+        PACE.slowness = 6
     processes.become_subreaper()
 
 
@@ -145,9 +147,9 @@ def start(
 
     yield start_one
     try:
+        with ThreadPoolExecutor(max(len(started), 1)) as pool:
+            list(pool.map(Server.finish, [one for one in started if one.running()]))
         for one in started:
-            if one.running():
-                one.finish()
             one.assert_no_report()
     finally:
         for one in started:

@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from . import processes
-from .processes import wait_until
+from . import processes, sockets
+from .timing import PACE, PATIENCE, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SANITIZER_REPORTS = (
@@ -36,11 +36,13 @@ class Architecture:
     keeps_alive: it serves more than one request per connection.
     waiters:     how many waiting clients shut out the others: 1 (one at a time),
                  0 (as many as there are workers), None (none do).
+    lends_redis: a worker lives for one connection and is lent its connection to Redis.
     """
 
     name: str
     keeps_alive: bool = True
     waiters: int | None = None
+    lends_redis: bool = False
 
     @property
     def has_workers(self) -> bool:
@@ -50,6 +52,8 @@ class Architecture:
 
 _EXCEPTIONS = {
     "iterative": Architecture("iterative", keeps_alive=False, waiters=1),
+    "forking": Architecture("forking", lends_redis=True),
+    "threading": Architecture("threading", lends_redis=True),
     "preforking": Architecture("preforking", waiters=0),
     "prethreading": Architecture("prethreading", waiters=0),
 }
@@ -144,11 +148,12 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
+                env=environment(),
                 start_new_session=True,
             )
         self.pid = self._process.pid
         try:
-            wait_until(self._ready, 15, f"{self.name} prints its banner")
+            wait_until(self._ready, f"{self.name} prints its banner")
         except BaseException:
             self.kill()
             raise
@@ -168,23 +173,28 @@ class Server:
         """Send it a signal (the first process only)."""
         os.kill(self.pid, number)
 
-    def wait(self, seconds: float) -> int:
-        """Wait for its end; return the exit status, AssertionError after `seconds`."""
+    def wait(self) -> int:
+        """Wait for its end; return the exit status, AssertionError when it does not end."""
         assert self._process is not None
         try:
-            return self._process.wait(seconds * processes.PACE.slowness)
+            return self._process.wait(PATIENCE * PACE.slowness)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"{self.name} did not exit within {seconds} s") from None
+            raise AssertionError(f"{self.name} does not exit") from None
 
     def running(self) -> bool:
         """Whether its first process still runs."""
         return self._process is not None and self._process.poll() is None
 
-    def stop(self, number: int = signal.SIGTERM, seconds: float = 9) -> int:
+    def begin_to_stop(self, number: int = signal.SIGTERM) -> None:
+        """Send it a signal that ends it, and wait until it has heard it: nobody listens."""
+        self.send_signal(number)
+        wait_until(lambda: not sockets.listens(self.port), f"{self.name} hears the signal")
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
         """End it with a signal; return its exit status. It has 5 s for what is in flight."""
         if self.running():
             self.send_signal(number)
-        return self.wait(seconds)
+        return self.wait()
 
     def finish(self) -> None:
         """End it and assert that it ended well: status 0, nothing left, nothing reported."""
@@ -211,7 +221,7 @@ class Server:
             return
         processes.kill_session(self.pid)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(5)
+            self._process.wait(30)
 
     def statistics(self) -> dict[str, str]:
         """Return the figures it printed at its end, as text, by their name."""
@@ -243,13 +253,22 @@ class Server:
             self.kill()
 
 
-def run_to_end(binary: Path, *arguments: str, seconds: float = 15) -> tuple[int, str, str]:
+def environment() -> dict[str, str]:
+    """What the servers find in their environment: a resolver that does not take its time.
+
+    Looking up names that do not exist may take minutes where no name server answers.
+    """
+    return {**os.environ, "RES_OPTIONS": "timeout:1 attempts:1"}
+
+
+def run_to_end(binary: Path, *arguments: str) -> tuple[int, str, str]:
     """Run a server that is expected to end by itself; return status, stdout, stderr."""
     done = subprocess.run(
         processes.mortal([str(binary), *arguments]),
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=seconds * processes.PACE.slowness,
+        env=environment(),
+        timeout=PATIENCE * PACE.slowness,
         text=True,
         errors="replace",
         check=False,

@@ -7,36 +7,11 @@ import contextlib
 import ctypes
 import os
 import signal
-import socket
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
-
-
-@dataclass
-class Pace:
-    """How many times slower than usual the executables are: all deadlines are stretched."""
-
-    slowness: float = 1.0
-
-
-PACE = Pace()
-
-
-def deadline_in(seconds: float) -> float:
-    """Return the moment (time.monotonic) `seconds` from now, stretched for slow builds."""
-    return time.monotonic() + seconds * PACE.slowness
-
-
-def wait_until(condition: Callable[[], object], seconds: float, what: str) -> None:
-    """Poll `condition` until it is true; AssertionError naming `what` after `seconds`."""
-    end = deadline_in(seconds)
-    while not condition():
-        assert time.monotonic() < end, f"not within {seconds * PACE.slowness:.0f} s: {what}"
-        time.sleep(0.02)
 
 
 def mortal(command: list[str]) -> list[str]:
@@ -89,7 +64,7 @@ def kill_session(session: int) -> None:
     for process in living(session):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)
-    end = time.monotonic() + 5
+    end = time.monotonic() + 30
     while session_processes(session) and time.monotonic() < end:
         reap_orphans(session)
         time.sleep(0.01)
@@ -116,26 +91,8 @@ def status_kilobytes(pid: int, key: str) -> int:
 
 
 def open_descriptors(pid: int) -> int:
-    """Return how many descriptors a process has open; 0 when it has gone."""
+    """Return how many descriptors a process has open; 0 when it has gone or is about to."""
     try:
         return len(list(Path(f"/proc/{pid}/fd").iterdir()))
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return 0
-
-
-def free_port() -> int:
-    """Return a TCP port on 127.0.0.1 that is free now and outside the ephemeral range.
-
-    Outside, because a port of that range may be given to any client while a server that
-    should come back on it is down.
-    """
-    low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    top = low if low > 12000 else 65535
-    for _ in range(200):
-        port = 10000 + int.from_bytes(os.urandom(4), "big") % (top - 10000)
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                return port
-    raise RuntimeError("no free port found")

@@ -9,12 +9,15 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from .processes import free_port, mortal, wait_until
+from .processes import mortal
+from .sockets import free_port
+from .timing import PATIENCE, deadline_in, wait_until
 
 Value = int | bytes | list["Value"] | None
 
@@ -39,7 +42,7 @@ class RedisClient:
         self._socket: socket.socket | None = None
 
     def _connect(self) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", self.port), 10)
+        self._socket = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
         self._stream = self._socket.makefile("rb")  # type: ignore[assignment]
         if self.database:
             self._exchange("SELECT", self.database)
@@ -143,11 +146,13 @@ class PrivateRedis:
 
     def start(self) -> Self:
         """Start it, on the same port when it ran before; AssertionError when it does not."""
-        for _ in range(5):
+        end = deadline_in(PATIENCE)
+        while time.monotonic() < end:
             port = self.port or free_port()
             if self._try_start(port):
                 self.port = port
                 return self
+            time.sleep(0.05)
         raise AssertionError("redis-server does not start")
 
     def _try_start(self, port: int) -> bool:
@@ -166,7 +171,7 @@ class PrivateRedis:
         def up_or_ended() -> bool:
             return process.poll() is not None or self._answers(port)
 
-        wait_until(up_or_ended, 15, "redis-server answers")
+        wait_until(up_or_ended, "redis-server answers")
         return process.poll() is None
 
     def _answers(self, port: int) -> bool:
@@ -246,10 +251,13 @@ class Conversation:
         self.pending = self.pending[len(encode(*words)) :]
         return words
 
-    def send(self, data: bytes) -> None:
-        """Send to the client, which may have left."""
-        with contextlib.suppress(OSError):
+    def send(self, data: bytes) -> bool:
+        """Send to the client; False when it has left."""
+        try:
             self._connection.sendall(data)
+        except OSError:
+            return False
+        return True
 
 
 Script = Callable[[Conversation], None]
@@ -272,6 +280,7 @@ class FalseRedis:
                 connection, _ = self.listener.accept()
             except OSError:
                 return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._open.append(connection)
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 

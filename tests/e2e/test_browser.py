@@ -11,9 +11,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from .conftest import WORKERS
 from .harness import REPOSITORY, Server
-from .processes import PACE
 from .redisbox import PrivateRedis, RedisClient
 from .site import build_project_site
+from .timing import PACE, PATIENCE
 
 pytestmark = pytest.mark.browser
 
@@ -64,7 +64,7 @@ def visit(browser: Browser, project_server: Server, database: RedisClient) -> It
     """A fresh page in a browser that knows nothing yet, and an empty guestbook."""
     database.do("FLUSHDB")
     context = browser.new_context(viewport={"width": 1100, "height": 900})
-    context.set_default_timeout(15_000 * PACE.slowness)
+    context.set_default_timeout(PATIENCE * 1000 * PACE.slowness)
     visit = Visit(context.new_page(), project_server.url)
     yield visit
     context.close()
@@ -77,7 +77,13 @@ def _write(page: Page, name: str, text: str) -> None:
     page.evaluate("document.querySelector('form').noValidate = true")
     page.fill("[name=guest-name]", name)
     page.fill("[name=guest-remarks]", text)
-    page.click("form [type=submit], form button")
+    _submit(page)
+
+
+def _submit(page: Page) -> None:
+    """Press the button and wait for the page that comes."""
+    with page.expect_navigation():
+        page.click("form [type=submit], form button")
 
 
 def test_write_a_remark(visit: Visit, project_server: Server) -> None:
@@ -113,8 +119,7 @@ def test_refused_form(visit: Visit) -> None:
     _write(page, 'Quo"te <b>', "")
     expect(page.locator("[name=guest-name]")).to_have_value('Quo"te <b>')
     page.fill("[name=guest-remarks]", "And now with remarks")
-    page.evaluate("document.querySelector('form').noValidate = true")
-    page.click("form [type=submit], form button")
+    _submit(page)
     expect(page.locator("li.remark")).to_contain_text('And now with remarks - Quo"te <b>')
 
 

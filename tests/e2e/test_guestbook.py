@@ -13,9 +13,9 @@ from .client import fetch, sign
 from .conftest import Start
 from .harness import Server
 from .markup import part, remarks, remarks_html
-from .processes import wait_until
 from .redisbox import PrivateRedis, RedisClient
 from .site import TEMPLATE
+from .timing import wait_until
 
 NASTY = [
     "<script>alert(1)</script>",
@@ -234,9 +234,9 @@ def test_template_changes(start: Start, site: Path, tmp_path: Path) -> None:
     for _ in range(10):
         assert fetch(server, "/guestbook").text.startswith("a second one: ")
     path.write_text("third one, in place $VISITOR_COUNT$ ", encoding="utf-8")
-    wait_until(lambda: fetch(server, "/guestbook").text.startswith("third"), 3, "the third")
+    wait_until(lambda: fetch(server, "/guestbook").text.startswith("third"), "the third")
     path.unlink()
     assert fetch(server, "/guestbook").status in (200, 500, 503)
     assert fetch(server, "/page.html").status == 200
     path.write_text("fourth $VISITOR_COUNT$", encoding="utf-8")
-    wait_until(lambda: fetch(server, "/guestbook").text.startswith("fourth"), 3, "the fourth")
+    wait_until(lambda: fetch(server, "/guestbook").text.startswith("fourth"), "the fourth")

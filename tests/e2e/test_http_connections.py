@@ -9,11 +9,11 @@ from email.utils import parsedate_to_datetime
 
 import pytest
 
-from .client import FORM, Client, fetch, form, request, send, sign
+from .client import FORM, Client, Response, fetch, form, request, send, sign
 from .harness import Server
 from .markup import remarks
-from .processes import wait_until
 from .redisbox import RedisClient
+from .timing import wait_until
 
 DIGITS = request("GET", "/t/digits.txt")
 
@@ -210,13 +210,13 @@ def test_date_and_server(server: Server) -> None:
         assert response.field("Server") == "ZeroHTTPd-Seven"
         date = response.field("Date") or ""
         assert re.fullmatch(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT", date)
-        assert abs(parsedate_to_datetime(date).timestamp() - time.time()) < 30
+        assert abs(parsedate_to_datetime(date).timestamp() - time.time()) < 120
 
 
 def test_date_moves_on(server: Server) -> None:
     """The clock in the responses does not stand still."""
     first = fetch(server, "/t/digits.txt").field("Date")
-    wait_until(lambda: fetch(server, "/t/digits.txt").field("Date") != first, 5, "the Date changes")
+    wait_until(lambda: fetch(server, "/t/digits.txt").field("Date") != first, "the Date changes")
 
 
 def test_head_is_get_without_body(server: Server, store: RedisClient) -> None:
@@ -232,7 +232,8 @@ def test_head_is_get_without_body(server: Server, store: RedisClient) -> None:
             assert client.read_to_end() == b"", target
         with Client(server) as client:
             client.send(request("GET", target, close))
-            same = [(k, v) for k, v in client.read().fields if k != "Date"]
+            response = Response(client.read_head(), b"")
+            same = [(k, v) for k, v in response.fields if k != "Date"]
         assert [(k, v) for k, v in head.fields if k != "Date"] == same, target
 
 

@@ -57,7 +57,7 @@ NONSENSE = {
     "array of minus two": _says(b"*-2\r\n"),
     "nested arrays": _says(b"*1\r\n" * 5000),
     "line without end": _says(b"+" + b"x" * 200000),
-    "endless reply": _says(b"$1000000000\r\n" + b"x" * 300000),
+    "endless reply": _says(b"$1000000\r\n" + b"x" * 300000),
     "wrong end of bulk": _says(b"*1\r\n$3\r\nabcde\r\n"),
     "bare LF": _says(b":1\n"),
     "RESP3": _says(b"%1\r\n+a\r\n:1\r\n"),
@@ -128,9 +128,11 @@ def test_replies_in_single_bytes(start: Start) -> None:
     def script(conversation: Conversation) -> None:
         while (words := conversation.next_command()) is not None:
             reply = ANSWERS.get(words[0].decode().upper(), b"+OK\r\n")
+            end = time.monotonic() + 0.5  # a reply has two seconds to come
             for i in range(len(reply)):
                 conversation.send(reply[i : i + 1])
-                time.sleep(0.001)
+                if time.monotonic() < end:
+                    time.sleep(0.001)
 
     with FalseRedis(script) as false:
         server = start(redis=false.url)
@@ -201,15 +203,15 @@ def test_replies_in_their_order(start: Start) -> None:
 def test_half_a_reply(start: Start) -> None:
     """A reply that never ends is waited for as long as one that never begins: not long."""
     halves = (b"*2\r\n$5\r\nx - A\r\n", b"$100\r\nhalf", b"*")
+    begun = time.monotonic()
     with contextlib.ExitStack() as stack:
         falses = [stack.enter_context(FalseRedis(_says(half))) for half in halves]
         servers = [start(redis=false.url) for false in falses]
         clients = [stack.enter_context(Client(server)) for server in servers]
         for client in clients:
             client.send(request("GET", "/guestbook"))
-        for client in clients:
-            assert client.is_quiet(0.3), "not waited for at all"
         assert [client.read().status for client in clients] == [503, 503, 503]
+        assert time.monotonic() - begun > 1, "not waited for at all"
         for server in servers:
             _assert_alive(server)
 
@@ -221,12 +223,11 @@ def test_trickling_reply(start: Start) -> None:
     def script(conversation: Conversation) -> None:
         while conversation.receive():
             conversation.send(b"$100000\r\n")
-            for _ in range(200):
-                conversation.send(b"x")
+            while conversation.send(b"x"):
                 time.sleep(0.1)
 
     with FalseRedis(script) as false:
         server = start(redis=false.url)
         with Client(server) as client:
-            assert client.exchange(request("GET", "/guestbook"), seconds=9).status == 503
+            assert client.exchange(request("GET", "/guestbook")).status == 503
         _assert_alive(server)

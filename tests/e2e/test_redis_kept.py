@@ -13,16 +13,20 @@ import pytest
 from .client import FORM, Client, EndOfStreamError, fetch, form, request, sign
 from .conftest import Start
 from .harness import Server
-from .processes import wait_until
-from .redisbox import PrivateRedis, RedisClient
+from .redisbox import PrivateRedis
+from .timing import wait_until
 
 VISIT = request("GET", "/guestbook")
 
 
 @pytest.fixture
 def own() -> Iterator[PrivateRedis]:
-    """A Redis of the test's own that writes every command to the disk before it answers."""
-    with PrivateRedis("--appendonly", "yes", "--appendfsync", "always") as server:
+    """A Redis of the test's own that writes every command to its file before it answers.
+
+    It leaves it to the kernel when the file reaches the disk, which may be slow: what survives
+    the death of a process is what was written.
+    """
+    with PrivateRedis("--appendonly", "yes", "--appendfsync", "no") as server:
         yield server
 
 
@@ -51,6 +55,16 @@ def _visit(server: Server, times: int) -> None:
         assert fetch(server, "/guestbook").status == 200
 
 
+def _spare(server: Server) -> int:
+    """How many connections to Redis may be added although no more clients come than before.
+
+    Where a worker lives for one connection, one that has answered and not yet ended still holds
+    what it was lent: for a moment there may be more of them than clients. But dozens of visits
+    must not make dozens of connections.
+    """
+    return 5 if server.kind.lends_redis else 0
+
+
 def test_no_connection_per_request(start: Start, own: PrivateRedis) -> None:
     """In the steady state no connection to Redis is opened, one client after another."""
     server = start("--workers", "3", redis=own.url())
@@ -61,7 +75,7 @@ def test_no_connection_per_request(start: Start, own: PrivateRedis) -> None:
     for number in range(20):
         assert sign(server, "Ann", str(number)).status == 303
         assert fetch(server, f"/go/{number}").status == 404
-    assert client.connections() == before
+    assert client.connections() - before <= _spare(server)
 
 
 def test_no_connection_per_request_at_once(start: Start, own: PrivateRedis) -> None:
@@ -75,11 +89,9 @@ def test_no_connection_per_request_at_once(start: Start, own: PrivateRedis) -> N
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join()
     assert client.number("visitor_count") >= 60
-    # A child that has answered and not yet ended still holds what it was lent: for a moment
-    # there may be more of them than clients. Sixty visits must not make sixty connections.
-    assert client.connections() - before <= 3
+    assert client.connections() - before <= _spare(server)
 
 
 def test_error_replies_keep_the_connection(start: Start, own: PrivateRedis) -> None:
@@ -92,7 +104,7 @@ def test_error_replies_keep_the_connection(start: Start, own: PrivateRedis) -> N
     for _ in range(20):
         assert fetch(server, "/go/list").status == 503
     assert fetch(server, "/guestbook").status == 200
-    assert client.connections() == before
+    assert client.connections() - before <= _spare(server)
 
 
 def test_static_files_need_no_redis(start: Start, own: PrivateRedis) -> None:
@@ -139,32 +151,40 @@ class _Writer(threading.Thread):
                 self.accepted.append(f"{text} - W".encode())
 
 
-def _stored(client: RedisClient) -> list[bytes]:
-    return client.remarks()
+def _all_get_on(writers: list[_Writer]) -> None:
+    """Wait until each of them has had three more remarks accepted."""
+    for writer in writers:
+        wanted = len(writer.accepted) + 3
+        wait_until(lambda w=writer, n=wanted: len(w.accepted) >= n, "remarks are accepted")
+
+
+@contextlib.contextmanager
+def _writing(writers: list[_Writer]) -> Iterator[None]:
+    for writer in writers:
+        writer.start()
+    try:
+        yield
+    finally:
+        for writer in writers:
+            writer.go_on = False
+        for writer in writers:
+            writer.join()
 
 
 def test_no_accepted_remark_is_lost(start: Start, own: PrivateRedis) -> None:
     """Redis is killed twice, clients leave in the middle: what got a 303 is there."""
     server = start(redis=own.url())
     writers = [_Writer(server, f"w{n}", leaves=n % 2 == 1) for n in range(4)]
-    for writer in writers:
-        writer.start()
-    try:
+    with _writing(writers):
         for _ in range(2):
-            time.sleep(0.4)
+            _all_get_on(writers)
+            time.sleep(0.2)
             own.kill()
-            time.sleep(0.3)
+            time.sleep(0.2)
             own.start()
-            wait_until(lambda: fetch(server, "/guestbook").status == 200, 4, "service is back")
-        time.sleep(0.4)
-    finally:
-        for writer in writers:
-            writer.go_on = False
-        for writer in writers:
-            writer.join(30)
-    stored = _stored(own.client())
+        _all_get_on(writers)
+    stored = own.client().remarks()
     for writer in writers:
-        assert writer.accepted, "nothing was accepted at all"
         assert writer.statuses <= {303, 503}
         assert set(writer.accepted) <= set(stored)
     assert len(stored) == len(set(stored)), "a remark was stored twice"
@@ -174,16 +194,9 @@ def test_no_accepted_remark_is_lost_at_the_end(start: Start, own: PrivateRedis) 
     """The server is stopped among many remarks: what got a 303 is there."""
     server = start(redis=own.url())
     writers = [_Writer(server, f"w{n}", leaves=False) for n in range(4)]
-    for writer in writers:
-        writer.start()
-    time.sleep(0.4)
-    try:
+    with _writing(writers):
+        _all_get_on(writers)
         assert server.stop() == 0
-    finally:
-        for writer in writers:
-            writer.go_on = False
-        for writer in writers:
-            writer.join(30)
-    stored = _stored(own.client())
+    stored = own.client().remarks()
     for writer in writers:
         assert set(writer.accepted) <= set(stored)

@@ -15,7 +15,7 @@ from .smuggling import SMUGGLING
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in SMUGGLING])
 def test_refused(server: Server, store: RedisClient, case: Case) -> None:
     """One refusal, nothing after it, nothing stored; whole and byte by byte."""
-    for piece in (len(case.raw), 1 if len(case.raw) < 1000 else 700):
+    for piece in (len(case.raw), 1 if len(case.raw) < 500 else 700):
         with Client(server) as client:
             for start in range(0, len(case.raw), piece):
                 if not client.send_if_open(case.raw[start : start + piece]):

@@ -12,8 +12,8 @@ import pytest
 
 from .client import Client, Response, fetch, request
 from .harness import Server
-from .processes import wait_until
 from .site import MODIFIED, TYPES, eighty_kilobytes
+from .timing import wait_until
 
 DIGITS = "/t/digits.txt"
 DATE = formatdate(MODIFIED, usegmt=True)
@@ -231,14 +231,14 @@ def test_changed_file(server: Server, site: Path) -> None:
     before = fetch(server, target)
     assert before.body == b"first"
     path.write_bytes(b"other")
-    wait_until(lambda: fetch(server, target).body == b"other", 3, "the new content")
+    wait_until(lambda: fetch(server, target).body == b"other", "the new content")
     assert fetch(server, target).field("ETag") != before.field("ETag")
     new = path.with_suffix(".new")
     new.write_bytes(b"replaced by another file")
     new.rename(path)
-    wait_until(lambda: fetch(server, target).body == b"replaced by another file", 3, "the new file")
+    wait_until(lambda: fetch(server, target).body == b"replaced by another file", "the new file")
     path.unlink()
-    wait_until(lambda: fetch(server, target).status == 404, 3, "404 for a deleted file")
+    wait_until(lambda: fetch(server, target).status == 404, "404 for a deleted file")
 
 
 def test_file_that_shrinks(server: Server, site: Path) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -15,11 +16,15 @@ import pytest
 from . import processes
 from .client import FORM, Client, fetch, form, request, send_to_end
 from .conftest import Start
-from .harness import Server, all_of
-from .processes import wait_until
+from .harness import Server, all_of, architecture
 from .site import MB
+from .sockets import free_port
+from .timing import PATIENCE, undisturbed, wait_until
 
 CLOSE = (("Connection", "close"),)
+# A little less than what a stopping server leaves to requests in flight, and a running one to
+# idle clients.
+STOP_TIME = IDLE_TIME = 4
 POST = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="A", guest_remarks="B"))
 
 
@@ -46,7 +51,6 @@ def test_statistics(start: Start, number: int) -> None:
         client.send(body)
         client.half_close()
         received.append(interim.head + client.read_to_end())
-    time.sleep(0.1)
     assert server.stop(number) == 0
     figures = server.statistics()
     assert figures["requests"] == "18"
@@ -72,7 +76,6 @@ def test_statistics_of_keep_alive(start: Start) -> None:
     with Client(server) as client:
         for _ in range(50):
             client.exchange(request("GET", "/t/digits.txt"))
-        time.sleep(0.1)
         assert server.stop() == 0
     assert server.statistics()["requests"] == "50"
 
@@ -86,53 +89,62 @@ def test_statistics_of_nothing(start: Start) -> None:
     assert not re.search("nan|inf", figures.get("cpu/request", ""))
 
 
-def test_request_in_flight_is_finished(start: Start) -> None:
-    """A request that has begun is answered after SIGTERM, and the connection is closed."""
-    server = start()
+def _finish_request(server: Server) -> None:
     with Client(server) as client:
         client.send(POST[:-10])
-        time.sleep(0.3)
-        server.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
+        client.wait_until_read()
+        server.begin_to_stop()
         client.send(POST[-10:])
         response = client.read()
         assert response.status == 303
         assert response.closes
         assert client.read_to_end() == b""
-    assert server.wait(9) == 0
+    assert server.wait() == 0
     assert server.statistics()["requests"] == "1"
+
+
+def test_request_in_flight_is_finished(start: Start) -> None:
+    """A request that has begun is answered after SIGTERM, and the connection is closed."""
+    undisturbed(STOP_TIME, lambda: _finish_request(start()))
+
+
+def _end_keep_alive(server: Server) -> None:
+    with Client(server) as client, Client(server) as idle:
+        client.send(request("GET", "/t/digits.txt")[:-2])
+        client.wait_until_read()
+        if server.kind.keeps_alive:
+            idle.exchange(request("GET", "/t/digits.txt"))
+        server.begin_to_stop()
+        # A parent tells its children first, and then waits for those who serve nobody.
+        wait_until(
+            lambda: len(processes.session_processes(server.pid)) <= 2, "the idle children have gone"
+        )
+        client.send(b"\r\n")
+        assert client.read().closes
+        assert client.read_to_end() == b""
+    assert server.wait() == 0
 
 
 def test_keep_alive_ends_with_the_request_in_flight(start: Start) -> None:
     """The answer after SIGTERM says close even to a client that wants to stay."""
-    server = start()
-    with Client(server) as client:
-        client.send(request("GET", "/t/digits.txt")[:-2])
-        time.sleep(0.3)
-        server.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
-        client.send(b"\r\n")
-        assert client.read().closes
-        assert client.read_to_end() == b""
-    assert server.wait(9) == 0
+    undisturbed(STOP_TIME, lambda: _end_keep_alive(start()))
+
+
+def _finish_download(server: Server) -> None:
+    # More than the kernel holds ready; and less than a busy machine carries in five seconds.
+    size = 10 * MB
+    with Client(server, receive_buffer=1 << 18) as client:
+        client.send(request("GET", "/t/big.bin", (("Range", f"bytes=0-{size - 1}"),)))
+        client.read_head()
+        client.read_exactly(MB)
+        server.begin_to_stop()
+        client.read_exactly(size - MB)
+    assert server.wait() == 0
 
 
 def test_download_in_flight_is_finished(start: Start) -> None:
-    """A large part of a file on its way arrives whole after SIGTERM.
-
-    Not all of the file: a slow machine may need more than the five seconds that there are.
-    """
-    server = start()
-    size = 24 * MB
-    with Client(server, receive_buffer=65536) as client:
-        client.send(request("GET", "/t/big.bin", [("Range", f"bytes=0-{size - 1}")]))
-        client.read_head()
-        client.read_exactly(MB)
-        server.send_signal(signal.SIGTERM)
-        time.sleep(0.2)
-        for _ in range(size // MB - 1):
-            client.read_exactly(MB)
-    assert server.wait(9) == 0
+    """A large part of a file on its way arrives whole after SIGTERM."""
+    undisturbed(STOP_TIME, lambda: _finish_download(start()))
 
 
 def test_new_connections_are_refused(start: Start) -> None:
@@ -140,7 +152,7 @@ def test_new_connections_are_refused(start: Start) -> None:
     server = start()
     assert server.stop() == 0
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((server.host, server.port), 5)
+        socket.create_connection((server.host, server.port), PATIENCE)
 
 
 HELD = {
@@ -150,49 +162,75 @@ HELD = {
     "an unread file": request("GET", "/t/big.bin"),
     "unread pages": request("GET", "/sorted") * 900,
 }
+END_OF_HEAD = b"\r\n\r\n"
+
+
+def _hold(server: Server, raw: bytes) -> list[Client]:
+    """Three clients that a stopping server would have to wait for; the first reads faster."""
+    clients = [Client(server, receive_buffer=size) for size in (1 << 18, 4096, 4096)]
+    for client in clients:
+        if raw == b"" and server.kind.keeps_alive:
+            client.exchange(request("GET", "/t/digits.txt"))
+        client.send(raw)
+    if raw.endswith(END_OF_HEAD):
+        wait_until(lambda: not clients[0].is_quiet(0), "the answer has begun")
+    elif raw != b"":
+        clients[0].wait_until_read()
+    return clients
+
+
+def _all_ended(servers: list[Server], clients: list[list[Client]]) -> bool:
+    """Whether they have ended; of their clients the first goes on reading, a little at a time."""
+    for group in clients:
+        group[0].sip(65536)
+    return not any(server.running() for server in servers)
 
 
 @pytest.mark.waits
 def test_ends_in_spite_of_clients(start: Start) -> None:
-    """Idle, half-said and unread clients cannot hold a stopping server for more than 5 s."""
+    """Idle, half-said, unread and slow clients cannot hold a stopping server for long.
+
+    If requests in flight had the time that they have otherwise, half ones would be answered
+    with 408, and those that are read slowly would hold it for minutes.
+    """
     servers = [start() for _ in HELD]
-    clients = []
-    for server, raw in zip(servers, HELD.values(), strict=True):
-        for _ in range(3):
-            clients.append(Client(server, receive_buffer=4096))
-            if raw == b"" and server.kind.keeps_alive:
-                clients[-1].exchange(request("GET", "/t/digits.txt"))
-            clients[-1].send(raw)
-    time.sleep(0.3)
     begun = time.monotonic()
+    clients = [_hold(server, raw) for server, raw in zip(servers, HELD.values(), strict=True)]
     for server in servers:
-        server.send_signal(signal.SIGTERM)
-    late = []
-    for what, server in zip(HELD, servers, strict=True):
-        try:
-            assert server.wait(max(begun + 7 - time.monotonic(), 0.1)) == 0
-            assert not processes.session_processes(server.pid)
-        except AssertionError as error:
-            late.append(f"{what}: {error}")
-            server.kill()
-    for client in clients:
+        server.begin_to_stop()
+    in_time = time.monotonic() - begun < 2
+    wait_until(lambda: _all_ended(servers, clients), "all servers have ended")
+    for server in servers:
+        assert server.wait() == 0
+        assert not processes.session_processes(server.pid)
+    if in_time:
+        halves = [group[0] for what, group in zip(HELD, clients, strict=True) if "half" in what]
+        assert [client.read_to_end() for client in halves] == [b"", b""]
+    for client in itertools.chain(*clients):
         client.close()
-    assert not late, late
 
 
-def test_idle_clients_are_left_at_once(start: Start) -> None:
-    """Connections between two requests are not in flight: nobody waits for them."""
-    server = start()
-    if not server.kind.keeps_alive:
-        pytest.skip("it closes after each response")
-    clients = [Client(server) for _ in range(4)]
+def _leave_idle_clients(server: Server, other: Server) -> None:
+    """What was idle is closed while such clients of another server are still kept."""
+    kept, clients = Client(other), [Client(server) for _ in range(4)]
+    kept.exchange(request("GET", "/t/digits.txt"))
+    time.sleep(1)
     for client in clients:
         client.exchange(request("GET", "/t/digits.txt"))
     server.send_signal(signal.SIGTERM)
     for client in clients:
-        assert client.read_to_end(4) == b""
+        assert client.read_to_end() == b""
         client.close()
-    assert server.wait(4) == 0
+    assert server.wait() == 0
+    assert kept.is_quiet(0), "they were kept as long as if the server had not been stopped"
+    kept.close()
+
+
+def test_idle_clients_are_left_at_once(binary: Path, start: Start) -> None:
+    """Connections between two requests are not in flight: nobody waits for them."""
+    if not architecture(binary.name).keeps_alive:
+        pytest.skip("it closes after each response")
+    undisturbed(IDLE_TIME, lambda: _leave_idle_clients(start(), start()))
 
 
 def test_second_signal(start: Start) -> None:
@@ -200,12 +238,11 @@ def test_second_signal(start: Start) -> None:
     server = start()
     with Client(server) as client:
         client.send(b"GET / HT")
-        time.sleep(0.2)
+        client.wait_until_read()
+        server.begin_to_stop(signal.SIGINT)
         server.send_signal(signal.SIGINT)
         time.sleep(0.1)
-        server.send_signal(signal.SIGINT)
-        time.sleep(0.1)
-    server.wait(9)
+    server.wait()
     assert not processes.session_processes(server.pid)
 
 
@@ -214,11 +251,10 @@ def test_terminal_signals_everyone(start: Start) -> None:
     server = start()
     client = Client(server)
     assert client.exchange(request("GET", "/t/digits.txt")).status == 200
-    time.sleep(0.1)
     os.killpg(server.pid, signal.SIGINT)
-    assert client.read_to_end(8) == b""
+    assert client.read_to_end() == b""
     client.close()
-    assert server.wait(9) == 0
+    assert server.wait() == 0
     assert server.statistics()["requests"] == "1"
     assert not processes.session_processes(server.pid)
 
@@ -229,15 +265,22 @@ def test_death_of_the_parent(start: Start) -> None:
     clients = [Client(server) for _ in range(5)]
     for client in clients if server.kind.keeps_alive else clients[:1]:
         client.exchange(request("GET", "/guestbook"))
-    time.sleep(0.1)
     server.send_signal(signal.SIGKILL)
-    server.wait(5)
-    wait_until(lambda: not processes.living(server.pid), 5, "all children end")
+    server.wait()
+    wait_until(lambda: not processes.living(server.pid), "all children end")
     processes.reap_orphans(server.pid)
     for client in clients:
         client.close()
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((server.host, server.port), 5)
+        socket.create_connection((server.host, server.port), PATIENCE)
+
+
+def _wait_until_at_rest(server: Server) -> None:
+    """Wait until there are no children, dead ones included, but for four workers."""
+    expected = 5 if server.children() and server.kind.has_workers else 1
+    wait_until(
+        lambda: len(processes.session_processes(server.pid)) == expected, f"{expected} processes"
+    )
 
 
 def test_no_zombies(start: Start) -> None:
@@ -249,9 +292,7 @@ def test_no_zombies(start: Start) -> None:
         client = Client(server)
         client.send(b"GET / HT")
         client.reset()
-    wait_until(lambda: not processes.zombies(server.pid), 5, "no zombie is left")
-    expected = 5 if server.children() and server.kind.has_workers else 1
-    wait_until(lambda: len(server.pids()) == expected, 8, f"{expected} processes")
+    _wait_until_at_rest(server)
 
 
 def test_no_descriptors_left_open(start: Start) -> None:
@@ -277,12 +318,12 @@ def test_no_descriptors_left_open(start: Start) -> None:
         return sum(processes.open_descriptors(pid) for pid in server.pids())
 
     work()
-    time.sleep(0.5)
+    _wait_until_at_rest(server)
     before = descriptors()
     for _ in range(3):
         work()
     # A leak would leave 60 or more of 240; a pool of Redis connections may grow to 20.
-    wait_until(lambda: descriptors() <= before + 25, 6, f"back to about {before} descriptors")
+    wait_until(lambda: descriptors() <= before + 40, f"back to about {before} descriptors")
 
 
 def test_killed_child(start: Start) -> None:
@@ -290,19 +331,19 @@ def test_killed_child(start: Start) -> None:
     server = start()
     with Client(server) as client:
         client.send(b"GET / HT")
-        time.sleep(0.2)
+        client.wait_until_read()
         children = server.children()
         if not children:
             pytest.skip("it has no child processes")
         os.kill(children[0], signal.SIGKILL)
         for _ in range(8):
             assert fetch(server, "/guestbook").status == 200
-    wait_until(lambda: not processes.zombies(server.pid), 5, "the killed child is reaped")
+    wait_until(lambda: not processes.zombies(server.pid), "the killed child is reaped")
 
 
 def test_several_servers_side_by_side(binary: Path, site: Path) -> None:
     """Two of them, without any Redis, do not disturb each other."""
-    nobody = f"redis://127.0.0.1:{processes.free_port()}"
+    nobody = f"redis://127.0.0.1:{free_port()}"
     with all_of([Server(binary, site, nobody, ("--workers", "2")) for _ in range(2)]) as both:
         assert both[0].port != both[1].port
         for server in both:

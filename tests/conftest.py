@@ -8,7 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
+
+PATIENCE = 30_000
+"""Milliseconds for which a browser test waits for what it expects. Five, playwright's own choice,
+pass by on a machine whose cores are all busy."""
+expect.set_options(timeout=PATIENCE)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -33,7 +38,7 @@ def browser() -> Iterator[Browser]:
     found = next((path for path in map(shutil.which, CHROMIUM) if path), None)
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(
-            executable_path=found, args=CHROMIUM_FLAGS, timeout=60_000
+            executable_path=found, args=CHROMIUM_FLAGS, timeout=180_000
         )
         yield running
         running.close()

@@ -6,7 +6,9 @@ to what is shown; each uses only those above it:
     words, metrics            figures in words; which figures there are, and where they are read
     study                     the results in order: subjects, scenarios, a point for each cell
     usl, scaling, paper       the scalability law; what it says here; the curves of 2019
+    hosts, topology           what each host did and which was the limit; the drawing of them
     holding, across           where each server stops holding; what one changed condition does
+    instances, floors         several instances behind nginx; how far from its floor each is
     findings, findings_across the titles of the charts
     choice                    which server to choose
     charts/                   the charts, as Vega-Lite specifications

@@ -6,7 +6,7 @@ from bench.errors import UserError
 from bench.report import export
 from bench.report.charts.catalogue import catalogue
 from bench.report.charts.export import write_charts
-from bench.report.page import render
+from bench.report.page import render, topology_picture
 from bench.report.study import Study
 from bench.results import load
 
@@ -33,7 +33,7 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
         page.parent.mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():
             path.write_text(text, encoding="utf-8")
-        pictures = write_charts(study, made, page.parent / "charts")
+        pictures = write_charts(study, made, page.parent / "charts", topology_picture(study))
     except OSError as error:
         raise UserError(f"cannot write the report: {error}") from error
     return [*texts, *pictures]

@@ -19,6 +19,10 @@ from bench.results import Conditions
 NOISE = 0.10
 """Differences below this share are not believed of a single run."""
 MOST_NAMED = 3
+TOGETHER = (
+    "That is the geometric mean of how many times worse than the best it is in each of them, so "
+    "that all questions weigh the same, whatever their units."
+)
 LEAST_EACH = 0.1
 """Kilobytes by which a server must grow with each connection for that to be said."""
 
@@ -205,12 +209,12 @@ def _altogether(given: Sequence[Answer], level: int) -> list[Answer]:
     means = {n: geometric_mean([a.regret[n] for a in weighed]) for n in sorted(names)}
     best, *others = sorted(means, key=lambda n: means[n])
     words = (
-        f"Over all these questions it is {times(means[best])} worse than the best of "
-        f"each, in the geometric mean; next: {others[0]}, {times(means[others[0]])}."
+        f"Taken together it is {times(means[best])} worse than the best of each question; "
+        f"next: {others[0]}, {times(means[others[0]])}."
     )
     if means[best] < 1 + NOISE:
-        words = f"In none of these questions is it far from the best; next: {others[0]}."
-    words += f" Weighed at {level:,} connections."
+        words = f"Taken together it is close to the best of each question; next: {others[0]}."
+    words += f" {TOGETHER} Weighed at {level:,} connections."
     return [Answer("One for everything here?", best, words, "choose")]
 
 

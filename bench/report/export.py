@@ -5,17 +5,19 @@ import io
 import json
 from typing import Any
 
+from bench.report import hosts
 from bench.report.metrics import METRICS
-from bench.report.study import Point, Study, describe
+from bench.report.study import HOST_FIGURES, Point, Study, describe
 from bench.report.words import figure
 
 SCHEMA = "zerohttpd-seven/report"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 IDENTITY = (
     *("subject", "kind", "architecture", "workload", "keep_alive", "idle", "redis_delay_ms"),
-    *("mode", "rate_asked", "connections", "state", "label", "reason", "runs", "outliers"),
-    *("bottleneck", "lower_bound", "floor_ratio", "memory_source"),
+    *("mode", "rate_asked", "instances", "balancer", "connections", "state", "label", "reason"),
+    *("runs", "outliers", "bottleneck", "bottleneck_host", "limit", "lower_bound"),
+    *("floor_ratio", "memory_source"),
 )
 FIGURES = tuple(f"{m.key}{part}" for m in METRICS for part in ("", "_low", "_high"))
 MARKDOWN = ("rate", "p50", "p99", "max", "cpu", "memory")
@@ -35,6 +37,8 @@ def as_row(study: Study, point: Point) -> dict[str, Any]:
         "redis_delay_ms": scenario.redis_delay_ms,
         "mode": scenario.mode,
         "rate_asked": scenario.rate,
+        "instances": scenario.instances,
+        "balancer": scenario.balancer,
         "connections": point.level,
         "state": point.state,
         "label": reason.label if reason else None,
@@ -42,6 +46,8 @@ def as_row(study: Study, point: Point) -> dict[str, Any]:
         "runs": point.runs,
         "outliers": point.outliers,
         "bottleneck": point.bottleneck,
+        "bottleneck_host": point.bottleneck_host,
+        "limit": hosts.limit_words(point) or None,
         "lower_bound": point.lower_bound,
         "floor_ratio": round(ratio, 3) if ratio else None,
         "memory_source": _memory_source(point),
@@ -72,8 +78,9 @@ def as_json(study: Study) -> str:
         "machine": results.machine,
         "versions": results.versions,
         "settings": results.settings,
+        "hosts": [host.model_dump() for host in results.hosts],
         "units": {m.key: m.unit for m in METRICS},
-        "cells": [as_row(study, point) for point in study.points],
+        "cells": [as_row(study, point) | _hosts(point) for point in study.points],
     }
     return json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n"
 
@@ -81,10 +88,26 @@ def as_json(study: Study) -> str:
 def as_csv(study: Study) -> str:
     """All cells with a head line; empty where nothing was measured."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, (*IDENTITY, *FIGURES), lineterminator="\n")
+    rows = [as_row(study, point) | _host_columns(point) for point in study.points]
+    of_hosts = dict.fromkeys(name for point in study.points for name in _host_columns(point))
+    writer = csv.DictWriter(out, (*IDENTITY, *FIGURES, *of_hosts), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(as_row(study, point) for point in study.points)
+    writer.writerows(rows)
     return out.getvalue()
+
+
+def _hosts(point: Point) -> dict[str, Any]:
+    return {"hosts": [host.model_dump() for host in point.hosts]}
+
+
+def _host_columns(point: Point) -> dict[str, float | None]:
+    """Each host's figures as columns: `host_redis_cpu_share`; with its role where the name does
+    not say it: `host_vm3_server_cpu_share`."""
+    columns = {}
+    for host in point.hosts:
+        name = hosts.label(host.role, host.name).replace(" (", "_").rstrip(")")
+        columns |= {f"host_{name}_{key}": getattr(host, key) for key in HOST_FIGURES}
+    return columns
 
 
 def as_markdown(study: Study) -> str:
@@ -113,6 +136,8 @@ def _line(point: Point) -> str:
         words.append(f"{point.reason.label}: {point.reason.text}")
     if point.lower_bound:
         words.append("lower bound: the load generator was at its limit")
+    if point.hosts and point.bottleneck:
+        words.append(hosts.limit_words(point))
     if point.outliers:
         words.append(f"outliers: {point.outliers} of {point.runs} runs")
     remark = "; ".join(words).replace("|", "\\|").replace("\n", " ")

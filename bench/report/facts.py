@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from bench.measurement import HostInfo
+from bench.report.hosts import in_order, label
 from bench.report.study import Study
 from bench.results import Run
 
@@ -45,7 +47,25 @@ def groups(study: Study) -> list[Group]:
         "Versions": dict(_flat(results.versions)),
         "Limits": dict(_flat(limits)),
     }
+    if results.hosts:
+        found = {"Machine of the load generator": found.pop("Machine")} | found
+    for host in in_order(results.hosts):
+        found[f"Host {label(host.role, host.name)}"] = _host(host)
     return [Group(name, list(rows.items())) for name, rows in found.items() if rows]
+
+
+def _host(host: HostInfo) -> dict[str, str]:
+    limit = host.cpu_limit
+    rows = {
+        "address": host.address,
+        "kernel": host.kernel,
+        "CPU model": host.cpu_model,
+        "CPUs": str(host.cpus),
+        "CPU limit": f"{limit:g}, by {host.limited_by}" if limit is not None else "none",
+        "memory": f"{host.memory_mb / 1024:.1f} GiB" if host.memory_mb else "",
+    }
+    rows |= {name: str(value) for name, value in host.settings.items() if value is not None}
+    return {name: value for name, value in rows.items() if value}
 
 
 def machine_line(study: Study) -> str:

@@ -3,15 +3,18 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.measurement import HostFigures
+from bench.report import hosts
 from bench.report.charts.rows import status_of
 from bench.report.metrics import BY_KEY, Metric
 from bench.report.study import Point, Study
-from bench.report.words import figure
+from bench.report.words import figure, percent
 
 FIGURES = (
     *("rate", "p50", "p90", "p99", "p999", "max", "cpu", "cpu_user", "cpu_system"),
     *("switches_voluntary", "switches_involuntary", "memory", "threads", "processes"),
     *("descriptors", "overflows", "drops", "cpu_share", "load_share", "redis_share"),
+    "nginx_share",
 )
 SPREAD_OF = frozenset({"rate", "p50", "p99", "cpu", "memory"})
 
@@ -54,7 +57,8 @@ def columns(study: Study) -> list[Column]:
             heads.append(Column("state"))
         if metric.key == "cpu" and _floors(study):
             heads.append(Column("over floor", "×", "CPU per request as a multiple of the floor's"))
-    return heads
+    about = "CPU of what this host may use; small: throttling, queue overflows, segments resent"
+    return [*heads, *(Column(name, "% CPU", about) for name in hosts.names(study))]
 
 
 def rows(study: Study) -> list[TableRow]:
@@ -79,7 +83,17 @@ def _cells(study: Study, point: Point) -> list[TableCell]:
         if metric.key == "cpu" and _floors(study):
             ratio = study.floor_ratio(point)
             cells.append(TableCell(f"{ratio:.1f}", round(ratio, 3)) if ratio else TableCell("–"))
-    return cells
+    known = {hosts.label(host.role, host.name): host for host in point.hosts}
+    return [*cells, *(_host(known.get(name)) for name in hosts.names(study))]
+
+
+def _host(host: HostFigures | None) -> TableCell:
+    if host is None:
+        return TableCell("–")
+    held_up = host.throttled_share or 0
+    words = [f"throttled {percent(held_up)}"] if held_up >= hosts.THROTTLED else []
+    small = ", ".join([*words, *hosts.trouble(host)])
+    return TableCell(percent(host.cpu_share), host.cpu_share, small, hosts.host_words(host))
 
 
 def _state(point: Point) -> TableCell:
@@ -88,8 +102,12 @@ def _state(point: Point) -> TableCell:
     status = status_of(point)
     words = {"held": "held", "server": "held, server full", "load generator": "≥ load full"}
     said = words.get(status, f"held, {status} full")
+    limit = hosts.limit_of(point)
+    if limit:
+        sign = "≥ " if point.lower_bound else "held, "
+        said = f"{sign}{hosts.label(limit.role, limit.name)} full"
     flagged = f"{point.outliers} of {point.runs} runs far off" if point.outliers else ""
-    return TableCell(said, status, small=flagged)
+    return TableCell(said, status, small=flagged, title=hosts.limit_words(point))
 
 
 def _figure(point: Point, metric: Metric) -> TableCell:

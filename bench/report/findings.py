@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bench.report.holding import holdings
 from bench.report.scaling import scalings
-from bench.report.study import Point, Study, workload_name
+from bench.report.study import Point, Study
 from bench.report.words import duration, figure, listed, number_word, percent, times, upper_first
 from bench.results import Conditions
 
@@ -139,21 +139,6 @@ def above_floor(ratio: float) -> str:
     if ratio < NEAR:
         return "at its floor, as far as these runs can tell"
     return f"at {times(ratio)} its floor"
-
-
-def floors(study: Study) -> str:
-    """How far the servers are from their floors: the nearest and the farthest, wherever floors
-    were measured."""
-    for scenario in study.scenarios:
-        level = max((p.level for p in study.of(scenario, "floor") if p.held), default=0)
-        points = study.contenders(scenario, level)
-        ratios = [(r, p.subject.name) for p in points if (r := study.floor_ratio(p))]
-        if ratios:
-            near, far = min(ratios), max(ratios)
-            words = f"In CPU per request {near[1]} is {above_floor(near[0])}"
-            words += f", {far[1]} {above_floor(far[0])}" if far[0] >= NEAR * near[0] else ""
-            return f"{words} ({workload_name(scenario.workload)}, {level:,} connections)"
-    return ""
 
 
 def cpu_growth(study: Study, scenario: Conditions) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from bench.report.across import Comparison
+from bench.report.charts.loops import WAYS
 from bench.report.findings import NEAR
 from bench.report.study import WAITS
 from bench.report.words import duration, percent, times
@@ -47,16 +48,17 @@ def loops(rows: Sequence[dict[str, object]]) -> str:
     ways: dict[str, dict[str, float]] = {}
     for row in rows:
         ways.setdefault(str(row["who"]), {})[str(row["way"])] = float(str(row["p99"]))
+    closed_loop, _, from_due = WAYS
     found = [
-        (by["open loop, from when it was due"] / by["closed loop"], who, by)
+        (by[from_due] / by[closed_loop], who, by)
         for who, by in ways.items()
-        if by.get("closed loop") and "open loop, from when it was due" in by
+        if by.get(closed_loop) and from_due in by
     ]
     if not found:
         return "Latency at a constant rate, whatever the server does"
     ratio, name, by = max(found, key=lambda f: f[0])
     who, rate = name.split("|")
-    closed, due = by["closed loop"], by["open loop, from when it was due"]
+    closed, due = by[closed_loop], by[from_due]
     if ratio < NEAR:
         return (
             f"At {rate} 99 % of {who}'s answers came within {duration(due)} of when they were due; "

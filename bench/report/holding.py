@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from bench.report.hosts import limit_words
 from bench.report.study import Point, Study
 from bench.report.words import duration, figure, listed, plural
 from bench.results import Conditions
@@ -39,6 +40,7 @@ def _holding(name: str, kind: str, points: list[Point], study: Study) -> Holding
         again = [f"{p.level:,}" for p in points if p.held and p.level > bad.level]
         if again:
             words.append(f"It holds again at {listed(again)}.")
+    words += _limits(points)
     words += _strain(points)
     broken_at = next((p.level for p in points if p.state == "failed"), None)
     return Holding(name, kind, highest, broken_at, " ".join(words))
@@ -64,6 +66,13 @@ def _why(bad: Point, study: Study) -> str:
     if bad.state == "failed" and queue and bad.level > queue:
         words += f" The queue of the listening socket ends at {queue:,} (somaxconn)."
     return words
+
+
+def _limits(points: list[Point]) -> list[str]:
+    """Which host was the limit at the highest level that holds, where there are several hosts."""
+    last = next((p for p in reversed(points) if p.held and p.hosts), None)
+    words = limit_words(last) if last else ""
+    return [f"At {last.level:,} {words}."] if last and words else []
 
 
 def _strain(points: list[Point]) -> list[str]:

@@ -112,6 +112,7 @@ METRICS = (
     Metric("cpu_share", "server's CPU", "cores", _process("cpu_share"), "1 is one core, busy"),
     Metric("load_share", "load generator's CPU", "cores", _cpu_share("load_process"), "the same"),
     Metric("redis_share", "Redis' CPU", "cores", _cpu_share("redis_process"), "the same"),
+    Metric("nginx_share", "nginx' CPU", "cores", _cpu_share("nginx_process"), "the same"),
 )
 BY_KEY = {metric.key: metric for metric in METRICS}
 PERCENTILES = ("p50", "p90", "p99", "p999", "max")

@@ -10,7 +10,7 @@ import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from bench.report import choice, export, facts, figures_table, findings
+from bench.report import choice, export, facts, figures_table, findings, topology
 from bench.report.charts import style
 from bench.report.charts.catalogue import Catalogue
 from bench.report.charts.export import pictures
@@ -44,15 +44,28 @@ MEMORY_OF_ONE = (
 
 def render(study: Study, made: Catalogue) -> str:
     """The whole page."""
-    environment = Environment(
+    page = _environment().get_template("page.html.j2").render(**_context(study, made))
+    return page.lstrip()
+
+
+def topology_picture(study: Study) -> str:
+    """The drawing of the hosts as a picture by itself; empty if there is one machine only."""
+    drawn = topology.drawings(study)
+    if not drawn:
+        return ""
+    module: Any = _environment().get_template("topology.svg.j2").module
+    colours = {**style.tokens(study.subjects, 0), "font": style.FONT}
+    return str(module.hosts(drawn[0], topology.words(study), colours, alone=True)).strip()
+
+
+def _environment() -> Environment:
+    return Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    page = environment.get_template("page.html.j2").render(**_context(study, made))
-    return page.lstrip()
 
 
 def _context(study: Study, made: Catalogue) -> dict[str, Any]:
@@ -64,8 +77,8 @@ def _context(study: Study, made: Catalogue) -> dict[str, Any]:
         "title": f"ZeroHTTPd Seven: benchmark of {study.results.started:%Y-%m-%d}",
         "when": f"{study.results.started:%Y-%m-%d %H:%M}",
         "headline": findings.headline(study, first),
-        "machine_line": f"{facts.machine_line(study)}; {describe(first)}",
-        "short": _short(study, titles),
+        "machine_line": f"{topology.title(study) or facts.machine_line(study)}; {describe(first)}",
+        "short": _short(titles),
         "cautions": _cautions(study),
         "scenarios": [_scenario(study, s) for s in study.scenarios],
         "subjects": [
@@ -73,6 +86,7 @@ def _context(study: Study, made: Catalogue) -> dict[str, Any]:
             for s, shape in zip(study.subjects, shapes, strict=True)
         ],
         "exhibits": titles,
+        "topology": _topology(study),
         "stills": _stills(study, made),
         "loop_words": LOOPS,
         "memory_words": Markup(MEMORY if study.whole_memory() else MEMORY_OF_ONE),
@@ -102,13 +116,25 @@ def library() -> str:
     return script.replace("</script", r"<\/script").replace("<!--", r"<\!--")
 
 
-def _short(study: Study, titles: dict[str, str]) -> list[dict[str, str]]:
+def _short(titles: dict[str, str]) -> list[dict[str, str]]:
     """The findings, for who has a minute."""
-    titles = {**titles, "floors": findings.floors(study)}
-    keys = ("rates", "cpu", "latency", "holding", "floors", "delays", "idles", "memory")
-    anchors = {"floors": "reading-floor"}
+    first = ("rates", "hosts", "instances-keep", "cpu", "latency", "holding", "floors")
+    keys = (*first, "delays", "idles", "memory")
     found = [key for key in keys if titles.get(key)][:MOST_SHORT]
-    return [{"anchor": anchors.get(k, f"figure-{k}"), "text": titles[k]} for k in found]
+    return [{"anchor": f"figure-{k}", "text": titles[k]} for k in found]
+
+
+def _topology(study: Study) -> dict[str, Any] | None:
+    """The drawing of the hosts, with its title, its words, and what colours it on the page."""
+    drawn = topology.drawings(study)
+    if not drawn:
+        return None
+    return {
+        "title": topology.title(study),
+        "words": topology.words(study),
+        "drawings": drawn,
+        "colours": {name: f"var(--{name})" for name in style.COLOURS} | {"font": "inherit"},
+    }
 
 
 def _cautions(study: Study) -> list[str]:
@@ -167,6 +193,8 @@ def _missing(study: Study, titles: dict[str, str]) -> str:
         "several workloads": "workloads" in titles,
         "a slowed Redis": "delays" in titles,
         "idle connections": "idles" in titles,
+        "several instances behind nginx": "through" in titles,
+        "hosts of their own": bool(study.results.hosts),
     }
     return ", ".join(name for name, there in wanted.items() if not there)
 

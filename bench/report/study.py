@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from bench.measurement import HostFigures
 from bench.report.metrics import figures_of
-from bench.report.words import figure
+from bench.report.words import figure, plural
 from bench.results import Conditions, Reason, Results, Run, cell_of
 from bench.workloads import WORKLOADS
 
@@ -44,6 +45,10 @@ class Point:
     reason: Reason | None
     runs: int
     bottleneck: str | None = None
+    bottleneck_host: str | None = None
+    """Its name, where it is one of several hosts."""
+    hosts: tuple[HostFigures, ...] = ()
+    """Each host's figures, medians of the runs."""
     lower_bound: bool = False
     outliers: int = 0
     figures: dict[str, Spread] = field(default_factory=dict)
@@ -84,7 +89,8 @@ class Study:
         Only if nothing was measured in the closed loop, those of the open one.
         """
         closed = [s for s in self.all_scenarios if s.mode == "closed"] or self.all_scenarios
-        plain = {s: (not s.keep_alive, s.idle == 0, s.redis_delay_ms == 0) for s in closed}
+        usual = Conditions("")
+        plain = {s: [a == b for a, b in zip(s[1:], usual[1:], strict=True)] for s in closed}
         first = max(
             closed,
             key=lambda s: (s.workload == "guestbook", sum(plain[s]), len(self.of(s))),
@@ -178,12 +184,33 @@ def _point(runs: list[Run]) -> Point:
         reason=cell.reason,
         runs=len(runs),
         bottleneck=cell.bottleneck,
+        bottleneck_host=cell.typical.bottleneck_host if cell.typical else None,
+        hosts=_hosts(runs) if cell.state == "held" else (),
         lower_bound=cell.lower_bound,
         outliers=cell.outliers,
         figures=spreads,
         typical=cell.typical,
     )
 
+
+def _hosts(runs: list[Run]) -> tuple[HostFigures, ...]:
+    groups: dict[tuple[str, str], list[HostFigures]] = {}
+    for run in runs:
+        for host in run.hosts:
+            groups.setdefault((host.role, host.name), []).append(host)
+    return tuple(_median_host(found) for found in groups.values())
+
+
+def _median_host(found: list[HostFigures]) -> HostFigures:
+    values: dict[str, float | None] = {}
+    for name in HOST_FIGURES:
+        known = [value for host in found if (value := getattr(host, name)) is not None]
+        values[name] = statistics.median_high(known) if known else None
+    return found[0].model_copy(update=values)
+
+
+HOST_FIGURES = ("cpu_share", "throttled_share", "listen_overflows", "listen_drops", "retransmits")
+"""What is known of each host, by the names in the results."""
 
 WAITS = {name: workload.waits for name, workload in WORKLOADS.items()}
 """How often a request of a workload waits for Redis."""
@@ -197,6 +224,14 @@ NAMES = {
     "sign": "signing the guestbook",
     "guestbook": "guestbook",
 }
+
+THROUGH = {
+    "none": "straight to the server",
+    "close": "through nginx, connections closed",
+    "keep": "through nginx, connections kept",
+}
+"""How requests come to the server; behind nginx over connections that it keeps for many requests,
+or closes after each."""
 
 
 def workload_name(workload: str) -> str:
@@ -212,6 +247,10 @@ def describe(scenario: Conditions) -> str:
         words.append(f"{scenario.idle:,} idle connections beside")
     if scenario.redis_delay_ms:
         words.append(f"Redis {figure(scenario.redis_delay_ms, 'ms')} slower")
+    if scenario.instances > 1:
+        words.append(plural(scenario.instances, "instance"))
+    if scenario.balancer != "none":
+        words.append(THROUGH[scenario.balancer])
     if scenario.mode == "open":
         words.append(f"open loop, {figure(scenario.rate)} requests/s")
     return ", ".join(words)

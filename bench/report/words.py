@@ -35,7 +35,7 @@ def times(ratio: float) -> str:
 
 def percent(share: float) -> str:
     """A share of 1 in per cent, without pretending to more than there is."""
-    return f"{100 * share:.1f}\N{NO-BREAK SPACE}%" if share < 0.0995 else f"{100 * share:.0f} %"
+    return f"{100 * share:.1f}\N{NO-BREAK SPACE}%" if 0 < share < 0.0995 else f"{100 * share:.0f} %"
 
 
 def listed(names: Sequence[str]) -> str:

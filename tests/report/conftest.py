@@ -13,6 +13,7 @@ from bench.report.study import Study
 from bench.results import Results, load
 
 from .made import everything
+from .made_hosts import several_hosts
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -36,6 +37,7 @@ SOURCES: dict[str, Callable[[], Results]] = {
     "version2": lambda: recorded("version2"),
     "single": single_server,
     "everything": everything,
+    "hosts": several_hosts,
 }
 
 

@@ -165,7 +165,8 @@ def everything() -> Results:
     servers = [name for name in MODELS if kind_of(name) == "server"]
     runs = plain_runs(servers)
     runs += plain_runs(MODELS, workload="redirect")
-    runs += plain_runs(servers, (100, 1000), 1, workload="link")
+    floors = [name for name in MODELS if kind_of(name) == "floor"]
+    runs += plain_runs([*servers, *floors], (100, 1000), 1, workload="link")
     runs += plain_runs(servers, (100, 1000), 1, workload="sorted")
     for idle in (1000, 5000):
         runs += plain_runs(("poll", "epoll"), (100, 1000), 1, idle=idle)

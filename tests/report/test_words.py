@@ -125,6 +125,12 @@ def test_advice_reads_the_figures() -> None:
     assert "iterative to 1,000" in said["Many connections at once?"].because
 
 
+def test_the_answer_for_everything_says_how_it_weighs() -> None:
+    said = {a.question: a for a in answers(Study(everything()), GUESTBOOK)}
+    words = said["One for everything here?"].because
+    assert "the geometric mean of how many times worse than the best it is" in words
+
+
 def test_advice_follows_when_the_figures_change() -> None:
     runs = plain_runs(("poll", "epoll"))
     for run in runs:

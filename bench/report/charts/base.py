@@ -93,13 +93,11 @@ def subject_rows(subjects: Sequence[Subject], **more: Any) -> alt.Y:
 
 
 def finish(chart: alt.LayerChart | alt.Chart, height: int | alt.Step = HEIGHT) -> dict[str, Any]:
-    """The chart as a specification, as wide as the place where it is put."""
+    """The chart as a specification. How wide it is says the place where it is put."""
     spec: dict[str, Any] = chart.properties(
-        width="container",
         height=height,
         padding={"left": 2, "right": 8, "top": 24, "bottom": 4},
         background="transparent",
-        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
     ).to_dict()
     spec.pop("$schema", None)
     spec.pop("config", None)

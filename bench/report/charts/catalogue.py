@@ -5,8 +5,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from bench.report import across, findings, findings_across
+from bench.report import across, findings, findings_across, floors, hosts, instances
 from bench.report.charts import bars, base, lines, loops, rows, strips
+from bench.report.charts import floors as floors_chart
+from bench.report.charts import hosts as hosts_chart
+from bench.report.charts import instances as instances_charts
 from bench.report.study import Study
 from bench.results import Conditions
 
@@ -62,9 +65,14 @@ class _Maker:
             "law": curves,
             "law_points": points,
             "loops": across.loop_rows(self.study),
+            "hosts": hosts.host_rows(self.study),
+            "instances": instances.instance_rows(self.study),
+            "floors": floors.floor_rows(self.study),
         }
         self._rates_and_holding(data["cells"])
+        self._hosts_and_instances(data)
         self._costs()
+        self._floors(data["floors"])
         self._law(bool(curves))
         self._across(data)
         return Catalogue(self.exhibits, data)
@@ -75,6 +83,27 @@ class _Maker:
         seen = {row["status"] for row in cells}
         strip = strips.holding(*shared, sorted(seen), self.parameters)
         self._add("holding", strip, findings.holding)
+
+    def _hosts_and_instances(self, data: dict[str, list[dict[str, Any]]]) -> None:
+        subjects, study = self.study.subjects, self.study
+        if data["hosts"]:
+            chart = hosts_chart.hosts(subjects, hosts.names(study), self.parameters)
+            self._add_at("hosts", chart, hosts.finding)
+        counts = sorted({row["n"] for row in data["instances"]})
+        for way in ("keep", "close") if len(counts) > 1 else ():
+            chart = instances_charts.scaling(subjects, counts, way, self.parameters)
+            say = partial(instances.scaling_finding, way=way)
+            self._add_at(f"instances-{way}", chart, say)
+        if data["instances"]:
+            chart = instances_charts.through(subjects, self.parameters)
+            self._add_at("through", chart, instances.through_finding)
+
+    def _floors(self, found: list[dict[str, Any]]) -> None:
+        if not found:
+            return
+        labels = list(dict.fromkeys(row["workload"] for row in found))
+        chart = floors_chart.floors(self.study.subjects, labels, self.parameters)
+        self.exhibits["floors"] = Exhibit("floors", chart, {"*": floors.finding(self.study)})
 
     def _costs(self) -> None:
         subjects, study = self.study.subjects, self.study
@@ -138,7 +167,8 @@ class _Maker:
             levels = self.study.levels(scenario)
             words = {str(level): say(self.study, scenario, level) for level in levels}
             said[name] = {level: text for level, text in words.items() if text}
-        self.exhibits[key] = Exhibit(key, spec, said, at_level=True)
+        if any(said.values()):
+            self.exhibits[key] = Exhibit(key, spec, said, at_level=True)
 
     def _chosen(self) -> list[tuple[Conditions, str]]:
         return [(s, self.keys[s]) for s in self.study.scenarios]

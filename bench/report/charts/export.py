@@ -16,12 +16,13 @@ LINE = 92
 """Characters of a title's line."""
 
 
-def write_charts(study: Study, made: Catalogue, folder: Path) -> list[Path]:
-    """Write all charts as they are when the page opens, and the rates of every scenario."""
+def write_charts(study: Study, made: Catalogue, folder: Path, topology: str = "") -> list[Path]:
+    """Write all charts as they are when the page opens, and the rates of every scenario; and the
+    drawing of the hosts, if there is one."""
     folder.mkdir(exist_ok=True)
+    drawn = [(name, vl_convert.vegalite_to_svg(spec)) for name, spec in pictures(study, made)]
     written = []
-    for name, spec in pictures(study, made):
-        svg = vl_convert.vegalite_to_svg(spec)
+    for name, svg in [*drawn, *([("topology", topology)] if topology else [])]:
         vector, pixels = folder / f"{name}.svg", folder / f"{name}.png"
         vector.write_text(svg)
         pixels.write_bytes(vl_convert.svg_to_png(svg, scale=2))
@@ -63,7 +64,6 @@ def whole(
     return spec | {
         "$schema": alt.SCHEMA_URL,
         "width": WIDTH,
-        "autosize": {"type": "pad"},
         "padding": 18,
         "background": colours["paper"],
         "title": lines | ({"subtitle": title[1]} if title[1] else {}),

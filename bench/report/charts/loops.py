@@ -6,7 +6,11 @@ import altair as alt
 
 from bench.report.charts import base
 
-WAYS = ("closed loop", "open loop, from the sending", "open loop, from when it was due")
+WAYS = (
+    "closed loop",
+    "open loop, from the sending (uncorrected)",
+    "open loop, from when it was due (corrected)",
+)
 
 
 def loops(parameters: list[Any]) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from bench.report import paper
+from bench.measurement import HostFigures
+from bench.report import hosts, paper
 from bench.report.metrics import METRICS
 from bench.report.scaling import scalings
 from bench.report.study import Point, Study
-from bench.report.words import figure
+from bench.report.words import figure, percent
 
 CURVE_STEPS = 60
 Rows = list[dict[str, Any]]
@@ -37,6 +38,11 @@ def cell_row(study: Study, point: Point, key: str, number: int) -> dict[str, Any
         # A curve has a gap where a cell has no figure; without this key it would run across.
         "rate": None,
     }
+    limit = hosts.limit_words(point)
+    if limit and point.bottleneck != "none":
+        row["limit"] = limit
+    if point.hosts:
+        row["hosts"] = [_host(host) for host in point.hosts]
     if point.reason:
         row |= {"label": point.reason.label, "reason": point.reason.text}
     for metric in METRICS:
@@ -47,6 +53,14 @@ def cell_row(study: Study, point: Point, key: str, number: int) -> dict[str, Any
                 row[f"{metric.key}_low"] = _short(spread.low)
                 row[f"{metric.key}_high"] = _short(spread.high)
     return row | _floor_of(study, point)
+
+
+def _host(host: HostFigures) -> list[str]:
+    """A host for the tooltip: its name, its CPU and what else is worth a word."""
+    words = [percent(host.cpu_share)]
+    if host.throttled_share:
+        words.append(f"throttled {percent(host.throttled_share)}")
+    return [hosts.label(host.role, host.name), ", ".join([*words, *hosts.trouble(host)])]
 
 
 def _floor_of(study: Study, point: Point) -> dict[str, Any]:
@@ -66,7 +80,7 @@ def status_of(point: Point) -> str:
         return point.state
     if point.lower_bound:
         return "load generator"
-    known = {"server": "server", "load": "load generator", "redis": "Redis"}
+    known = {"server": "server", "load": "load generator", "redis": "Redis", "nginx": "nginx"}
     return known.get(point.bottleneck or "", "held")
 
 

@@ -13,6 +13,7 @@ STATUS = {
     "held": ("@held", ""),
     "load generator": ("@load", "≥"),
     "Redis": ("@redis", "R"),
+    "nginx": ("@nginx", "N"),
     "failed": ("@failed", "×"),
     "skipped": ("@skipped", "–"),
 }
@@ -22,6 +23,7 @@ LEGEND = {
     "held": "held",
     "load generator": "≥ held, load generator at its limit",
     "Redis": "R held, Redis at its limit",
+    "nginx": "N held, nginx at its limit",
     "failed": "× failed",
     "skipped": "– not tried",
 }

@@ -50,6 +50,7 @@ COLOURS = {
     "server": ("#6FB39B", "#2F8A70"),
     "load": ("#F1D9A3", "#7A6024"),
     "redis": ("#C9B8E6", "#5B4690"),
+    "nginx": ("#BBD3EE", "#3A5F8C"),
     "failed": ("#D9644F", "#C4513C"),
     "skipped": ("#E9EBEE", "#2B323D"),
     "p50": ("#A9CBE8", "#2C4F73"),

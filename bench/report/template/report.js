@@ -15,6 +15,14 @@
     scale: { x: "log", y: "linear" },
   };
   const views = new Map();
+  // Charts are drawn and changed one after another: a choice that is made meanwhile stands in line.
+  let drawing = Promise.resolve();
+  const inTurn = (job) => (drawing = drawing.then(job));
+  let asked = false;
+  const redrawSoon = () => {
+    if (!asked) inTurn(() => { asked = false; return redraw(); });
+    asked = true;
+  };
 
   // ---- Specifications -------------------------------------------------------------------------
 
@@ -33,6 +41,12 @@
     const said = exhibit.titles["*"] ?? exhibit.titles[state.scenario] ?? "";
     return typeof said === "string" ? said : (said[state.level] ?? "");
   };
+
+  /* A chart is as wide as its place, all in all. Vega-Lite's own "container" comes with an autosize
+     that it then complains about where there is a row for each subject; so Vega is told itself. */
+  const PICTURE = 820;
+  const fitted = (compiled) => ({ ...compiled, autosize: { type: "fit-x", contains: "padding" } });
+  const roomOf = (figure) => figure.querySelector(".chart").clientWidth || PICTURE;
 
   /* A whole specification. On the page colours are CSS variables, so that a theme needs no redraw,
      and the legend of the subjects is the row of buttons; a picture to take away has its own. */
@@ -54,8 +68,7 @@
     });
     for (const param of spec.params) param.value = state[param.name] ?? param.value;
     if (!forPage) {
-      Object.assign(spec, { title: titleOf(exhibit), width: 820, background: data.light.paper, padding: 18 });
-      spec.autosize = { type: "pad" };
+      Object.assign(spec, { title: titleOf(exhibit), width: PICTURE, background: data.light.paper, padding: 18 });
     }
     return spec;
   };
@@ -69,7 +82,8 @@
     views.get(key)?.finalize();
     const container = figure.querySelector(".chart");
     container.replaceChildren();
-    const { view } = await embed(container, specification(key, true), { tooltip: showTip });
+    const spec = { ...specification(key, true), width: roomOf(figure) };
+    const { view } = await embed(container, spec, { tooltip: showTip, patch: fitted });
     view.addEventListener("click", (event, item) => showTip(null, event, item, item?.tooltip));
     views.set(key, view);
   };
@@ -97,10 +111,13 @@
     made.append(...children);
     return made;
   };
+  const NO_NEWS = ["overflows", "drops", "retransmits"]; // as long as they are 0
   const cardOf = (cell) => {
     const runs = cell.runs === 1 ? "one run" : `median of ${cell.runs} runs`;
     const head = element("b", `${cell.subject} at ${cell.level.toLocaleString("en")} connections`);
-    const rows = data.metrics.filter((m) => cell[m.key] != null).map((m) => {
+    const said = (m) => cell[m.key] != null && !(NO_NEWS.includes(m.key) && cell[m.key] === 0)
+      && !(cell.hosts && m.key.endsWith("_share"));
+    const rows = data.metrics.filter(said).map((m) => {
       const low = cell[`${m.key}_low`], high = cell[`${m.key}_high`];
       const spread = low == null ? "" : `${figureText(low)} – ${figureText(high)}`;
       const value = (m.key === "rate" && cell.bound ? "≥ " : "") + figureText(cell[m.key]);
@@ -108,15 +125,23 @@
       return element("tr", "", element("td", m.label), element("td", value + unit), element("td", "", element("small", spread)));
     });
     if (cell.floor_ratio) rows.push(element("tr", "", element("td", "CPU over floor"), element("td", `${cell.floor_ratio} ×`)));
+    for (const [name, words] of cell.hosts ?? []) {
+      const wide = element("td", words);
+      wide.colSpan = 2;
+      rows.push(element("tr", "", element("td", `${name}: CPU`), wide));
+    }
     const notes = [rows.length ? runs : `${cell.label ?? cell.status}: ${cell.reason ?? ""}`];
     if (cell.outliers) notes.push(`${cell.outliers} of them far from the others`);
-    if (["server", "load generator", "Redis"].includes(cell.status)) notes.push(`at its limit: the ${cell.status}`.replace("the Redis", "Redis"));
+    if (cell.limit) notes.push(cell.limit);
     return [head, element("table", "", ...rows), element("small", notes.join("; "))];
   };
+  let shownAt = [0, 0];
+  const whereScrolled = () => [scrollX, scrollY];
   function showTip(handler, event, item, value) {
     const tip = byId("tip");
     tip.hidden = value == null || value === "";
     if (tip.hidden) return;
+    shownAt = whereScrolled();
     const cell = cards.get(String(item.datum.id));
     tip.replaceChildren(...(cell ? cardOf(cell) : [element("span", String(value))]));
     const left = event.clientX + 16, wide = tip.offsetWidth, high = tip.offsetHeight;
@@ -134,18 +159,21 @@
       return option;
     }));
   };
-  const apply = async () => {
+  const redraw = async () => {
     for (const figure of all("[data-exhibit]")) {
-      const exhibit = data.exhibits[figure.dataset.exhibit];
-      const title = titleOf(exhibit);
+      const view = views.get(figure.dataset.exhibit);
+      if (!view) continue;
+      for (const { name } of data.exhibits[figure.dataset.exhibit].spec.params) view.signal(name, state[name]);
+      await view.width(roomOf(figure)).resize().runAsync();
+    }
+  };
+  const apply = () => {
+    for (const figure of all("[data-exhibit]")) {
+      const title = titleOf(data.exhibits[figure.dataset.exhibit]);
       if (title) figure.querySelector("h3").textContent = title;
       figure.querySelector(".chart").setAttribute("aria-label", title);
       figure.querySelector(".chart").hidden = figure.querySelector(".take").hidden = !title;
       figure.querySelector(".none").hidden = Boolean(title);
-      const view = views.get(figure.dataset.exhibit);
-      if (!view) continue;
-      for (const { name } of exhibit.spec.params) view.signal(name, state[name]);
-      await view.resize().runAsync();
     }
     for (const block of all("[data-scenario]")) block.hidden = block.dataset.scenario !== state.scenario;
     for (const block of all(".words [data-subject]")) block.hidden = state.hidden.includes(block.dataset.subject);
@@ -154,6 +182,7 @@
     for (const chip of all(".chip")) chip.setAttribute("aria-pressed", String(!state.hidden.includes(chip.dataset.subject)));
     const then = data.data.paper.some((row) => row.s === state.scenario);
     for (const label of all(".then")) label.hidden = !then;
+    redrawSoon();
   };
   byId("scenario").addEventListener("change", (event) => {
     state.scenario = event.target.value;
@@ -172,9 +201,9 @@
     if (name === "scaled2019" && state[name]) byId("then2019").checked = state.then2019 = true;
     apply();
   });
-  for (const axis of ["x", "y"]) byId(`log-${axis}`)?.addEventListener("change", async (event) => {
+  for (const axis of ["x", "y"]) byId(`log-${axis}`)?.addEventListener("change", (event) => {
     state.scale[axis] = event.target.checked ? "log" : "linear";
-    await draw(event.target.closest("figure"));
+    inTurn(() => draw(event.target.closest("figure")));
   });
   for (const button of all("[data-take]")) button.addEventListener("click", () => take(button.closest("figure"), button.dataset.take));
   for (const [index, head] of all("#figures thead th").entries()) head.addEventListener("click", () => {
@@ -206,10 +235,16 @@
   byId("theme").addEventListener("change", (event) => { wear(event.target.value); remembered(event.target.value); });
   addEventListener("beforeprint", () => all(".how").forEach((details) => { details.open = true; }));
   addEventListener("afterprint", () => all(".how").forEach((details) => { details.open = false; }));
-  addEventListener("scroll", () => { byId("tip").hidden = true; }, { passive: true });
+  // What is under the pointer moves away from it. The event comes a frame after the scrolling: on a
+  // busy machine that is after a tip was already shown at the new place, and that one must stay.
+  addEventListener("scroll", () => {
+    if (String(whereScrolled()) !== String(shownAt)) byId("tip").hidden = true;
+  }, { passive: true });
+  addEventListener("resize", redrawSoon);
 
   fillLevels();
-  await apply();
-  for (const figure of all("[data-exhibit]")) await draw(figure);
+  apply();
+  for (const figure of all("[data-exhibit]")) inTurn(() => draw(figure));
+  await drawing;
   document.documentElement.dataset.ready = "yes";
 })();

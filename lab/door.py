@@ -1,0 +1,88 @@
+"""The door of a lab: how ssh on this machine gets a connection to a host.
+
+The hosts' network has no way in or out. The keeper, which stands in it, connects on request and
+passes the open connection on, through a socket in the lab's folder. As a program (this is the
+ProxyCommand in ssh_config) this file fetches one and passes it to ssh:
+
+    python3 -I lab/door.py SOCKET ADDRESS
+
+So whoever may open the folder can use ssh, without sudo, and no byte is copied on the way.
+"""
+
+import os
+import socket
+import socketserver
+import sys
+import threading
+from pathlib import Path
+
+SSH_PORT = 22
+SECONDS = 10.0
+
+
+class Door(socketserver.ThreadingUnixStreamServer):
+    """Waits at the socket. Only ssh on the lab's own hosts is to be had."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, file: Path, addresses: set[str]) -> None:
+        self.addresses = addresses
+        super().__init__(str(file), _Visit)
+
+
+class _Visit(socketserver.StreamRequestHandler):
+    """One request: the line ADDRESS. The answer: a line, and with an empty one the connection."""
+
+    timeout = SECONDS
+    server: Door
+
+    def handle(self) -> None:
+        address = self.rfile.readline(100).decode(errors="replace").strip()
+        if address not in self.server.addresses:
+            self.wfile.write(f"no host {address} in this lab\n".encode())
+            return
+        try:
+            with socket.create_connection((address, SSH_PORT), SECONDS) as connection:
+                connection.setblocking(True)
+                socket.send_fds(self.connection, [b"\n"], [connection.fileno()])
+        except OSError as error:
+            self.wfile.write(f"no connection to {address}: {error}\n".encode())
+
+
+def open_door(file: Path, addresses: set[str]) -> Door:
+    """Open the door, for whoever owns the folder it is in, and serve it beside the caller."""
+    door = Door(file, addresses)
+    folder = file.parent.stat()
+    os.chown(file, folder.st_uid, folder.st_gid)
+    threading.Thread(target=door.serve_forever, kwargs={"poll_interval": 3600}, daemon=True).start()
+    return door
+
+
+def fetch(file: str, address: str) -> int:
+    """Fetch a connection to port 22 of a host; returns its descriptor."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(2 * SECONDS)
+        client.connect(file)
+        client.sendall(f"{address}\n".encode())
+        answer, descriptors, _, _ = socket.recv_fds(client, 200, 1)
+    if not descriptors:
+        raise OSError(answer.decode(errors="replace").strip() or "no answer")
+    return descriptors[0]
+
+
+def main() -> int:
+    """Fetch a connection and pass it to ssh, which is at the other end of our output."""
+    _, file, address = sys.argv
+    try:
+        descriptor = fetch(file, address)
+    except OSError as error:
+        print(f"lab: {file}: {error}", file=sys.stderr)
+        return 1
+    with socket.socket(fileno=os.dup(1)) as ssh:
+        socket.send_fds(ssh, [b"\0"], [descriptor])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

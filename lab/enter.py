@@ -1,0 +1,73 @@
+"""`exec`: run a command on a host, as if one sat at it. `ssh`: go there over the network."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from lab import host, kernel, limits, state
+from lab.errors import LabError
+
+ALL = (
+    kernel.NEW_MOUNTS
+    | kernel.NEW_HOST_NAME
+    | kernel.NEW_IPC
+    | kernel.NEW_PROCESSES
+    | kernel.NEW_NETWORK
+)
+
+
+def find(name: str, host_name: str) -> dict[str, Any]:
+    """What is known of a lab that is up and has such a host."""
+    known = state.load(name)
+    if known is None or not state.is_alive(known["keeper"]):
+        raise LabError(f"no lab '{name}' is up; to make one: scripts/lab up")
+    if host_name not in known["hosts"]:
+        raise LabError(f"no host '{host_name}' in the lab; hosts: {', '.join(known['hosts'])}")
+    return known
+
+
+def run(name: str, host_name: str, command: list[str]) -> int:
+    """Run a command in all namespaces and limits of a host; returns its exit status."""
+    known = find(name, host_name)
+    identity = known["hosts"][host_name]
+    descriptor = os.pidfd_open(identity["pid"]) if state.is_alive(identity) else -1
+    if descriptor < 0 or not state.is_alive(identity):
+        raise LabError(f"host '{host_name}' is down; see scripts/lab status")
+    folder = Path.cwd()
+    cpu = next(each["cpu"] for each in known["plan"]["hosts"] if each["name"] == host_name)
+    # The name first: it is the mark by which `down` knows what is the lab's.
+    kernel.enter(descriptor, kernel.NEW_HOST_NAME)
+    limits.join(known["groups"][host_name], cpu)
+    kernel.enter(descriptor, ALL)
+    pid = os.fork()
+    if pid == 0:
+        _become(folder, command)
+    # Ctrl-C is for the command; it reaches both.
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: os.kill(pid, number))
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return status if status >= 0 else 128 - status
+
+
+def ssh(name: str, host_name: str, command: list[str]) -> NoReturn:
+    """Become ssh to a host."""
+    find(name, host_name)
+    config = state.folder_of(name) / "ssh_config"
+    os.execvp("ssh", ["ssh", "-F", str(config), host_name, *command])
+
+
+def _become(folder: Path, command: list[str]) -> NoReturn:
+    try:
+        kernel.die_with_parent(signal.SIGKILL)
+        # The same folder, where the host has it.
+        os.chdir(folder if folder.is_dir() else "/root")
+        host.restore_signals()
+        os.execvp(command[0], command)
+    except OSError as error:
+        print(f"lab: {command[0]}: {error.strerror}", file=sys.stderr)
+    finally:
+        os._exit(127)

@@ -1,0 +1,183 @@
+"""What a host sees of the machine's files: all as they are, with a layer of its own for changes.
+
+The layer is an overlay: reading goes through to the machine's files, the first write to one makes
+a copy, in memory, that only this host sees. An overlay covers one file system and not what is
+mounted below it, so those that hosts need get one each.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from lab import kernel
+from lab.limits import hierarchies
+from lab.plan import Plan
+
+LAYER_SIZE = "2g"
+"""What a host can write at most. It takes memory only as it is written."""
+TEMPORARY_SIZE = "1g"
+
+MACHINE = Path("/run/machine")
+"""Where the machine's root is while a host is being set up."""
+
+SYSTEM_FOLDERS = (
+    *("/etc", "/home", "/opt", "/root", "/srv", "/usr", "/usr/local"),
+    *("/var", "/var/cache", "/var/lib", "/var/log"),
+)
+
+OWN = ("/dev", "/proc", "/run", "/sys", "/tmp")
+"""Every host has its own of these."""
+
+FILE_SYSTEMS = ("btrfs", "exfat", "ext", "f2fs", "fuseblk", "nfs", "ntfs", "vfat", "xfs", "zfs")
+"""How the kinds begin that hold somebody's files: those that a host does not see are named."""
+
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+
+
+class View(NamedTuple):
+    """Which folders are carried into a host beside `/`, and which mounts are not to be seen."""
+
+    carried: list[str]
+    unseen: list[str]
+
+
+def view(plan: Plan) -> View:
+    """Sort the mounts of this machine."""
+    needed = {
+        *SYSTEM_FOLDERS,
+        plan.project,
+        plan.home,
+        *(os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix)),
+    }
+    mounts = {path: kind for path, kind in _mounts() if path != "/" and _is_plain(path)}
+    carried = {path for path in mounts if any(_within(folder, path) for folder in needed)}
+    if not _is_plain(plan.project):
+        # Hosts have a /tmp of their own, and would miss a project that is there.
+        carried.add(plan.project)
+    unseen = {path for path, kind in mounts.items() if _holds_files(path, kind)} - carried
+    return View(sorted(carried), sorted(unseen))
+
+
+def make_root(stage: str) -> Path:
+    """The overlay of `/`, with a /run of its own. Returns where it is."""
+    kernel.mount("none", "/", flags=kernel.RECURSIVE | kernel.PRIVATE)
+    kernel.mount("tmpfs", stage, "tmpfs", options=f"size={LAYER_SIZE},mode=755")
+    root = Path(stage, "root")
+    root.mkdir()
+    _overlay("/", root, Path(stage))
+    _tmpfs(root / "run", "size=64m,mode=755")
+    (root / MACHINE.relative_to("/")).mkdir()
+    return root
+
+
+def fill_root(stage: str, groups: list[str], carried: list[str]) -> list[str]:
+    """After the change of root: all other mounts. Returns the folders that are read-only."""
+    kernel.mount("proc", "/proc", "proc", kernel.NO_SET_UID | kernel.NO_DEVICES | kernel.NO_EXEC)
+    _protect_settings()
+    kernel.mount("sysfs", "/sys", "sysfs", kernel.READ_ONLY | kernel.NO_SET_UID | kernel.NO_EXEC)
+    _show_groups(groups)
+    _make_devices()
+    _tmpfs("/tmp", f"size={TEMPORARY_SIZE},mode=1777")
+    read_only = []
+    for folder in carried:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        lower = MACHINE / folder.lstrip("/")
+        try:
+            _overlay(str(lower), folder, MACHINE / stage.lstrip("/"))
+        except OSError:
+            # Not every file system can be the lower layer (of those on networks few can).
+            kernel.mount(str(lower), folder, flags=kernel.BIND)
+            _remount(folder, kernel.READ_ONLY)
+            read_only.append(folder)
+    return read_only
+
+
+def _mounts() -> Iterator[tuple[str, str]]:
+    """Where something is mounted, and its kind."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        # A space in a path is written as \040.
+        path = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), before.split()[4])
+        yield path, after.split()[0]
+
+
+def _holds_files(path: str, kind: str) -> bool:
+    return kind.startswith(FILE_SYSTEMS) and Path(path).is_dir()
+
+
+def _within(path: str, folder: str) -> bool:
+    return Path(path).is_relative_to(folder)
+
+
+def _is_plain(path: str) -> bool:
+    return not any(_within(path, own) for own in OWN)
+
+
+def _overlay(lower: str, target: str | Path, stage: Path) -> None:
+    """Lay an overlay over a folder; its layer is in `stage`."""
+    number = len(list(stage.glob("changes*")))
+    changes, work = stage / f"changes{number}", stage / f"work{number}"
+    changes.mkdir()
+    work.mkdir()
+    options = f"lowerdir={_escaped(lower)},upperdir={changes},workdir={work}"
+    kernel.mount("overlay", target, "overlay", options=options)
+
+
+def _escaped(path: str) -> str:
+    for sign in "\\:,":
+        path = path.replace(sign, "\\" + sign)
+    return path
+
+
+def _tmpfs(target: str | Path, options: str) -> None:
+    kernel.mount("tmpfs", target, "tmpfs", kernel.NO_SET_UID | kernel.NO_DEVICES, options)
+
+
+def _remount(target: str | Path, flags: int) -> None:
+    kernel.mount("none", target, flags=kernel.REMOUNT | kernel.BIND | flags)
+
+
+def _protect_settings() -> None:
+    """The kernel's settings: those of the network are the host's own, all others the machine's."""
+    kernel.mount("/proc/sys", "/proc/sys", flags=kernel.BIND)
+    _remount("/proc/sys", kernel.READ_ONLY)
+    kernel.mount("/proc/sys/net", "/proc/sys/net", flags=kernel.BIND)
+    _remount("/proc/sys/net", 0)
+
+
+def _show_groups(groups: list[str]) -> None:
+    """The machine's control groups, to read; the host's own also to write in."""
+    top = Path("/sys/fs/cgroup")
+    if not (MACHINE / "sys/fs/cgroup").is_dir():
+        return
+    kernel.mount(f"{MACHINE}/sys/fs/cgroup", top, flags=kernel.BIND | kernel.RECURSIVE)
+    for hierarchy in hierarchies():
+        if hierarchy.mounted_on.is_relative_to(top):
+            _remount(hierarchy.mounted_on, kernel.READ_ONLY)
+    for group in groups:
+        if Path(group).is_relative_to(top):
+            kernel.mount(group, group, flags=kernel.BIND)
+            _remount(group, 0)
+
+
+def _make_devices() -> None:
+    _tmpfs("/dev", "size=1m,mode=755")
+    for name in DEVICES:
+        Path("/dev", name).touch()
+        kernel.mount(f"{MACHINE}/dev/{name}", f"/dev/{name}", flags=kernel.BIND)
+    for folder in ("/dev/pts", "/dev/shm"):
+        Path(folder).mkdir()
+    options = "newinstance,ptmxmode=0666,mode=0620,gid=5"
+    kernel.mount("devpts", "/dev/pts", "devpts", kernel.NO_SET_UID | kernel.NO_EXEC, options)
+    _tmpfs("/dev/shm", "size=256m,mode=1777")
+    for link, target in (
+        ("ptmx", "pts/ptmx"),
+        ("fd", "/proc/self/fd"),
+        ("stdin", "fd/0"),
+        ("stdout", "fd/1"),
+        ("stderr", "fd/2"),
+    ):
+        Path("/dev", link).symlink_to(target)

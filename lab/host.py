@@ -1,0 +1,159 @@
+"""How a process becomes a host: namespaces, limits, files, a name; at last it becomes sshd.
+
+sshd is the first process of the host, so whatever is started on the host ends with it. It also
+takes care, as the first process must, of processes whose parent has ended.
+"""
+
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from lab import files, kernel, limits, network, state
+from lab.errors import LabError, in_words
+from lab.plan import Host, Plan
+
+NEW = kernel.NEW_MOUNTS | kernel.NEW_HOST_NAME | kernel.NEW_IPC | kernel.NEW_NETWORK
+DESCRIPTORS = 65_536
+SHELL_START = (".bashrc", ".bash_profile", ".bash_login", ".profile")
+"""What root's shell reads first on the machine (version managers, prompts). A host has none of
+these: they are run for each command that comes by ssh, at a fifth of a CPU for up to a second."""
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+SETTINGS = Path("/run/zerohttpd-lab")
+"""On the host: what its sshd needs."""
+
+SSHD_CONFIG = f"""\
+# The accounts are the machine's, their passwords are not for here: keys only, and no PAM.
+Port 22
+HostKey {SETTINGS}/host_key
+AuthorizedKeysFile {SETTINGS}/authorized_keys .ssh/authorized_keys
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+UsePAM no
+UseDNS no
+MaxSessions 200
+MaxStartups 200
+AcceptEnv LANG LC_*
+Subsystem sftp internal-sftp
+PidFile none
+"""
+
+
+def become(plan: Plan, host: Host, groups: list[str], keeper: socket.socket) -> NoReturn:
+    """Become the host. Runs in a new process, the first of a new process namespace.
+
+    `keeper` gets lines of JSON: first our number outside, then {"read_only": [...]} just before
+    sshd starts, or {"failed": why} instead of either. It gives one line: eth0 is there.
+    """
+    try:
+        _become(plan, host, groups, keeper)
+    except LabError as error:
+        _tell(keeper, failed=f"host {host.name}: {error}")
+    except OSError as error:
+        _tell(keeper, failed=f"host {host.name}: {in_words(error)}")
+    finally:
+        os._exit(1)
+
+
+def _become(plan: Plan, host: Host, groups: list[str], keeper: socket.socket) -> NoReturn:
+    os.setsid()
+    limits.join(groups, host.cpu)
+    kernel.unshare(NEW)
+    socket.sethostname(host.name)
+    kernel.set_domain(state.mark_of(plan.name))
+    _tell(keeper, pid=kernel.number_outside())
+    if not keeper.recv(1):
+        sys.exit(1)
+    network.set_up_host(host.address)
+    network.shape(plan.delay, plan.rate)
+
+    key = state.host_key(plan, host).read_text()
+    public = Path(plan.folder, "key.pub").read_text()
+    log = os.open(Path(plan.folder, f"{host.name}.log"), os.O_WRONLY | os.O_CREAT, 0o644)
+    carried = files.view(plan).carried
+    stage = f"{plan.folder}/stage"
+    root = files.make_root(stage)
+    _change_root(root)
+    read_only = files.fill_root(stage, groups, carried)
+    kernel.detach(files.MACHINE)
+    files.MACHINE.rmdir()
+    _settle(plan, host, key, public)
+    _tell(keeper, read_only=read_only)
+    _start_sshd(log)
+
+
+def _change_root(root: Path) -> None:
+    """Make the folder the root of everything that runs here; the old root is then below /run."""
+    old = root / files.MACHINE.relative_to("/")
+    done = subprocess.run(["pivot_root", root, old], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise LabError(f"pivot_root: {done.stderr.strip()}")
+    os.chdir("/")
+
+
+def _settle(plan: Plan, host: Host, key: str, public: str) -> None:
+    """The few files that differ from the machine's."""
+    lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
+    lines += [f"{each.address} {each.name}" for each in plan.hosts]
+    _replace(Path("/etc/hosts"), "\n".join(lines) + "\n")
+    _replace(Path("/etc/hostname"), host.name + "\n")
+    _unlock_root(Path("/etc/shadow"))
+    for name in SHELL_START:
+        with suppress(OSError):
+            Path("/root", name).unlink()
+    Path("/run/lock").mkdir()
+    Path("/run/lock").chmod(0o1777)
+    Path("/run/sshd").mkdir(mode=0o755)
+    SETTINGS.mkdir(mode=0o755)
+    (SETTINGS / "host_key").touch(mode=0o600)
+    (SETTINGS / "host_key").write_text(key)
+    (SETTINGS / "authorized_keys").write_text(public)
+    (SETTINGS / "sshd_config").write_text(SSHD_CONFIG)
+
+
+def _replace(file: Path, text: str) -> None:
+    file.unlink(missing_ok=True)
+    file.write_text(text)
+
+
+def _unlock_root(shadow: Path) -> None:
+    """Without PAM, sshd refuses an account that is locked ("!"): give root no password instead."""
+    if not shadow.exists():
+        return
+    lines = shadow.read_text().splitlines()
+    kept = ["root:*:19000:0:99999:7:::" if line.startswith("root:") else line for line in lines]
+    shadow.write_text("\n".join(kept) + "\n")
+
+
+def _start_sshd(log: int) -> NoReturn:
+    # Elsewhere the limits of a login come from PAM.
+    hard = max(resource.getrlimit(resource.RLIMIT_NOFILE)[1], DESCRIPTORS)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, hard))
+    except (OSError, ValueError):
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    restore_signals()
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    for number, descriptor in enumerate((nothing, log, log)):
+        os.dup2(descriptor, number)
+    command = ["/usr/sbin/sshd", "-D", "-e", "-f", str(SETTINGS / "sshd_config")]
+    os.execve(command[0], command, {"PATH": PATH})
+
+
+def restore_signals() -> None:
+    """Undo what Python ignores: a program would inherit that."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _tell(keeper: socket.socket, **message: object) -> None:
+    keeper.sendall(json.dumps(message).encode() + b"\n")

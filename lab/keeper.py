@@ -1,0 +1,168 @@
+"""The keeper: the first process of a lab, and the one that all the others end with.
+
+It stands in a network namespace with the bridge, starts the hosts in namespaces of their own,
+then waits at the door (door.py). `up` starts it, as the first process of a new process namespace:
+
+    python -m lab.keeper        a plan as JSON on its input, lines of JSON on its output
+
+Until all hosts answer it ends with `up`; from then on only by a signal.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from lab import files, host, kernel, limits, network, state
+from lab.door import SSH_PORT, open_door
+from lab.errors import LabError, in_words
+from lab.plan import Host, Plan
+
+READY_SECONDS = 90.0
+
+
+class Started(NamedTuple):
+    """A host that is being started."""
+
+    host: Host
+    pid: int
+    """Its number in the keeper's process namespace."""
+    line: socket.socket
+
+    def hear(self) -> dict[str, Any]:
+        """The next thing that it has to say."""
+        text = b""
+        while not text.endswith(b"\n"):
+            more = self.line.recv(1)
+            if not more:
+                raise LabError(f"host {self.host.name} has ended without a word")
+            text += more
+        said = json.loads(text)
+        if "failed" in said:
+            raise LabError(said["failed"])
+        return said
+
+
+def main() -> int:
+    """Build the lab of the plan and keep it. Says {"ready": true} or {"failed": why}."""
+    kernel.die_with_parent(signal.SIGKILL)
+    # If the parent had ended before that, there will be no plan.
+    _say(here=True)
+    text = sys.stdin.readline()
+    if not text:
+        return 1
+    plan = Plan.from_json(json.loads(text))
+    try:
+        _build(plan)
+    except LabError as error:
+        return _fail(str(error))
+    except OSError as error:
+        return _fail(in_words(error))
+    kernel.die_with_parent(0)
+    _say(ready=True)
+    return _keep()
+
+
+def _build(plan: Plan) -> None:
+    kernel.unshare(kernel.NEW_HOST_NAME | kernel.NEW_NETWORK)
+    socket.sethostname("switch")
+    kernel.set_domain(state.mark_of(plan.name))
+    network.make_switch(plan)
+    limit = limits.Limits(plan.name)
+    limit.prepare()
+    started = []
+    for one in plan.hosts:
+        limit.limit(one)
+        started.append(_start(plan, one, limit.groups_of(one.name)))
+    outside = {}
+    for one in started:
+        outside[one.host.name] = one.hear()["pid"]
+        network.connect(one.host.name, one.pid)
+        one.line.sendall(b"\n")
+    read_only = {folder for one in started for folder in one.hear()["read_only"]}
+    for one in started:
+        _await_ssh(plan, one)
+    # `_keep` waits for this signal; threads started from here on must not swallow it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    open_door(Path(plan.folder, "door"), {one.address for one in plan.hosts})
+    state.write_state(
+        Path(plan.folder),
+        {
+            "plan": plan.to_json(),
+            "limited_by": limit.by,
+            "limited_reason": limit.reason,
+            "since": time.time(),
+            "keeper": _identity(kernel.number_outside()),
+            "hosts": {name: _identity(pid) for name, pid in outside.items()},
+            "groups": {one.name: limit.groups_of(one.name) for one in plan.hosts},
+            "read_only": sorted(read_only),
+            "unseen": files.view(plan).unseen,
+        },
+    )
+
+
+def _start(plan: Plan, one: Host, groups: list[str]) -> Started:
+    ours, theirs = socket.socketpair()
+    with kernel.next_child_in_new_processes():
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            host.become(plan, one, groups, theirs)
+    theirs.close()
+    return Started(one, pid, ours)
+
+
+def _await_ssh(plan: Plan, one: Started) -> None:
+    """Wait until ssh answers on a host, across the bridge."""
+    deadline = time.monotonic() + READY_SECONDS
+    while True:
+        try:
+            with socket.create_connection((one.host.address, SSH_PORT), 5.0) as connection:
+                if connection.recv(4) == b"SSH-":
+                    return
+        except OSError:
+            pass  # not yet
+        log = Path(plan.folder, f"{one.host.name}.log")
+        if os.waitpid(one.pid, os.WNOHANG)[0] or time.monotonic() > deadline:
+            lines = log.read_text(errors="replace").strip().splitlines() or ["no answer"]
+            raise LabError(f"sshd on host {one.host.name}: {lines[-1]}")
+        time.sleep(0.02)
+
+
+def _identity(pid: int) -> dict[str, int]:
+    """A process, so that it is told from a later one with the same number."""
+    return {"pid": pid, "started": state.start_of(pid)}
+
+
+def _keep() -> NoReturn:
+    """Wait. The first process inherits those whose parents have ended, and buries them."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda *_: os._exit(0))
+    nothing = os.open("/dev/null", os.O_RDWR)
+    for number in (0, 1):
+        os.dup2(nothing, number)
+    os.close(nothing)
+    while True:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            pass  # no host is left; the bridge stays until `down`
+        signal.sigwait({signal.SIGCHLD})
+
+
+def _fail(why: str) -> int:
+    _say(failed=why)
+    return 1
+
+
+def _say(**message: object) -> None:
+    print(json.dumps(message), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

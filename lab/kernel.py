@@ -1,0 +1,97 @@
+"""The system calls that a container is made of, as far as Python 3.11 does not have them."""
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+NEW_MOUNTS = 0x00020000
+NEW_HOST_NAME = 0x04000000
+NEW_IPC = 0x08000000
+NEW_PROCESSES = 0x20000000
+NEW_NETWORK = 0x40000000
+"""Kinds of namespaces, for `unshare` and `enter`: unshare(2), setns(2)."""
+
+READ_ONLY = 0x0001
+NO_SET_UID = 0x0002
+NO_DEVICES = 0x0004
+NO_EXEC = 0x0008
+REMOUNT = 0x0020
+BIND = 0x1000
+RECURSIVE = 0x4000
+PRIVATE = 0x40000
+"""Flags for `mount`: mount(2)."""
+
+_DETACH = 2
+_SET_DEATH_SIGNAL = 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def unshare(kinds: int) -> None:
+    """Give this process new namespaces of these kinds (of processes: only its next child)."""
+    _check(_libc.unshare(kinds), "unshare")
+
+
+def enter(descriptor: int, kinds: int) -> None:
+    """Move this process into a namespace, or into several of the process that a pidfd names."""
+    _check(_libc.setns(descriptor, kinds), "setns")
+
+
+def mount(
+    source: str, target: str | Path, kind: str = "", flags: int = 0, options: str = ""
+) -> None:
+    """Mount a file system, or change a mount: mount(2)."""
+    result = _libc.mount(
+        os.fsencode(source),
+        os.fsencode(target),
+        os.fsencode(kind) or None,
+        ctypes.c_ulong(flags),
+        os.fsencode(options) or None,
+    )
+    _check(result, f"mount {kind or source} on {target}")
+
+
+def detach(target: str | Path) -> None:
+    """Take a mount, and those below it, out of sight; it goes when nobody uses it any more."""
+    _check(_libc.umount2(os.fsencode(target), _DETACH), f"umount {target}")
+
+
+def set_domain(name: str) -> None:
+    """Set the NIS domain name of this namespace, which nobody uses any more."""
+    raw = name.encode()
+    _check(_libc.setdomainname(raw, ctypes.c_size_t(len(raw))), "setdomainname")
+
+
+def number_outside() -> int:
+    """This process's number in the namespace that /proc belongs to."""
+    return int(Path("/proc/self").readlink().name)
+
+
+def die_with_parent(signal_number: int) -> None:
+    """Get this signal when the parent ends; 0: no longer."""
+    _check(_libc.prctl(_SET_DEATH_SIGNAL, ctypes.c_ulong(signal_number)), "prctl")
+
+
+@contextmanager
+def next_child_in_new_processes() -> Iterator[None]:
+    """Whoever is forked meanwhile is the first process of a new process namespace.
+
+    The child must not leave the `with`: for it there is no way back out.
+    """
+    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        unshare(NEW_PROCESSES)
+        try:
+            yield
+        finally:
+            enter(own, NEW_PROCESSES)
+    finally:
+        os.close(own)
+
+
+def _check(result: int, what: str) -> None:
+    if result == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)

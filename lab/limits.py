@@ -1,0 +1,192 @@
+"""One CPU for a host, and a share of it: control groups, version 2 or 1, or else affinity alone.
+
+A host's group is zerohttpd-lab/LAB/HOST in the machine's hierarchy (in each of the hierarchies
+cpu, cpuacct and cpuset in version 1). The path is its mark: nothing else is ever removed.
+"""
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.plan import Host
+
+TOP = "zerohttpd-lab"
+
+PERIOD_US = 10_000
+"""A host that has used its share stands still until the period ends: short ones disturb less."""
+LONG_PERIOD_US = 100_000
+"""For shares below 10 %: the kernel grants no less than a millisecond a period."""
+
+REMOVE_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """A mounted hierarchy of control groups."""
+
+    mounted_on: Path
+    version: int
+    controllers: frozenset[str]
+
+
+class Limits:
+    """How the hosts of one lab are limited on this machine."""
+
+    def __init__(self, lab: str) -> None:
+        self._path = f"{TOP}/{lab}"
+        self.by, self._used, self.reason = _choose(hierarchies())
+
+    def prepare(self) -> None:
+        """Make the lab's groups; fall back to affinity, with the reason, where that is refused."""
+        try:
+            for hierarchy in self._used:
+                self._prepare(hierarchy)
+        except OSError as error:
+            self.by, self._used = "affinity only", []
+            self.reason = f"control groups refuse: {error.strerror} ({error.filename})"
+
+    def limit(self, host: Host) -> None:
+        """Make the group of a host."""
+        for hierarchy in self._used:
+            group = hierarchy.mounted_on / self._path / host.name
+            group.mkdir()
+            if hierarchy.version == 2:
+                _limit_v2(group, host)
+            else:
+                _limit_v1(group, host)
+
+    def groups_of(self, host: str) -> list[str]:
+        """The folders of a host's groups."""
+        return [str(used.mounted_on / self._path / host) for used in self._used]
+
+    def _prepare(self, hierarchy: Hierarchy) -> None:
+        top = hierarchy.mounted_on / TOP
+        lab = hierarchy.mounted_on / self._path
+        if hierarchy.version == 2:
+            wanted = sorted({"cpu", "cpuset"} & hierarchy.controllers)
+            for group in (hierarchy.mounted_on, top, lab):
+                group.mkdir(exist_ok=True)
+                _enable(group, wanted)
+            return
+        for group in (top, lab):
+            group.mkdir(exist_ok=True)
+            if "cpuset" in hierarchy.controllers:
+                # A new group has neither CPUs nor memory nodes, and so can hold no process.
+                for name in ("cpuset.cpus", "cpuset.mems"):
+                    _write(group / name, (group.parent / name).read_text())
+
+
+def join(groups: list[str], cpu: int) -> None:
+    """Put this process, and whatever it starts, under the limits of a host."""
+    for group in groups:
+        _write(Path(group, "cgroup.procs"), "0")
+    os.sched_setaffinity(0, {cpu})
+
+
+def hierarchies() -> list[Hierarchy]:
+    """The hierarchies of control groups that are mounted here."""
+    found = {}
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(" ", 2)
+        mounted_on = Path(before.split()[4])
+        if kind == "cgroup2":
+            names = (mounted_on / "cgroup.controllers").read_text().split()
+            found[mounted_on] = Hierarchy(mounted_on, 2, frozenset(names))
+        elif kind == "cgroup":
+            found[mounted_on] = Hierarchy(mounted_on, 1, frozenset(options.split(",")))
+    return list(found.values())
+
+
+def left_over(lab: str) -> list[Path]:
+    """Groups of a lab that are there, in any hierarchy, whatever made them."""
+    paths = [hierarchy.mounted_on / TOP / lab for hierarchy in hierarchies()]
+    return [path for path in paths if path.is_dir()]
+
+
+def processes_in(group: Path) -> list[int]:
+    """The processes in a group and those below it."""
+    return [
+        int(pid)
+        for folder, _, _ in os.walk(group)
+        for pid in Path(folder, "cgroup.procs").read_text().split()
+    ]
+
+
+def remove(group: Path) -> None:
+    """Remove a lab's group and those below it, also what a host has made there."""
+    deadline = time.monotonic() + REMOVE_SECONDS
+    while group.is_dir():
+        try:
+            for folder, _, _ in os.walk(group, topdown=False):
+                Path(folder).rmdir()
+        except OSError as error:
+            # A process that has just ended holds its group for a moment.
+            if time.monotonic() > deadline:
+                raise LabError(f"cannot remove {error.filename}: {error.strerror}") from error
+            time.sleep(0.02)
+    top = group.parent
+    if not any(entry.is_dir() for entry in top.iterdir()):
+        top.rmdir()
+
+
+def _choose(found: list[Hierarchy]) -> tuple[str, list[Hierarchy], str]:
+    """How to limit, by means of which hierarchies, and what stands against a better way."""
+    writable = [one for one in found if os.access(one.mounted_on, os.W_OK) and _is_writable(one)]
+    for one in writable:
+        if one.version == 2 and "cpu" in one.controllers:
+            return "cgroup v2", [one], ""
+    wanted = {"cpu", "cpuacct", "cpuset"}
+    used = [one for one in writable if one.version == 1 and one.controllers & wanted]
+    if any("cpu" in one.controllers for one in used):
+        return "cgroup v1", used, ""
+    reason = "no control groups of CPU time that can be written here"
+    return "affinity only", [], reason
+
+
+def _is_writable(hierarchy: Hierarchy) -> bool:
+    return not os.statvfs(hierarchy.mounted_on).f_flag & os.ST_RDONLY
+
+
+def _enable(group: Path, controllers: list[str]) -> None:
+    """Let the groups below have these controllers (version 2)."""
+    switch = group / "cgroup.subtree_control"
+    missing = set(controllers) - set(switch.read_text().split())
+    if missing:
+        _write(switch, " ".join(f"+{name}" for name in sorted(missing)))
+
+
+def _write(file: Path, text: str) -> None:
+    """Write into a file of the kernel; a refusal names the file, which `write_text` leaves out."""
+    try:
+        file.write_text(text)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(file)) from error
+
+
+def _quota(host: Host) -> tuple[int, int]:
+    assert host.share is not None
+    period = PERIOD_US if host.share >= 10 else LONG_PERIOD_US
+    return period * host.share // 100, period
+
+
+def _limit_v2(group: Path, host: Host) -> None:
+    if (group / "cpuset.cpus").exists():
+        _write(group / "cpuset.cpus", str(host.cpu))
+    if host.share is not None:
+        quota, period = _quota(host)
+        _write(group / "cpu.max", f"{quota} {period}")
+
+
+def _limit_v1(group: Path, host: Host) -> None:
+    if (group / "cpuset.cpus").exists():
+        _write(group / "cpuset.cpus", str(host.cpu))
+        _write(group / "cpuset.mems", (group.parent / "cpuset.mems").read_text())
+        # Groups that a host makes within its own can be used at once.
+        _write(group / "cgroup.clone_children", "1")
+    if (group / "cpu.cfs_quota_us").exists() and host.share is not None:
+        quota, period = _quota(host)
+        _write(group / "cpu.cfs_period_us", str(period))
+        _write(group / "cpu.cfs_quota_us", str(quota))

@@ -1,0 +1,69 @@
+"""The network of a lab: a bridge, and a pair of virtual interfaces for each host (ip(8), tc(8))."""
+
+import subprocess
+from collections.abc import Sequence
+
+from lab.errors import LabError
+from lab.plan import Plan, bits_per_second
+
+SWITCH_NUMBER = 254
+
+
+def make_switch(plan: Plan) -> None:
+    """In the keeper's network namespace: the bridge, and the keeper's own address on it."""
+    _ip(
+        "link set lo up",
+        "link add br0 type bridge",
+        f"address add {plan.network}.{SWITCH_NUMBER}/24 dev br0",
+        "link set br0 up",
+    )
+
+
+def connect(host: str, pid: int) -> None:
+    """From the bridge to the network namespace of a process: there the interface is eth0."""
+    _ip(
+        f"link add {host} type veth peer name eth0 netns {pid}",
+        f"link set {host} master br0 up",
+    )
+
+
+def set_up_host(address: str) -> None:
+    """In a host's network namespace. There is no default route: no packet leaves the lab."""
+    _ip("link set lo up", f"address add {address}/24 dev eth0", "link set eth0 up")
+
+
+def shape(delay: str | None, rate: str | None) -> None:
+    """In a host's network namespace: what eth0 sends is delayed, and limited to a rate."""
+    parent = "root"
+    if delay:
+        # The queue must hold what is under way, or it would be a limit of its own.
+        _tc("--delay", "netem", f"root handle 1: netem delay {delay} limit 100000")
+        parent = "parent 1:1"
+    if rate:
+        # At least two of the largest packets that the kernel hands to an interface (64 KB).
+        burst = max(131_072, bits_per_second(rate) // 8 // 250)
+        _tc("--rate", "tbf", f"{parent} handle 2: tbf rate {rate} burst {burst} latency 50ms")
+
+
+def _ip(*commands: str) -> None:
+    done = _run(["ip", "-batch", "-"], "\n".join(commands) + "\n")
+    if done.returncode != 0:
+        raise LabError(f"ip {commands[0]} ...: {_first_line(done.stderr)}")
+
+
+def _tc(option: str, kind: str, rest: str) -> None:
+    done = _run(["tc", "qdisc", "add", "dev", "eth0", *rest.split()], "")
+    if "kind is unknown" in done.stderr or "qdisc not found" in done.stderr:
+        raise LabError(
+            f"{option}: {kind} is not available in this kernel (module sch_{kind}); leave it out"
+        )
+    if done.returncode != 0:
+        raise LabError(f"{option}: tc: {_first_line(done.stderr)}")
+
+
+def _run(command: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, input=text, capture_output=True, text=True)
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "failed without a word")

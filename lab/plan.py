@@ -1,0 +1,133 @@
+"""What a lab is made of: names, addresses, CPUs, shares. Decides all, does nothing."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lab.errors import LabError
+
+DEFAULT_NAME = "default"
+MOST_SERVERS = 8
+FIRST_SERVER = "zerohttpd"
+
+SHARES = {"load": 100, "nginx": 40, "zerohttpd": 20, "redis": 40}
+"""Percent of a CPU, where there are fewer CPUs than hosts.
+
+The server gets so little so that it is the bottleneck: ab uses two to three times the CPU time of
+a good server for each request, and equal shares would measure ab.
+"""
+
+NETWORKS = [f"10.77.{third}" for third in range(256)]
+
+
+@dataclass(frozen=True)
+class Host:
+    """One host of a lab."""
+
+    name: str
+    group: str
+    """Its role, the group in Ansible's inventory: load, nginx, zerohttpd or redis."""
+    address: str
+    cpu: int
+    """The only one of the machine's CPUs that it may use."""
+    share: int | None
+    """Percent of that CPU; None: all of it, and nobody else's."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A lab as it is to be."""
+
+    name: str
+    network: str
+    """The first three numbers of its addresses."""
+    hosts: list[Host]
+    project: str
+    """Folder of the project, which every host must see."""
+    home: str
+    """Home of the person whose lab it is; the hosts see it too."""
+    folder: str
+    """Where the state is kept; see state.py."""
+    delay: str | None
+    rate: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as JSON, for `from_json`."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Plan":
+        """The plan that `to_json` has written."""
+        return cls(**{**data, "hosts": [Host(**host) for host in data["hosts"]]})
+
+
+def check_name(name: str) -> str:
+    """The name of a lab, if it is one."""
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,19}", name):
+        raise LabError(
+            f"'{name}' is no name for a lab: lower-case letters, digits and '-', at most 20"
+        )
+    return name
+
+
+def check_link(delay: str | None, rate: str | None) -> None:
+    """A time and a rate as tc(8) takes them."""
+    if delay and not re.fullmatch(r"\d+(\.\d+)?(us|ms|s)", delay):
+        raise LabError(f"--delay {delay}: a number with us, ms or s, as in 0.2ms")
+    if rate and not re.fullmatch(r"[1-9]\d*(kbit|mbit|gbit)", rate):
+        raise LabError(f"--rate {rate}: a whole number with kbit, mbit or gbit, as in 1gbit")
+
+
+def bits_per_second(rate: str) -> int:
+    """What a checked rate means."""
+    return int(rate[:-4]) * {"kbit": 1_000, "mbit": 1_000_000, "gbit": 1_000_000_000}[rate[-4:]]
+
+
+def parse_shares(words: Sequence[str], hosts: Collection[str]) -> dict[str, int]:
+    """HOST=PERCENT, several times."""
+    shares = {}
+    for word in words:
+        name, _, percent = word.partition("=")
+        if name not in hosts:
+            raise LabError(f"--share {word}: no host '{name}' here; hosts: {', '.join(hosts)}")
+        if not percent.isdecimal() or not 1 <= int(percent) <= 100:
+            raise LabError(f"--share {word}: the percentage of one CPU, 1 to 100")
+        shares[name] = int(percent)
+    return shares
+
+
+def host_groups(servers: int) -> dict[str, str]:
+    """Every host's name and group, in the order of their addresses."""
+    if not 1 <= servers <= MOST_SERVERS:
+        raise LabError(f"--servers {servers}: 1 to {MOST_SERVERS}")
+    names = {"load": "load", "nginx": "nginx", FIRST_SERVER: "zerohttpd", "redis": "redis"}
+    return names | {f"{FIRST_SERVER}{number}": "zerohttpd" for number in range(2, servers + 1)}
+
+
+def plan_hosts(
+    network: str, servers: int, cpus: Sequence[int], shares: Mapping[str, int]
+) -> list[Host]:
+    """Which host gets which address, CPU and share of it."""
+    groups = host_groups(servers)
+    own = len(cpus) >= len(groups)
+    hosts = []
+    for number, (name, group) in enumerate(groups.items(), start=1):
+        # A share given for the first server holds for the others too, if they have none.
+        asked = shares.get(name, shares.get(FIRST_SERVER) if group == "zerohttpd" else None)
+        hosts.append(
+            Host(
+                name=name,
+                group=group,
+                address=f"{network}.{number}",
+                cpu=cpus[number - 1] if own else _shared_cpu(group, cpus),
+                share=asked or (None if own else SHARES[group]),
+            )
+        )
+    return hosts
+
+
+def _shared_cpu(group: str, cpus: Sequence[int]) -> int:
+    """With fewer CPUs than hosts: where there are two, the servers have the first alone."""
+    place = {"zerohttpd": 0, "load": 1, "nginx": 2, "redis": 3}[group]
+    return cpus[min(place, len(cpus) - 1)]

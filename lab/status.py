@@ -1,0 +1,79 @@
+"""`status`: a table of the hosts."""
+
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from lab import state
+from lab.errors import LabError
+
+HEAD = ("HOST", "ADDRESS", "CPU", "SHARE", "LIMITED BY", "SSHD", "UP SINCE", "PROCESSES")
+
+
+def show(name: str) -> bool:
+    """Print the table; returns whether all hosts are up."""
+    known = state.load(name)
+    if known is None:
+        others = [other for other in state.labs() if other != name]
+        hint = f"; there is: {', '.join(others)}" if others else ""
+        raise LabError(f"no lab '{name}' is up{hint}")
+    rows = [HEAD, *(_row(known, host) for host in known["plan"]["hosts"])]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+    for remark in _remarks(known):
+        print(remark)
+    return state.is_alive(known["keeper"]) and all(map(state.is_alive, known["hosts"].values()))
+
+
+def _row(known: dict[str, Any], host: dict[str, Any]) -> tuple[str, ...]:
+    identity = known["hosts"][host["name"]]
+    alive = state.is_alive(identity)
+    return (
+        host["name"],
+        host["address"],
+        str(host["cpu"]),
+        _share(host) if known["groups"][host["name"]] else "not limited",
+        known["limited_by"],
+        str(identity["pid"]) if alive else "-",
+        time.strftime("%H:%M:%S", time.localtime(known["since"])) if alive else "down",
+        str(len(_family(identity["pid"]))) if alive else "0",
+    )
+
+
+def _share(host: dict[str, Any]) -> str:
+    return f"{host['share']} %" if host["share"] else "all of it"
+
+
+def _remarks(known: dict[str, Any]) -> list[str]:
+    lines = []
+    if known["limited_reason"] and any(host["share"] for host in known["plan"]["hosts"]):
+        lines.append(f"One CPU for each host, but no shares of it: {known['limited_reason']}.")
+    link = [f"{what} {known['plan'][what]}" for what in ("delay", "rate") if known["plan"][what]]
+    if link:
+        lines.append(f"Each host's way out: {', '.join(link)}.")
+    if known["read_only"]:
+        lines.append(f"Read-only on the hosts: {', '.join(known['read_only'])}")
+    if known["unseen"]:
+        lines.append(f"Not to be seen on the hosts: {', '.join(known['unseen'])}")
+    return lines
+
+
+def _family(pid: int) -> set[int]:
+    """A process and all that descend from it. Anybody may ask that, not only root."""
+    children = defaultdict(list)
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = file.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended meanwhile
+        children[int(words[1])].append(int(file.parent.name))
+    family: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        one = waiting.pop()
+        family.add(one)
+        waiting += children[one]
+    return family

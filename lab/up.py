@@ -1,0 +1,155 @@
+"""`up`: make the lab, or leave nothing."""
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab import kernel, plan, remains, state
+from lab.errors import LabError
+
+UP_SECONDS = 120.0
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+PROGRAMS = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "/usr/sbin/sshd": "openssh-server",
+    "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client",
+    "pivot_root": "util-linux",
+}
+"""What a lab is made with, and the Debian packages that have it."""
+
+
+@dataclass
+class Wishes:
+    """What `up` was asked for."""
+
+    name: str = plan.DEFAULT_NAME
+    servers: int = 1
+    delay: str | None = None
+    rate: str | None = None
+    shares: list[str] = field(default_factory=list)
+
+
+def up(wishes: Wishes) -> None:
+    """Make a lab. When this returns, ssh answers on all hosts; if it raises, nothing is left."""
+    plan.check_link(wishes.delay, wishes.rate)
+    shares = plan.parse_shares(wishes.shares, plan.host_groups(wishes.servers))
+    _require_programs()
+    _listen_to_signals()
+    with state.locked():
+        known = state.load(wishes.name)
+        if known and state.is_alive(known["keeper"]):
+            raise LabError(f"the lab '{wishes.name}' is up already; to end it: scripts/lab down")
+        remains.clear(wishes.name)
+        with _undone_on_failure(wishes.name):
+            _make(wishes, shares)
+
+
+def _make(wishes: Wishes, shares: dict[str, int]) -> None:
+    whose = state.owner()
+    network = next(one for one in plan.NETWORKS if one not in state.networks_in_use())
+    cpus = sorted(os.sched_getaffinity(0))
+    lab = plan.Plan(
+        name=wishes.name,
+        network=network,
+        hosts=plan.plan_hosts(network, wishes.servers, cpus, shares),
+        project=str(state.PROJECT),
+        home=whose.home,
+        folder=str(state.create(wishes.name, whose)),
+        delay=wishes.delay,
+        rate=wishes.rate,
+    )
+    state.write_access(lab, whose)
+    _start_keeper(lab)
+
+
+def _start_keeper(lab: plan.Plan) -> None:
+    log = Path(lab.folder, "switch.log")
+    with log.open("w") as errors, kernel.next_child_in_new_processes():
+        keeper = subprocess.Popen(
+            [sys.executable, "-m", "lab.keeper"],
+            cwd=state.PROJECT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
+        )
+    assert keeper.stdin is not None
+    assert keeper.stdout is not None
+    deadline = time.monotonic() + UP_SECONDS
+    _hear(keeper.stdout.fileno(), deadline, log)
+    keeper.stdin.write(json.dumps(lab.to_json()).encode() + b"\n")
+    keeper.stdin.close()
+    said = _hear(keeper.stdout.fileno(), deadline, log)
+    if "ready" not in said:
+        keeper.wait()
+        raise LabError(said["failed"])
+
+
+def _hear(descriptor: int, deadline: float, log: Path) -> dict[str, Any]:
+    """The next line that the keeper says."""
+    text = b""
+    while not text.endswith(b"\n"):
+        if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            raise LabError(f"not ready after {UP_SECONDS:.0f} s")
+        more = os.read(descriptor, 4096)
+        if not more:
+            lines = log.read_text(errors="replace").strip().splitlines() or ["ended without a word"]
+            raise LabError(f"the lab's keeper: {lines[-1]}")
+        text += more
+    return json.loads(text)
+
+
+def _listen_to_signals() -> None:
+    """A signal that ends this program raises SystemExit from now on, so that it can clean up."""
+    for number in ENDINGS:
+        signal.signal(number, _end)
+
+
+def _end(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
+def _ignore_signals() -> None:
+    for number in ENDINGS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def _undone_on_failure(name: str) -> Iterator[None]:
+    """Whatever ends the making before its end, a signal too, takes away what was made.
+
+    Afterwards no signal counts: the exit status says whether there is a lab.
+    """
+    try:
+        yield
+        _ignore_signals()
+    except BaseException:
+        _ignore_signals()
+        remains.clear(name)
+        raise
+
+
+def _require_programs() -> None:
+    missing = {
+        package: program
+        for program, package in PROGRAMS.items()
+        if not shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    }
+    if missing:
+        programs = ", ".join(f"{program} ({package})" for package, program in missing.items())
+        raise LabError(
+            f"missing: {programs}; apt-get install --no-install-recommends {' '.join(missing)}"
+        )

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+"""Labs for the tests. They are real, so most tests need root and a kernel that allows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from lab_harness import Lab, why_not
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that make labs share a worker; where labs cannot be made they are skipped."""
+    reason = why_not()
+    for item in items:
+        if "tests/lab/" in item.path.as_posix() and "make_lab" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("lab"))
+            if reason:
+                item.add_marker(pytest.mark.skip(reason=f"no lab can be made here: {reason}"))
+
+
+@pytest.fixture(scope="session")
+def make_lab() -> Iterator[Callable[[str], Lab]]:
+    """Names a lab. Whatever is left of one when the tests end is taken away."""
+    made: list[Lab] = []
+
+    def make(suffix: str) -> Lab:
+        made.append(Lab(suffix))
+        return made[-1]
+
+    yield make
+    for lab in made:
+        if lab.traces():
+            lab.run("down")

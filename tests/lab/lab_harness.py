@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT
+"""Run the lab's commands, and look for its traces by other means than the lab itself uses."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BASE = Path("/run/zerohttpd-lab")
+HOSTS = ("load", "nginx", "zerohttpd", "redis")
+NOBODY = "65534"
+COMMAND = [sys.executable, "-m", "lab"]
+SECONDS = 180.0
+
+Done = subprocess.CompletedProcess[str]
+
+
+@cache
+def why_not() -> str:
+    """Why no lab can be made here; empty if one can."""
+    if os.geteuid() != 0:
+        return "not root"
+    for program in ("ip", "/usr/sbin/sshd", "ssh", "ssh-keygen", "unshare"):
+        if run(["sh", "-c", f"PATH=$PATH:/usr/sbin command -v {program}"]).returncode != 0:
+            return f"{program} is not installed"
+    tried = run(["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "true"])
+    if tried.returncode != 0:
+        return tried.stderr.strip()
+    script = (
+        "mount -t tmpfs none /mnt && mkdir /mnt/a /mnt/b /mnt/c && "
+        "mount -t overlay none -o lowerdir=/,upperdir=/mnt/a,workdir=/mnt/b /mnt/c"
+    )
+    return run(["unshare", "--mount", "sh", "-c", script]).stderr.strip()
+
+
+def run(command: list[str], **options: Any) -> Done:
+    """Run a command to its end."""
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=SECONDS, cwd=REPOSITORY, **options
+    )
+
+
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    """Poll until it is so."""
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {SECONDS:.0f} s: {what}"
+        time.sleep(0.02)
+
+
+@contextmanager
+def running(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """A process that has printed its first line; it does not outlive the block."""
+    options: dict[str, Any] = {"text": True, "cwd": REPOSITORY, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, **options) as process:
+        deadline = Timer(SECONDS, process.kill)
+        deadline.start()
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield process
+        finally:
+            deadline.cancel()
+            process.kill()
+
+
+class Lab:
+    """One lab of the tests, with a name that no other has."""
+
+    def __init__(self, suffix: str) -> None:
+        self.name = f"t{os.getpid()}-{suffix}"
+        self.mark = f"zerohttpd-lab:{self.name}"
+        self.folder = BASE / self.name
+
+    def command(self, verb: str, *words: str) -> list[str]:
+        """The command line of one of the lab's commands."""
+        return [*COMMAND, verb, "--name", self.name, *words]
+
+    def run(self, verb: str, *words: str, **options: Any) -> Done:
+        """Run one of the lab's commands."""
+        return run(self.command(verb, *words), **options)
+
+    def up(self, *words: str, **options: Any) -> None:
+        """Make it."""
+        done = self.run("up", *words, **options)
+        assert done.returncode == 0, done.stderr
+
+    def down(self) -> None:
+        """End it, and see that nothing is left."""
+        done = self.run("down")
+        assert done.returncode == 0, done.stderr
+        assert self.traces() == []
+
+    def on(self, host: str, script: str) -> str:
+        """What a shell script on a host prints."""
+        done = self.run("exec", host, "sh", "-c", script)
+        assert done.returncode == 0, f"{script}: {done.stderr}"
+        return done.stdout.strip()
+
+    def python(self, host: str, program: str) -> str:
+        """What a Python program on a host prints."""
+        done = self.run("exec", host, "/usr/bin/python3", "-c", program)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def state(self) -> dict[str, Any]:
+        """What is known of it while it is up."""
+        return json.loads((self.folder / "state.json").read_text())
+
+    def pids(self) -> list[int]:
+        """Its first processes: the keeper's and the hosts'."""
+        known = self.state()
+        return [known["keeper"]["pid"], *(one["pid"] for one in known["hosts"].values())]
+
+    def traces(self) -> list[str]:
+        """All that bears its name or mark on this machine."""
+        folders = [self.folder, BASE / f".new-{self.name}", *self.groups()]
+        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+        names = run(["ip", "netns", "list"]).stdout.splitlines()
+        return [
+            *(f"process {pid}" for pid in marked_processes(self.mark)),
+            *(str(folder) for folder in folders if os.path.lexists(folder)),
+            *(line for line in (*mounts, *names) if self.name in line),
+        ]
+
+    def groups(self) -> list[Path]:
+        """Where its control groups would be, or are."""
+        top = Path("/sys/fs/cgroup")
+        if (top / "cgroup.controllers").exists():
+            return [top / "zerohttpd-lab" / self.name]
+        return [entry / "zerohttpd-lab" / self.name for entry in top.iterdir() if entry.is_dir()]
+
+
+def namespaces(pid: int) -> set[str]:
+    """The namespaces of a process that are not this one's."""
+    kinds = ("ipc", "mnt", "net", "pid", "uts")
+    return {os.readlink(f"/proc/{pid}/ns/{kind}") for kind in kinds} - {  # noqa: PTH115
+        os.readlink(f"/proc/self/ns/{kind}")  # noqa: PTH115
+        for kind in kinds
+    }
+
+
+def processes_in(wanted: set[str]) -> list[int]:
+    """The processes that are in one of these namespaces."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*/ns"):
+        try:
+            if any(os.readlink(entry) in wanted for entry in folder.iterdir()):  # noqa: PTH115
+                found.append(int(folder.parent.name))
+        except OSError:
+            continue  # it has ended meanwhile
+    return found
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended (one that waits to be buried counts as ended)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def marked_processes(mark: str) -> list[int]:
+    """The processes whose namespace of host names has this NIS domain."""
+    by_namespace: dict[str, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*/ns"):
+        try:
+            by_namespace.setdefault(os.readlink(folder / "uts"), []).append(  # noqa: PTH115
+                int(folder.parent.name)
+            )
+        except OSError:
+            continue  # it has ended meanwhile
+    found = []
+    for pids in by_namespace.values():
+        for pid in pids:
+            done = run(
+                ["nsenter", f"--uts=/proc/{pid}/ns/uts", "cat", "/proc/sys/kernel/domainname"]
+            )
+            if done.returncode == 0:
+                found += pids if done.stdout.strip() == mark else []
+                break
+    return found

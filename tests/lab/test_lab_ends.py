@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: MIT
+"""Whatever ends a lab, nothing of it is left, and nothing else is touched."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from lab_harness import (
+    BASE,
+    HOSTS,
+    SECONDS,
+    Done,
+    Lab,
+    is_gone,
+    namespaces,
+    processes_in,
+    run,
+    running,
+    wait_until,
+)
+
+Make = Callable[[str], Lab]
+KILLS = 9
+
+
+def test_down_leaves_nothing_and_can_be_repeated(make_lab: Make) -> None:
+    lab = make_lab("down")
+    links = run(["ip", "-o", "link"]).stdout
+    lab.up("--servers", "2")
+    assert set(run(["ip", "-br", "link"]).stdout.split()).isdisjoint({*HOSTS, "br0"} - set(links))
+    inside = set().union(*(namespaces(pid) for pid in lab.pids()))
+    assert len(inside) >= 5 * 5 + 3  # five hosts with all kinds of their own; the keeper with three
+    lab.on("redis", "setsid sleep 600 > /dev/null 2>&1 & echo > /etc/new")
+    groups = [group for groups in lab.state()["groups"].values() for group in groups]
+    for group in groups:
+        lab.on(Path(group).name, f"mkdir -p {group}/inner/most")
+    pids = lab.pids()
+    done = lab.run("down")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert lab.traces() == []
+    assert processes_in(inside) == []
+    assert all(map(is_gone, pids))
+    assert not any(map(os.path.exists, groups))
+    again = lab.run("down")
+    assert (again.returncode, again.stdout) == (0, f"lab '{lab.name}': there is nothing of it\n")
+
+
+def test_a_connection_that_is_open_ends_with_the_lab(make_lab: Make) -> None:
+    lab = make_lab("ssh")
+    lab.up()
+    with running(lab.command("ssh", "load", "echo ready; sleep 600")) as client:
+        lab.down()
+        assert client.wait(SECONDS) == 255
+
+
+def test_a_command_ends_with_the_lab(make_lab: Make) -> None:
+    lab = make_lab("exec")
+    lab.up()
+    with running(lab.command("exec", "load", "sh", "-c", "echo ready; sleep 600")) as command:
+        lab.down()
+        # Killed itself, or telling that its child was: whichever came first.
+        assert command.wait(SECONDS) in (-signal.SIGKILL, 128 + signal.SIGKILL)
+
+
+def test_a_killed_host_is_shown_and_the_rest_taken_away(make_lab: Make) -> None:
+    lab = make_lab("host")
+    lab.up()
+    victim = lab.state()["hosts"]["zerohttpd"]["pid"]
+    os.kill(victim, signal.SIGKILL)
+    wait_until(lambda: is_gone(victim), "the host ends")
+    done = lab.run("status")
+    assert done.returncode == 1
+    assert [line.split()[0] for line in done.stdout.splitlines() if " down " in line] == [
+        "zerohttpd"
+    ]
+    assert "is down" in lab.run("exec", "zerohttpd", "true").stderr
+    assert lab.on("load", "hostname") == "load"
+    lab.down()
+
+
+def test_all_ends_with_the_keeper(make_lab: Make) -> None:
+    lab = make_lab("keeper")
+    lab.up()
+    keeper, *hosts = lab.pids()
+    os.kill(keeper, signal.SIGKILL)
+    wait_until(lambda: all(map(is_gone, hosts)), "the hosts end")
+    # Leftovers are no hindrance to the next one.
+    lab.up()
+    assert lab.run("status").returncode == 0
+    lab.down()
+
+
+@pytest.mark.parametrize("damage", ["folder", "state", "mark"])
+def test_it_is_found_by_name_whatever_became_of_its_folder(make_lab: Make, damage: str) -> None:
+    lab = make_lab(f"lost-{damage}")
+    lab.up()
+    pids = lab.pids()
+    if damage == "folder":
+        shutil.rmtree(lab.folder)
+    elif damage == "state":
+        (lab.folder / "state.json").write_text('{"plan":')
+    else:
+        (lab.folder / "mark").unlink()
+    done = lab.run("down")
+    assert all(map(is_gone, pids))
+    if damage == "mark":
+        assert "does not bear the lab's mark" in done.stderr
+        assert done.returncode == 1
+        shutil.rmtree(lab.folder)
+    lab.down()
+
+
+def test_killed_while_it_is_made(make_lab: Make) -> None:
+    lab = make_lab("killed")
+    began = time.monotonic()
+    lab.up()
+    whole = time.monotonic() - began
+    lab.down()
+    for turn in range(KILLS):
+        making = subprocess.Popen(
+            lab.command("up"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        # The moment is random on purpose; whatever it is, nothing may be left.
+        time.sleep(random.uniform(0.1, 1.0) * whole)
+        number = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[turn % 3]
+        making.send_signal(number)
+        status = making.wait(SECONDS)
+        if number != signal.SIGKILL and status != 0:
+            assert lab.traces() == [], f"{status} after {number}"
+        lab.down()
+
+
+def test_a_failure_half_way_leaves_nothing(make_lab: Make) -> None:
+    lab = make_lab("failure")
+    done = with_replaced("/usr/sbin/pivot_root", "/bin/false", lab)
+    assert done.returncode == 1
+    assert "pivot_root" in done.stderr
+    assert lab.traces() == []
+
+
+def test_what_is_missing_is_named(make_lab: Make) -> None:
+    lab = make_lab("missing")
+    done = with_replaced("/usr/sbin/sshd", "/dev/null", lab)
+    assert done.returncode == 1
+    assert "openssh-server" in done.stderr
+    assert lab.traces() == []
+
+
+def with_replaced(program: str, other: str, lab: Lab) -> Done:
+    """`up` where a program is another one, which only this process sees."""
+    script = f'mount --bind {other} {program} && exec "$@"'
+    return run(["unshare", "--mount", "sh", "-c", script, "-", *lab.command("up")])
+
+
+def test_delay_is_made_or_refused(make_lab: Make) -> None:
+    lab = make_lab("delay")
+    done = lab.run("up", "--delay", "1ms", "--rate", "1gbit")
+    if done.returncode == 0:
+        assert "delay 1ms" in lab.on("load", "tc qdisc show dev eth0")
+    else:
+        assert "netem is not available in this kernel" in done.stderr
+        assert lab.traces() == []
+    lab.down()
+
+
+def test_two_labs_at_once(make_lab: Make) -> None:
+    one, two = make_lab("one"), make_lab("two")
+    making = [subprocess.Popen(lab.command("up"), stdout=subprocess.DEVNULL) for lab in (one, two)]
+    assert [each.wait(SECONDS) for each in making] == [0, 0]
+    assert one.state()["plan"]["network"] != two.state()["plan"]["network"]
+    assert run(one.command("up")).stderr.startswith(f"lab: the lab '{one.name}' is up already")
+    one.down()
+    assert two.run("status").returncode == 0
+    assert two.on("redis", "hostname") == "redis"
+    two.down()
+
+
+def test_the_same_lab_twice_at_the_same_time(make_lab: Make) -> None:
+    lab = make_lab("twice")
+    making = [
+        subprocess.Popen(lab.command("up"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        for _ in range(3)
+    ]
+    said = [each.communicate(timeout=SECONDS)[1].decode() for each in making]
+    assert sorted(each.returncode for each in making) == [0, 1, 1]
+    assert sum("is up already" in words for words in said) == 2
+    assert lab.run("status").returncode == 0
+    lab.down()
+
+
+# ---- What is not the lab's ----
+
+
+def namespace_of_hosts(domain: str) -> list[str]:
+    """A command in a namespace of host names of its own, whose domain is nearly a lab's mark."""
+    script = 'echo "$0" > /proc/sys/kernel/domainname; echo ready; exec sleep 600'
+    return ["unshare", "--uts", "sh", "-c", script, domain]
+
+
+def test_names_that_are_nearly_its_own_are_left_alone(make_lab: Make) -> None:
+    lab = make_lab("near")
+    named = f"zerohttpd-lab-{lab.name[:-1]}"
+    assert run(["ip", "netns", "add", named]).returncode == 0
+    try:
+        with (
+            running(namespace_of_hosts(lab.mark + "x")) as longer,
+            running(namespace_of_hosts(lab.mark[:-1])) as shorter,
+        ):
+            lab.up()
+            lab.down()
+            assert (longer.poll(), shorter.poll()) == (None, None)
+        assert named in run(["ip", "netns", "list"]).stdout
+    finally:
+        run(["ip", "netns", "delete", named])
+
+
+def test_a_folder_without_its_mark_is_refused(make_lab: Make) -> None:
+    lab = make_lab("folder")
+    lab.folder.mkdir(parents=True)
+    try:
+        (lab.folder / "thesis.txt").write_text("the only copy\n")
+        for verb in ("down", "up"):
+            done = lab.run(verb)
+            assert done.returncode == 1
+            assert "does not bear the lab's mark: left alone" in done.stderr
+        assert (lab.folder / "thesis.txt").read_text() == "the only copy\n"
+    finally:
+        shutil.rmtree(lab.folder)
+        with suppress(OSError):
+            BASE.rmdir()
+    lab.down()
+
+
+def test_a_stranger_in_its_group_is_left_alone(make_lab: Make) -> None:
+    lab = make_lab("group")
+    lab.up()
+    groups = lab.state()["groups"]["load"]
+    if not groups:
+        lab.down()
+        pytest.skip("no control groups here")
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            Path(groups[0], "cgroup.procs").write_text(str(process.pid))
+            done = lab.run("down")
+            assert done.returncode == 1
+            assert f"process {process.pid} in" in done.stderr
+            assert process.poll() is None
+        finally:
+            process.kill()
+    lab.down()

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""What is decided before anything is made. Needs no root."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+import pytest
+from lab_harness import COMMAND, NOBODY, REPOSITORY
+
+from lab import plan
+from lab.errors import LabError
+
+
+def hosts(servers: int, cpus: list[int], **shares: int) -> dict[str, tuple[str, int, int | None]]:
+    """Address, CPU and share of each host."""
+    planned = plan.plan_hosts("10.77.0", servers, cpus, shares)
+    return {one.name: (one.address, one.cpu, one.share) for one in planned}
+
+
+def test_with_four_cpus_each_host_has_its_own() -> None:
+    assert hosts(1, [2, 3, 6, 7]) == {
+        "load": ("10.77.0.1", 2, None),
+        "nginx": ("10.77.0.2", 3, None),
+        "zerohttpd": ("10.77.0.3", 6, None),
+        "redis": ("10.77.0.4", 7, None),
+    }
+
+
+def test_with_two_the_server_is_alone_on_the_first() -> None:
+    assert hosts(1, [0, 1]) == {
+        "load": ("10.77.0.1", 1, 100),
+        "nginx": ("10.77.0.2", 1, 40),
+        "zerohttpd": ("10.77.0.3", 0, 20),
+        "redis": ("10.77.0.4", 1, 40),
+    }
+
+
+def test_with_one_all_share_it() -> None:
+    assert {cpu for _, cpu, _ in hosts(1, [5]).values()} == {5}
+
+
+def test_further_servers_get_what_the_first_one_gets() -> None:
+    planned = hosts(3, [0, 1, 2], zerohttpd=30, zerohttpd3=10)
+    assert planned["zerohttpd"] == ("10.77.0.3", 0, 30)
+    assert planned["zerohttpd2"] == ("10.77.0.5", 0, 30)
+    assert planned["zerohttpd3"] == ("10.77.0.6", 0, 10)
+
+
+@pytest.mark.parametrize(
+    ("check", "why"),
+    [
+        (lambda: plan.parse_shares(["loud=5"], ["load"]), "no host 'loud'"),
+        (lambda: plan.parse_shares(["load=0"], ["load"]), "1 to 100"),
+        (lambda: plan.parse_shares(["load"], ["load"]), "1 to 100"),
+        (lambda: plan.host_groups(9), "1 to 8"),
+        (lambda: plan.check_link("2", None), "as in 0.2ms"),
+        (lambda: plan.check_link(None, "fast"), "as in 1gbit"),
+        (lambda: plan.check_name("../etc"), "no name for a lab"),
+    ],
+)
+def test_nonsense_is_refused_in_words(check: Callable[[], object], why: str) -> None:
+    with pytest.raises(LabError, match=why):
+        check()
+
+
+@pytest.mark.parametrize("verb", ["up", "down", "exec"])
+def test_without_root_it_says_what_to_type(verb: str) -> None:
+    command = [*COMMAND, verb, *(["load", "true"] if verb == "exec" else [])]
+    # Root becomes somebody else first; others are not root already.
+    if subprocess.run(["id", "-u"], capture_output=True, text=True).stdout == "0\n":
+        command = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", *command]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=60)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert f"sudo {REPOSITORY}/scripts/lab {verb}" in done.stderr

@@ -1,0 +1,173 @@
+"""`python -m bench.deploy`: the benchmark over several hosts, from preparation to results."""
+
+import argparse
+import json
+import sys
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import cli, open_loop
+from bench.deploy import attended, inventory
+from bench.deploy.playbook import Playbook
+from bench.errors import UserError
+from bench.servers import ROOT
+from bench.signals import SignalWatch
+
+FAILED = 2
+"""Exit status: the sweep could not begin, or its results did not come."""
+
+TAGS = {
+    "check": "look at the hosts, change nothing",
+    "prepare": "install, tune, build; what `sweep` needs",
+    "collect": "bring the results, end agents, take away their key: after a run that was cut off",
+    "remove": "collect, and take everything back but packages of the distribution",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asked for."""
+
+    inventory: Path
+    only: str | None
+    results: Path
+    """Here, on this machine."""
+    resume: Path | None
+    """The unfinished sweep to go on with."""
+    sweep: tuple[str, ...]
+    """For the sweep on the load host."""
+    oha: str | None
+    """The tool of the open loop, if one is asked for: few hosts could make their own."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status is the sweep's; 2 if there was none, or its results could not be fetched."""
+    try:
+        options = parse(sys.argv[1:] if arguments is None else arguments)
+        return run(options)
+    except UserError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return FAILED
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of our own; all others are the sweep's."""
+    own = argparse.ArgumentParser(
+        prog="python -m bench.deploy",
+        allow_abbrev=False,
+        description="Sweep over several hosts: prepare them, measure, collect the results, take "
+        "away what could start anything there. All other options are those of the sweep; see "
+        "`python -m bench sweep --help`.",
+    )
+    add = own.add_argument
+    add(
+        "--inventory",
+        required=True,
+        metavar="FILE",
+        help="the hosts, for Ansible (deploy/inventory.example.ini); `lab`: those of `make lab`",
+    )
+    words = "; ".join(f"{tag}: {what}" for tag, what in TAGS.items())
+    add("--only", choices=TAGS, help=f"a part of it. {words}")
+    add("--results", type=Path, default=ROOT / "results", metavar="DIR", help="on this machine")
+    add("--resume", nargs="?", const="", metavar="FOLDER", help="go on with an unfinished sweep")
+    return own
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """What was asked for, checked as far as it can be here. Raises UserError."""
+    own, rest = parser().parse_known_args(arguments)
+    theirs = cli.parser().parse_args(["sweep", *rest])  # says what is wrong, and ends
+    if getattr(theirs, "hosts", None):
+        raise UserError("--hosts is for the load host, where the playbook writes that file")
+    resume = None
+    if own.resume is not None:
+        from bench import sweep  # noqa: PLC0415  the chart's library loads slowly
+
+        resume = Path(own.resume) if own.resume else sweep.latest_unfinished(own.results)
+        if not (resume / "results.json").exists():
+            raise UserError(f"{resume} has no results.json: nothing to resume")
+    oha = None
+    if theirs.rate:
+        open_loop.require_oha()
+        oha = open_loop.program()
+    where = inventory.find(own.inventory)
+    return Options(where, own.only, own.results.resolve(), resume, tuple(rest), oha)
+
+
+def run(options: Options) -> int:
+    """All of it, or the part that was asked for."""
+    # In /tmp, because the path of a socket must not be long.
+    with tempfile.TemporaryDirectory(prefix="zerohttpd-deploy-", dir="/tmp") as name:
+        scratch = Path(name)
+        variables = {"results_here": str(options.results)}
+        if options.oha:
+            variables["oha"] = options.oha
+        if options.resume:
+            variables["resume"] = str(_packed(options.resume, scratch))
+        playbook = Playbook(options.inventory, variables, scratch)
+        with playbook, SignalWatch() as watch:
+            if options.only:
+                return 0 if playbook.run(options.only, watch) else FAILED
+            return _all(options, playbook, watch, scratch)
+
+
+def _all(options: Options, playbook: Playbook, watch: SignalWatch, scratch: Path) -> int:
+    # Before the check has passed nothing is tidied: it may be somebody else's sweep.
+    if not playbook.run("check", watch):
+        return _ended(watch, FAILED)
+    host = inventory.LoadHost(scratch / "load_host.json")
+    status = FAILED
+    before = _folders(options.results)
+    try:
+        if playbook.run("prepare", watch) and watch.number is None:
+            status = attended.sweep(host, _sweep_options(options), watch)
+            if status == attended.CONNECTION_LOST:
+                print("bench: the connection to the load host broke", file=sys.stderr)
+    finally:
+        collected = playbook.run("collect")
+    _say_where(options, before)
+    if not collected:
+        print(
+            "bench: not all could be collected; when the hosts are back: python -m "
+            f"bench.deploy --inventory {options.inventory} --only collect",
+            file=sys.stderr,
+        )
+        return status or FAILED
+    return _ended(watch, status)
+
+
+def _sweep_options(options: Options) -> list[str]:
+    """For the sweep on the load host, where an unfinished one was sent to."""
+    resume = ["--resume", f"results/{options.resume.resolve().name}"] if options.resume else []
+    return [*options.sweep, *resume]
+
+
+def _packed(folder: Path, scratch: Path) -> Path:
+    """An unfinished sweep as an archive for the load host."""
+    archive = scratch / "resume.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(folder, folder.resolve().name)
+    return archive
+
+
+def _folders(results: Path) -> set[Path]:
+    return {file.parent for file in results.glob("*/results.json")}
+
+
+def _say_where(options: Options, before: set[Path]) -> None:
+    new = sorted(_folders(options.results) - before)
+    for folder in [options.resume] if options.resume else new:
+        print(f"Here: {folder}/; a page of it: make report RESULTS={folder}")
+        if json.loads((folder / "results.json").read_text())["state"] != "complete":
+            print(
+                "To go on with it from here: python -m bench.deploy --inventory "
+                f"{options.inventory} --resume {folder}"
+            )
+
+
+def _ended(watch: SignalWatch, status: int) -> int:
+    """The status of a run that a signal ended is that signal's."""
+    return 128 + watch.number if watch.number and (status == FAILED or status < 0) else status

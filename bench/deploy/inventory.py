@@ -1,0 +1,55 @@
+"""Where the inventory is, and how its load host is reached."""
+
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.errors import UserError
+
+LAB = "lab"
+LAB_INVENTORY = Path("/run/zerohttpd-lab/default/inventory.ini")
+QUIET_END = ("ControlMaster=no", "ControlPath=none", "ServerAliveInterval=15")
+"""A connection of its own: it ends with the command, and a limit that was raised for logins since
+the others began is in force."""
+
+
+def find(name: str) -> Path:
+    """The inventory that is meant: a file, or `lab` for the lab here. Raises UserError."""
+    if name == LAB:
+        if not LAB_INVENTORY.exists():
+            raise UserError("there is no lab on this machine. Run first: make lab")
+        return LAB_INVENTORY
+    path = Path(name)
+    if not path.exists():
+        raise UserError(f"there is no inventory {name}. deploy/inventory.example.ini is an example")
+    return path.resolve()
+
+
+class LoadHost:
+    """How the load host is reached, as the playbook found it: with all variables filled in."""
+
+    def __init__(self, file: Path) -> None:
+        """`file`: what the playbook wrote. Raises UserError if it has no way that we could go."""
+        self._found: dict[str, Any] = json.loads(file.read_text())
+        if self._found["password"]:
+            raise UserError(
+                "the load host is reached with a password, and nobody could type it for the sweep. "
+                "Give it a key: ssh-copy-id, and ansible_ssh_private_key_file in the inventory"
+            )
+
+    def command(self, words: Sequence[str], terminal: bool) -> list[str]:
+        """The command line that runs a command there."""
+        found = self._found
+        if found["connection"] == "local":
+            return list(words)
+        ssh = [found["executable"]]
+        for option in QUIET_END:
+            ssh += ["-o", option]
+        for more in ("ssh_args", "common_args", "extra_args"):
+            ssh += shlex.split(found[more])
+        for option, value in (("-p", found["port"]), ("-i", found["key"]), ("-l", found["user"])):
+            ssh += [option, str(value)] if value else []
+        ssh += ["-tt"] if terminal else ["-T"]
+        return [*ssh, found["host"], shlex.join(words)]

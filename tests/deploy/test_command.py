@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""The command line of the benchmark over several hosts; what is decided before a host is asked."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from bench.deploy import command, inventory
+from bench.deploy.inventory import LoadHost
+from bench.deploy.pack import pack_project, project_files
+from bench.errors import UserError
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
+
+
+@pytest.fixture
+def some_inventory(tmp_path: Path) -> Path:
+    path = tmp_path / "hosts.ini"
+    path.write_text("[load]\na\n")
+    return path
+
+
+def test_options_that_are_not_ours_are_the_sweeps(some_inventory: Path) -> None:
+    words = ["--inventory", str(some_inventory), "--levels", "20,200", "--servers", "epoll"]
+    options = command.parse([*words, "--results", "elsewhere"])
+    assert options.sweep == ("--levels", "20,200", "--servers", "epoll")
+    assert options.results == Path("elsewhere").resolve()
+    assert options.inventory == some_inventory
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--inventory", "/no/such/file"], "there is no inventory /no/such/file"),
+        (["--inventory", "FILE", "--hosts", "x.json"], "--hosts is for the load host"),
+        (["--inventory", "FILE", "--resume", "/no/such"], "nothing to resume"),
+        (["--inventory", "FILE", "--results", "/no/such", "--resume"], "no unfinished sweep"),
+    ],
+)
+def test_what_cannot_be_is_said(
+    words: list[str], said: str, some_inventory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main([w.replace("FILE", str(some_inventory)) for w in words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_wrong_option_of_the_sweep_ends_it_before_anything_begins(
+    some_inventory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(["--inventory", str(some_inventory), "--no-such-option"])
+    assert ended.value.code == 2
+    assert "--no-such-option" in capsys.readouterr().err
+
+
+def test_without_a_lab_the_lab_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(inventory, "LAB_INVENTORY", tmp_path / "none.ini")
+    with pytest.raises(UserError, match="make lab"):
+        inventory.find("lab")
+
+
+def load_host(tmp_path: Path, **found: object) -> LoadHost:
+    nothing = dict.fromkeys(("port", "user", "key", "ssh_args", "common_args", "extra_args"), "")
+    fixed = {"connection": "ssh", "host": "load.example", "password": False, "executable": "ssh"}
+    file = tmp_path / "load_host.json"
+    file.write_text(json.dumps({**nothing, **fixed, **found}))
+    return LoadHost(file)
+
+
+def test_the_sweep_uses_the_inventorys_connection(tmp_path: Path) -> None:
+    more = "-o ProxyCommand='ssh -W %h:%p door'"
+    host = load_host(tmp_path, port=2222, user="me", key="/k e y", common_args=more)
+    words = host.command(["sweep", "--path", "/a b"], terminal=True)
+    assert words[0] == "ssh"
+    assert words[-2:] == ["load.example", "sweep --path '/a b'"]
+    assert "ProxyCommand=ssh -W %h:%p door" in words
+    for pair in (("-p", "2222"), ("-l", "me"), ("-i", "/k e y")):
+        assert pair in itertools.pairwise(words)
+    assert "-tt" in words
+    assert "-tt" not in host.command(["sweep"], terminal=False)
+
+
+def test_this_machine_may_be_the_load_host(tmp_path: Path) -> None:
+    host = load_host(tmp_path, connection="local")
+    assert host.command(["sweep", "x"], terminal=True) == ["sweep", "x"]
+
+
+def test_a_password_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="ssh-copy-id"):
+        load_host(tmp_path, password=True)
+
+
+@pytest.mark.parametrize("with_git", [True, False])
+def test_what_is_sent_is_what_git_would_keep(tmp_path: Path, with_git: bool) -> None:
+    root = tmp_path / "project"
+    for name in ("a.c", "lib/b.c", "build/b.o", "x/__pycache__/c.pyc", "epoll", "lib/epoll"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+    (root / ".gitignore").write_text("/epoll\n/build/\n__pycache__/\n")
+    if with_git:
+        subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
+    assert sorted(project_files(root)) == [".gitignore", "a.c", "lib/b.c", "lib/epoll"]
+
+
+def test_an_archive_is_the_same_until_a_file_changes(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / ".gitignore").write_text("")
+    script = root / "run"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o700)
+    first = pack_project(root, tmp_path)
+    before = Path(first["file"]).stat().st_mtime_ns
+    os.utime(script)
+    assert pack_project(root, tmp_path) == first
+    assert Path(first["file"]).stat().st_mtime_ns == before
+    with tarfile.open(first["file"]) as tar:
+        member = tar.getmember("run")
+        assert (member.mode, member.uid, member.uname) == (0o755, 0, "root")
+    script.write_text("#!/bin/sh\necho\n")
+    assert pack_project(root, tmp_path)["digest"] != first["digest"]
+
+
+@pytest.mark.skipif(not PLAYBOOK.exists(), reason="no Ansible; run scripts/setup.sh hosts")
+@pytest.mark.parametrize("name", ["site.yml", "droplets.yml"])
+def test_ansible_understands_the_playbook(name: str) -> None:
+    checked = subprocess.run(
+        [PLAYBOOK, "--syntax-check", "--inventory", "inventory.example.ini", name],
+        cwd=REPOSITORY / "deploy",
+        env={**os.environ, "LC_ALL": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "WARNING" not in checked.stderr

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""deploy/droplets.yml against a mock of the provider's interface: what is made ends, always."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .mock_droplets import TOKEN, MockServer
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
+NAMES = [f"zerohttpd-seven-four-{role}" for role in ("load", "nginx", "zerohttpd", "redis")]
+
+pytestmark = [
+    pytest.mark.xdist_group("droplets"),
+    pytest.mark.skipif(not PLAYBOOK.exists(), reason="no Ansible; run scripts/setup.sh hosts"),
+]
+
+
+@pytest.fixture
+def mock() -> Iterator[MockServer]:
+    with MockServer() as server:
+        yield server
+
+
+class Fleet:
+    """The playbook, with its files in a folder of the test's."""
+
+    def __init__(self, mock: MockServer, folder: Path) -> None:
+        self.mock, self.folder = mock, folder / "fleet"
+
+    def run(
+        self, tag: str, looks: int = 20, token: str = TOKEN
+    ) -> subprocess.CompletedProcess[str]:
+        variables = {"api": self.mock.url, "here": self.folder, "pause": 0, "looks": looks}
+        words = [f"--extra-vars={name}={value}" for name, value in variables.items()]
+        ran = subprocess.run(
+            [PLAYBOOK, "--inventory", "localhost,", "--tags", tag, *words, "droplets.yml"],
+            cwd=DEPLOY,
+            env={**os.environ, "DIGITALOCEAN_TOKEN": token, "LC_ALL": "C.UTF-8"},
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        assert token not in ran.stdout + ran.stderr, "the token was printed"
+        return ran
+
+    def names(self) -> list[str]:
+        return [droplet.wanted["name"] for droplet in self.mock.service.droplets]
+
+
+@pytest.fixture
+def fleet(mock: MockServer, tmp_path: Path) -> Fleet:
+    return Fleet(mock, tmp_path)
+
+
+def test_four_are_made_once_and_surely_end(fleet: Fleet) -> None:
+    service = fleet.mock.service
+    service.keys = [{"id": n, "name": f"k{n}", "public_key": f"ssh-rsa {n}"} for n in range(90, 95)]
+    service.busy = 2
+    made = fleet.run("create")
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert "0.0357 dollars an hour" in made.stdout
+    assert fleet.names() == NAMES
+    for droplet in service.droplets:
+        assert droplet.wanted["tags"] == ["zerohttpd-seven-four"]
+        assert droplet.wanted["size"] == "s-1vcpu-1gb"
+        assert droplet.wanted["user_data"].startswith("#cloud-config\n")
+    inventory = configparser.ConfigParser(allow_no_value=True, delimiters=("\n",))
+    inventory.read(fleet.folder / "inventory.ini")
+    assert inventory.sections() == ["load", "nginx", "zerohttpd", "redis", "all:vars"]
+    first = service.droplets[0].number
+    (line,) = inventory["load"]
+    assert f"ansible_host=203.0.113.{first} address=10.135.0.{first}" in line
+
+    # Only what is missing is made the second time.
+    service.droplets.pop()
+    again = fleet.run("create")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert fleet.names() == NAMES
+    assert len(service.keys) == 6
+
+    service.immortal = True
+    ended = fleet.run("destroy", looks=3)
+    assert ended.returncode != 0
+    assert "DROPLETS ARE LEFT, AND COST MONEY" in ended.stdout
+    assert NAMES[0] in ended.stdout
+
+    service.immortal, service.busy = False, 1
+    ended = fleet.run("destroy")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "No droplet with the tag zerohttpd-seven-four is left" in ended.stdout
+    assert service.droplets == []
+    assert [key["id"] for key in service.keys] == [90, 91, 92, 93, 94]
+    assert not fleet.folder.exists()
+
+
+def test_what_was_made_before_a_failure_ends(fleet: Fleet) -> None:
+    service = fleet.mock.service
+    service.refuse = lambda name: name.endswith("zerohttpd")
+    made = fleet.run("create")
+    assert made.returncode != 0
+    assert "droplet limit" in made.stdout
+    assert "COST MONEY" in made.stdout
+    assert 0 < len(fleet.names()) < 4
+    ended = fleet.run("destroy")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert service.droplets == []
+    assert service.keys == []
+
+
+def test_a_wrong_token_is_said(fleet: Fleet) -> None:
+    for tag in ("create", "destroy"):
+        ran = fleet.run(tag, token="no-such-token")
+        assert ran.returncode != 0
+        assert "Unable to authenticate you" in ran.stdout
+        assert "The token is not accepted" in ran.stdout
+
+
+def test_without_a_word_nothing_happens(fleet: Fleet) -> None:
+    ran = fleet.run("all")
+    assert ran.returncode == 0
+    assert fleet.mock.service.requests == []

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: MIT
+"""`python -m bench.deploy` over the hosts of a lab, over ssh: a sweep that is interrupted, resumed,
+and killed; then everything taken back. What a host is left with is looked at on the host itself.
+
+The tests are steps of one story, in this order: preparing hosts costs most of the time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from bench import results
+from bench.results import Results
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+STATE = Path("/run/zerohttpd-lab")
+FOLDER = "/opt/zerohttpd-seven"
+SYSCTL_FILE = "/etc/sysctl.d/90-zerohttpd-seven.conf"
+ROLES = ("load", "nginx", "zerohttpd", "redis")
+SWEEP = (
+    *("--servers", "epoll", "--levels", "20", "--requests", "4000"),
+    *("--balancer", "none,close", "--runs", "2"),
+)
+PATIENCE = 600.0
+"""Seconds; for machines that have other things to do."""
+
+NEEDED = ("ansible-playbook", "sshd", "ssh", "nginx", "redis-server", "ab", "gcc", "make")
+PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin"
+MISSING = [name for name in NEEDED if shutil.which(name, path=PATH) is None]
+
+pytestmark = [
+    pytest.mark.xdist_group("deploy"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="hosts can be made by root only"),
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
+]
+
+
+class Hosts:
+    """A lab of this test's, and an inventory that is not the lab's own."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self.results = name, folder / "results"
+        self.inventory = folder / "hosts.ini"
+
+    def write_inventory(self) -> None:
+        """Other names, ssh aliases in place of addresses, the user left to ssh's settings."""
+        own = (STATE / self.name / "inventory.ini").read_text()
+        lines = []
+        for role in ROLES:
+            address = own.split(f"\n{role} ansible_host=")[1].split()[0]
+            lines += [f"[{role}]", f"{role}-under-test ansible_host={role} address={address}"]
+        settings = f"-F {STATE / self.name}/ssh_config"
+        lines += ["[all:vars]", f'ansible_ssh_common_args="{settings}"']
+        self.inventory.write_text("\n".join(lines) + "\n")
+
+    def lab(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "lab", command, "--name", self.name, *words],
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+
+    def on(self, role: str, command: str) -> str:
+        """What a shell command prints on a host."""
+        said = self.lab("exec", role, "sh", "-c", command)
+        assert said.returncode == 0, said.stdout + said.stderr
+        return said.stdout
+
+    def deploy(self, *options: str) -> Deployment:
+        return Deployment(
+            [
+                *(sys.executable, "-m", "bench.deploy", "--inventory", str(self.inventory)),
+                *("--results", str(self.results), *options),
+            ]
+        )
+
+    def running(self) -> list[str]:
+        """What still runs of us, on any host."""
+        look = (
+            f'for p in /proc/[0-9]*; do [ "$(readlink $p/cwd)" != {FOLDER} ] || '
+            'tr "\\0" " " <$p/cmdline; done; ps -C redis-server,nginx,epoll,ab -o args= || true'
+        )
+        return [line for role in ROLES for line in self.on(role, look).splitlines()]
+
+    def assert_no_way_in(self) -> None:
+        """No key, no line for it, no agent."""
+        for role in ROLES:
+            left = self.on(role, f"ls -d {FOLDER}/agents; cat ~/.ssh/authorized_keys; true")
+            assert left == "", role
+        assert self.running() == []
+
+
+class Deployment:
+    """A running `python -m bench.deploy`, without a terminal."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.output = ""
+        self.process = subprocess.Popen(
+            command,
+            cwd=REPOSITORY,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        assert self.process.stdout is not None
+        self._reader = threading.Thread(target=self._read, args=(self.process.stdout,))
+        self._reader.start()
+
+    def _read(self, out: IO[str]) -> None:
+        for line in out:
+            self.output += line
+
+    def wait_for(self, text: str) -> None:
+        wait_until(lambda: text in self.output or self.process.poll() is not None)
+        assert text in self.output, self.output
+
+    def end(self) -> int:
+        """Wait for the end; the exit status."""
+        status = self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        return status
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    lab = Hosts(f"t{os.getpid()}", tmp_path_factory.mktemp("deploy"))
+    full = [word for role in ROLES for word in ("--share", f"{role}=100")]
+    try:
+        up = lab.lab("up", *full)
+        assert up.returncode == 0, up.stdout + up.stderr
+        lab.write_inventory()
+        yield lab
+    finally:
+        down = lab.lab("down")
+        assert down.returncode == 0, down.stdout + down.stderr
+
+
+def only_results(hosts: Hosts) -> Results:
+    (folder,) = hosts.results.iterdir()
+    found = results.load(folder / "results.json")
+    # The same as those of a sweep on one machine: no more, no less.
+    content = json.loads((folder / "results.json").read_text())
+    assert set(content) == {field.alias or name for name, field in Results.model_fields.items()}
+    return found
+
+
+def test_what_the_inventory_lacks_is_said(tmp_path: Path) -> None:
+    inventory = tmp_path / "two.ini"
+    inventory.write_text("[load]\na\n[zerohttpd]\nb\n")
+    command = [sys.executable, "-m", "bench.deploy", "--inventory", str(inventory)]
+    run = Deployment(command)
+    assert run.end() == 2
+    assert "The inventory needs the groups" in run.output
+
+
+def test_after_ctrl_c_the_results_are_here_and_no_key_is_there(hosts: Hosts) -> None:
+    run = hosts.deploy(*SWEEP)
+    run.wait_for("[1/4]")
+    run.process.send_signal(signal.SIGINT)
+    assert run.end() == 130, run.output
+    assert only_results(hosts).state == "interrupted"
+    hosts.assert_no_way_in()
+
+
+def test_a_sweep_can_be_resumed_and_every_check_holds(hosts: Hosts) -> None:
+    run = hosts.deploy("--resume")
+    assert run.end() == 0, run.output
+    found = only_results(hosts)
+    assert found.state == "complete"
+    assert [(r.balancer, r.run, r.state) for r in found.runs] == [
+        ("none", 1, "held"),
+        ("none", 2, "held"),
+        ("close", 1, "held"),
+        ("close", 2, "held"),
+    ]
+    assert [(host.role, host.name) for host in found.hosts] == [
+        ("load", "load-under-test"),
+        ("nginx", "nginx-under-test"),
+        ("server", "zerohttpd-under-test"),
+        ("redis", "redis-under-test"),
+    ]
+    assert all(host.settings["net.core.somaxconn"] == 65535 for host in found.hosts)
+    hosts.assert_no_way_in()
+
+
+def test_a_killed_controller_leaves_nothing_running(hosts: Hosts) -> None:
+    before = set(Path("/tmp").glob("zerohttpd-deploy-*"))
+    run = hosts.deploy(*SWEEP)
+    run.wait_for("[1/4]")
+    run.process.kill()
+    run.end()
+    wait_until(lambda: hosts.running() == [])
+    for scratch in set(Path("/tmp").glob("zerohttpd-deploy-*")) - before:
+        with contextlib.suppress(OSError):
+            shutil.rmtree(scratch)
+
+
+def test_the_agents_key_starts_an_agent_and_nothing_else(hosts: Hosts) -> None:
+    # It is still there, since nobody could take it away.
+    for role in ROLES[1:]:
+        (line,) = hosts.on(role, "cat ~/.ssh/authorized_keys").splitlines()
+        address = hosts.inventory.read_text().split("ansible_host=load address=")[1].split()[0]
+        assert line.startswith(f'restrict,from="{address}",command="cd {FOLDER} && exec ')
+        said = hosts.on(
+            "load", f"ssh -F {FOLDER}/agents/ssh_config {role}-under-test hostname </dev/null"
+        )
+        assert said == ""
+    assert hosts.on("load", f"stat -c %a {FOLDER}/agents {FOLDER}/agents/id_ed25519").split() == [
+        "700",
+        "600",
+    ]
+
+
+def test_preparing_what_is_prepared_changes_nothing(hosts: Hosts) -> None:
+    while True:
+        there = hosts.on("load", f"cat {FOLDER}/.deploy/tree")
+        run = hosts.deploy("--only", "prepare")
+        assert run.end() == 0, run.output
+        if hosts.on("load", f"cat {FOLDER}/.deploy/tree") == there:
+            break  # else somebody has worked on the project meanwhile
+    assert "changed" not in run.output
+
+
+def test_everything_can_be_taken_back(hosts: Hosts) -> None:
+    before = hosts.on("load", f"cat {FOLDER}/.deploy/sysctl-before.conf")
+    run = hosts.deploy("--only", "remove")
+    assert run.end() == 0, run.output
+    states = [results.load(f / "results.json").state for f in sorted(hosts.results.iterdir())]
+    assert states == ["complete", "interrupted"]
+    for role in ROLES:
+        assert hosts.on(role, f"ls -d {FOLDER} {SYSCTL_FILE} /opt/zerohttpd-seven* || true") == ""
+    hosts.assert_no_way_in()
+    for line in before.splitlines():
+        name, _, value = line.partition(" = ")
+        assert hosts.on("load", f"sysctl -n {name}").split() == value.split()

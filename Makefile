@@ -43,10 +43,22 @@ tsan: ## build into build/tsan/: thread sanitizer
 	$(MAKE) $(or $(TARGET),all) BUILD=build/tsan/objects BIN=build/tsan \
 		CFLAGS='-O1 -g' HARDENING=-fPIE SANITIZE=-fsanitize=thread
 
-bench: ## sweep all servers with ab; ARGS="--full" and others, see ARGS=--help
-	@scripts/setup.sh build bench
-	@$(MAKE) --no-print-directory all
+# The open loop and the floors are got only when they are asked for.
+bench: ## sweep all servers with ab; ARGS="--full", ARGS=--help; HOSTS=lab or inventory.ini
+	@scripts/setup.sh build bench $(if $(findstring --rate,$(ARGS)),openloop) $(if $(HOSTS),hosts)
+ifdef HOSTS
+	@$(PYTHON) -m bench.deploy --inventory $(HOSTS) $(ARGS)
+else
+	@$(MAKE) --no-print-directory all $(if $(findstring floor,$(ARGS)),floor)
 	@$(PYTHON) -m bench sweep $(ARGS)
+endif
+
+lab: ## four one-core hosts on this machine (root or sudo); ARGS="--servers 4"
+	@scripts/setup.sh build bench hosts
+	@scripts/lab up $(ARGS)
+
+lab-down: ## take the lab away, and whatever is left of one that was killed
+	@scripts/lab down $(ARGS)
 
 doctor: ## what this machine allows, and what cures it; ARGS as for bench
 	@scripts/setup.sh bench
@@ -70,8 +82,10 @@ measure: ## CPU and memory against nginx, Go and the barest loops
 
 floor: $(FLOORS:%=$(FLOOR)/%) ## build the barest loop of each architecture
 
+# The lab needs root; for others its tests are skipped, and its packages are not wanted.
+LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
 test: ## all tests of all servers; ARGS="-k guestbook --server epoll"
-	@scripts/setup.sh build bench test
+	@scripts/setup.sh build bench test $(LAB_TESTS)
 	@$(MAKE) --no-print-directory all unit
 	@$(PYTHON) -m pytest -n 4 --dist loadgroup $(ARGS)
 
@@ -111,7 +125,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench doctor report serve measure floor test test-sanitized test-debug test-tsan unit unit-programs fuzz \
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure floor test test-sanitized test-debug test-tsan unit unit-programs fuzz \
 	lint clean help
 
 # ---- How things are made ----
@@ -127,7 +141,7 @@ $(BUILD)/tests/unit/test_%: $(BUILD)/tests/unit/test_%.o \
 		$(BUILD)/tests/unit/harness.o $(call objects,$(PROTO))
 	$(CC) $(ALL_LDFLAGS) $^ -lcmocka -o $@
 
-$(FLOOR)/%: bench/floor/%.c bench/floor/floor.h lib/config.h Makefile
+$(FLOOR)/%: bench/floor/%.c $(wildcard bench/floor/*.h) lib/config.h Makefile
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) $< $(ALL_LDFLAGS) -o $@
 

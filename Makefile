@@ -46,8 +46,8 @@ tsan: ## build into build/tsan/: thread sanitizer
 # The open loop and the floors are got only when they are asked for.
 bench: ## sweep all servers with ab; ARGS="--full", ARGS=--help; HOSTS=lab or inventory.ini
 	@scripts/setup.sh build bench $(if $(findstring --rate,$(ARGS)),openloop) $(if $(HOSTS),hosts)
-ifdef HOSTS
-	@$(PYTHON) -m bench.deploy --inventory $(HOSTS) $(ARGS)
+ifneq ($(strip $(HOSTS)),)
+	@$(PYTHON) -m bench.deploy --inventory '$(strip $(HOSTS))' $(ARGS)
 else
 	@$(MAKE) --no-print-directory all $(if $(findstring floor,$(ARGS)),floor)
 	@$(PYTHON) -m bench sweep $(ARGS)

@@ -25,10 +25,10 @@ from bench.results import Results, Run, load
 
 HEADROOM = 0.7
 """Hosts are to be busy for so much of their time: the time in the queue of a host that is busy for
-a share u grows as 1/(1-u), and one of three hosts may fail."""
+a share u grows as 1/(1-u)."""
 LINK_BYTES = 1e9 / 8
 """Bytes per second of a host's network card: 1 Gbit/s."""
-PACKET_BYTES = 700
+PACKET_BYTES = 640
 """Of a connection for each request beside the response: request, handshake and end, eight packets
 of some 80 bytes with their Ethernet, IP and TCP heads. An estimate; it is not measured."""
 
@@ -142,8 +142,9 @@ def capacity(demand: Demand, layout: Layout, headroom: float = HEADROOM) -> Capa
     ends = [(layout.servers * headroom * 1e6 / demand.server, "servers")]
     if layout.redis and demand.redis:
         ends.append((layout.redis * headroom * 1e6 / demand.redis, "Redis"))
-    if layout.nginx:
+    if layout.nginx and demand.nginx:
         ends.append((layout.nginx * headroom * 1e6 / demand.nginx, "nginx"))
+    if layout.nginx and demand.bytes:
         # Each response comes in and goes out, in both directions of the card at once.
         network = layout.nginx * headroom * LINK_BYTES / (demand.bytes + PACKET_BYTES)
         ends.append((network, "network of nginx"))
@@ -157,9 +158,10 @@ def best_layout(
     """The best way to share out some hosts. `redis_at_most`: how many Redis hosts can share the
     work; 1 as long as every page increments the same key, None if the keys are spread."""
     most = hosts if redis_at_most is None else redis_at_most
+    counts = range(1, most + 1) if demand.redis else (0,)
     layouts = (
         Layout(hosts - nginx - redis, nginx, redis)
-        for nginx, redis in product(range(1, hosts), range(1, most + 1))
+        for nginx, redis in product(range(1, hosts), counts)
         if hosts - nginx - redis > 0
     )
     every = [capacity(demand, layout, headroom) for layout in layouts]
@@ -206,17 +208,19 @@ def predictions(results: Results) -> list[Prediction]:
 
 
 def limit_of(demand: Demand, instances: int, hosts: Sequence[HostInfo]) -> tuple[float, str]:
-    """The rate at which the first host is at what it may use, and that host's name. Each instance
-    has a host of its own as long as there are some."""
-    servers = [host for host in hosts if host.role == "server"][:instances]
+    """The rate at which the first host is at what it may use, and that host's name. Instances are
+    started on the server hosts in turn, and nginx gives each of them the same share of the work.
+    """
     ends = [
         (_may_use(host) * 1e6 / demand.of(host.role), host.name)
         for host in hosts
         if host.role != "server" and demand.of(host.role)
     ]
-    if servers:
-        whole = sum(_may_use(host) for host in servers)
-        ends.append((whole * 1e6 / demand.server, " + ".join(host.name for host in servers)))
+    servers = [host for host in hosts if host.role == "server"]
+    for number, host in enumerate(servers[:instances]):
+        here = len(range(number, instances, len(servers)))
+        share = demand.server * here / instances
+        ends.append((_may_use(host) * 1e6 / share, host.name))
     if not ends:
         raise UserError("these results are of one machine: there are no hosts to tell apart")
     return min(ends)
@@ -241,12 +245,18 @@ def _best(results: Results, subject: str, conditions: Conditions) -> tuple[float
 def show(path: Path, fleets: Sequence[int], out: Console) -> int:
     """Print it for a results.json or its folder. Raises UserError where it says nothing of it."""
     results = load(path / "results.json" if path.is_dir() else path)
-    balanced = [c for c in results.conditions() if c.balancer != "none" and c.instances == 1]
+    balanced = [
+        c
+        for c in results.conditions()
+        if c.balancer != "none" and c.instances == 1 and c.mode == "closed"
+    ]
     if not balanced:
         raise UserError(
             "no cell here was measured through nginx: it takes a sweep with "
             "--balancer close (or keep), on several hosts for the comparison"
         )
+    if results.state != "complete":
+        out.print(f"This sweep is {results.state}: what is missing is not below.", style="yellow")
     for conditions in balanced:
         costs = demands(results, conditions)
         out.print(f"[bold]{conditions.describe()}[/]: what a request costs", highlight=False)
@@ -274,16 +284,18 @@ def demand_table(costs: Sequence[Demand]) -> Table:
 
 def fleet_table(costs: Sequence[Demand], fleets: Sequence[int]) -> Table:
     """What fleets carry with one Redis, and with the work spread over many."""
-    table = _table("server", "hosts", "nginx", "servers", "Redis", "requests/s", "the limit")
+    heads = ("server", "hosts", "the keys", "nginx", "servers", "Redis", "requests/s", "the limit")
+    table = _table(*heads)
     for cost in costs:
         for hosts in fleets:
-            for redis_at_most in (1, None):
+            for redis_at_most, keys in ((1, "on one Redis"), (None, "spread")):
                 best = fewest(best_layout(cost, hosts, redis_at_most), cost)
                 layout = best.layout
                 idle = hosts - layout.hosts
                 table.add_row(
                     cost.subject,
                     f"{hosts:,}",
+                    keys,
                     *(f"{count:,}" for count in (layout.nginx, layout.servers, layout.redis)),
                     f"{best.rate:,.0f}",
                     best.limit + (f" ({idle:,} hosts not needed)" if idle else ""),
@@ -309,6 +321,6 @@ def prediction_table(found: Sequence[Prediction]) -> Table:
 def _table(*heads: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for head in heads:
-        words = head in ("server", "conditions", "limit", "the limit")
+        words = head in ("server", "conditions", "the keys", "limit", "the limit")
         table.add_column(head, justify="left" if words else "right")
     return table

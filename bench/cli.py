@@ -34,11 +34,16 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = argparse.ArgumentParser(prog="python -m bench", description="Measure the servers.")
     subcommands = top.add_subparsers(required=True, metavar="SUBCOMMAND")
-    _add_sweep(subcommands.add_parser("sweep", help="every server at every concurrency"))
-    _add_doctor(subcommands.add_parser("doctor", help="what stands in the way, and its cure"))
-    _add_compare(subcommands.add_parser("compare", help="two sweeps side by side"))
-    _add_capacity(subcommands.add_parser("capacity", help="what 4, 40, 400 such hosts carry"))
-    _add_serve(subcommands.add_parser("serve", help="one server, to look at in a browser"))
+
+    def subcommand(name: str, what: str) -> argparse.ArgumentParser:
+        # Whole words only: `--redi=URL` would be kept in the results with its password.
+        return subcommands.add_parser(name, help=what, allow_abbrev=False)
+
+    _add_sweep(subcommand("sweep", "every server at every concurrency"))
+    _add_doctor(subcommand("doctor", "what stands in the way, and its cure"))
+    _add_compare(subcommand("compare", "two sweeps side by side"))
+    _add_capacity(subcommand("capacity", "what 4, 40, 400 such hosts carry"))
+    _add_serve(subcommand("serve", "one server, to look at in a browser"))
     return top
 
 
@@ -90,8 +95,7 @@ def _add_capacity(sub: argparse.ArgumentParser) -> None:
         "against what the sweep measured with several instances. docs/scaling.md explains it."
     )
     sub.add_argument("results", type=Path, help="a results.json, or the folder that holds it")
-    numbers = "how many hosts (4, 40, 400)"
-    sub.add_argument("--hosts", nargs="+", metavar="N", default=["4", "40", "400"], help=numbers)
+    sub.add_argument("--fleets", metavar="N,N", default="4,40,400", help="hosts (%(default)s)")
     sub.set_defaults(function=_capacity)
 
 
@@ -202,7 +206,7 @@ def _options(options: argparse.Namespace) -> "Options":
 def _capacity(options: argparse.Namespace) -> int:
     from bench import capacity, display  # noqa: PLC0415
 
-    fleets = [positive(word) for word in words(options.hosts)]
+    fleets = [positive(word) for word in words([options.fleets])]
     return capacity.show(options.results, fleets, display.console())
 
 

@@ -160,8 +160,9 @@ def _machine_lines(facts: Facts) -> Iterator[Line]:
     )
     if facts.busy is not None:
         loud = facts.busy > BUSY_LIMIT
-        have = f"{facts.busy:.0%} of all CPUs" + (f", most by {facts.busiest}" if loud else "")
         who = facts.busiest.split()[0] if facts.busiest else ""
+        by = f", most by {facts.busiest}" if loud and who else ""
+        have = f"{facts.busy:.0%} of all CPUs{by}"
         show_it = f"ps -o pid,user,etime,args -p {who}   (and end it, if you may)"
         yield Line(
             topic="other load on the machine",

@@ -11,6 +11,7 @@ over its standard input and output. Without `nginx` there is no load balancer.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -22,9 +23,13 @@ from bench.measurement import Role
 
 
 def _address(value: str) -> str:
-    if not value or not all(character.isalnum() or character in ".-" for character in value):
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", value):
         raise ValueError("is no IPv4 address and no host name")
     return value
+
+
+Address = Annotated[str, AfterValidator(_address)]
+"""It goes into command lines and configurations as it is, so it can be nothing else."""
 
 
 class LoadHost(BaseModel):
@@ -33,7 +38,7 @@ class LoadHost(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(min_length=1)
-    address: Annotated[str, AfterValidator(_address)]
+    address: Address
 
 
 class AgentHost(LoadHost):

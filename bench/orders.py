@@ -3,7 +3,9 @@
 The same words inside one process and, as JSON, between two hosts.
 """
 
-from pydantic import BaseModel
+from typing import Annotated
+
+from pydantic import BaseModel, Field
 
 from bench.footprint import Lifetime, ServersUse
 from bench.measurement import HostInfo, Kind
@@ -84,8 +86,8 @@ class SlowOrder(BaseModel):
 class BalancerOrder(BaseModel):
     """Start nginx before some servers."""
 
-    servers: list[str]
-    """host:port"""
+    servers: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+:[0-9]{1,5}$")]]
+    """host:port, each; they go into nginx' configuration as they are."""
     keep: bool
     connections: int
     """So many clients at once, at most."""

@@ -25,7 +25,7 @@ def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped
     before = 1 + loaded.warmed_up + (idle.requests - beside if idle else 0)
     served = spec.requests + beside
     run.process = _servers(loaded.hosts, stopped, (served, served + before), seconds)
-    run.hosts = [found for seen in loaded.hosts if (found := host_figures(seen, seconds))]
+    run.hosts = [found for seen in loaded.hosts if (found := host_figures(seen, loaded.wall))]
     run.redis_process = _other(loaded.redis.user, loaded.redis.system, loaded.wall)
     nginx = next((s.report.balancer for s in loaded.hosts if s.report.balancer), None)
     if nginx:
@@ -39,7 +39,8 @@ def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped
 
 
 def host_figures(seen: Seen, seconds: float) -> HostFigures | None:
-    """A host's; None where everything is on one machine."""
+    """A host's, in the `seconds` by our clock between the two looks at it; None where everything
+    is on one machine."""
     if seen.role is None:
         return None
     used, tcp = seen.report.host, seen.report.host.tcp
@@ -118,7 +119,7 @@ def _servers(
     uses = _uses(hosts)
     ends = [stopped[seen.name].life for seen in hosts if seen.report.servers]
     lives = [life for life in ends if life]
-    cpu, scope = _cpu(uses, lives, requests)
+    cpu, scope = _cpu([seen for seen in hosts if seen.report.servers], lives, requests)
     switches, counted = _switches(uses, lives, requests)
     served = requests[0]
     return ProcessFigures(
@@ -145,15 +146,21 @@ def _servers(
 
 
 def _cpu(
-    uses: Sequence[ServersUse], lives: Sequence[Lifetime], requests: tuple[int, int]
+    hosts: Sequence[Seen], lives: Sequence[Lifetime], requests: tuple[int, int]
 ) -> tuple[CpuTime, str]:
+    uses = _uses(hosts)
     known = [use.cpu for use in uses if use.cpu]
     if len(known) == len(uses):
         text = "control group during the load"
         return CpuTime(sum(c.user for c in known), sum(c.system for c in known)), text
-    part = requests[0] / requests[1]
     user, system = (sum(getattr(life.cpu, name) for life in lives) for name in CpuTime._fields)
-    return CpuTime(user * part, system * part), LIFE
+    if all(seen.role == "server" for seen in hosts) and user + system > 0:
+        # A server's life has its start and its end in it, which with many workers is much.
+        whole = sum(seen.report.host.cpu_s for seen in hosts) * 1e6
+        part, scope = whole / (user + system), "all of its host during the load"
+    else:
+        part, scope = requests[0] / requests[1], LIFE
+    return CpuTime(user * part, system * part), scope
 
 
 def _switches(

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from bench.beside import HelperError
 from bench.errors import UserError
+from bench.hosts import Address
 from bench.orders import (
     BalancerOrder,
     Listening,
@@ -40,7 +41,7 @@ class Nothing(BaseModel):
 class Hello(BaseModel):
     """The first question: at which address this host's programs shall listen."""
 
-    address: str
+    address: Address
 
 
 class Greeting(BaseModel):

@@ -33,7 +33,7 @@ def _up(options: argparse.Namespace) -> int:
     os.umask(0o022)
     up.up(up.Wishes(options.name, options.servers, options.delay, options.rate, options.share))
     status.show(options.name)
-    name = "" if options.name == plan.DEFAULT_NAME else f" --name {options.name}"
+    name = plan.name_option(options.name)
     inventory = state.folder_of(options.name) / "inventory.ini"
     print(f"""
 scripts/lab ssh{name} zerohttpd         a shell on a host

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from lab import host, kernel, limits, state
+from lab import host, kernel, limits, plan, state
 from lab.errors import LabError
 
 ALL = (
@@ -22,7 +22,8 @@ def find(name: str, host_name: str) -> dict[str, Any]:
     """What is known of a lab that is up and has such a host."""
     known = state.load(name)
     if known is None or not state.is_alive(known["keeper"]):
-        raise LabError(f"no lab '{name}' is up; to make one: scripts/lab up")
+        make = f"scripts/lab up{plan.name_option(name)}"
+        raise LabError(f"no lab '{name}' is up; to make one: sudo {make}")
     if host_name not in known["hosts"]:
         raise LabError(f"no host '{host_name}' in the lab; hosts: {', '.join(known['hosts'])}")
     return known
@@ -34,7 +35,8 @@ def run(name: str, host_name: str, command: list[str]) -> int:
     identity = known["hosts"][host_name]
     descriptor = os.pidfd_open(identity["pid"]) if state.is_alive(identity) else -1
     if descriptor < 0 or not state.is_alive(identity):
-        raise LabError(f"host '{host_name}' is down; see scripts/lab status")
+        see = f"scripts/lab status{plan.name_option(name)}"
+        raise LabError(f"host '{host_name}' is down; see {see}")
     folder = Path.cwd()
     cpu = next(each["cpu"] for each in known["plan"]["hosts"] if each["name"] == host_name)
     # The name first: it is the mark by which `down` knows what is the lab's.

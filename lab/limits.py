@@ -1,7 +1,8 @@
 """One CPU for a host, and a share of it: control groups, version 2 or 1, or else affinity alone.
 
 A host's group is zerohttpd-lab/LAB/HOST in the machine's hierarchy (in each of the hierarchies
-cpu, cpuacct and cpuset in version 1). The path is its mark: nothing else is ever removed.
+cpu, cpuacct and cpuset in version 1, and in that of version 2 beside them, if there is one). The
+path is its mark: nothing else is ever removed.
 """
 
 import os
@@ -127,9 +128,14 @@ def remove(group: Path) -> None:
             if time.monotonic() > deadline:
                 raise LabError(f"cannot remove {error.filename}: {error.strerror}") from error
             time.sleep(0.02)
-    top = group.parent
-    if not any(entry.is_dir() for entry in top.iterdir()):
-        top.rmdir()
+
+
+def remove_empty_tops() -> None:
+    """Remove the groups that hold the labs' groups, where they hold none."""
+    for hierarchy in hierarchies():
+        top = hierarchy.mounted_on / TOP
+        if top.is_dir() and not any(entry.is_dir() for entry in top.iterdir()):
+            top.rmdir()
 
 
 def _choose(found: list[Hierarchy]) -> tuple[str, list[Hierarchy], str]:
@@ -141,7 +147,9 @@ def _choose(found: list[Hierarchy]) -> tuple[str, list[Hierarchy], str]:
     wanted = {"cpu", "cpuacct", "cpuset"}
     used = [one for one in writable if one.version == 1 and one.controllers & wanted]
     if any("cpu" in one.controllers for one in used):
-        return "cgroup v1", used, ""
+        # Version 2 without controllers limits nothing, but it counts CPU time, for each group
+        # that a host makes below its own: what a benchmark measures a server by.
+        return "cgroup v1", used + [one for one in writable if one.version == 2][:1], ""
     reason = "no control groups of CPU time that can be written here"
     return "affinity only", [], reason
 
@@ -175,7 +183,7 @@ def _quota(host: Host) -> tuple[int, int]:
 def _limit_v2(group: Path, host: Host) -> None:
     if (group / "cpuset.cpus").exists():
         _write(group / "cpuset.cpus", str(host.cpu))
-    if host.share is not None:
+    if (group / "cpu.max").exists() and host.share is not None:
         quota, period = _quota(host)
         _write(group / "cpu.max", f"{quota} {period}")
 

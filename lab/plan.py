@@ -71,6 +71,11 @@ def check_name(name: str) -> str:
     return name
 
 
+def name_option(name: str) -> str:
+    """What a command line needs to mean this lab; the default one needs nothing."""
+    return "" if name == DEFAULT_NAME else f" --name {name}"
+
+
 def check_link(delay: str | None, rate: str | None) -> None:
     """A time and a rate as tc(8) takes them."""
     if delay and not re.fullmatch(r"\d+(\.\d+)?(us|ms|s)", delay):

@@ -36,6 +36,7 @@ def clear(name: str) -> Removed:
     folders = state.left_over(name)
     for group in groups:
         limits.remove(group)
+    limits.remove_empty_tops()
     for folder in folders:
         state.remove(folder)
     return Removed(killed, len(groups), len(folders))

@@ -39,12 +39,20 @@ class Owner(NamedTuple):
 
 def owner() -> Owner:
     """Whose lab is being made."""
-    uid = int(os.environ.get("SUDO_UID", os.getuid()))
+    uid = _number("SUDO_UID", os.getuid())
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:
-        return Owner(uid, int(os.environ.get("SUDO_GID", os.getgid())), "/root")
+        return Owner(uid, _number("SUDO_GID", os.getgid()), "/root")
     return Owner(uid, entry.pw_gid, entry.pw_dir)
+
+
+def _number(variable: str, otherwise: int) -> int:
+    """The number of a user or a group that sudo has left in the environment."""
+    text = os.environ.get(variable, str(otherwise))
+    if not text.isdecimal() or int(text) >= 2**32 - 1:
+        raise LabError(f"{variable}={text}: that is no number of a user or a group")
+    return int(text)
 
 
 def folder_of(name: str) -> Path:

@@ -2,6 +2,7 @@
 
 import time
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,32 @@ def _remarks(known: dict[str, Any]) -> list[str]:
         lines.append(f"Read-only on the hosts: {', '.join(known['read_only'])}")
     if known["unseen"]:
         lines.append(f"Not to be seen on the hosts: {', '.join(known['unseen'])}")
+    return lines + _warnings(known)
+
+
+def _warnings(known: dict[str, Any]) -> list[str]:
+    """Where hosts get less of a CPU than the table says."""
+    lines = []
+    hosts = known["plan"]["hosts"]
+    servers: dict[int, int] = defaultdict(int)
+    for host in hosts:
+        if host["group"] == "zerohttpd" and host["share"] and known["groups"][host["name"]]:
+            servers[host["cpu"]] += host["share"]
+    for cpu, percent in servers.items():
+        if percent > 100:
+            lines.append(
+                f"Warning: the shares of the servers on CPU {cpu} make {percent} % together: "
+                "under load none gets all of its own."
+            )
+    cpus = {host["cpu"] for host in hosts}
+    for other in state.labs():
+        with suppress(LabError):  # somebody else's, which only root may see
+            its = state.load(other) if other != known["plan"]["name"] else None
+            if its and state.is_alive(its["keeper"]):
+                both = sorted(cpus & {host["cpu"] for host in its["plan"]["hosts"]})
+                if both:
+                    numbers = ", ".join(map(str, both))
+                    lines.append(f"Warning: the lab '{other}' uses the same CPUs: {numbers}.")
     return lines
 
 

@@ -51,7 +51,8 @@ def up(wishes: Wishes) -> None:
     with state.locked():
         known = state.load(wishes.name)
         if known and state.is_alive(known["keeper"]):
-            raise LabError(f"the lab '{wishes.name}' is up already; to end it: scripts/lab down")
+            end = f"scripts/lab down{plan.name_option(wishes.name)}"
+            raise LabError(f"the lab '{wishes.name}' is up already; to end it: sudo {end}")
         remains.clear(wishes.name)
         with _undone_on_failure(wishes.name):
             _make(wishes, shares)

@@ -73,7 +73,8 @@ def test_what_a_host_may_use_counts() -> None:
     hosts += [host("server", "zerohttpd", 0.2), host("server", "zerohttpd2", 0.2)]
     cheap = Demand("epoll", server=40.0, redis=20.0, nginx=10.0, load=60.0)
     assert limit_of(cheap, 1, hosts) == (pytest.approx(5_000), "zerohttpd")
-    assert limit_of(cheap, 2, hosts) == (pytest.approx(10_000), "zerohttpd + zerohttpd2")
+    assert limit_of(cheap, 2, hosts) == (pytest.approx(10_000), "zerohttpd")
+    assert limit_of(cheap, 3, hosts)[0] == pytest.approx(7_500)
 
 
 def test_results_without_hosts_say_nothing() -> None:

@@ -177,8 +177,14 @@ def test_two_labs_at_once(make_lab: Make) -> None:
     making = [subprocess.Popen(lab.command("up"), stdout=subprocess.DEVNULL) for lab in (one, two)]
     assert [each.wait(SECONDS) for each in making] == [0, 0]
     assert one.state()["plan"]["network"] != two.state()["plan"]["network"]
-    assert run(one.command("up")).stderr.startswith(f"lab: the lab '{one.name}' is up already")
+    again = run(one.command("up")).stderr
+    assert again.startswith(f"lab: the lab '{one.name}' is up already")
+    assert again.endswith(f"scripts/lab down --name {one.name}\n")
+    cpus = [{host["cpu"] for host in lab.state()["plan"]["hosts"]} for lab in (one, two)]
+    if cpus[0] & cpus[1]:
+        assert f"Warning: the lab '{two.name}' uses the same CPUs" in one.run("status").stdout
     one.down()
+    assert f"'{one.name}'" not in two.run("status").stdout
     assert two.run("status").returncode == 0
     assert two.on("redis", "hostname") == "redis"
     two.down()
@@ -195,6 +201,37 @@ def test_the_same_lab_twice_at_the_same_time(make_lab: Make) -> None:
     assert sum("is up already" in words for words in said) == 2
     assert lab.run("status").returncode == 0
     lab.down()
+
+
+def test_shares_that_do_not_fit_are_told(make_lab: Make) -> None:
+    lab = make_lab("shares")
+    lab.up("--servers", "2", "--share", "zerohttpd=60")
+    cpus = {host["name"]: host["cpu"] for host in lab.state()["plan"]["hosts"]}
+    limited = all(lab.state()["groups"].values())
+    expected = limited and cpus["zerohttpd"] == cpus["zerohttpd2"]
+    assert ("make 120 % together" in lab.run("status").stdout) == expected
+    lab.down()
+
+
+def test_a_user_who_is_no_number_is_refused_in_words(make_lab: Make) -> None:
+    lab = make_lab("user")
+    done = lab.run("up", env={**os.environ, "SUDO_UID": "abc"})
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("lab: SUDO_UID=abc: ")
+    assert lab.traces() == []
+
+
+def test_an_empty_group_above_the_lab_s_is_taken_away(make_lab: Make) -> None:
+    """What is left where making the first lab failed between its two groups."""
+    lab = make_lab("top")
+    tops = [group.parent for group in lab.groups()]
+    for top in tops:
+        with suppress(OSError):  # some cannot be written
+            top.mkdir()
+    lab.down()
+    # Another lab, which may be going up or down meanwhile, has its group in there.
+    empty = "an empty group is removed"
+    wait_until(lambda: all(not top.is_dir() or next(top.glob("*/"), None) for top in tops), empty)
 
 
 # ---- What is not the lab's ----

@@ -158,8 +158,10 @@ def _folders(results: Path) -> set[Path]:
 
 
 def _say_where(options: Options, before: set[Path]) -> None:
-    new = sorted(_folders(options.results) - before)
-    for folder in [options.resume] if options.resume else new:
+    found = _folders(options.results)
+    # One that was resumed has come back under its name, wherever it was before.
+    resumed = options.results / options.resume.resolve().name if options.resume else None
+    for folder in sorted(found & {resumed} if resumed else found - before):
         print(f"Here: {folder}/; a page of it: make report RESULTS={folder}")
         if json.loads((folder / "results.json").read_text())["state"] != "complete":
             print(

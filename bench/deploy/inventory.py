@@ -24,6 +24,9 @@ def find(name: str) -> Path:
     path = Path(name)
     if not path.exists():
         raise UserError(f"there is no inventory {name}. deploy/inventory.example.ini is an example")
+    # Ansible would run all programs in a folder, and a file that is one.
+    if not path.is_file() or path.stat().st_mode & 0o111:
+        raise UserError(f"{name} is no inventory: that is a plain file, and not an executable one")
     return path.resolve()
 
 

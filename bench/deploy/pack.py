@@ -1,7 +1,7 @@
 """What is sent to the hosts: `python -m bench.deploy.pack FOLDER`, called by the playbook.
 
 Three archives, made anew only when their content has changed:
-  - the project: all files that git would keep;
+  - the project: what git has, and what is new in its source folders and not private;
   - the Python packages of requirements/bench.txt, installed, for the load host;
   - the same without those that only draw charts, for the hosts that run an agent.
 
@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import shutil
+import stat
 import subprocess
 import sys
 import tarfile
@@ -27,6 +28,9 @@ from bench.servers import ROOT
 REQUIREMENTS = ROOT / "requirements" / "bench.txt"
 ONLY_FOR_CHARTS = ("altair*", "narwhals*", "vl_convert*")
 """Nine tenths of the bytes. Charts are drawn where the sweep runs."""
+SOURCE_FOLDERS = ("[0-9][0-9]_*", "lib", "bench", "public", "templates", "scripts")
+SOURCE_FOLDERS += ("deploy", "requirements")
+SOURCE_FILES = ("Makefile", "redirects", "pyproject.toml")
 
 
 def main() -> int:
@@ -44,6 +48,8 @@ def main() -> int:
 def pack_project(root: Path, folder: Path) -> dict[str, str]:
     """The archive of the project's files: its path, and a digest of what is in it."""
     files = sorted(project_files(root))
+    if not files:
+        raise UserError(f"nothing in {root} may be read by others; first: chmod -R go+rX {root}")
     digest = hashlib.sha256()
     for name in files:
         path = root / name
@@ -54,31 +60,48 @@ def pack_project(root: Path, folder: Path) -> dict[str, str]:
 
 
 def project_files(root: Path) -> Iterator[str]:
-    """The files that belong to the project, whether committed or not: all that git does not
-    ignore. Raises UserError."""
+    """The files that belong to the project: those that git has. What is new there, or is in a copy
+    without git, may be anybody's, so of that only sources that others may read. Raises UserError.
+    """
     if (root / ".git").exists():
-        command = ["git", "-c", "safe.directory=*", "ls-files", "-z", "-co", "--exclude-standard"]
-        said = subprocess.run(command, cwd=root, capture_output=True, text=True)
-        if said.returncode:
-            raise UserError(f"git could not list the project's files: {said.stderr.strip()}")
-        names: Iterable[str] = filter(None, said.stdout.split("\0"))
+        known = _git_files(root, "--cached")
+        new = _git_files(root, "--others", "--exclude-standard")
     else:
-        names = _not_ignored(root)
+        known, new = [], _not_ignored(root)
     # What was deleted is listed until that is committed.
-    return (name for name in names if (root / name).is_symlink() or (root / name).is_file())
+    yield from (name for name in known if (root / name).is_symlink() or (root / name).is_file())
+    yield from (name for name in new if _is_source(name) and _is_public(root / name))
+
+
+def _git_files(root: Path, *which: str) -> list[str]:
+    command = ["git", "-c", "safe.directory=*", "ls-files", "-z", *which]
+    said = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    if said.returncode:
+        raise UserError(f"git could not list the project's files: {said.stderr.strip()}")
+    return [name for name in said.stdout.split("\0") if name]
+
+
+def _is_source(name: str) -> bool:
+    folder, slash, _ = name.partition("/")
+    if not slash:
+        return name in SOURCE_FILES
+    return any(fnmatch.fnmatch(folder, pattern) for pattern in SOURCE_FOLDERS)
+
+
+def _is_public(path: Path) -> bool:
+    """Whether it is a file that its owner lets all others read: on the hosts they can."""
+    mode = path.lstat().st_mode
+    return (stat.S_ISREG(mode) and mode & 0o044 == 0o044) or stat.S_ISLNK(mode)
 
 
 def _not_ignored(root: Path) -> Iterator[str]:
-    """The same for a copy without git. Knows the two kinds of patterns that .gitignore has here:
-    /name for the top folder, and name for any."""
+    """What git would not ignore, for a copy without git. Knows the kinds of patterns that
+    .gitignore has here: /name for the top folder, /folder/name, and name for any."""
     patterns = [line.rstrip("/") for line in (root / ".gitignore").read_text().split()]
     for path in root.rglob("*"):
         parts = path.relative_to(root).parts
-        if not any(
-            fnmatch.fnmatch("/" + parts[0], pattern)
-            or any(fnmatch.fnmatch(part, pattern) for part in parts)
-            for pattern in patterns
-        ):
+        names = {"/" + parts[0], "/" + "/".join(parts), *parts}
+        if not any(fnmatch.fnmatch(name, pattern) for name in names for pattern in patterns):
             yield "/".join(parts)
 
 

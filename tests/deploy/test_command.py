@@ -41,6 +41,8 @@ def test_options_that_are_not_ours_are_the_sweeps(some_inventory: Path) -> None:
     ("words", "said"),
     [
         (["--inventory", "/no/such/file"], "there is no inventory /no/such/file"),
+        (["--inventory", "/tmp"], "/tmp is no inventory"),
+        (["--inventory", sys.executable], "is no inventory"),
         (["--inventory", "FILE", "--hosts", "x.json"], "--hosts is for the load host"),
         (["--inventory", "FILE", "--resume", "/no/such"], "nothing to resume"),
         (["--inventory", "FILE", "--results", "/no/such", "--resume"], "no unfinished sweep"),
@@ -68,6 +70,20 @@ def test_without_a_lab_the_lab_is_asked_for(
     monkeypatch.setattr(inventory, "LAB_INVENTORY", tmp_path / "none.ini")
     with pytest.raises(UserError, match="make lab"):
         inventory.find("lab")
+
+
+def test_a_resumed_sweep_is_where_the_results_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in ("elsewhere/first", "results/first", "results/other"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "results.json").write_text('{"state": "complete"}')
+    here = tmp_path / "results"
+    elsewhere = tmp_path / "elsewhere" / "first"
+    options = command.Options(tmp_path / "hosts.ini", None, here, elsewhere, (), None)
+    command._say_where(options, before=set())
+    said = capsys.readouterr().out
+    assert said == f"Here: {here}/first/; a page of it: make report RESULTS={here}/first\n"
 
 
 def load_host(tmp_path: Path, **found: object) -> LoadHost:
@@ -101,32 +117,40 @@ def test_a_password_cannot_be_used(tmp_path: Path) -> None:
         load_host(tmp_path, password=True)
 
 
+SENT = ["07_epoll/main.c", "Makefile", "lib/b.c", "lib/epoll"]
+IGNORED = ["build/b.o", "lib/__pycache__/c.pyc", "epoll", "hosts.ini", "deploy/hosts.ini"]
+PRIVATE = ["lib/id_rsa"]
+NO_SOURCES = ["notes", "mine/notes"]
+
+
 @pytest.mark.parametrize("with_git", [True, False])
-def test_what_is_sent_is_what_git_would_keep(tmp_path: Path, with_git: bool) -> None:
+def test_what_is_sent_is_sources_that_are_not_private(tmp_path: Path, with_git: bool) -> None:
     root = tmp_path / "project"
-    for name in ("a.c", "lib/b.c", "build/b.o", "x/__pycache__/c.pyc", "epoll", "lib/epoll"):
+    for name in (*SENT, *IGNORED, *PRIVATE, *NO_SOURCES, "tests/known"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(name)
-    (root / ".gitignore").write_text("/epoll\n/build/\n__pycache__/\n")
+        (root / name).chmod(0o600 if name in PRIVATE else 0o644)
+    (root / ".gitignore").write_text("/epoll\n/build/\n/*.ini\n/deploy/*.ini\n__pycache__/\n")
     if with_git:
         subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
-    assert sorted(project_files(root)) == [".gitignore", "a.c", "lib/b.c", "lib/epoll"]
+        subprocess.run(["git", "add", "tests/known"], cwd=root, check=True)
+    assert sorted(project_files(root)) == [*SENT, *(["tests/known"] if with_git else [])]
 
 
 def test_an_archive_is_the_same_until_a_file_changes(tmp_path: Path) -> None:
     root = tmp_path / "project"
-    root.mkdir()
+    (root / "scripts").mkdir(parents=True)
     (root / ".gitignore").write_text("")
-    script = root / "run"
+    script = root / "scripts" / "run"
     script.write_text("#!/bin/sh\n")
-    script.chmod(0o700)
+    script.chmod(0o744)
     first = pack_project(root, tmp_path)
     before = Path(first["file"]).stat().st_mtime_ns
     os.utime(script)
     assert pack_project(root, tmp_path) == first
     assert Path(first["file"]).stat().st_mtime_ns == before
     with tarfile.open(first["file"]) as tar:
-        member = tar.getmember("run")
+        member = tar.getmember("scripts/run")
         assert (member.mode, member.uid, member.uname) == (0o755, 0, "root")
     script.write_text("#!/bin/sh\necho\n")
     assert pack_project(root, tmp_path)["digest"] != first["digest"]

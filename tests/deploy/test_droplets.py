@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import configparser
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,9 @@ from .mock_droplets import TOKEN, MockServer
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
-NAMES = [f"zerohttpd-seven-four-{role}" for role in ("load", "nginx", "zerohttpd", "redis")]
+FLEET = f"t{os.getpid()}"
+TAG = f"zerohttpd-seven-{FLEET}"
+NAMES = [f"{TAG}-{role}" for role in ("load", "nginx", "zerohttpd", "redis")]
 
 pytestmark = [
     pytest.mark.xdist_group("droplets"),
@@ -31,15 +34,18 @@ def mock() -> Iterator[MockServer]:
 
 
 class Fleet:
-    """The playbook, with its files in a folder of the test's."""
+    """The playbook, with a fleet of the test's."""
 
-    def __init__(self, mock: MockServer, folder: Path) -> None:
-        self.mock, self.folder = mock, folder / "fleet"
+    folder = DEPLOY.parent / "build" / "droplets" / FLEET
+
+    def __init__(self, mock: MockServer) -> None:
+        self.mock = mock
 
     def run(
-        self, tag: str, looks: int = 20, token: str = TOKEN
+        self, tag: str, /, looks: int = 20, token: str = TOKEN, **more: str
     ) -> subprocess.CompletedProcess[str]:
-        variables = {"api": self.mock.url, "here": self.folder, "pause": 0, "looks": looks}
+        fixed = {"api": self.mock.url, "fleet": FLEET, "pause": 0, "looks": looks}
+        variables = {**fixed, **more}
         words = [f"--extra-vars={name}={value}" for name, value in variables.items()]
         ran = subprocess.run(
             [PLAYBOOK, "--inventory", "localhost,", "--tags", tag, *words, "droplets.yml"],
@@ -57,8 +63,9 @@ class Fleet:
 
 
 @pytest.fixture
-def fleet(mock: MockServer, tmp_path: Path) -> Fleet:
-    return Fleet(mock, tmp_path)
+def fleet(mock: MockServer) -> Iterator[Fleet]:
+    yield Fleet(mock)
+    shutil.rmtree(Fleet.folder, ignore_errors=True)
 
 
 def test_four_are_made_once_and_surely_end(fleet: Fleet) -> None:
@@ -70,7 +77,7 @@ def test_four_are_made_once_and_surely_end(fleet: Fleet) -> None:
     assert "0.0357 dollars an hour" in made.stdout
     assert fleet.names() == NAMES
     for droplet in service.droplets:
-        assert droplet.wanted["tags"] == ["zerohttpd-seven-four"]
+        assert droplet.wanted["tags"] == [TAG]
         assert droplet.wanted["size"] == "s-1vcpu-1gb"
         assert droplet.wanted["user_data"].startswith("#cloud-config\n")
     inventory = configparser.ConfigParser(allow_no_value=True, delimiters=("\n",))
@@ -96,7 +103,7 @@ def test_four_are_made_once_and_surely_end(fleet: Fleet) -> None:
     service.immortal, service.busy = False, 1
     ended = fleet.run("destroy")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "No droplet with the tag zerohttpd-seven-four is left" in ended.stdout
+    assert f"No droplet with the tag {TAG} is left" in ended.stdout
     assert service.droplets == []
     assert [key["id"] for key in service.keys] == [90, 91, 92, 93, 94]
     assert not fleet.folder.exists()
@@ -122,6 +129,23 @@ def test_a_wrong_token_is_said(fleet: Fleet) -> None:
         assert ran.returncode != 0
         assert "Unable to authenticate you" in ran.stdout
         assert "The token is not accepted" in ran.stdout
+
+
+@pytest.mark.parametrize(("name", "value"), [("tag", "production"), ("here", "/tmp/some-folder")])
+def test_nothing_but_the_fleet_can_be_named(fleet: Fleet, name: str, value: str) -> None:
+    ran = fleet.run("destroy", **{name: value})
+    assert ran.returncode != 0
+    assert "cannot be given" in ran.stdout
+    assert fleet.mock.service.requests == []
+
+
+def test_the_token_of_another_account_does_not_end_the_fleet(fleet: Fleet) -> None:
+    fleet.folder.mkdir(parents=True)
+    (fleet.folder / "key").write_text("a key")
+    ended = fleet.run("destroy")
+    assert ended.returncode != 0
+    assert "the token that of another account" in " ".join(ended.stdout.split())
+    assert (fleet.folder / "key").exists()
 
 
 def test_without_a_word_nothing_happens(fleet: Fleet) -> None:

@@ -225,6 +225,7 @@ def test_an_empty_group_above_the_lab_s_is_taken_away(make_lab: Make) -> None:
     """What is left where making the first lab failed between its two groups."""
     lab = make_lab("top")
     tops = [group.parent for group in lab.groups()]
+    tops = [top for top in tops if (top.parent / "cgroup.procs").exists()]
     for top in tops:
         with suppress(OSError):  # some cannot be written
             top.mkdir()

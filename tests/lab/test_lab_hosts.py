@@ -143,6 +143,17 @@ def test_the_share_holds_and_can_be_seen_from_inside(lab: Lab) -> None:
     assert lab.python("zerohttpd", BURN).split() == ["True", "True", "False"]
 
 
+def test_a_group_that_a_killed_benchmark_leaves(lab: Lab) -> None:
+    """In version 2 it counts CPU time. It ends with the lab: the fixture looks for traces."""
+    groups = lab.state()["groups"]["redis"]
+    group = next((one for one in groups if Path(one, "cgroup.controllers").exists()), None)
+    if group is None:
+        pytest.skip("no control groups of version 2 here")
+    inner = f"{group}/zerohttpd-measure-1-1-1"
+    fill = f"mkdir {inner}; echo $$ > {inner}/cgroup.procs; sleep 600 > /dev/null 2>&1 &"
+    assert lab.on("redis", f"{fill} grep -c ^user_usec {inner}/cpu.stat") == "1"
+
+
 def test_settings_of_the_network_are_its_own_all_others_read_only(lab: Lab) -> None:
     setting = Path("/proc/sys/net/core/somaxconn")
     before = setting.read_text()

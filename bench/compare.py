@@ -2,9 +2,11 @@
 
 A cell changed when the ranges of its runs in the two sweeps do not overlap and the medians differ
 by more than the wider of the two ranges. Of a cell with a single run nobody knows the noise: there
-a tenth is taken for it.
+a tenth is taken for it. Where others used the server's CPU meanwhile (another program, or another
+virtual machine on the same hardware), a change is called disturbed: it may be theirs.
 """
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +19,15 @@ from rich.table import Table
 from bench import results
 from bench.results import Cell, CellKey, Results, Run
 
-Verdict = Literal["same", "better", "worse", "changed", "new", "gone"]
+Verdict = Literal["same", "better", "worse", "disturbed", "changed", "new", "gone"]
 
 LEAST_NOISE = 0.03
 """Below this nothing is called a change."""
 NOISE_OF_ONE = 0.10
 """What is taken for the noise of a single run."""
+QUIET = 0.10
+"""If others used more of the server's CPU than this, in the median of a cell's runs, then the
+machine was not quiet."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,14 @@ def compare(before: Path, after: Path, out: Console) -> int:
         f"{sum(c.rate in ('changed', 'new', 'gone') for c in found)} in one of the two only",
         markup=False,
     )
+    loud = len(disturbed(old) | disturbed(new))
+    if loud:
+        out.print(
+            f"In {loud} cells others used more than {QUIET:.0%} of the server's CPU in one of the "
+            "two sweeps: measure these again on a quiet machine (make doctor).",
+            markup=False,
+            soft_wrap=True,
+        )
     return int(any(c.rate != "same" or c.cpu not in (None, "same") for c in found))
 
 
@@ -77,16 +90,28 @@ def changes(old: Results, new: Results) -> list[Change]:
     before = {_key(cell): cell for cell in old.cells()}
     after = {_key(cell): cell for cell in new.cells()}
     costs = [_costs(old), _costs(new)]
-    return [
-        Change(
-            key,
-            before.get(key),
-            after.get(key),
-            _rate_verdict(before.get(key), after.get(key)),
-            verdict(costs[0].get(key), costs[1].get(key), less_is_better=True),
-        )
-        for key in dict.fromkeys([*after, *before])
-    ]
+    loud = disturbed(old) | disturbed(new)
+    found = []
+    for key in dict.fromkeys([*after, *before]):
+        rate = _rate_verdict(before.get(key), after.get(key))
+        cpu = verdict(costs[0].get(key), costs[1].get(key), less_is_better=True)
+        if key in loud:
+            rate, cpu = _doubtful(rate), cpu and _doubtful(cpu)
+        found.append(Change(key, before.get(key), after.get(key), rate, cpu))
+    return found
+
+
+def disturbed(of: Results) -> set[CellKey]:
+    """The cells during which others used the server's CPU."""
+    shares: dict[CellKey, list[float]] = {}
+    for run in of.runs:
+        if run.process and run.process.foreign_share is not None:
+            shares.setdefault(run.key, []).append(run.process.foreign_share)
+    return {key for key, known in shares.items() if statistics.median(known) > QUIET}
+
+
+def _doubtful(found: Verdict) -> Verdict:
+    return "disturbed" if found in ("better", "worse") else found
 
 
 def verdict(
@@ -151,9 +176,7 @@ def _cost(runs: Sequence[Run]) -> Spread | None:
     costs = sorted(r.process.cpu_us_per_request for r in runs if r.process and r.state == "held")
     if len(costs) < len(runs) or not costs:
         return None
-    half = len(costs) // 2
-    median = costs[half] if len(costs) % 2 else (costs[half - 1] + costs[half]) / 2
-    return Spread(median, costs[0], costs[-1], len(costs))
+    return Spread(statistics.median(costs), costs[0], costs[-1], len(costs))
 
 
 def _hosts(of: Results) -> str:
@@ -172,6 +195,7 @@ def _commit(of: Results) -> str | None:
 STYLE: dict[Verdict, str] = {
     "better": "green",
     "worse": "red",
+    "disturbed": "yellow",
     "changed": "yellow",
     "new": "cyan",
     "gone": "cyan",

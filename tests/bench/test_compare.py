@@ -8,6 +8,7 @@ from rich.console import Console
 
 from bench.ab_output import parse_report
 from bench.compare import Spread, changes, compare, differences, verdict
+from bench.measurement import ProcessFigures
 from bench.results import Reason, Results, Run, save
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -57,6 +58,22 @@ def test_less_cpu_is_better() -> None:
     before, after = Spread(100, 98, 102, 3), Spread(60, 59, 61, 3)
     assert verdict(before, after, less_is_better=True) == "better"
     assert verdict(after, before, less_is_better=True) == "worse"
+
+
+def test_what_others_may_have_caused_is_no_verdict() -> None:
+    before = sweep(epoll=(1000.0, 1010.0), poll=(1000.0, 1010.0))
+    after = sweep(epoll=(500.0, 510.0), poll=(1000.0, 1010.0))
+    assert [change.rate for change in changes(before, after)] == ["worse", "same"]
+    for run in after.runs:
+        run.process = ProcessFigures(
+            cpu_user_s=1.0,
+            cpu_system_s=1.0,
+            cpu_us_per_request=50.0,
+            cpu_user_us_per_request=25.0,
+            cpu_system_us_per_request=25.0,
+            foreign_share=0.4,
+        )
+    assert [change.rate for change in changes(before, after)] == ["disturbed", "same"]
 
 
 def test_cells_of_one_side_and_cells_that_fail() -> None:

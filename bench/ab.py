@@ -1,10 +1,8 @@
 """Running Apache Bench."""
 
 import shutil
-import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,9 +18,9 @@ from bench.ab_output import (
     parse_request_times,
 )
 from bench.errors import UserError
-from bench.measure.accounting import CpuTime, rusage_of_buried
+from bench.measure.accounting import CpuTime
 from bench.measurement import Latency
-from bench.process import Child
+from bench.process import Child, run_measured
 from bench.signals import SignalWatch
 from bench.workloads import FORM
 
@@ -111,21 +109,12 @@ def run(
         folder = Path(name)
         if load.form is not None:
             (folder / "form").write_text(load.form)
-        before = rusage_of_buried()
-        begin = time.monotonic()
-        child = Child(command(load, folder), cpus)
-        try:
-            in_time = child.wait(load.timeout, watch, meanwhile)
-            wall = time.monotonic() - begin
-            demand = child.demand_seconds()
-        finally:
-            # On SIGINT ab still prints what it has seen so far, so the reason can say how much.
-            child.end(number=signal.SIGINT)
-        done = outcome(child, load, not in_time, folder)
+        ran = run_measured(command(load, folder), cpus, load.timeout, watch, meanwhile)
+        wall, demand = ran.wall_seconds, ran.demand_seconds
         return replace(
-            done,
+            outcome(ran.child, load, not ran.in_time, folder),
             wall_seconds=wall,
-            cpu=rusage_of_buried() - before,
+            cpu=ran.cpu,
             demand=None if demand is None else min(1.0, demand / max(wall - START_SECONDS, 0.01)),
         )
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 
+from bench.declared import find_program
 from bench.errors import UserError
 from bench.orders import BalancerEnd, BalancerOrder, BalancerUse
 from bench.process import Child, demand_seconds
@@ -194,8 +195,8 @@ class Balancer:
 
 
 def nginx() -> str | None:
-    """Where nginx is; None if it is not installed. Debian puts it where users do not look."""
-    return shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    """Where nginx is; None if it is not installed."""
+    return find_program("nginx")
 
 
 def configuration(

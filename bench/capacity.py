@@ -181,7 +181,7 @@ def fewest(found: Capacity, demand: Demand, headroom: float = HEADROOM) -> Capac
             if capacity(demand, smaller, headroom).rate < found.rate * 0.9999:
                 break
             layout = smaller
-    return replace(capacity(demand, layout, headroom), rate=found.rate, limit=found.limit)
+    return replace(found, layout=layout)
 
 
 # ---- Held against what was measured ----
@@ -195,15 +195,15 @@ def predictions(results: Results) -> list[Prediction]:
     one request costs there.
     """
     found = []
+    best = _best(results)
     for conditions in results.conditions():
         if conditions.balancer == "none" or conditions.mode == "open":
             continue
         reference = conditions._replace(instances=1)
         for demand in demands(results, reference):
-            best = _best(results, demand.subject, conditions)
-            if best:
+            if cell := best.get((demand.subject, conditions)):
                 rate, limit = limit_of(demand, conditions.instances, results.hosts)
-                found.append(Prediction(demand.subject, conditions, best[1], rate, limit, best[0]))
+                found.append(Prediction(demand.subject, conditions, cell[1], rate, limit, cell[0]))
     return found
 
 
@@ -230,13 +230,14 @@ def _may_use(host: HostInfo) -> float:
     return host.cpu_limit if host.cpu_limit is not None else float(host.cpus)
 
 
-def _best(results: Results, subject: str, conditions: Conditions) -> tuple[float, int] | None:
-    cells = [
-        (cell.median, cell.concurrency)
-        for cell in results.cells()
-        if cell.subject == subject and cell.conditions == conditions and cell.median
-    ]
-    return max(cells, default=None)
+def _best(results: Results) -> dict[tuple[str, Conditions], tuple[float, int]]:
+    """The highest rate of each subject under each conditions, and at how many connections."""
+    found: dict[tuple[str, Conditions], tuple[float, int]] = {}
+    for cell in results.cells():
+        if cell.median:
+            key = (cell.subject, cell.conditions)
+            found[key] = max(found.get(key, (0.0, 0)), (cell.median, cell.concurrency))
+    return found
 
 
 # ---- Saying it ----
@@ -244,7 +245,7 @@ def _best(results: Results, subject: str, conditions: Conditions) -> tuple[float
 
 def show(path: Path, fleets: Sequence[int], out: Console) -> int:
     """Print it for a results.json or its folder. Raises UserError where it says nothing of it."""
-    results = load(path / "results.json" if path.is_dir() else path)
+    results = load(path)
     balanced = [
         c
         for c in results.conditions()

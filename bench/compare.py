@@ -61,9 +61,7 @@ class Change:
 
 def compare(before: Path, after: Path, out: Console) -> int:
     """Show it. 0: nothing changed beyond noise, 1: something did. Raises UserError."""
-    old, new = (
-        results.load(path / "results.json" if path.is_dir() else path) for path in (before, after)
-    )
+    old, new = results.load(before), results.load(after)
     for line in differences(old, new):
         out.print(line, markup=False, soft_wrap=True)
     found = changes(old, new)

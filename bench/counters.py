@@ -22,6 +22,11 @@ class CpuTicks(NamedTuple):
     idle: int
     total: int
 
+    @property
+    def busy(self) -> int:
+        """All but the idle ones; those that the machine below us gave to others are in them."""
+        return self.total - self.idle
+
     def busy_since(self, earlier: "CpuTicks") -> float | None:
         """The share of the time since then that was not idle; None if no tick has passed."""
         passed = self.total - earlier.total

@@ -47,7 +47,7 @@ class Stranger:
     def prepare(self) -> None:
         """Look for what it needs and build it, if it must be. Raises LeftOut."""
         for program in self.programs:
-            if not shutil.which(program, path=_search_path()):
+            if not find_program(program):
                 raise LeftOut(f"{self.name} is left out: install {self.install}")
         if self.build:
             BUILD.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ class Stranger:
         for name in self.files:
             (folder / name).write_text(fill([(self.folder / name).read_text()], known)[0])
         program, *rest = fill(self.command, known)
-        return [shutil.which(program, path=_search_path()) or program, *rest]
+        return [find_program(program) or program, *rest]
 
     def _build(self, command: list[str]) -> None:
         where = {**os.environ, "PATH": _search_path()}
@@ -116,6 +116,11 @@ def limits_of(config: str) -> dict[str, str]:
 def fill(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
     """The texts with every @WORD@ replaced that is known."""
     return [_WORD.sub(lambda match: words.get(match[1], match[0]), text) for text in texts]
+
+
+def find_program(name: str) -> str | None:
+    """Where a program is; None if it is not installed."""
+    return shutil.which(name, path=_search_path())
 
 
 def _search_path() -> str:

@@ -22,7 +22,7 @@ from bench import ab, open_loop
 from bench.ladder import RunSpec
 from bench.limits import Finding, assess
 from bench.measure.accounting import parent_of_groups
-from bench.system_limits import UNLIMITED, SystemLimits
+from bench.system_limits import UNLIMITED, SystemLimits, text_of
 
 State = Literal["well", "note", "warning", "impossible"]
 
@@ -266,7 +266,7 @@ def look(redis: Mapping[str, Any] | None = None, redis_url: str = "") -> Facts:
         governors=governors(),
         busy=busy,
         busiest=busiest,
-        time_wait=time_wait(_text(Path("/proc/net/sockstat"))),
+        time_wait=time_wait(text_of(Path("/proc/net/sockstat"))),
         conntrack=conntrack(),
         ab=ab.version() if has_ab else None,
         redis_server=redis_server_version(),
@@ -279,7 +279,7 @@ def look(redis: Mapping[str, Any] | None = None, redis_url: str = "") -> Facts:
 
 def governors(cpus: Path = Path("/sys/devices/system/cpu")) -> tuple[str, ...]:
     """The frequency governors in force, each once."""
-    found = {_text(file).strip() for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor")}
+    found = {text_of(file).strip() for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor")}
     return tuple(sorted(found - {""}))
 
 
@@ -311,8 +311,8 @@ def time_wait(sockstat: str) -> int | None:
 
 def conntrack(folder: Path = Path("/proc/sys/net/netfilter")) -> tuple[int, int] | None:
     """Tracked connections now and at most; None where the kernel tracks none."""
-    now = _text(folder / "nf_conntrack_count").strip()
-    most = _text(folder / "nf_conntrack_max").strip()
+    now = text_of(folder / "nf_conntrack_count").strip()
+    most = text_of(folder / "nf_conntrack_max").strip()
     return (int(now), int(most)) if now.isdigit() and most.isdigit() else None
 
 
@@ -324,13 +324,6 @@ def redis_server_version() -> str | None:
     said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
     match = re.search(r"v=(\S+)", said)
     return f"redis-server {match[1]}" if match else "redis-server"
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
 
 
 # ---- Saying it ----

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from bench.counters import CpuTicks, TcpCounters, cpu_ticks, tcp_counters
-from bench.measure.accounting import CpuTime
+from bench.measure.accounting import CpuTime, rusage_of_buried
 from bench.server_process import RunningServer
 
 LOOKS_PER_SECOND = 5
@@ -204,13 +204,11 @@ def switches_of(pids: Sequence[int]) -> dict[int, Switches]:
     return found
 
 
-def rusage_of_buried() -> Lifetime:
+def lives_buried() -> Lifetime:
     """What all children that were waited for so far have used, and those that they waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Lifetime(
-        cpu=CpuTime(used.ru_utime * 1e6, used.ru_stime * 1e6),
-        switches=Switches(used.ru_nvcsw, used.ru_nivcsw),
-    )
+    switches = Switches(used.ru_nvcsw, used.ru_nivcsw)
+    return Lifetime(cpu=rusage_of_buried(), switches=switches)
 
 
 def lifetime_between(before: Lifetime, after: Lifetime) -> Lifetime:

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 
 from bench import ab, open_loop
+from bench.declared import find_program
 from bench.measurement import HostInfo
 from bench.quota import Host
 from bench.servers import ROOT
@@ -118,7 +119,7 @@ def compiler_of(executable: Path) -> str | None:
 
 def stranger_version(name: str) -> str | None:
     """What `NAME -v` says, as nginx does, on standard error; None where it says nothing."""
-    program = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    program = find_program(name)
     if program is None:
         return None
     try:

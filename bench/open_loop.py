@@ -12,21 +12,19 @@ import json
 import math
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.errors import UserError
-from bench.measure.accounting import CpuTime, rusage_of_buried
+from bench.measure.accounting import CpuTime
 from bench.measurement import Latency, OpenLoopFigures
-from bench.process import Child
+from bench.process import run_measured
 from bench.server_process import last_line
 from bench.servers import ROOT
 from bench.signals import SignalWatch
@@ -150,21 +148,14 @@ def _run(
     meanwhile: Callable[[], None] | None,
 ) -> OpenOutcome:
     words = command(load, database)
-    before = rusage_of_buried()
-    begin = time.monotonic()
-    child = Child([program() or "oha", *words[1:]], cpus)
-    try:
-        in_time = child.wait(load.timeout, watch, meanwhile)
-        wall = time.monotonic() - begin
-        demand = child.demand_seconds()
-    finally:
-        child.end(number=signal.SIGINT)
+    ran = run_measured([program() or "oha", *words[1:]], cpus, load.timeout, watch, meanwhile)
+    child, demand = ran.child, ran.demand_seconds
     figures, latency, body = parse(child.stdout, load.rate)
-    done = OpenOutcome(
+    return OpenOutcome(
         tool="oha",
         command=command(load, Path(database.name)),  # without the temporary folder
         status=child.exit_status,
-        timed_out=not in_time,
+        timed_out=not ran.in_time,
         message=last_line(
             "".join(x for x in child.stderr.splitlines(True) if not x.startswith(PROGRESS))
         ),
@@ -172,9 +163,10 @@ def _run(
         figures=figures,
         latency=latency,
         body_bytes=body,
+        wall_seconds=ran.wall_seconds,
+        cpu=ran.cpu,
+        demand=demand and demand / ran.wall_seconds,
     )
-    cpu = rusage_of_buried() - before
-    return replace(done, wall_seconds=wall, cpu=cpu, demand=demand and demand / wall)
 
 
 def parse(text: str, rate: float) -> tuple[OpenLoopFigures | None, Latency | None, int | None]:

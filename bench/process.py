@@ -18,8 +18,10 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from bench.measure.accounting import CpuTime, rusage_of_buried
 from bench.signals import SignalWatch
 
 POLL_SECONDS = 0.02
@@ -120,6 +122,42 @@ class Child:
     def exit_status(self) -> int | None:
         """Its exit status after `end` or `wait`; minus the signal's number if one ended it."""
         return self._process.poll()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A child that was run to its end, and what it took."""
+
+    child: Child
+    in_time: bool
+    """It ended by itself before its time was over."""
+    wall_seconds: float
+    """From its start to its end by our own clock."""
+    cpu: CpuTime
+    demand_seconds: float | None
+    """For how long it ran or wanted to run; None where the kernel does not say."""
+
+
+def run_measured(
+    command: Sequence[str],
+    cpus: Sequence[int],
+    seconds: float,
+    watch: SignalWatch,
+    meanwhile: Callable[[], None] | None = None,
+) -> Measured:
+    """Run a load generator for so long at most, calling `meanwhile` several times a second. It is
+    ended by SIGINT, at which it still says what it has seen. May raise Interrupted; it is gone
+    then too."""
+    before = rusage_of_buried()
+    begin = time.monotonic()
+    child = Child(command, cpus)
+    try:
+        in_time = child.wait(seconds, watch, meanwhile)
+        wall = time.monotonic() - begin
+        demand = child.demand_seconds()
+    finally:
+        child.end(number=signal.SIGINT)
+    return Measured(child, in_time, wall, rusage_of_buried() - before, demand)
 
 
 def demand_seconds(pid: int) -> float | None:

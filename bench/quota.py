@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from bench.counters import TcpCounters, tcp_counters
+from bench.counters import TcpCounters, cpu_ticks, tcp_counters
+from bench.system_limits import text_of
 
 V1, V2 = "cgroup v1", "cgroup v2"
 
@@ -65,7 +66,7 @@ class Host:
         self._proc = proc
         self.cpus = sorted(os.sched_getaffinity(0))
         """Which it may use."""
-        self.quota = find_quota(_text(proc / "self/cgroup"), _text(proc / "self/mountinfo"))
+        self.quota = find_quota(text_of(proc / "self/cgroup"), text_of(proc / "self/mountinfo"))
 
     @property
     def allowed(self) -> float:
@@ -77,16 +78,15 @@ class Host:
         tcp = tcp_counters(self._proc)
         used = self._of_quota()
         if used is None:
-            text = _text(self._proc / "stat")
-            ticks = busy_ticks(text, self.cpus)
+            ticks = cpu_ticks(self.cpus, self._proc / "stat").busy
             return HostCount(ticks / os.sysconf("SC_CLK_TCK"), None, None, tcp)
         return used._replace(tcp=tcp)
 
     def _of_quota(self) -> HostCount | None:
         if self.quota is None:
             return None
-        stat = parse_stat(_text(self.quota.folder / "cpu.stat"))
-        used = seconds_used(_text(self.quota.usage))
+        stat = parse_stat(text_of(self.quota.folder / "cpu.stat"))
+        used = seconds_used(text_of(self.quota.usage))
         if used is None:
             return None
         return HostCount(used, stat.get("nr_periods"), stat.get("nr_throttled"), None)
@@ -157,24 +157,14 @@ def seconds_used(text: str) -> float | None:
     return None if used is None else used / 1e6
 
 
-def busy_ticks(stat: str, cpus: list[int]) -> int:
-    """The clock ticks in which some CPUs were busy, from /proc/stat."""
-    wanted = {f"cpu{number}" for number in cpus}
-    rows = [line.split() for line in stat.splitlines()]
-    # user nice system idle iowait irq softirq steal
-    return sum(
-        sum(int(ticks) for ticks in row[1:4] + row[6:9]) for row in rows if row and row[0] in wanted
-    )
-
-
 def _v1_cpus(folder: Path) -> float | None:
-    quota = _text(folder / "cpu.cfs_quota_us").strip()
-    period = _text(folder / "cpu.cfs_period_us").strip()
+    quota = text_of(folder / "cpu.cfs_quota_us").strip()
+    period = text_of(folder / "cpu.cfs_period_us").strip()
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
 
 
 def _v2_cpus(folder: Path) -> float | None:
-    words = _text(folder / "cpu.max").split()
+    words = text_of(folder / "cpu.max").split()
     return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdigit() else None
 
 
@@ -190,10 +180,3 @@ def _usage_beside(mounts: list[Mount], folder: Path) -> Path:
 
 def _difference(after: int | None, before: int | None) -> int | None:
     return None if after is None or before is None else after - before
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""

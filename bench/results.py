@@ -273,8 +273,15 @@ def save(results: Results, folder: Path) -> None:
     replace(folder / "results.csv", csv_text(results.runs))
 
 
+def file_of(path: Path) -> Path:
+    """The results.json in a folder; of a file, itself."""
+    return path / "results.json" if path.is_dir() else path
+
+
 def load(path: Path) -> Results:
-    """Read a results.json. Raises UserError if it is none, or of a newer form."""
+    """Read a results.json, or the one in a folder. Raises UserError if it is none, or of a newer
+    form."""
+    path = file_of(path)
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError) as error:

@@ -116,10 +116,10 @@ def _servers(
     seconds: float,
 ) -> ProcessFigures:
     """All servers of all hosts together; `requests`: of the load, and of the servers' lives."""
-    uses = _uses(hosts)
-    ends = [stopped[seen.name].life for seen in hosts if seen.report.servers]
-    lives = [life for life in ends if life]
-    cpu, scope = _cpu([seen for seen in hosts if seen.report.servers], lives, requests)
+    serving = [seen for seen in hosts if seen.report.servers]
+    uses = _uses(serving)
+    lives = [life for seen in serving if (life := stopped[seen.name].life)]
+    cpu, scope = _cpu(serving, lives, requests)
     switches, counted = _switches(uses, lives, requests)
     served = requests[0]
     return ProcessFigures(

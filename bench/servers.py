@@ -40,17 +40,27 @@ def select(known: Sequence[Server], names: Iterable[str] | None) -> list[Server]
 
     Raises UserError for a name that is not known and when there is nothing to choose from.
     """
+    by_name = named(known)
+    wanted = list(dict.fromkeys(names or by_name))
+    require_known(wanted, list(by_name))
+    return [by_name[name] for name in wanted]
+
+
+def named(known: Sequence[Server]) -> dict[str, Server]:
+    """By name, in the same order. Raises UserError when there are none."""
     if not known:
         raise UserError("no servers here: no folder like 07_epoll/ with a main.c")
-    by_name = {server.name: server for server in known}
-    wanted = list(dict.fromkeys(names or by_name))
-    unknown = [name for name in wanted if name not in by_name]
+    return {server.name: server for server in known}
+
+
+def require_known(wanted: Sequence[str], known: Sequence[str]) -> None:
+    """Raise UserError for names that are not known; it says which are."""
+    unknown = [name for name in wanted if name not in known]
     if unknown:
         raise UserError(
             f"unknown server{'s' if len(unknown) > 1 else ''}: {', '.join(unknown)}. "
-            f"Known: {', '.join(by_name)}"
+            f"Known: {', '.join(known)}"
         )
-    return [by_name[name] for name in wanted]
 
 
 def require_built(servers: Iterable[Server]) -> None:

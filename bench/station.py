@@ -17,7 +17,7 @@ from typing import Protocol
 from bench import machine, subjects
 from bench.balancer import Balancer
 from bench.beside import SlowRedis
-from bench.footprint import Footprint, lifetime_between, rusage_of_buried
+from bench.footprint import Footprint, lifetime_between, lives_buried
 from bench.measure.accounting import parent_of_groups, remove_stale_groups
 from bench.orders import (
     BalancerOrder,
@@ -190,12 +190,12 @@ class LocalStation:
             found.balancer = self._balancer.stop()
             self._balancer = None
         if self._servers:
-            before = rusage_of_buried()
+            before = lives_buried()
             for server in self._servers[1:]:
                 server.ask_to_stop()  # so that all of them take no longer than one
             ended = [server.stop() for server in self._servers]
             found.servers = [end for end in ended if end]
-            found.life = lifetime_between(before, rusage_of_buried())
+            found.life = lifetime_between(before, lives_buried())
             self._servers = []
         for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)

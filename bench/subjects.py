@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from bench import declared
 from bench.errors import UserError
 from bench.measurement import Kind
-from bench.servers import ROOT, Server, discover, require_built
+from bench.servers import ROOT, Server, discover, named, require_built, require_known
 
 FLOORS = ROOT / "bench" / "floor"
 FLOOR_BUILD = ROOT / "build" / "floor"
@@ -86,20 +86,12 @@ def select(names: Sequence[str] | None, floors: bool = False) -> list[Subject]:
 
     Raises UserError for one that is not known, not built, or lacks something it needs.
     """
-    servers = {server.name: server for server in discover()}
-    if not servers:
-        raise UserError("no servers here: no folder like 07_epoll/ with a main.c")
+    servers = named(discover())
     wanted = list(dict.fromkeys(names or servers))
     if floors:
         chosen = [FLOOR_PREFIX + name for name in wanted if name in servers]
         wanted += [name for name in chosen if name not in wanted and _floor_source(name)]
-    known = known_names(servers)
-    unknown = [name for name in wanted if name not in known]
-    if unknown:
-        raise UserError(
-            f"unknown server{'s' if len(unknown) > 1 else ''}: {', '.join(unknown)}. "
-            f"Known: {', '.join(known)}"
-        )
+    require_known(wanted, known_names(servers))
     require_built(servers[name] for name in wanted if name in servers)
     return [_subject(name, servers) for name in wanted]
 

@@ -40,8 +40,8 @@ def read_limits(ab_ceiling: int | None = None, proc: Path = Path("/proc")) -> Sy
         syn_backlog=_setting(net / "ipv4/tcp_max_syn_backlog", 128),
         syn_cookies=_setting(net / "ipv4/tcp_syncookies", 1),
         ports=usable_ports(
-            _text(net / "ipv4/ip_local_port_range", "32768 60999"),
-            _text(net / "ipv4/ip_local_reserved_ports", ""),
+            text_of(net / "ipv4/ip_local_port_range", "32768 60999"),
+            text_of(net / "ipv4/ip_local_reserved_ports"),
         ),
         time_wait_reuse=_setting(net / "ipv4/tcp_tw_reuse", 0),
         tasks=tasks,
@@ -81,7 +81,7 @@ def _task_limits(proc: Path) -> list[tuple[int, str, str]]:
             )
         ),
     ]
-    for folder in cgroup_folders(_text(proc / "self/cgroup", "")):
+    for folder in cgroup_folders(text_of(proc / "self/cgroup")):
         value = _setting(folder / "pids.max", UNLIMITED)
         found.append((value, f"{folder}/pids.max", f"echo max | sudo tee {folder}/pids.max"))
     return found
@@ -104,7 +104,8 @@ def _unlimited(value: int) -> int:
     return UNLIMITED if value == resource.RLIM_INFINITY else value
 
 
-def _text(path: Path, default: str) -> str:
+def text_of(path: Path, default: str = "") -> str:
+    """A file of the kernel's, or what stands for one that is not there."""
     try:
         return path.read_text()
     except OSError:
@@ -112,5 +113,5 @@ def _text(path: Path, default: str) -> str:
 
 
 def _setting(path: Path, default: int) -> int:
-    text = _text(path, "").strip()
+    text = text_of(path).strip()
     return int(text) if text.isdigit() else default

@@ -3,17 +3,19 @@
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
 
 from bench import ab, machine
 from bench.cli import positive, words
 from bench.declared import LeftOut
 from bench.errors import UserError
 from bench.measure import agreement, comparisons, many, memory, syscalls
-from bench.measure.comparisons import Plan
+from bench.measure.comparisons import Part, Plan
 from bench.measure.report import Report, markdown, save
 from bench.measure.running import Bench
 from bench.placement import place_here
@@ -21,51 +23,20 @@ from bench.private_redis import PrivateRedis
 from bench.servers import ROOT, discover
 from bench.signals import Interrupted, SignalWatch
 
-PARTS: dict[str, Callable[[Plan, Bench, Report], None]] = {}
-
-
-def _part(function: Callable[[Plan, Bench, Report], None]) -> None:
-    PARTS[function.__name__.strip("_")] = function
-
-
-@_part
-def _redirect(plan: Plan, bench: Bench, report: Report) -> None:
-    report.comparisons["redirect"] = comparisons.redirect(plan, bench)
-
-
-@_part
-def _guestbook(plan: Plan, bench: Bench, report: Report) -> None:
-    report.comparisons["guestbook"] = comparisons.guestbook(plan, bench)
-
-
-@_part
-def _floor(plan: Plan, bench: Bench, report: Report) -> None:
-    report.comparisons["floor"] = comparisons.floor(plan, bench)
-
-
-@_part
-def _floor_guestbook(plan: Plan, bench: Bench, report: Report) -> None:
-    report.comparisons["floor_guestbook"] = comparisons.floor_guestbook(plan, bench)
-
-
-@_part
-def _memory(plan: Plan, bench: Bench, report: Report) -> None:
-    report.memory = memory.measure(plan, bench)
-
-
-@_part
-def _connections(plan: Plan, bench: Bench, report: Report) -> None:
-    report.connections = many.measure(plan, bench)
-
-
-@_part
-def _syscalls(plan: Plan, bench: Bench, report: Report) -> None:
-    report.syscalls = syscalls.measure(plan, bench)
-
-
-@_part
-def _agreement(plan: Plan, bench: Bench, report: Report) -> None:
-    report.agreement = agreement.measure(plan, bench)
+COMPARISONS: dict[str, Callable[[Plan, Bench], Part]] = {
+    "redirect": comparisons.redirect,
+    "guestbook": comparisons.guestbook,
+    "floor": comparisons.floor,
+    "floor_guestbook": comparisons.floor_guestbook,
+}
+OTHERS: dict[str, Callable[[Plan, Bench], Sequence[BaseModel]]] = {
+    "memory": memory.measure,
+    "connections": many.measure,
+    "syscalls": syscalls.measure,
+    "agreement": agreement.measure,
+}
+"""By the name of what they fill in the report."""
+PARTS = (*COMPARISONS, *OTHERS)
 
 
 def main() -> int:
@@ -114,7 +85,10 @@ def _measure(options: argparse.Namespace) -> int:
 
 def _measure_part(name: str, plan: Plan, bench: Bench, report: Report) -> None:
     try:
-        PARTS[name](plan, bench, report)
+        if name in COMPARISONS:
+            report.comparisons[name] = COMPARISONS[name](plan, bench)
+        else:
+            setattr(report, name, OTHERS[name](plan, bench))
     except LeftOut as reason:
         report.left_out.append(f"{name}: {reason}")
 

@@ -14,9 +14,6 @@ from bench.signals import SignalWatch
 from bench.subjects import Place, Subject
 from bench.workloads import Workload
 
-SETTLE_SECONDS = 0.05
-"""After the load: time for the last children and threads to end and be counted."""
-
 
 class Bench:
     """What all runs share."""

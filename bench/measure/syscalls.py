@@ -15,10 +15,11 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from bench.declared import LeftOut
+from bench.load import SETTLE_SECONDS
 from bench.measure import load
 from bench.measure.comparisons import Plan
 from bench.measure.load import GUESTBOOK, REDIRECT, Load, NoFigure
-from bench.measure.running import SETTLE_SECONDS, Bench, Running
+from bench.measure.running import Bench, Running
 from bench.process import Child
 from bench.server_process import START_SECONDS, StartError
 from bench.subjects import Subject

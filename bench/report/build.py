@@ -8,7 +8,7 @@ from bench.report.charts.catalogue import catalogue
 from bench.report.charts.export import write_charts
 from bench.report.page import render, topology_picture
 from bench.report.study import Study
-from bench.results import load
+from bench.results import file_of, load
 
 
 def build(source: Path, output: Path | None = None) -> list[Path]:
@@ -16,7 +16,7 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
 
     Raises UserError if the results cannot be read, have no runs, or a file cannot be written.
     """
-    stored = source / "results.json" if source.is_dir() else source
+    stored = file_of(source)
     results = load(stored)
     if not results.runs:
         raise UserError(f"{stored} has no runs: nothing to report")

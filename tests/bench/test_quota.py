@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.counters import cpu_ticks
 from bench.quota import (
     Host,
-    busy_ticks,
     find_quota,
     parse_cgroup,
     parse_mounts,
@@ -89,7 +89,7 @@ def test_no_quota_to_be_seen(cgroup: str, mounts: str) -> None:
     assert find_quota(cgroup, mounts) is None
 
 
-def test_lines_of_the_kernel() -> None:
+def test_lines_of_the_kernel(tmp_path: Path) -> None:
     assert parse_cgroup("4:cpu,cpuacct:/x:y\n0::/\n") == [
         (frozenset({"cpu", "cpuacct"}), "/x:y"),
         (frozenset(), "/"),
@@ -98,8 +98,10 @@ def test_lines_of_the_kernel() -> None:
     assert (first.point, first.version) == (Path("/a b/cpu"), "cgroup v1")
     assert first.controllers >= {"cpu"}
     stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 10 0 10 60 20 1 2 3 0 0\ncpu1 9 0 0 1 0 0 0 0\nintr 5\n"
-    assert busy_ticks(stat, [0]) == 26
-    assert busy_ticks(stat, [0, 1]) == 35
+    file = tmp_path / "stat"
+    file.write_text(stat)
+    assert cpu_ticks([0], file).busy == 26
+    assert cpu_ticks([0, 1], file).busy == 35
     assert seconds_used("") is None
 
 

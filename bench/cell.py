@@ -15,7 +15,7 @@ from bench.checks import Check, first_failure, judge
 from bench.conditions import Conditions
 from bench.errors import UserError
 from bench.ladder import RunSpec
-from bench.load import Generator, Loaded, WarmUpFailed
+from bench.load import WARM_UP_CONNECTIONS, Generator, Loaded, WarmUpFailed
 from bench.orders import BalancerOrder, ServerOrder, SlowOrder, Stopped
 from bench.private_redis import RunRedis
 from bench.probe import ProbeError, probe
@@ -57,6 +57,8 @@ def measure(subject: Subject, spec: RunSpec, bench: Bench) -> tuple[Run, str]:
     begin = time.monotonic()
     report = ""
     try:
+        _make_room(spec, bench.site)
+        run.waited = round(time.monotonic() - begin, 3)
         report = _measure(subject, spec, bench, run)
     except ProbeError as stopped:
         run.reason = Reason(label=stopped.label, text=str(stopped))
@@ -65,7 +67,7 @@ def measure(subject: Subject, spec: RunSpec, bench: Bench) -> tuple[Run, str]:
         run.reason = Reason(label=label, text=str(stopped))
     if bench.site.lost:  # whatever else was seen comes from that
         run.state, run.reason = "failed", Reason(label="host lost", text=bench.site.lost)
-    run.seconds = round(time.monotonic() - begin, 3)
+    run.seconds = round(time.monotonic() - begin - run.waited, 3)
     return run, report
 
 
@@ -90,6 +92,11 @@ def empty_run(subject: Subject, spec: RunSpec, state: str) -> Run:
             "requests": spec.requests,
         }
     )
+
+
+def _make_room(spec: RunSpec, site: Site) -> None:
+    around = 1 + 2 * WARM_UP_CONNECTIONS  # the first request, and the warm-up's
+    site.make_room(spec.ended_connections + around, spec.conditions.balancer != "none")
 
 
 def _measure(subject: Subject, spec: RunSpec, bench: Bench, run: Run) -> str:

@@ -13,6 +13,7 @@ from bench.ab import AbOutcome
 from bench.ab_output import AbFigures
 from bench.banner import ServerStatistics
 from bench.beside import IdleReport
+from bench.limits import TIME_WAIT_CURE
 from bench.measurement import LittlesLaw
 from bench.open_loop import OpenOutcome
 from bench.orders import BalancerEnd
@@ -97,11 +98,28 @@ class Evidence:
     idle: IdleReport | None = None
     balancer: BalancerEnd | None = None
     """How nginx ended, if there was one."""
+    forgotten: int = 0
+    """Ended connections that a kernel forgot too early, see `bench.time_wait`."""
+
+
+FORGETTING_CAUSES = {"in time", "ab's status", "completed", "none failed"}
+"""The checks on a load that a connection forgotten too early can spoil."""
 
 
 def judge(seen: Evidence) -> list[Check]:
     """All checks on a run."""
-    return [*_checks(seen)]
+    return [_with_cause(check, seen.forgotten) for check in _checks(seen)]
+
+
+def _with_cause(check: Check, forgotten: int) -> Check:
+    """A failed check, with what may be its cause."""
+    if check.holds or not forgotten or check.name not in FORGETTING_CAUSES:
+        return check
+    cause = (
+        f"the kernel had no room for {forgotten:,} connections in TIME_WAIT, whose clients it may "
+        f"have reset; cure: {TIME_WAIT_CURE}"
+    )
+    return check.model_copy(update={"detail": f"{check.detail} ({cause})"})
 
 
 def first_failure(checks: list[Check]) -> Check | None:

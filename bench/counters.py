@@ -11,6 +11,7 @@ class TcpCounters(NamedTuple):
     listen_overflows: int
     listen_drops: int
     retransmits: int
+    time_wait_overflows: int
 
     def __sub__(self, other: "TcpCounters") -> "TcpCounters":
         return TcpCounters(*(a - b for a, b in zip(self, other, strict=True)))
@@ -38,10 +39,14 @@ def tcp_counters(proc: Path = Path("/proc")) -> TcpCounters | None:
     try:
         extended = parse_table((proc / "net/netstat").read_text()).get("TcpExt", {})
         basic = parse_table((proc / "net/snmp").read_text()).get("Tcp", {})
-        names = extended["ListenOverflows"], extended["ListenDrops"], basic["RetransSegs"]
+        return TcpCounters(
+            extended["ListenOverflows"],
+            extended["ListenDrops"],
+            basic["RetransSegs"],
+            extended["TCPTimeWaitOverflow"],
+        )
     except (OSError, KeyError, ValueError):
         return None
-    return TcpCounters(*names)
 
 
 def parse_table(text: str) -> dict[str, dict[str, int]]:

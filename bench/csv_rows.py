@@ -26,7 +26,7 @@ _PROCESS = (
     *("cpu_us_per_request", "cpu_user_us_per_request", "cpu_system_us_per_request", "cpu_share"),
     *("voluntary_switches_per_request", "involuntary_switches_per_request"),
     *("pss_peak_mb", "pss_mean_mb", "processes_peak", "threads_peak", "descriptors_peak"),
-    *("listen_overflows", "listen_drops", "retransmits"),
+    *("listen_overflows", "listen_drops", "retransmits", "time_wait_overflows"),
 )
 _LATENCY = ("p50", "p90", "p99", "p999", "max", "mean")
 

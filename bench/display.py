@@ -18,6 +18,8 @@ PLAIN_WIDTH = 120
 """Columns of the table where no terminal says how many there are."""
 
 
+WORTH_A_WORD = 1.0
+"""Seconds of waiting."""
 DISTURBED = 0.1
 """From this share of the server's CPU on that others use, a line says so."""
 
@@ -118,10 +120,16 @@ class PlainDisplay:
         self._done += 1
         count = f"[{self._done:>{len(str(self._total))}}/{self._total}]"
         self._out.print(
-            f"{count} {line_for(run)}  ({run.seconds:.1f} s, {in_words(left)} left)",
+            f"{count} {line_for(run)}  ({took(run)}, {in_words(left)} left)",
             markup=False,
             soft_wrap=True,
         )
+
+
+def took(run: Run) -> str:
+    """How long a run took, and had to wait if it had to."""
+    waited = f" after {run.waited:.0f} s until there was room in TIME_WAIT"
+    return f"{run.seconds:.1f} s" + (waited if run.waited > WORTH_A_WORD else "")
 
 
 def line_for(run: Run) -> str:

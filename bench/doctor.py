@@ -18,9 +18,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from bench import ab, open_loop
+from bench import ab, open_loop, time_wait
 from bench.ladder import RunSpec
-from bench.limits import Finding, assess
+from bench.limits import TIME_WAIT_AMPLE, TIME_WAIT_CURE, Finding, assess
 from bench.measure.accounting import parent_of_groups
 from bench.system_limits import UNLIMITED, SystemLimits, text_of
 
@@ -114,13 +114,13 @@ def _limit_lines(
         "ports for outgoing",
     )
     reuse = {0: "never", 1: "always", 2: "on loopback"}.get(limits.time_wait_reuse, "?")
-    resting = "?" if facts.time_wait is None else f"{facts.time_wait:,}"
     yield line(
         "ports in TIME_WAIT",
-        f"{resting} now; reused: {reuse}",
+        f"reused: {reuse}",
         f"reuse, or {requests:,} ports",
         "ports that may rest",
     )
+    yield _time_wait_memory(runs, limits, facts, line)
     yield line(
         f"processes and threads ({limits.tasks_name})",
         _number(limits.tasks),
@@ -138,6 +138,19 @@ def _limit_lines(
             if now + requests + most > at_most
             else "",
         )
+
+
+def _time_wait_memory(
+    runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts, line: Callable[..., Line]
+) -> Line:
+    now = "?" if facts.time_wait is None else f"{facts.time_wait:,}"
+    run, whole = (f(run.ended_connections for run in runs) for f in (max, sum))
+    have = f"{now} of {_number(limits.time_wait_memory)}"
+    need = f"{run:,} for a run; with {min(whole, TIME_WAIT_AMPLE):,} no run waits for room"
+    found: Line = line("connections in TIME_WAIT (tcp_max_tw_buckets)", have, need, "ended conn")
+    if found.state == "well" and limits.time_wait_memory < min(whole, TIME_WAIT_AMPLE):
+        return found.model_copy(update={"state": "note", "cure": TIME_WAIT_CURE})
+    return found
 
 
 def _machine_lines(facts: Facts) -> Iterator[Line]:
@@ -266,7 +279,7 @@ def look(redis: Mapping[str, Any] | None = None, redis_url: str = "") -> Facts:
         governors=governors(),
         busy=busy,
         busiest=busiest,
-        time_wait=time_wait(text_of(Path("/proc/net/sockstat"))),
+        time_wait=resting.now if (resting := time_wait.memory()) else None,
         conntrack=conntrack(),
         ab=ab.version() if has_ab else None,
         redis_server=redis_server_version(),
@@ -301,12 +314,6 @@ def _process_times() -> dict[int, tuple[str, float]]:
         if times:
             found[process.pid] = (process.info["name"], times.user + times.system)
     return found
-
-
-def time_wait(sockstat: str) -> int | None:
-    """Connections in TIME_WAIT, from /proc/net/sockstat."""
-    match = re.search(r"^TCP:.* tw (\d+)", sockstat, re.MULTILINE)
-    return int(match[1]) if match else None
 
 
 def conntrack(folder: Path = Path("/proc/sys/net/netfilter")) -> tuple[int, int] | None:

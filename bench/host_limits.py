@@ -11,8 +11,13 @@ REUSE_ALWAYS = 1
 
 NO_CLIENT = {"ports": UNLIMITED, "time_wait_reuse": REUSE_ALWAYS, "ab_ceiling": None}
 """Who opens no connections to others for its clients needs no ports."""
-NO_SERVER = {"somaxconn": UNLIMITED, "syn_backlog": UNLIMITED, "tasks": UNLIMITED}
-"""Who accepts none needs no queues."""
+NO_SERVER = {
+    "somaxconn": UNLIMITED,
+    "syn_backlog": UNLIMITED,
+    "tasks": UNLIMITED,
+    "time_wait_memory": UNLIMITED,
+}
+"""Who accepts none needs no queues, and is not the first to close a connection."""
 
 
 def assess_hosts(

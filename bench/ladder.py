@@ -72,6 +72,12 @@ class RunSpec:
         return self.concurrency + self.conditions.idle
 
     @property
+    def ended_connections(self) -> int:
+        """How many come to their end in it, all but those of the warm-up."""
+        kept = self.conditions.keep_alive
+        return self.connections if kept else self.requests + self.conditions.idle
+
+    @property
     def key(self) -> CellKey:
         """The cell it belongs to."""
         return CellKey(self.subject, self.conditions, self.concurrency)

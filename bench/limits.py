@@ -18,6 +18,9 @@ output, the listening socket, the template, Redis, and (servers) files kept open
 DROPPED = "connections beyond it are dropped; a second or more later they are tried again, or reset"
 SYN_COOKIES_OFF = 0
 REUSE_NEVER = 0
+TIME_WAIT_AMPLE = 600_000
+"""For 10,000 connections a second, each of which is remembered for a minute."""
+TIME_WAIT_CURE = f"sudo sysctl -w net.ipv4.tcp_max_tw_buckets={TIME_WAIT_AMPLE}"
 
 
 class Finding(BaseModel):
@@ -50,6 +53,7 @@ def assess(runs: Sequence[RunSpec], limits: SystemLimits) -> list[Finding]:
         *_accept_queue(levels, limits),
         *_syn_backlog(levels, limits),
         *_ports_in_time_wait(runs, limits),
+        *_time_wait_memory(runs, limits),
         *_tasks(levels, limits),
     ]
     return sorted(found, key=lambda finding: not finding.impossible)
@@ -162,6 +166,20 @@ def _ports_in_time_wait(runs: Sequence[RunSpec], limits: SystemLimits) -> Iterat
             impossible=False,
             consequence="ab may run out of ports within a run",
             cure="sudo sysctl -w net.ipv4.tcp_tw_reuse=1",
+        )
+
+
+def _time_wait_memory(runs: Sequence[RunSpec], limits: SystemLimits) -> Iterator[Finding]:
+    above = [run for run in runs if run.ended_connections > limits.time_wait_memory]
+    if above:
+        yield Finding(
+            limit="ended connections that the kernel remembers (tcp_max_tw_buckets)",
+            have=f"{limits.time_wait_memory:,}",
+            need=f"{max(run.ended_connections for run in above):,}, all those of a run",
+            levels=sorted({run.connections for run in above}),
+            impossible=False,
+            consequence="one forgotten too early can reset its client while it still reads",
+            cure=TIME_WAIT_CURE,
         )
 
 

@@ -62,6 +62,8 @@ class ProcessFigures(BaseModel):
     """SYNs that were dropped for any reason, full queues among them. For the whole host."""
     retransmits: int | None = None
     """TCP segments sent again. For the whole host."""
+    time_wait_overflows: int | None = None
+    """Ended connections that the kernel had no room to remember. For the whole host."""
     samples: int = 0
     """How often memory, processes and descriptors were looked at."""
     source: str = ""
@@ -144,3 +146,5 @@ class HostFigures(BaseModel):
     """SYNs that were dropped for any reason."""
     retransmits: int | None = None
     """TCP segments sent again."""
+    time_wait_overflows: int | None = None
+    """Ended connections that the kernel had no room to remember."""

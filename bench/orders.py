@@ -59,6 +59,12 @@ class Surveyed(BaseModel):
     """The version of nginx; None where there is none."""
 
 
+class RoomOrder(BaseModel):
+    """Wait until the kernel can remember the end of so many connections."""
+
+    connections: int
+
+
 class ServerOrder(BaseModel):
     """Start so many processes of a subject and wait until they listen."""
 

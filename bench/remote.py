@@ -16,6 +16,7 @@ from bench.orders import (
     BalancerOrder,
     Listening,
     Report,
+    RoomOrder,
     ServerOrder,
     SlowOrder,
     Stopped,
@@ -91,6 +92,10 @@ class RemoteStation:
     def start_redis(self) -> Listening:
         """See `Station`."""
         return self._ask("start_redis", Nothing(), Listening)
+
+    def make_room(self, order: RoomOrder) -> None:
+        """See `Station`."""
+        self._ask("make_room", order, Nothing)
 
     def start_slow_redis(self, order: SlowOrder) -> Listening:
         """See `Station`."""

@@ -93,6 +93,8 @@ class Run(BaseModel):
     started: datetime | None = None
     seconds: float = 0.0
     """The whole run: start of the server, warm-up, load, end of the server."""
+    waited: float = 0.0
+    """Seconds before it, until the kernel had room for what it leaves; see `bench.time_wait`."""
     probe_status: int | None = None
     ab_command: list[str] = []
     """The load generator's command line, also where it is not ab."""

@@ -54,6 +54,7 @@ def host_figures(seen: Seen, seconds: float) -> HostFigures | None:
         listen_overflows=tcp.listen_overflows if tcp else None,
         listen_drops=tcp.listen_drops if tcp else None,
         retransmits=tcp.retransmits if tcp else None,
+        time_wait_overflows=tcp.time_wait_overflows if tcp else None,
     )
 
 
@@ -140,6 +141,7 @@ def _servers(
         listen_overflows=_total([use.tcp and use.tcp.listen_overflows for use in uses]),
         listen_drops=_total([use.tcp and use.tcp.listen_drops for use in uses]),
         retransmits=_total([use.tcp and use.tcp.retransmits for use in uses]),
+        time_wait_overflows=_total([use.tcp and use.tcp.time_wait_overflows for use in uses]),
         samples=min(use.samples for use in uses),
         source=f"CPU: {scope}; switches: {counted}",
     )

@@ -11,6 +11,7 @@ from bench.measurement import HostInfo, Role
 from bench.orders import (
     BalancerOrder,
     Report,
+    RoomOrder,
     ServerOrder,
     SlowOrder,
     Stopped,
@@ -150,6 +151,13 @@ class Site:
         return found
 
     # ---- One run ----
+
+    def make_room(self, connections: int, balancer: bool) -> None:
+        """Wait until every kernel that will close so many connections has room for their rest. All
+        of them forget old ones at the same time: the second does not wait after the first."""
+        closing = [*self.servers, *([self.nginx] if balancer and self.nginx else [])]
+        for station in closing:
+            station.make_room(RoomOrder(connections=connections))
 
     def start_slow_redis(self, order: SlowOrder) -> str:
         """Its URL."""

@@ -4,8 +4,8 @@ It starts them, watches them while the load runs, and ends them. The sweep has o
 process when everything is on one machine; else there is one on each host behind an agent
 (`bench.agent`), which the sweep asks through `bench.remote` for the very same things.
 
-A run is: start_servers (start_slow_redis before, start_balancer after them), begin, the load (with
-`look` as often as one likes), end, stop_run. Redis lives until `close`.
+A run is: make_room, start_servers (start_slow_redis before, start_balancer after them), begin, the
+load (with `look` as often as one likes), end, stop_run. Redis lives until `close`.
 """
 
 import shutil
@@ -23,6 +23,7 @@ from bench.orders import (
     BalancerOrder,
     Listening,
     Report,
+    RoomOrder,
     ServerOrder,
     SlowOrder,
     Stopped,
@@ -37,6 +38,7 @@ from bench.server_process import RunningServer, free_port
 from bench.signals import SignalWatch
 from bench.subjects import Place, Subject
 from bench.system_limits import read_limits
+from bench.time_wait import wait_for_room
 
 
 class Station(Protocol):
@@ -48,6 +50,9 @@ class Station(Protocol):
 
     def start_redis(self) -> Listening:
         """Start a Redis server. Raises UserError."""
+
+    def make_room(self, order: RoomOrder) -> None:
+        """Wait until the kernel has room for what a run leaves, a minute at most."""
 
     def start_slow_redis(self, order: SlowOrder) -> Listening:
         """Start a slow Redis before another, for one run. Raises HelperError or UserError."""
@@ -122,6 +127,10 @@ class LocalStation:
         """See `Station`."""
         self._redis = RedisServer(self._placement.load, self._watch, self.address)
         return Listening(urls=[self._redis.url])
+
+    def make_room(self, order: RoomOrder) -> None:
+        """See `Station`."""
+        wait_for_room(order.connections, self._watch)
 
     def start_slow_redis(self, order: SlowOrder) -> Listening:
         """See `Station`."""

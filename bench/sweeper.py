@@ -11,7 +11,7 @@ from bench import announce, machine, results
 from bench.cell import Bench, all_held, answer_bytes, measure, skipped
 from bench.chart import write_charts
 from bench.conditions import Conditions
-from bench.display import display_for, line_for
+from bench.display import display_for, line_for, took
 from bench.doctor import Line
 from bench.errors import UserError
 from bench.estimate import Estimate, in_words
@@ -188,7 +188,7 @@ class Sweeper:
         self.results.runs.append(run)
         results.flag_outliers([other for other in self.results.runs if other.key == run.key])
         results.save(self.results, self.folder)
-        self._log(f"{line_for(run)}  ({run.seconds:.1f} s)")
+        self._log(f"{line_for(run)}  ({took(run)})")
 
     def _log(self, text: str) -> None:
         """Add a line to the running log."""

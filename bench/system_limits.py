@@ -23,6 +23,8 @@ class SystemLimits(BaseModel):
     """How many local ports outgoing connections may use."""
     time_wait_reuse: int
     """0 never, 1 always, 2 on the loopback interface."""
+    time_wait_memory: int = UNLIMITED
+    """How many connections in TIME_WAIT the kernel remembers; see `bench.time_wait`."""
     tasks: int = UNLIMITED
     """Processes and threads: the lowest of the limits in force."""
     tasks_name: str = "no limit"
@@ -44,6 +46,7 @@ def read_limits(ab_ceiling: int | None = None, proc: Path = Path("/proc")) -> Sy
             text_of(net / "ipv4/ip_local_reserved_ports"),
         ),
         time_wait_reuse=_setting(net / "ipv4/tcp_tw_reuse", 0),
+        time_wait_memory=_setting(net / "ipv4/tcp_max_tw_buckets", UNLIMITED),
         tasks=tasks,
         tasks_name=name,
         tasks_cure=cure,

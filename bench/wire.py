@@ -20,6 +20,7 @@ from bench.orders import (
     BalancerOrder,
     Listening,
     Report,
+    RoomOrder,
     ServerOrder,
     SlowOrder,
     Stopped,
@@ -28,6 +29,7 @@ from bench.orders import (
 )
 from bench.server_process import START_SECONDS as SERVER_SECONDS
 from bench.server_process import STOP_SECONDS, StartError
+from bench.time_wait import REST_SECONDS
 
 PROTOCOL = 1
 LONGEST_LINE = 4_000_000
@@ -91,6 +93,7 @@ CALLS = {
     "hello": Call(Hello, Greeting, 60.0),
     "survey": Call(Survey, Surveyed, 60.0),
     "start_redis": Call(Nothing, Listening, 40.0),
+    "make_room": Call(RoomOrder, Nothing, REST_SECONDS + 30.0),
     "start_slow_redis": Call(SlowOrder, Listening, 20.0),
     # For one; the second and the next are each granted as much again.
     "start_servers": Call(ServerOrder, Listening, 2 * SERVER_SECONDS),

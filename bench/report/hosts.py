@@ -72,6 +72,7 @@ def trouble(host: HostFigures) -> list[str]:
         (host.listen_overflows, "overflow"),
         (host.listen_drops, "dropped SYN"),
         (host.retransmits, "resent segment"),
+        (host.time_wait_overflows, "TIME_WAIT overflow"),
     )
     return [plural(count, word) for count, word in counts if count]
 

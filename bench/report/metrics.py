@@ -109,6 +109,13 @@ METRICS = (
     Metric("overflows", "queue overflows", "", _process("listen_overflows"), "accept queue full"),
     Metric("drops", "SYN drops", "", _process("listen_drops"), "connection attempts dropped"),
     Metric("retransmits", "retransmits", "", _process("retransmits"), "segments sent again"),
+    Metric(
+        "forgotten",
+        "TIME_WAIT overflows",
+        "",
+        _process("time_wait_overflows"),
+        "ended connections forgotten at once",
+    ),
     Metric("cpu_share", "server's CPU", "cores", _process("cpu_share"), "1 is one core, busy"),
     Metric("load_share", "load generator's CPU", "cores", _cpu_share("load_process"), "the same"),
     Metric("redis_share", "Redis' CPU", "cores", _cpu_share("redis_process"), "the same"),

@@ -209,7 +209,10 @@ def _median_host(found: list[HostFigures]) -> HostFigures:
     return found[0].model_copy(update=values)
 
 
-HOST_FIGURES = ("cpu_share", "throttled_share", "listen_overflows", "listen_drops", "retransmits")
+HOST_FIGURES = (
+    *("cpu_share", "throttled_share"),
+    *("listen_overflows", "listen_drops", "retransmits", "time_wait_overflows"),
+)
 """What is known of each host, by the names in the results."""
 
 WAITS = {name: workload.waits for name, workload in WORKLOADS.items()}

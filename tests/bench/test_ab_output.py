@@ -57,6 +57,13 @@ def test_failures_by_kind(name: str, failed: int) -> None:
     assert figures.failures == {"connect": 0, "receive": 0, "length": failed, "exceptions": 0}
 
 
+def test_clients_that_were_reset_while_they_read() -> None:
+    figures = parse_report(recorded("exceptions.txt"))
+    assert figures is not None
+    assert (figures.complete, figures.failed) == (5000, 29)
+    assert figures.failures == {"connect": 0, "receive": 0, "length": 21, "exceptions": 8}
+
+
 def test_the_option_l_hides_dropped_connections() -> None:
     """Why ab.command leaves -l out: the same server, and nothing failed."""
     figures = parse_report(recorded("dropped_with_l.txt"))

@@ -73,6 +73,16 @@ def test_failed_run_says_why(name: str, status: int, label: str, text: str) -> N
     assert text in found.detail
 
 
+def test_what_the_kernel_forgot_is_named_where_it_may_be_the_cause() -> None:
+    reset = evidence(outcome("exceptions"), asked=5000)
+    assert failure(reset).detail == "29 of 5,000 requests failed (length 21, exceptions 8)"
+    detail = failure(replace(reset, forgotten=1234)).detail
+    assert "no room for 1,234 connections in TIME_WAIT" in detail
+    assert detail.endswith("cure: sudo sysctl -w net.ipv4.tcp_max_tw_buckets=600000)")
+    assert "TIME_WAIT" not in failure(replace(evidence(outcome("non_2xx")), forgotten=9)).detail
+    assert first_failure(judge(replace(evidence(outcome("good")), forgotten=9))) is None
+
+
 def test_dropped_responses_are_found_where_ab_hides_them() -> None:
     seen = replace(evidence(outcome("dropped_with_l")), page_bytes=1500, any_length=True)
     assert failure(seen).detail == "2,997,000 bytes came, at least 3,000,000 were due"

@@ -111,7 +111,7 @@ def test_a_level_is_impossible_where_it_matters(
     ("host", "change"),
     [
         ("server", {"ports": 100, "ab_ceiling": 100, "time_wait_reuse": 0}),
-        ("load", {"somaxconn": 100, "tasks": 100}),
+        ("load", {"somaxconn": 100, "tasks": 100, "time_wait_memory": 100}),
         ("nginx", {"descriptors": 1024, "tasks": 100}),
         ("redis", {"descriptors": 100, "ports": 100, "somaxconn": 100}),
     ],

@@ -43,6 +43,10 @@ def test_ab_takes_so_many_and_no_more() -> None:
             "sudo sysctl -w net.ipv4.tcp_max_syn_backlog=65535",
         ),
         ({"ports": 28_232, "time_wait_reuse": 0}, "sudo sysctl -w net.ipv4.tcp_tw_reuse=1"),
+        (
+            {"time_wait_memory": 4096},
+            "sudo sysctl -w net.ipv4.tcp_max_tw_buckets=600000",
+        ),
         ({"tasks": 3000, "tasks_cure": "echo max | sudo tee x"}, "echo max | sudo tee x"),
     ],
 )
@@ -61,6 +65,14 @@ def test_syn_backlog_does_not_count_with_syn_cookies() -> None:
 def test_ports_in_time_wait_are_no_matter_where_they_are_reused() -> None:
     assert findings((100,), ports=28_232, time_wait_reuse=2) == []
     assert findings((100,), requests=28_000, ports=28_232, time_wait_reuse=0) == []
+
+
+def test_kept_connections_end_only_once() -> None:
+    plan = Plan(levels=(100,), requests=30_000, keep_alive=(True,))
+    runs = runs_in_order(plan, ["epoll"])
+    assert assess(runs, ROOMY.model_copy(update={"time_wait_memory": 100})) == []
+    (found,) = assess(runs, ROOMY.model_copy(update={"time_wait_memory": 99}))
+    assert found.need.startswith("100, ")
 
 
 def test_ports_at_once() -> None:
@@ -107,6 +119,7 @@ def test_reading_a_machine(tmp_path: Path) -> None:
         "sys/net/ipv4/tcp_syncookies": "0",
         "sys/net/ipv4/ip_local_port_range": "40000\t49999",
         "sys/net/ipv4/tcp_tw_reuse": "2",
+        "sys/net/ipv4/tcp_max_tw_buckets": "8192",
         "sys/kernel/threads-max": "1234",
     }.items():
         path = tmp_path / name
@@ -118,6 +131,7 @@ def test_reading_a_machine(tmp_path: Path) -> None:
     assert limits.syn_cookies == 0
     assert limits.ports == 10_000
     assert limits.time_wait_reuse == 2
+    assert limits.time_wait_memory == 8192
     assert limits.tasks == 1234
     assert limits.tasks_name == "kernel.threads-max"
     assert limits.ab_ceiling == 20_000

@@ -111,7 +111,7 @@
     made.append(...children);
     return made;
   };
-  const NO_NEWS = ["overflows", "drops", "retransmits"]; // as long as they are 0
+  const NO_NEWS = ["overflows", "drops", "retransmits", "forgotten"]; // as long as they are 0
   const cardOf = (cell) => {
     const runs = cell.runs === 1 ? "one run" : `median of ${cell.runs} runs`;
     const head = element("b", `${cell.subject} at ${cell.level.toLocaleString("en")} connections`);

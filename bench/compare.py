@@ -2,12 +2,18 @@
 
 A cell changed when the ranges of its runs in the two sweeps do not overlap and the medians differ
 by more than the wider of the two ranges. Of a cell with a single run nobody knows the noise: there
-a tenth is taken for it. Where others used the server's CPU meanwhile (another program, or another
-virtual machine on the same hardware), a change is called disturbed: it may be theirs.
+a tenth is taken for it.
+
+Where others used the server's CPU meanwhile (another program, or another virtual machine on the
+same hardware), a change is called disturbed: it may be theirs. A machine may also become slower as
+a whole from one sweep to the next without any sign of it. Where both sweeps have floors, CPU time
+per request is therefore compared as its ratio to that of the floor in the same round, which was
+slowed as much.
 """
 
 import statistics
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -18,6 +24,7 @@ from rich.table import Table
 
 from bench import results
 from bench.results import Cell, CellKey, Results, Run
+from bench.subjects import FLOOR_PREFIX
 
 Verdict = Literal["same", "better", "worse", "disturbed", "changed", "new", "gone"]
 
@@ -56,7 +63,7 @@ class Change:
     rate: Verdict
     """Of the requests per second; `changed`: from a figure to a failure, or the reverse."""
     cpu: Verdict | None
-    """Of the CPU time per request; None: not measured in both."""
+    """Of the CPU time per request; None: a floor, or not measured in both."""
 
 
 def compare(before: Path, after: Path, out: Console) -> int:
@@ -66,28 +73,43 @@ def compare(before: Path, after: Path, out: Console) -> int:
         out.print(line, markup=False, soft_wrap=True)
     found = changes(old, new)
     out.print(_table(found))
-    counted = {verdict: sum(c.rate == verdict for c in found) for verdict in ("better", "worse")}
-    out.print(
-        f"{len(found)} cells: {counted['better']} faster, {counted['worse']} slower beyond noise, "
-        f"{sum(c.rate in ('changed', 'new', 'gone') for c in found)} in one of the two only",
-        markup=False,
-    )
-    loud = len(disturbed(old) | disturbed(new))
-    if loud:
-        out.print(
-            f"In {loud} cells others used more than {QUIET:.0%} of the server's CPU in one of the "
-            "two sweeps: measure these again on a quiet machine (make doctor).",
-            markup=False,
-            soft_wrap=True,
-        )
+    for line in _summary(found, len(disturbed(old) | disturbed(new))):
+        out.print(line, markup=False, soft_wrap=True)
     return int(any(c.rate != "same" or c.cpu not in (None, "same") for c in found))
+
+
+def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
+    rates, costs = Counter(c.rate for c in found), Counter(c.cpu for c in found)
+    yield (
+        f"{len(found)} cells: {rates['better']} faster, {rates['worse']} slower beyond noise, "
+        f"{rates['changed'] + rates['new'] + rates['gone']} in one of the two only; "
+        f"CPU/request: {costs['better']} better, {costs['worse']} worse"
+    )
+    floors = [c for c in found if is_floor(c.key) and c.before and c.after]
+    if floors:
+        yield "CPU/request was compared as the ratio to the floor's, where there is one."
+    elif costs["better"] or costs["worse"]:
+        yield (
+            "Was it the server, or the machine as a whole? With --floors in both sweeps "
+            "CPU/request is compared with that of a program that never changes."
+        )
+    if loud:
+        yield (
+            f"In {loud} cells others used more than {QUIET:.0%} of the server's CPU in one of the "
+            "two sweeps: measure these again on a quiet machine (make doctor)."
+        )
+
+
+def is_floor(key: CellKey) -> bool:
+    """Whether it is a cell of a floor's."""
+    return key.subject.startswith(FLOOR_PREFIX)
 
 
 def changes(old: Results, new: Results) -> list[Change]:
     """Every cell of either, those of the newer one first. Pure."""
     before = {_key(cell): cell for cell in old.cells()}
     after = {_key(cell): cell for cell in new.cells()}
-    costs = [_costs(old), _costs(new)]
+    costs = _comparable(_costs(old), _costs(new))
     loud = disturbed(old) | disturbed(new)
     found = []
     for key in dict.fromkeys([*after, *before]):
@@ -162,19 +184,51 @@ def _rate(cell: Cell) -> Spread:
     return Spread(cell.median, cell.low, cell.high, cell.runs)
 
 
-def _costs(of: Results) -> dict[CellKey, Spread]:
+Rounds = dict[int, float]
+"""A figure of one cell by the number of the run."""
+
+
+def _costs(of: Results) -> dict[CellKey, Rounds]:
     """CPU microseconds per request of all cells in which every run held."""
     groups: dict[CellKey, list[Run]] = {}
     for run in of.runs:
         groups.setdefault(run.key, []).append(run)
-    return {key: cost for key, runs in groups.items() if (cost := _cost(runs))}
+    found = {}
+    for key, runs in groups.items():
+        costs = {r.run: r.process.cpu_us_per_request for r in runs if r.process}
+        if len(costs) == len(runs) and all(run.state == "held" for run in runs):
+            found[key] = costs
+    return found
 
 
-def _cost(runs: Sequence[Run]) -> Spread | None:
-    costs = sorted(r.process.cpu_us_per_request for r in runs if r.process and r.state == "held")
-    if len(costs) < len(runs) or not costs:
-        return None
-    return Spread(statistics.median(costs), costs[0], costs[-1], len(costs))
+def _comparable(*sweeps: dict[CellKey, Rounds]) -> list[dict[CellKey, Spread]]:
+    """The same figure of both: over the floor's where both have that floor. Floors, being the
+    measure, have none."""
+    over = [over_floor(costs) for costs in sweeps]
+    both = over[0].keys() & over[1].keys()
+    return [
+        {
+            key: _spread(ratios[key] if key in both else rounds)
+            for key, rounds in costs.items()
+            if not is_floor(key)
+        }
+        for costs, ratios in zip(sweeps, over, strict=True)
+    ]
+
+
+def over_floor(costs: dict[CellKey, Rounds]) -> dict[CellKey, Rounds]:
+    """The ratio to the floor in each round, for those that have one in all of theirs."""
+    found = {}
+    for key, rounds in costs.items():
+        floor = costs.get(key._replace(subject=FLOOR_PREFIX + key.subject))
+        if floor and rounds.keys() <= floor.keys():
+            found[key] = {number: cost / floor[number] for number, cost in rounds.items()}
+    return found
+
+
+def _spread(rounds: Rounds) -> Spread:
+    values = list(rounds.values())
+    return Spread(statistics.median(values), min(values), max(values), len(values))
 
 
 def _hosts(of: Results) -> str:

@@ -60,6 +60,38 @@ def test_less_cpu_is_better() -> None:
     assert verdict(after, before, less_is_better=True) == "worse"
 
 
+def with_costs(of: Results, **costs: tuple[float, ...]) -> Results:
+    for run in of.runs:
+        cost = costs[run.subject.replace("-", "_")][run.run - 1]
+        run.process = ProcessFigures(
+            cpu_user_s=1.0,
+            cpu_system_s=1.0,
+            cpu_us_per_request=cost,
+            cpu_user_us_per_request=cost / 2,
+            cpu_system_us_per_request=cost / 2,
+        )
+    return of
+
+
+def test_a_machine_that_became_slower_is_no_worse_server() -> None:
+    rates = {"epoll": (1000.0, 1010.0), "floor-epoll": (1000.0, 1010.0)}
+    before = with_costs(sweep(**rates), epoll=(50.0, 52.0), floor_epoll=(40.0, 41.0))
+    slower = with_costs(sweep(**rates), epoll=(75.0, 90.0), floor_epoll=(60.0, 72.0))
+    worse = with_costs(sweep(**rates), epoll=(75.0, 78.0), floor_epoll=(40.0, 41.0))
+    assert [change.cpu for change in changes(before, slower)] == ["same", None]
+    assert [change.cpu for change in changes(before, worse)] == ["worse", None]
+    for one in (before, slower):
+        one.runs = [run for run in one.runs if run.kind == "server" and "-" not in run.subject]
+    assert [change.cpu for change in changes(before, slower)] == ["worse"], "nobody can tell"
+
+
+def test_a_floor_of_other_rounds_is_no_measure() -> None:
+    rates = {"epoll": (1000.0, 1010.0), "floor-epoll": (1000.0,)}
+    before = with_costs(sweep(**rates), epoll=(50.0, 52.0), floor_epoll=(40.0,))
+    after = with_costs(sweep(**rates), epoll=(75.0, 78.0), floor_epoll=(60.0,))
+    assert [change.cpu for change in changes(before, after)] == ["worse", None]
+
+
 def test_what_others_may_have_caused_is_no_verdict() -> None:
     before = sweep(epoll=(1000.0, 1010.0), poll=(1000.0, 1010.0))
     after = sweep(epoll=(500.0, 510.0), poll=(1000.0, 1010.0))
@@ -102,3 +134,4 @@ def test_it_is_shown(tmp_path: Path) -> None:
         assert compare(tmp_path / "a", tmp_path / "a", console) == 0
     assert "+50.0%" in capture.get()
     assert "1 faster, 0 slower beyond noise" in capture.get()
+    assert "--floors" not in capture.get(), "nothing is known of CPU time"

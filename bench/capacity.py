@@ -209,25 +209,29 @@ def predictions(results: Results) -> list[Prediction]:
 
 def limit_of(demand: Demand, instances: int, hosts: Sequence[HostInfo]) -> tuple[float, str]:
     """The rate at which the first host is at what it may use, and that host's name. Instances are
-    started on the server hosts in turn, and nginx gives each of them the same share of the work.
+    started on the server hosts in turn, each on a CPU of its own, and nginx, which has a worker for
+    each CPU, gives each of them the same share of the work. Redis and ab use one CPU.
     """
     ends = [
-        (_may_use(host) * 1e6 / demand.of(host.role), host.name)
+        (_may_use(host, tasks) * 1e6 / demand.of(host.role), host.name)
         for host in hosts
         if host.role != "server" and demand.of(host.role)
+        for tasks in [host.cpus if host.role == "nginx" else 1]
     ]
     servers = [host for host in hosts if host.role == "server"]
     for number, host in enumerate(servers[:instances]):
         here = len(range(number, instances, len(servers)))
         share = demand.server * here / instances
-        ends.append((_may_use(host) * 1e6 / share, host.name))
+        ends.append((_may_use(host, here) * 1e6 / share, host.name))
     if not ends:
         raise UserError("these results are of one machine: there are no hosts to tell apart")
     return min(ends)
 
 
-def _may_use(host: HostInfo) -> float:
-    return host.cpu_limit if host.cpu_limit is not None else float(host.cpus)
+def _may_use(host: HostInfo, tasks: int) -> float:
+    """How many CPUs' time so many tasks may use."""
+    most = min(host.cpus, tasks)
+    return float(most) if host.cpu_limit is None else min(host.cpu_limit, most)
 
 
 def _best(results: Results) -> dict[tuple[str, Conditions], tuple[float, int]]:

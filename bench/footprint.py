@@ -5,8 +5,9 @@ processes that have ended are in it; where there is none, of its life as the ker
 when it is buried, divided by all requests of its life.
 
 Context switches are counted by the kernel for each task. Where the same tasks are there before and
-after the load their difference is exact. Where tasks come and go (a process or a thread for each
-connection) only the sum over the server's life holds those of the ended ones.
+after the load, and did all the work in between, their difference is exact. Where tasks come and go
+(a process or a thread for each connection) only the sum over the server's life holds those of the
+ended ones.
 
 Memory, processes and descriptors are looked at several times a second, as far as looking costs
 little: it is done on the CPU of the load.
@@ -15,7 +16,7 @@ little: it is done on the CPU of the load.
 import random
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +30,8 @@ from bench.server_process import RunningServer
 LOOKS_PER_SECOND = 5
 COST_OF_LOOKING = 0.04
 """At most this share of the time is spent on looking."""
+ALL_THE_WORK = 0.9
+"""Tasks that used this share of the CPU time were all there were; the rest is for the clocks."""
 MOST_LOOKED_AT = 64
 """Of more processes only so many, chosen by lot, are looked into; the sum is scaled up."""
 
@@ -53,6 +56,13 @@ class Look:
     pss_mb: float
 
 
+class Task(NamedTuple):
+    """A process or thread so far."""
+
+    switches: Switches
+    ran_us: float
+
+
 @dataclass(frozen=True)
 class _Moment:
     """What is read before and after the load."""
@@ -60,10 +70,11 @@ class _Moment:
     cpu: list[CpuTime | None]
     """By server."""
     starved_us: list[float | None]
-    switches: dict[int, Switches]
-    """By task."""
+    tasks: dict[int, Task]
     tcp: TcpCounters | None
     ticks: CpuTicks
+    at: float
+    """In seconds, by a clock of no meaning."""
 
 
 class Lifetime(BaseModel):
@@ -84,6 +95,8 @@ class ServersUse(BaseModel):
     """By server: for how many microseconds it ran or wanted to run."""
     switches: Switches | None
     """Of all; None where tasks have come and gone, so that only their lives can be told."""
+    seconds: float
+    """For so long they were watched: the load, and what is read around it."""
     busy: float | None
     """How busy their CPUs were, whoever kept them so."""
     cpus: int
@@ -129,7 +142,6 @@ class Footprint:
         before, after, looks = self._before, self._moment(), self._looks
         spent = _differences(after.cpu, before.cpu)
         starved = _differences(after.starved_us, before.starved_us)
-        same_tasks = before.switches.keys() == after.switches.keys()
         return ServersUse(
             alive=[server.running() for server in self._servers],
             cpu=_sum(spent),
@@ -137,7 +149,8 @@ class Footprint:
                 None if ran is None or waited is None else ran.total + waited
                 for ran, waited in zip(spent, starved, strict=True)
             ],
-            switches=_switches_between(before.switches, after.switches) if same_tasks else None,
+            switches=switches_between(before.tasks, after.tasks, _sum(spent)),
+            seconds=after.at - before.at,
             busy=after.ticks.busy_since(before.ticks),
             cpus=len(self._cpus),
             tcp=after.tcp - before.tcp if before.tcp and after.tcp else None,
@@ -156,9 +169,10 @@ class Footprint:
         return _Moment(
             [server.cpu() for server in self._servers],
             [server.starved_us() for server in self._servers],
-            switches_of(self._pids()),
+            tasks_of(self._pids()),
             tcp_counters(),
             cpu_ticks(self._cpus),
+            time.monotonic(),
         )
 
 
@@ -174,9 +188,18 @@ def _sum(times: Sequence[CpuTime | None]) -> CpuTime | None:
     return CpuTime(sum(t.user for t in known), sum(t.system for t in known))
 
 
-def _switches_between(before: dict[int, Switches], after: dict[int, Switches]) -> Switches:
-    spent = [after[task] - before[task] for task in after]
-    return Switches(sum(s.voluntary for s in spent), sum(s.involuntary for s in spent))
+def switches_between(
+    before: Mapping[int, Task], after: Mapping[int, Task], spent: CpuTime | None
+) -> Switches | None:
+    """The switches of the tasks that were there all the time; `spent`: the CPU time of all. None
+    where others came and went and did a part of the work: what they did is not known."""
+    if before.keys() != after.keys() or spent is None:
+        return None
+    ran = sum(after[task].ran_us - before[task].ran_us for task in after)
+    if ran < ALL_THE_WORK * spent.total:
+        return None
+    switches = [after[task].switches - before[task].switches for task in after]
+    return Switches(sum(s.voluntary for s in switches), sum(s.involuntary for s in switches))
 
 
 def look_at(pids: Sequence[int]) -> Look:
@@ -192,14 +215,15 @@ def look_at(pids: Sequence[int]) -> Look:
     )
 
 
-def switches_of(pids: Sequence[int]) -> dict[int, Switches]:
-    """Context switches of all tasks of some processes, by task."""
+def tasks_of(pids: Sequence[int]) -> dict[int, Task]:
+    """All tasks of some processes, by number."""
     found = {}
     for pid in pids:
         try:
             for task in Path("/proc", str(pid), "task").iterdir():
-                found[int(task.name)] = _switches_in((task / "status").read_text())
-        except OSError:
+                ran = int((task / "schedstat").read_text().split()[0]) / 1000
+                found[int(task.name)] = Task(_switches_in((task / "status").read_text()), ran)
+        except (OSError, ValueError):
             continue  # it has ended
     return found
 

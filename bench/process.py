@@ -92,8 +92,8 @@ class Child:
         return True
 
     def demand_seconds(self) -> float | None:
-        """For how long its first task has run or wanted to run; also of one that has just ended
-        and is not buried yet. None where the kernel does not say."""
+        """For how long its busiest task has run or wanted to run; None where the kernel does not
+        say."""
         return demand_seconds(self.pid)
 
     def send(self, number: int) -> None:
@@ -151,22 +151,32 @@ def run_measured(
     before = rusage_of_buried()
     begin = time.monotonic()
     child = Child(command, cpus)
+    demands: list[float | None] = []
+
+    def look() -> None:
+        demands.append(child.demand_seconds())  # of threads only as long as they are there
+        if meanwhile:
+            meanwhile()
+
     try:
-        in_time = child.wait(seconds, watch, meanwhile)
+        in_time = child.wait(seconds, watch, look)
         wall = time.monotonic() - begin
-        demand = child.demand_seconds()
+        demands.append(child.demand_seconds())
     finally:
         child.end(number=signal.SIGINT)
+    demand = max((seen for seen in demands if seen is not None), default=None)
     return Measured(child, in_time, wall, rusage_of_buried() - before, demand)
 
 
 def demand_seconds(pid: int) -> float | None:
-    """For how long the first task of a process has run or waited for a CPU, in seconds."""
-    try:
-        ran, waited, *_ = Path("/proc", str(pid), "schedstat").read_text().split()
-    except (OSError, ValueError):
-        return None
-    return (int(ran) + int(waited)) / 1e9
+    """For how long the busiest task of a process has run or waited for a CPU, in seconds. Of a
+    process that has ended and is not buried its first task is left."""
+    found = []
+    for file in Path("/proc", str(pid), "task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, ValueError):  # a thread that has just ended
+            ran, waited, *_ = file.read_text().split()
+            found.append((int(ran) + int(waited)) / 1e9)
+    return max(found, default=None)
 
 
 def guarded(

@@ -130,7 +130,7 @@ def _servers(
         cpu_user_us_per_request=round(cpu.user / served, 3),
         cpu_system_us_per_request=round(cpu.system / served, 3),
         cpu_share=round(cpu.total / 1e6 / seconds, 4),
-        foreign_share=_foreign_share(uses, cpu, seconds),
+        foreign_share=_foreign_share(uses, cpu),
         voluntary_switches_per_request=round(switches[0], 4),
         involuntary_switches_per_request=round(switches[1], 4),
         pss_peak_mb=_total([use.pss_peak_mb for use in uses]),
@@ -176,10 +176,11 @@ def _switches(
     return (both[0], both[1]), text
 
 
-def _foreign_share(uses: Sequence[ServersUse], cpu: CpuTime, seconds: float) -> float | None:
+def _foreign_share(uses: Sequence[ServersUse], cpu: CpuTime) -> float | None:
     """How much of the servers' CPUs others used; None where they have none of their own."""
     cpus = sum(use.cpus for use in uses)
     busy = [use.busy * use.cpus for use in uses if use.busy is not None and use.cpus]
+    seconds = max(use.seconds for use in uses)  # all were watched for the same time
     if len(busy) < len(uses):
         return None
     return round(max(0.0, (sum(busy) - cpu.total / 1e6 / seconds) / cpus), 4)

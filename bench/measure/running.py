@@ -65,7 +65,6 @@ class Running:
         self.lifetime: CpuTime | None = None
         """After `stop`: all it used."""
         self._folder = Path(tempfile.mkdtemp(prefix="zerohttpd-measure-"))
-        self._before = rusage_of_buried()
         self._server: RunningServer | None = None
         place = Place(
             port=0 if subject.announces else free_port(),
@@ -106,8 +105,8 @@ class Running:
 
     def stop(self) -> None:
         """End it by SIGTERM, by SIGKILL if it does not obey. May be called twice."""
-        if self._server is not None:
+        if self._server is not None and self.lifetime is None:
+            before = rusage_of_buried()  # now: what ab used is buried already
             self._server.stop()
-        if self.lifetime is None:
-            self.lifetime = rusage_of_buried() - self._before
+            self.lifetime = rusage_of_buried() - before
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -19,8 +19,8 @@ from bench.measurement import HostInfo, Role
 PAGE = Demand("epoll", server=40.0, redis=20.0, nginx=80.0, load=60.0, bytes=2000.0)
 
 
-def host(role: Role, name: str, limit: float | None = None) -> HostInfo:
-    return HostInfo(role=role, name=name, address="10.0.0.1", cpu_limit=limit)
+def host(role: Role, name: str, limit: float | None = None, cpus: int = 1) -> HostInfo:
+    return HostInfo(role=role, name=name, address="10.0.0.1", cpu_limit=limit, cpus=cpus)
 
 
 def test_the_slowest_host_limits_all() -> None:
@@ -75,6 +75,17 @@ def test_what_a_host_may_use_counts() -> None:
     assert limit_of(cheap, 1, hosts) == (pytest.approx(5_000), "zerohttpd")
     assert limit_of(cheap, 2, hosts) == (pytest.approx(10_000), "zerohttpd")
     assert limit_of(cheap, 3, hosts)[0] == pytest.approx(7_500)
+
+
+def test_what_has_one_thread_uses_one_cpu() -> None:
+    hosts = [host(role, role, None, 4) for role in ("load", "nginx", "redis", "server")]
+    dear_server = Demand("epoll", server=100.0, redis=20.0, nginx=10.0, load=10.0)
+    assert limit_of(dear_server, 1, hosts) == (pytest.approx(10_000), "server")
+    assert limit_of(dear_server, 2, hosts) == (pytest.approx(20_000), "server")
+    dear_redis = Demand("epoll", server=10.0, redis=50.0, nginx=10.0, load=10.0)
+    assert limit_of(dear_redis, 2, hosts) == (pytest.approx(20_000), "redis")
+    dear_nginx = Demand("epoll", server=10.0, redis=10.0, nginx=100.0, load=10.0)
+    assert limit_of(dear_nginx, 2, hosts) == (pytest.approx(40_000), "nginx")
 
 
 def test_results_without_hosts_say_nothing() -> None:

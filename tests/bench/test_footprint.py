@@ -9,7 +9,8 @@ import pytest
 from bench.ab_output import latency_from, parse_percentile_file, parse_request_times
 from bench.bottleneck import Demand, judge, pressure
 from bench.counters import CpuTicks, cpu_ticks, parse_table, tcp_counters
-from bench.footprint import look_at, switches_of
+from bench.footprint import Switches, Task, look_at, switches_between, tasks_of
+from bench.measure.accounting import CpuTime
 from bench.measurement import HostFigures
 from bench.workloads import WORKLOADS, named, workload_for
 
@@ -122,13 +123,23 @@ def test_a_process_with_children_is_looked_at() -> None:
         alone = look_at([child.pid])
         rss = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids) * 4096
         assert alone.pss_mb < seen.pss_mb < rss / 1e6, "shared pages count once"
-        before = switches_of(pids)
-        assert before.keys() == set(pids)
+        assert tasks_of(pids).keys() == set(pids)
         assert look_at([2**22 - 1]).processes == 0, "one that has ended does not count"
     finally:
         for pid in pids:
             subprocess.run(["kill", "-9", str(pid)], check=False)
         child.communicate()
+
+
+def test_switches_are_those_of_the_tasks_that_did_the_work() -> None:
+    before = {7: Task(Switches(10, 1), 1000.0), 8: Task(Switches(0, 0), 0.0)}
+    after = {7: Task(Switches(15, 2), 1500.0), 8: Task(Switches(4, 0), 480.0)}
+    assert switches_between(before, after, CpuTime(600.0, 400.0)) == Switches(9, 1)
+    assert switches_between(before, after, CpuTime(6000.0, 4000.0)) is None, (
+        "nine tenths of the work was done by tasks that came and went in between"
+    )
+    assert switches_between(before, {7: after[7]}, CpuTime(600.0, 400.0)) is None
+    assert switches_between(before, after, None) is None
 
 
 def test_latency_is_put_together_of_two_files_of_ab() -> None:

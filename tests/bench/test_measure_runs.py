@@ -58,6 +58,18 @@ def test_without_control_groups_the_whole_life_is_counted() -> None:
         assert "minus a start without requests" in bench.accounting
 
 
+def test_the_life_of_a_server_is_not_that_of_the_load() -> None:
+    watch = SignalWatch()
+    with PrivateRedis((), watch) as redis:
+        bench = Bench(redis, Placement(server=[], load=[], note=""), watch, lambda _: None)
+        bench.groups = None
+        with Running(EPOLL, REDIRECT, bench) as running:
+            busy = "import time\nwhile time.process_time() < 0.5: pass"
+            subprocess.run([sys.executable, "-c", busy], check=True)
+        assert running.lifetime is not None
+        assert running.lifetime.total < 0.4e6
+
+
 def test_a_run_that_does_not_hold_has_no_figure() -> None:
     """A server that answers without a look at Redis: no visitor is counted."""
     script = Path(__file__).parent / "broken_server.py"

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from bench.process import Child
+from bench.process import Child, run_measured
 from bench.signals import Interrupted, SignalWatch
 
 
@@ -54,6 +54,22 @@ def test_it_is_put_on_its_cpu() -> None:
     assert child.wait(5)
     child.end()
     assert child.stdout.split() == ["Cpus_allowed_list:", str(cpu)]
+
+
+def test_what_it_wants_is_what_its_busiest_thread_wants() -> None:
+    program = """
+import threading, time
+def work():
+    while time.thread_time() < 0.4: pass
+thread = threading.Thread(target=work)
+thread.start()
+while thread.is_alive(): time.sleep(0.05)
+time.sleep(0.2)
+"""
+    done = run_measured([sys.executable, "-c", program], (), 20.0, SignalWatch())
+    assert done.in_time
+    assert done.demand_seconds is not None
+    assert 0.3 < done.demand_seconds <= done.wall_seconds, "its first thread only slept"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

@@ -96,7 +96,7 @@ def empty_run(subject: Subject, spec: RunSpec, state: str) -> Run:
 
 def _make_room(spec: RunSpec, site: Site) -> None:
     around = 1 + 2 * WARM_UP_CONNECTIONS  # the first request, and the warm-up's
-    site.make_room(spec.ended_connections + around, spec.conditions.balancer != "none")
+    site.make_room(lambda role: spec.ended_connections(role) + around)
 
 
 def _measure(subject: Subject, spec: RunSpec, bench: Bench, run: Run) -> str:
@@ -168,6 +168,7 @@ def _enter(run: Run, loaded: Loaded, stopped: dict[str, Stopped]) -> None:
     """What is kept of every run that came to its load."""
     outcome = loaded.outcome
     run.ab_command, run.latency = outcome.command, outcome.latency
+    run.idle_reopened = loaded.idle.reopened if loaded.idle else None
     ended = [end.statistics for of in stopped.values() for end in of.servers]
     run.server_statistics = evidence.total(ended)
     if isinstance(outcome, AbOutcome):

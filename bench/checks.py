@@ -13,7 +13,7 @@ from bench.ab import AbOutcome
 from bench.ab_output import AbFigures
 from bench.banner import ServerStatistics
 from bench.beside import IdleReport
-from bench.limits import TIME_WAIT_CURE
+from bench.limits import ACCEPT_QUEUE_CURE, TIME_WAIT_CURE
 from bench.measurement import LittlesLaw
 from bench.open_loop import OpenOutcome
 from bench.orders import BalancerEnd
@@ -100,26 +100,37 @@ class Evidence:
     """How nginx ended, if there was one."""
     forgotten: int = 0
     """Ended connections that a kernel forgot too early, see `bench.time_wait`."""
+    overflows: int = 0
+    """Connections that met a full accept queue."""
 
 
-FORGETTING_CAUSES = {"in time", "ab's status", "completed", "none failed"}
-"""The checks on a load that a connection forgotten too early can spoil."""
+SPOILED_BY_KERNEL = {"in time", "ab's status", "completed", "none failed"}
+"""The checks on a load that fail where the kernel loses connections."""
 
 
 def judge(seen: Evidence) -> list[Check]:
     """All checks on a run."""
-    return [_with_cause(check, seen.forgotten) for check in _checks(seen)]
+    causes = "; ".join(_causes(seen))
+    return [
+        check.model_copy(update={"detail": f"{check.detail} ({causes})"})
+        if causes and not check.holds and check.name in SPOILED_BY_KERNEL
+        else check
+        for check in _checks(seen)
+    ]
 
 
-def _with_cause(check: Check, forgotten: int) -> Check:
-    """A failed check, with what may be its cause."""
-    if check.holds or not forgotten or check.name not in FORGETTING_CAUSES:
-        return check
-    cause = (
-        f"the kernel had no room for {forgotten:,} connections in TIME_WAIT, whose clients it may "
-        f"have reset; cure: {TIME_WAIT_CURE}"
-    )
-    return check.model_copy(update={"detail": f"{check.detail} ({cause})"})
+def _causes(seen: Evidence) -> Iterator[str]:
+    """What a kernel did that may be behind a failure."""
+    if seen.forgotten:
+        yield (
+            f"the kernel had no room for {seen.forgotten:,} connections in TIME_WAIT, whose "
+            f"clients it may have reset; cure: {TIME_WAIT_CURE}"
+        )
+    if seen.overflows:
+        yield (
+            f"connections met a full accept queue {seen.overflows:,} times and were tried again "
+            f"seconds later; cure: {ACCEPT_QUEUE_CURE}"
+        )
 
 
 def first_failure(checks: list[Check]) -> Check | None:
@@ -265,6 +276,11 @@ def _check_idle(seen: Evidence) -> Iterator[Check]:
         return
     detail = f"only {idle.held:,} of {idle.asked:,} idle connections were open at the end"
     yield _check("idle connections", idle.held >= HELD_SHARE * idle.asked, "not idle", detail)
+    detail = (
+        f"the server closed idle connections {idle.reopened:,} times, {idle.asked:,} were asked "
+        "for: opened anew again and again they are a load of their own"
+    )
+    yield _check("they stay", idle.reopened <= idle.asked, "not idle", detail)
 
 
 def _check_balancer(end: BalancerEnd) -> Iterator[Check]:

@@ -43,7 +43,7 @@ class Conditions(NamedTuple):
         if self.redis_delay_ms:
             words.append(f"Redis {self.redis_delay_ms:g} ms slower")
         if self.mode == "open":
-            words.append(f"open loop at {self.rate:,.0f}/s")
+            words.append(f"open loop at {self.rate or 0:,.0f}/s")
         if self.instances > 1:
             words.append(f"{self.instances} instances")
         if self.balancer != "none":

@@ -36,6 +36,7 @@ CSV_COLUMNS = (
     *(f"{name}_ms" for name in _LATENCY),
     *_PROCESS,
     *("load_cpu_share", "redis_cpu_share", "nginx_cpu_share"),
+    "idle_reopened",
     *("bottleneck", "bottleneck_host", "lower_bound", "reason", "command"),
 )
 
@@ -50,7 +51,7 @@ def csv_row(run: "Run") -> dict[str, object]:
     if run.state != "held":
         return row
     row["requests_per_second"] = run.requests_per_second
-    row |= run.model_dump(include={"bottleneck", "bottleneck_host", "lower_bound"})
+    row |= run.model_dump(include={"bottleneck", "bottleneck_host", "lower_bound", "idle_reopened"})
     row |= {f"{name}_ms": value for name, value in _latency_of(run).items()}
     if run.process:
         row |= run.process.model_dump(include=set(_PROCESS))

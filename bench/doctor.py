@@ -144,7 +144,7 @@ def _time_wait_memory(
     runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts, line: Callable[..., Line]
 ) -> Line:
     now = "?" if facts.time_wait is None else f"{facts.time_wait:,}"
-    run, whole = (f(run.ended_connections for run in runs) for f in (max, sum))
+    run, whole = (f(run.ended_connections() for run in runs) for f in (max, sum))
     have = f"{now} of {_number(limits.time_wait_memory)}"
     need = f"{run:,} for a run; with {min(whole, TIME_WAIT_AMPLE):,} no run waits for room"
     found: Line = line("connections in TIME_WAIT (tcp_max_tw_buckets)", have, need, "ended conn")

@@ -40,7 +40,7 @@ def gather(
     unread = spec.concurrency if kept and closed else 0
     warm_unread = min(spec.concurrency, WARM_UP_CONNECTIONS) if kept else 0
     idle_requests = loaded.idle.requests if loaded.idle else 0
-    hosts = [host.report.host for host in loaded.hosts]
+    kernels = [tcp for host in loaded.hosts if (tcp := host.report.host.tcp)]
     return Evidence(
         asked=spec.requests,
         timeout=spec.timeout,
@@ -61,7 +61,8 @@ def gather(
         little=run.littles_law,
         little_tolerance=little_tolerance(spec, outcome.wall_seconds),
         idle=loaded.idle,
-        forgotten=sum(use.tcp.time_wait_overflows for use in hosts if use.tcp),
+        forgotten=sum(tcp.time_wait_overflows for tcp in kernels),
+        overflows=sum(tcp.listen_overflows for tcp in kernels),
         balancer=next((of.balancer for of in stopped.values() if of.balancer), None),
     )
 

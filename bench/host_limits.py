@@ -29,7 +29,7 @@ def assess_hosts(
     for name, role in roles.items():
         of_role = runs_of(role, runs)
         if of_role and role != "redis":
-            for finding in assess(of_role, limits_for(role, limits[name])):
+            for finding in assess(of_role, limits_for(role, limits[name]), role):
                 found.append(finding.model_copy(update={"limit": f"{name}: {finding.limit}"}))
     return sorted(found, key=lambda finding: not finding.impossible)
 

@@ -18,7 +18,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from bench.errors import UserError
+from bench.errors import UserError, in_words
 from bench.measurement import Role
 
 
@@ -85,13 +85,3 @@ def load_hosts(path: Path) -> Hosts:
         return Hosts.model_validate(content)
     except ValidationError as error:
         raise UserError(f"{path}: {in_words(error)}") from error
-
-
-def in_words(error: ValidationError) -> str:
-    """Where the first mistake is and what it is, without the value: it may be a secret."""
-    first, more = error.errors(include_input=False)[0], error.error_count() - 1
-    place = ".".join(str(part) for part in first["loc"])
-    text = first["msg"].removeprefix("Value error, ")
-    return (
-        f"{place}: {text}" * bool(place) + text * (not place) + f" (and {more} more)" * bool(more)
-    )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench.conditions import CellKey, Conditions
-from bench.measurement import Balancer
+from bench.measurement import Balancer, Role
 from bench.workloads import workload_for
 
 SHORT_LEVELS = (20, 100, 500, 1000)
@@ -71,11 +71,17 @@ class RunSpec:
         """How many the server holds at once: those of the load, and the idle ones."""
         return self.concurrency + self.conditions.idle
 
-    @property
-    def ended_connections(self) -> int:
-        """How many come to their end in it, all but those of the warm-up."""
-        kept = self.conditions.keep_alive
-        return self.connections if kept else self.requests + self.conditions.idle
+    def ended_connections(self, at: Role | None = None) -> int:
+        """How many come to their end in it at the servers, or at nginx; None: at both. All but
+        those of the warm-up."""
+        conditions = self.conditions
+        of_clients = self.connections
+        if not conditions.keep_alive:
+            of_clients = self.requests + conditions.idle
+        if conditions.balancer == "none":
+            return 0 if at == "nginx" else of_clients
+        of_servers = self.connections if conditions.server_keeps else self.requests
+        return {"nginx": of_clients, "server": of_servers}.get(at or "", of_clients + of_servers)
 
     @property
     def key(self) -> CellKey:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import BaseModel
 
 from bench.ladder import RunSpec
+from bench.measurement import Role
 from bench.system_limits import SystemLimits
 
 SPARE_DESCRIPTORS = 64
@@ -18,6 +19,7 @@ output, the listening socket, the template, Redis, and (servers) files kept open
 DROPPED = "connections beyond it are dropped; a second or more later they are tried again, or reset"
 SYN_COOKIES_OFF = 0
 REUSE_NEVER = 0
+ACCEPT_QUEUE_CURE = "sudo sysctl -w net.core.somaxconn=65535"
 TIME_WAIT_AMPLE = 600_000
 """For 10,000 connections a second, each of which is remembered for a minute."""
 TIME_WAIT_CURE = f"sudo sysctl -w net.ipv4.tcp_max_tw_buckets={TIME_WAIT_AMPLE}"
@@ -43,8 +45,11 @@ class Finding(BaseModel):
         return f"{self.limit}: {self.have}, needed: {self.need}; {self.consequence}"
 
 
-def assess(runs: Sequence[RunSpec], limits: SystemLimits) -> list[Finding]:
-    """All limits that are in the way of the planned runs, the impossible ones first."""
+def assess(
+    runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None = None
+) -> list[Finding]:
+    """All limits that are in the way of the planned runs, the impossible ones first. `role`: of the
+    host that has them; None: all is on one machine."""
     levels = sorted({run.connections for run in runs})
     found = [
         *_ab_ceiling(sorted({run.concurrency for run in runs}), limits),
@@ -53,7 +58,7 @@ def assess(runs: Sequence[RunSpec], limits: SystemLimits) -> list[Finding]:
         *_accept_queue(levels, limits),
         *_syn_backlog(levels, limits),
         *_ports_in_time_wait(runs, limits),
-        *_time_wait_memory(runs, limits),
+        *_time_wait_memory(runs, limits, role),
         *_tasks(levels, limits),
     ]
     return sorted(found, key=lambda finding: not finding.impossible)
@@ -132,7 +137,7 @@ def _accept_queue(levels: Sequence[int], limits: SystemLimits) -> Iterator[Findi
             levels=above,
             impossible=False,
             consequence=DROPPED,
-            cure="sudo sysctl -w net.core.somaxconn=65535",
+            cure=ACCEPT_QUEUE_CURE,
         )
 
 
@@ -169,13 +174,15 @@ def _ports_in_time_wait(runs: Sequence[RunSpec], limits: SystemLimits) -> Iterat
         )
 
 
-def _time_wait_memory(runs: Sequence[RunSpec], limits: SystemLimits) -> Iterator[Finding]:
-    above = [run for run in runs if run.ended_connections > limits.time_wait_memory]
+def _time_wait_memory(
+    runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None
+) -> Iterator[Finding]:
+    above = [run for run in runs if run.ended_connections(role) > limits.time_wait_memory]
     if above:
         yield Finding(
             limit="ended connections that the kernel remembers (tcp_max_tw_buckets)",
             have=f"{limits.time_wait_memory:,}",
-            need=f"{max(run.ended_connections for run in above):,}, all those of a run",
+            need=f"{max(run.ended_connections(role) for run in above):,}, all those of a run",
             levels=sorted({run.connections for run in above}),
             impossible=False,
             consequence="one forgotten too early can reset its client while it still reads",

@@ -9,22 +9,22 @@ None or the default, and their names are those of today (in version 1 `server` w
 now, and the workload was a path; version 2 knew one machine and one instance only).
 """
 
-import json
 import statistics
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from bench import json_file
 from bench.ab_output import AbFigures
 from bench.banner import ServerStatistics
 from bench.checks import Check
 from bench.conditions import CellKey, Conditions
 from bench.csv_rows import csv_text
 from bench.doctor import Line
-from bench.errors import UserError
+from bench.errors import UserError, in_words
 from bench.limits import Finding
 from bench.measurement import (
     Balancer,
@@ -96,6 +96,8 @@ class Run(BaseModel):
     waited: float = 0.0
     """Seconds before it, until the kernel had room for what it leaves; see `bench.time_wait`."""
     probe_status: int | None = None
+    idle_reopened: int | None = None
+    """How many of the idle connections the server closed during the load; they were opened anew."""
     ab_command: list[str] = []
     """The load generator's command line, also where it is not ab."""
     ab: AbFigures | None = None
@@ -158,9 +160,9 @@ class Cell(BaseModel):
     low: float | None = None
     high: float | None = None
     lower_bound: bool = False
-    """The load generator was the bottleneck in most of the runs."""
+    """The load generator was at its limit in the median run, or in one that was slower."""
     bottleneck: Bottleneck | None = None
-    """As the run nearest to the median has it."""
+    """As the run nearest to the median has it, unless a slower one makes it a lower bound."""
     outliers: int = 0
     """How many runs are far from the others."""
     runs: int = 0
@@ -229,8 +231,10 @@ def cell_of(runs: Sequence[Run]) -> Cell:
     median = statistics.median(rates)
     cell.median, cell.low, cell.high = median, min(rates), max(rates)
     cell.typical = min(rated, key=lambda pair: abs(pair[0] - median))[1]
+    cell.lower_bound = any(run.lower_bound and rate <= median for rate, run in rated)
     cell.bottleneck = cell.typical.bottleneck
-    cell.lower_bound = 2 * sum(run.lower_bound for run in runs) > len(runs)
+    if cell.lower_bound and cell.bottleneck == "server":
+        cell.bottleneck = "load"
     cell.outliers = sum(run.outlier for run in runs)
     return cell
 
@@ -284,15 +288,16 @@ def load(path: Path) -> Results:
     """Read a results.json, or the one in a folder. Raises UserError if it is none, or of a newer
     form."""
     path = file_of(path)
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot read {path}: {error}") from error
+    content = json_file.read(path)
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise UserError(f"{path} is no result of a sweep")
-    if content.get("schema_version", 0) > SCHEMA_VERSION:
+    version = content.get("schema_version", 1)
+    if isinstance(version, int) and version > SCHEMA_VERSION:
         raise UserError(f"{path} was written by a newer version of this program")
-    return Results.model_validate(content)
+    try:
+        return Results.model_validate(content)
+    except ValidationError as error:
+        raise UserError(f"{path} is no result of a sweep: {in_words(error)}") from error
 
 
 def replace(path: Path, content: str) -> None:

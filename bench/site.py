@@ -152,12 +152,17 @@ class Site:
 
     # ---- One run ----
 
-    def make_room(self, connections: int, balancer: bool) -> None:
-        """Wait until every kernel that will close so many connections has room for their rest. All
-        of them forget old ones at the same time: the second does not wait after the first."""
-        closing = [*self.servers, *([self.nginx] if balancer and self.nginx else [])]
-        for station in closing:
-            station.make_room(RoomOrder(connections=connections))
+    def make_room(self, ended: Callable[[Role | None], int]) -> None:
+        """Wait until every kernel has room for the connections that will end there: `ended` says
+        how many by role, None: on one machine. All of them forget old ones at the same time, so
+        that the second does not wait after the first."""
+        if self.hosts is None:
+            self.load.make_room(RoomOrder(connections=ended(None)))
+            return
+        for station in self.servers:
+            station.make_room(RoomOrder(connections=ended("server")))
+        if self.nginx:
+            self.nginx.make_room(RoomOrder(connections=ended("nginx")))
 
     def start_slow_redis(self, order: SlowOrder) -> str:
         """Its URL."""

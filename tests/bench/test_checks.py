@@ -73,12 +73,15 @@ def test_failed_run_says_why(name: str, status: int, label: str, text: str) -> N
     assert text in found.detail
 
 
-def test_what_the_kernel_forgot_is_named_where_it_may_be_the_cause() -> None:
+def test_what_the_kernel_lost_is_named_where_it_may_be_the_cause() -> None:
     reset = evidence(outcome("exceptions"), asked=5000)
     assert failure(reset).detail == "29 of 5,000 requests failed (length 21, exceptions 8)"
     detail = failure(replace(reset, forgotten=1234)).detail
     assert "no room for 1,234 connections in TIME_WAIT" in detail
     assert detail.endswith("cure: sudo sysctl -w net.ipv4.tcp_max_tw_buckets=600000)")
+    detail = failure(replace(reset, overflows=77)).detail
+    assert "met a full accept queue 77 times" in detail
+    assert detail.endswith("cure: sudo sysctl -w net.core.somaxconn=65535)")
     assert "TIME_WAIT" not in failure(replace(evidence(outcome("non_2xx")), forgotten=9)).detail
     assert first_failure(judge(replace(evidence(outcome("good")), forgotten=9))) is None
 
@@ -172,7 +175,9 @@ def test_a_server_that_keeps_no_connection_has_no_keep_alive_figure() -> None:
 def test_idle_connections_must_still_be_there() -> None:
     seen = replace(evidence(outcome("good")), idle=IdleReport(1000, 900, 3, 1000, 0))
     assert failure(seen).label == "not idle"
-    assert first_failure(judge(replace(seen, idle=IdleReport(1000, 1000, 0, 1000, 0)))) is None
+    assert first_failure(judge(replace(seen, idle=IdleReport(1000, 1000, 100, 1000, 0)))) is None
+    stream = replace(seen, idle=IdleReport(1000, 1000, 50_000, 51_000, 50_000))
+    assert "closed idle connections 50,000 times" in failure(stream).detail
 
 
 def test_hidden_errors_are_no_success() -> None:

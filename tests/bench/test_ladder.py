@@ -2,16 +2,20 @@
 
 import itertools
 
+import pytest
+
 from bench.conditions import Conditions
 from bench.ladder import (
     FULL_LEVELS,
     Plan,
+    RunSpec,
     conditions_of,
     levels_of,
     requests_of,
     runs_in_order,
     runs_of,
 )
+from bench.measurement import Balancer
 
 SEVEN = ["iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll"]
 
@@ -105,3 +109,24 @@ def test_instances_have_something_before_them() -> None:
     kept = [c._replace(keep_alive=True).server_keeps for c in found[:3]]
     assert kept == [True, False, True], "what its clients do nginx does not hand on"
     assert [c.server_keeps for c in found[:3]] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("keep_alive", "balancer", "servers", "nginx"),
+    [
+        (False, "none", 5010, 0),
+        (True, "none", 110, 0),
+        (False, "close", 5000, 5010),
+        (True, "close", 5000, 110),
+        (False, "keep", 110, 5010),
+        (True, "keep", 110, 110),
+    ],
+)
+def test_connections_end_where_they_are_not_kept(
+    keep_alive: bool, balancer: Balancer, servers: int, nginx: int
+) -> None:
+    conditions = Conditions("redirect", keep_alive=keep_alive, idle=10, balancer=balancer)
+    run = RunSpec("epoll", conditions, 100, 1, 5000, 20.0)
+    assert run.ended_connections("server") == servers
+    assert run.ended_connections("nginx") == nginx
+    assert run.ended_connections() == servers + nginx

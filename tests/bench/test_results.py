@@ -84,10 +84,27 @@ def test_a_newer_form_and_other_files_are_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(content | {"schema_version": SCHEMA_VERSION + 1}))
     with pytest.raises(UserError, match="newer version"):
         load(path)
-    for other in ("{}", "[1]", "no JSON"):
+    good = json.dumps(content)
+    for other in (
+        *("{}", "[1]", "no JSON", "[" * 100_000),
+        good.replace(f'"schema_version": {SCHEMA_VERSION}', '"schema_version": "new"'),
+        good.replace('"runs": []', '"runs": "none"'),
+        good.replace('"started"', '"begun"'),
+        *(good.replace('"machine": {', f'"machine": {{"x": {n}, ') for n in ("NaN", "-1e999")),
+    ):
+        assert other != good
         path.write_text(other)
         with pytest.raises(UserError):
             load(path)
+
+
+def test_what_no_terminal_and_no_page_should_get_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    save(some_results(held()), tmp_path)
+    content = json.loads(path.read_text())
+    content["runs"][0]["subject"] = "a\x1b[2J\ud800\x9b\nb\u00e4"
+    path.write_text(json.dumps(content))
+    assert load(path).runs[0].subject == "a\ufffd[2J\ufffd\ufffd\nb\u00e4"
 
 
 def test_fields_that_are_not_known_yet_do_no_harm(tmp_path: Path) -> None:
@@ -236,6 +253,27 @@ def test_an_outlier_is_flagged_and_still_counts() -> None:
         runs = [held(run=n, rate=rate) for n, rate in enumerate(rates, 1)]
         flag_outliers(runs)
         assert not any(run.outlier for run in runs), rates
+
+
+@pytest.mark.parametrize(
+    ("rates", "bounds", "lower_bound", "bottleneck"),
+    [
+        ((9000, 10_000, 11_000), (False, False, False), False, "server"),
+        ((9000, 10_000, 11_000), (False, True, False), True, "load"),
+        ((9000, 10_000, 11_000), (True, False, False), True, "load"),
+        ((9000, 10_000, 11_000), (False, False, True), False, "server"),
+        ((9000, 11_000), (True, False), True, "load"),
+        ((9000, 11_000), (False, True), False, "server"),
+    ],
+)
+def test_a_median_is_a_lower_bound_where_it_could_be_higher(
+    rates: tuple[int, ...], bounds: tuple[bool, ...], lower_bound: bool, bottleneck: str
+) -> None:
+    runs = [held(run=n, rate=rate) for n, rate in enumerate(rates, 1)]
+    for run, bound in zip(runs, bounds, strict=True):
+        run.lower_bound, run.bottleneck = bound, "load" if bound else "server"
+    cell = cell_of(runs)
+    assert (cell.lower_bound, cell.bottleneck) == (lower_bound, bottleneck)
 
 
 def test_folders_are_named_after_the_time_and_never_shared(tmp_path: Path) -> None:

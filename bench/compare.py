@@ -5,10 +5,10 @@ by more than the wider of the two ranges. Of a cell with a single run nobody kno
 a tenth is taken for it.
 
 Where others used the server's CPU meanwhile (another program, or another virtual machine on the
-same hardware), a change is called disturbed: it may be theirs. A machine may also become slower as
-a whole from one sweep to the next without any sign of it. Where both sweeps have floors, CPU time
-per request is therefore compared as its ratio to that of the floor in the same round, which was
-slowed as much.
+same hardware), a cell is called disturbed: a change may be theirs, or hidden by them. A machine may
+also become slower as a whole from one sweep to the next without any sign of it. Where both sweeps
+have floors, CPU time per request is therefore compared as its ratio to that of the floor in the
+same round, which was slowed as much.
 """
 
 import statistics
@@ -20,14 +20,16 @@ from typing import Literal
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from bench import results
 from bench.results import Cell, CellKey, Results, Run
 from bench.subjects import FLOOR_PREFIX
 
-Verdict = Literal["same", "better", "worse", "disturbed", "changed", "new", "gone"]
+Verdict = Literal["same", "better", "worse", "disturbed", "bound", "changed", "new", "gone"]
 
+NO_CHANGE: set[Verdict | None] = {None, "same", "bound"}
 LEAST_NOISE = 0.03
 """Below this nothing is called a change."""
 NOISE_OF_ONE = 0.10
@@ -61,13 +63,15 @@ class Change:
     before: Cell | None
     after: Cell | None
     rate: Verdict
-    """Of the requests per second; `changed`: from a figure to a failure, or the reverse."""
+    """Of the requests per second; `bound`: the load generator's limit moved; `changed`: from a
+    figure to a failure, or the reverse."""
     cpu: Verdict | None
     """Of the CPU time per request; None: a floor, or not measured in both."""
 
 
 def compare(before: Path, after: Path, out: Console) -> int:
-    """Show it. 0: nothing changed beyond noise, 1: something did. Raises UserError."""
+    """Show it. 0: nothing changed beyond noise, 1: something did, or may have in a disturbed cell.
+    Raises UserError."""
     old, new = results.load(before), results.load(after)
     for line in differences(old, new):
         out.print(line, markup=False, soft_wrap=True)
@@ -75,7 +79,7 @@ def compare(before: Path, after: Path, out: Console) -> int:
     out.print(_table(found))
     for line in _summary(found, len(disturbed(old) | disturbed(new))):
         out.print(line, markup=False, soft_wrap=True)
-    return int(any(c.rate != "same" or c.cpu not in (None, "same") for c in found))
+    return int(any({c.rate, c.cpu} - NO_CHANGE for c in found))
 
 
 def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
@@ -131,7 +135,7 @@ def disturbed(of: Results) -> set[CellKey]:
 
 
 def _doubtful(found: Verdict) -> Verdict:
-    return "disturbed" if found in ("better", "worse") else found
+    return "disturbed" if found in ("better", "worse", "same", "bound") else found
 
 
 def verdict(
@@ -174,7 +178,11 @@ def _rate_verdict(before: Cell | None, after: Cell | None) -> Verdict:
         return "gone"
     if before.median is None or after.median is None:
         return "same" if before.state == after.state else "changed"
-    return verdict(_rate(before), _rate(after)) or "same"
+    found = verdict(_rate(before), _rate(after)) or "same"
+    # Of a lower bound one knows only that it was not less.
+    if (found == "better" and before.lower_bound) or (found == "worse" and after.lower_bound):
+        return "bound"
+    return found
 
 
 def _rate(cell: Cell) -> Spread:
@@ -221,7 +229,7 @@ def over_floor(costs: dict[CellKey, Rounds]) -> dict[CellKey, Rounds]:
     found = {}
     for key, rounds in costs.items():
         floor = costs.get(key._replace(subject=FLOOR_PREFIX + key.subject))
-        if floor and rounds.keys() <= floor.keys():
+        if floor and rounds.keys() <= floor.keys() and all(floor.values()):
             found[key] = {number: cost / floor[number] for number, cost in rounds.items()}
     return found
 
@@ -240,14 +248,15 @@ def _hosts(of: Results) -> str:
 
 
 def _commit(of: Results) -> str | None:
-    git = of.versions.get("git") or {}
-    return str(git.get("commit", ""))[:12] or None
+    git = of.versions.get("git")
+    return str(git.get("commit", ""))[:12] or None if isinstance(git, dict) else None
 
 
 STYLE: dict[Verdict, str] = {
     "better": "green",
     "worse": "red",
     "disturbed": "yellow",
+    "bound": "yellow",
     "changed": "yellow",
     "new": "cyan",
     "gone": "cyan",
@@ -264,8 +273,8 @@ def _table(found: Sequence[Change]) -> Table:
     for change in found:
         key = change.key
         table.add_row(
-            key.conditions.describe(),
-            key.subject,
+            escape(key.conditions.describe()),
+            escape(key.subject),
             f"{key.concurrency:,}",
             _figure(change.before),
             _figure(change.after),
@@ -280,7 +289,7 @@ def _figure(cell: Cell | None) -> str:
     if cell is None:
         return ""
     if cell.median is None:
-        return cell.reason.label if cell.reason else cell.state
+        return escape(cell.reason.label) if cell.reason else cell.state
     return f"{'>' if cell.lower_bound else ''}{cell.median:,.0f}"
 
 

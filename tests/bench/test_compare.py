@@ -105,7 +105,24 @@ def test_what_others_may_have_caused_is_no_verdict() -> None:
             cpu_system_us_per_request=25.0,
             foreign_share=0.4,
         )
-    assert [change.rate for change in changes(before, after)] == ["disturbed", "same"]
+    assert [change.rate for change in changes(before, after)] == ["disturbed", "disturbed"]
+
+
+def test_the_load_generators_limit_is_no_servers() -> None:
+    before, after = sweep(epoll=(3000.0, 3010.0)), sweep(epoll=(2000.0, 2010.0))
+
+    def found(old_bound: bool, new_bound: bool, swapped: bool) -> str:
+        for of, bound in ((before, old_bound), (after, new_bound)):
+            for run in of.runs:
+                run.lower_bound = bound
+        (change,) = changes(after, before) if swapped else changes(before, after)
+        return change.rate
+
+    assert found(False, False, False) == "worse"
+    assert found(True, False, False) == "worse", "it was 3,000 at least, and is 2,000"
+    assert found(False, True, False) == "bound", "it may still be 3,000"
+    assert found(False, True, True) == "bound", "it may have been 3,000 before"
+    assert found(True, True, False) == found(True, True, True) == "bound"
 
 
 def test_cells_of_one_side_and_cells_that_fail() -> None:
@@ -135,3 +152,16 @@ def test_it_is_shown(tmp_path: Path) -> None:
     assert "+50.0%" in capture.get()
     assert "1 faster, 0 slower beyond noise" in capture.get()
     assert "--floors" not in capture.get(), "nothing is known of CPU time"
+
+
+def test_names_of_a_stranger_are_shown_as_they_are(tmp_path: Path) -> None:
+    strange = sweep(**{"[/x]": (0,), "\x1b[2Jnginx": (1000.0,)})
+    strange.runs[0].reason = Reason(label="[/]", text="[bold]")
+    strange.versions["git"] = "no table"
+    save(strange, tmp_path)
+    console = Console(width=160)
+    with console.capture() as capture:
+        assert compare(tmp_path, tmp_path, console) == 0
+    assert "[/x]" in capture.get()
+    assert "[/]" in capture.get()
+    assert "\x1b[2J" not in capture.get()

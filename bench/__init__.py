@@ -23,9 +23,11 @@ measured to what is shown:
     cell                              one run from start to end
 
     limits, host_limits, system_limits, doctor   what the machines allow and what cures it
+    time_wait                         room in the kernel for connections that have ended
     placement                         which CPU does what
     sweep, sweeper, options, announce all runs in order, what was asked for, the words before
     results, csv_rows, measurement    what is kept: results.json, results.csv
+    json_file                         reading such a file, whoever wrote it
     machine                           what a result says about where it came from
     compare                           two results side by side
     capacity                          what many such hosts would carry

@@ -1,4 +1,14 @@
-"""Running Apache Bench."""
+"""Running Apache Bench.
+
+What its failures mean is not what its words say (seen in the source of version 2.4.54):
+
+- "Length" is also a connection that ab opened and never used. Near the end it opens one for each
+  that ends, until all requests are written; those left over say nothing. A server closes them when
+  their time is over, and each then takes the place of a request that is still under way. It takes a
+  tail of many seconds: an accept queue that overflows, workers that wait for silent clients.
+- "Exceptions" are connections that were reset while ab had not read everything. It forgets their
+  requests, which it has counted as begun: without others that fail it waits for them in vain.
+"""
 
 import shutil
 import subprocess

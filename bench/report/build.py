@@ -10,25 +10,28 @@ from bench.report.page import render, topology_picture
 from bench.report.study import Study
 from bench.results import file_of, load
 
+EXPORTS = {".json": export.as_json, ".csv": export.as_csv, ".md": export.as_markdown}
+"""What stands beside the page, under its name."""
+OF_A_SWEEP = ("results.json", "results.csv")
+"""What was measured: never written over."""
+
 
 def build(source: Path, output: Path | None = None) -> list[Path]:
     """Make the report of a sweep's folder (or results.json). Returns the page and what lies beside.
 
-    Raises UserError if the results cannot be read, have no runs, or a file cannot be written.
+    Raises UserError if the results cannot be read, have no runs, a file cannot be written, or would
+    take the place of a sweep's results.
     """
     stored = file_of(source)
     results = load(stored)
     if not results.runs:
         raise UserError(f"{stored} has no runs: nothing to report")
+    page = output or stored.with_name("report.html")
+    _check(page, stored)
     study = Study(results)
     made = catalogue(study)
-    page = output or stored.with_name("report.html")
-    texts = {
-        page: render(study, made),
-        page.with_suffix(".json"): export.as_json(study),
-        page.with_suffix(".csv"): export.as_csv(study),
-        page.with_suffix(".md"): export.as_markdown(study),
-    }
+    texts = {page: render(study, made)}
+    texts |= {page.with_suffix(ending): text(study) for ending, text in EXPORTS.items()}
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():
@@ -37,3 +40,16 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
     except OSError as error:
         raise UserError(f"cannot write the report: {error}") from error
     return [*texts, *pictures]
+
+
+def _check(page: Path, stored: Path) -> None:
+    """Raises UserError if the page has no name of a page, or would replace what was measured."""
+    if page.suffix != ".html":
+        raise UserError(f"--output {page}: the name of the page must end in .html: report.html")
+    for path in (page, *map(page.with_suffix, EXPORTS)):
+        is_source = path.exists() and path.samefile(stored)
+        if is_source or path.resolve().name in OF_A_SWEEP:
+            raise UserError(
+                f"{path} is a sweep's own file, and would be lost: give the page another name, "
+                "--output report.html"
+            )

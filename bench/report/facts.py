@@ -1,7 +1,8 @@
 """Where the results come from: machine, versions, settings, limits, commands."""
 
+import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +41,8 @@ def groups(study: Study) -> list[Group]:
         "runs made": f"{len(results.runs):,}",
         "levels": ", ".join(f"{n:,}" for n in results.levels),
     }
-    settings = {key: value for key, value in results.settings.items() if key != "options"}
+    left_out = {"options"} if _own_path(study) else {"options", "path"}
+    settings = {key: value for key, value in results.settings.items() if key not in left_out}
     found = {
         "Machine": machine,
         "Sweep": sweep | dict(_flat(settings)),
@@ -52,6 +54,11 @@ def groups(study: Study) -> list[Group]:
     for host in in_order(results.hosts):
         found[f"Host {label(host.role, host.name)}"] = _host(host)
     return [Group(name, list(rows.items())) for name, rows in found.items() if rows]
+
+
+def _own_path(study: Study) -> bool:
+    """Whether a path was asked for that is no workload with a name."""
+    return {s.workload for s in study.all_scenarios} == {study.results.settings.get("path")}
 
 
 def _host(host: HostInfo) -> dict[str, str]:
@@ -81,18 +88,21 @@ def machine_line(study: Study) -> str:
 
 def command(study: Study) -> str:
     """What to type to repeat the sweep."""
-    return "python -m bench " + shlex.join(study.results.command)
+    return ".venv/bin/python -m bench " + _line(study.results.command)
 
 
 def checkout(study: Study) -> str:
-    """The line that fetches the same sources; empty if the commit was not recorded."""
+    """The line that fetches the same sources; empty if no commit was recorded.
+
+    Results may be a stranger's, and this is to be pasted into a shell.
+    """
     git = study.results.versions.get("git")
-    commit = git.get("commit") if isinstance(git, dict) else None
-    if not commit:
+    if not isinstance(git, dict) or not re.fullmatch("[0-9a-f]+", str(git.get("commit"))):
         return ""
-    changed = git.get("changed_files") or 0
-    remark = f"    # and {changed} changed files that are not in it" if changed else ""
-    return f"git checkout {commit}{remark}\n"
+    changed = git.get("changed_files")
+    known = isinstance(changed, int) and changed
+    remark = f"    # and {changed} changed files that are not in it" if known else ""
+    return f"git checkout {git['commit']}{remark}\n"
 
 
 def commands(study: Study) -> list[str]:
@@ -101,7 +111,16 @@ def commands(study: Study) -> list[str]:
 
 
 def _command(run: Run) -> str:
-    return f"# {run.subject}, run {run.run}\n{shlex.join(run.ab_command)}"
+    return f"# {_plain(run.subject)}, run {run.run}\n{_line(run.ab_command)}"
+
+
+def _line(arguments: Sequence[str]) -> str:
+    return _plain(shlex.join(arguments))
+
+
+def _plain(text: str) -> str:
+    """On one line, and without what controls a terminal into which it is pasted."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _without_names(named: dict[str, Any]) -> set[str]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.compare import QUIET
 from bench.measurement import HostFigures
 from bench.report import hosts
 from bench.report.charts.rows import status_of
@@ -13,8 +14,8 @@ from bench.report.words import figure, percent
 FIGURES = (
     *("rate", "p50", "p90", "p99", "p999", "max", "cpu", "cpu_user", "cpu_system"),
     *("switches_voluntary", "switches_involuntary", "memory", "threads", "processes"),
-    *("descriptors", "overflows", "drops", "cpu_share", "load_share", "redis_share"),
-    "nginx_share",
+    *("descriptors", "overflows", "drops", "foreign_share", "cpu_share"),
+    *("load_share", "redis_share", "nginx_share"),
 )
 SPREAD_OF = frozenset({"rate", "p50", "p99", "cpu", "memory"})
 
@@ -61,6 +62,11 @@ def columns(study: Study) -> list[Column]:
     return [*heads, *(Column(name, "% CPU", about) for name in hosts.names(study))]
 
 
+def disturbed(point: Point) -> bool:
+    """Whether others used so much of the server's CPU that its rate is too low."""
+    return (point.get("foreign_share") or 0) > QUIET
+
+
 def rows(study: Study) -> list[TableRow]:
     """The rows, by level and in the order of the subjects."""
     keys = study.keys
@@ -100,14 +106,15 @@ def _state(point: Point) -> TableCell:
     if point.reason:
         return TableCell(point.reason.label, point.state, title=point.reason.text)
     status = status_of(point)
-    words = {"held": "held", "server": "held, server full", "load generator": "≥ load full"}
-    said = words.get(status, f"held, {status} full")
+    words = {"held": "held", "load generator": "≥ load at its limit"}
+    said = words.get(status, f"held, {status} at its limit")
     limit = hosts.limit_of(point)
     if limit:
         sign = "≥ " if point.lower_bound else "held, "
-        said = f"{sign}{hosts.label(limit.role, limit.name)} full"
-    flagged = f"{point.outliers} of {point.runs} runs far off" if point.outliers else ""
-    return TableCell(said, status, small=flagged, title=hosts.limit_words(point))
+        said = f"{sign}{hosts.label(limit.role, limit.name)} at its limit"
+    flags = ["disturbed"] if disturbed(point) else []
+    flags += [f"{point.outliers} of {point.runs} runs far off"] if point.outliers else []
+    return TableCell(said, status, small=", ".join(flags), title=hosts.limit_words(point))
 
 
 def _figure(point: Point, metric: Metric) -> TableCell:

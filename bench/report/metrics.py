@@ -116,6 +116,13 @@ METRICS = (
         _process("time_wait_overflows"),
         "ended connections forgotten at once",
     ),
+    Metric(
+        "foreign_share",
+        "others on its CPU",
+        "of 1",
+        _process("foreign_share"),
+        "of the server's CPU; above 0.1 the machine was not quiet",
+    ),
     Metric("cpu_share", "server's CPU", "cores", _process("cpu_share"), "1 is one core, busy"),
     Metric("load_share", "load generator's CPU", "cores", _cpu_share("load_process"), "the same"),
     Metric("redis_share", "Redis' CPU", "cores", _cpu_share("redis_process"), "the same"),

@@ -10,6 +10,7 @@ import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from bench.compare import QUIET
 from bench.report import choice, export, facts, figures_table, findings, topology
 from bench.report.charts import style
 from bench.report.charts.catalogue import Catalogue
@@ -17,8 +18,8 @@ from bench.report.charts.export import pictures
 from bench.report.holding import holdings
 from bench.report.metrics import METRICS
 from bench.report.scaling import Scaling, scalings
-from bench.report.study import Study, describe
-from bench.report.words import figure, plural
+from bench.report.study import Point, Study, describe
+from bench.report.words import figure, percent, plural
 from bench.results import Conditions
 
 TEMPLATES = Path(__file__).parent / "template"
@@ -155,10 +156,25 @@ def _cautions(study: Study) -> list[str]:
             f"In {plural(bounds, 'cell')} the load generator was the limit: those rates are "
             "lower bounds, marked ≥."
         )
+    loud = [p for p in study.points if figures_table.disturbed(p)]
+    if loud:
+        words.append(_disturbed(loud, len(study.points)))
     outliers = sum(p.outliers for p in study.points)
     if outliers:
         words.append(f"{plural(outliers, 'run')} lay far from the others of the same cell.")
     return words
+
+
+def _disturbed(loud: list[Point], cells: int) -> str:
+    worst = max(loud, key=lambda p: p.get("foreign_share") or 0)
+    most = percent(worst.get("foreign_share") or 0)
+    where = f"{worst.subject.name} at {worst.level:,} connections ({describe(worst.scenario)})"
+    return (
+        f"In {len(loud):,} of {plural(cells, 'cell')} others used more than {percent(QUIET)} of "
+        f"the server's CPU in the median run; the worst is {where}, with {most}. Rates there are "
+        "too low, and CPU per request is not free of it either; the table calls them disturbed. "
+        "See what else runs (make doctor), and measure again on a quiet machine."
+    )
 
 
 def _scenario(study: Study, scenario: Conditions) -> dict[str, Any]:
@@ -187,6 +203,7 @@ def _missing(study: Study, titles: dict[str, str]) -> str:
         "CPU per request": study.has("cpu"),
         "context switches": study.has("switches_voluntary"),
         "memory of all processes": study.whole_memory(),
+        "whether the machine was quiet": study.has("foreign_share"),
         "who was at the limit": any(p.bottleneck for p in study.points),
         "the floors": any(s.kind == "floor" for s in study.subjects),
         "the open loop": "loops" in titles,

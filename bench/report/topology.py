@@ -29,8 +29,19 @@ NARROW = (290, 46)
 """The same for the narrow drawing: width, and height of the gap."""
 BYPASS = 34
 """How far the way around nginx swings out."""
+LETTERS = (9.0, 7.1)
+"""Mean width of a letter: of a title, and of the lines below it."""
 HEAD = 7
 """Length of an arrow's head."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text in a box, and as much of it as has room."""
+
+    y: float
+    shown: str
+    whole: str
 
 
 @dataclass(frozen=True)
@@ -46,9 +57,19 @@ class Box:
     height: float = 0
 
     @property
-    def baselines(self) -> list[tuple[float, str]]:
-        """The lines below the title, each with its height."""
-        return [(self.y + PAD + 2 * LINE - 5 + i * LINE, t) for i, t in enumerate(self.lines)]
+    def heading(self) -> Text:
+        """The title in its place."""
+        return self._text(self.y + 2 * PAD, self.title, LETTERS[0])
+
+    @property
+    def texts(self) -> list[Text]:
+        """The lines below it."""
+        top = self.y + PAD + 2 * LINE - 5
+        return [self._text(top + i * LINE, t, LETTERS[1]) for i, t in enumerate(self.lines)]
+
+    def _text(self, y: float, whole: str, letter: float) -> Text:
+        most = int((self.width - 2 * PAD) / letter)
+        return Text(y, whole if len(whole) <= most else f"{whole[: most - 1]}…", whole)
 
 
 @dataclass(frozen=True)

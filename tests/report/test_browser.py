@@ -231,6 +231,7 @@ def test_a_cell_tells_everything_under_the_pointer(visit: Open) -> None:
     tip = seen.point_at(points.first)
     for words in ("requests/s", "p99.9", "CPU/request", "memory, peak", "switches, voluntary"):
         expect(tip).to_contain_text(words)
+    expect(tip).to_contain_text("others on its CPU")
 
 
 def test_a_scroll_event_that_comes_late_hides_nothing(visit: Open) -> None:

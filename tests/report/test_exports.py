@@ -98,6 +98,30 @@ def test_what_cannot_be_reported_is_said(
     assert "no runs" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("source", "output"),
+    [
+        ("results.json", "results.html"),
+        ("results.json", "link/results.html"),
+        ("results.json", "other/results.html"),  # another sweep's
+        ("report.json", "report.html"),
+        ("results.json", "."),
+        ("results.json", "page.csv"),
+        ("results.json", "page"),
+    ],
+)
+def test_what_was_measured_is_never_written_over(
+    source: str, output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    results = (RECORDED / "version1.json").read_text()
+    (tmp_path / source).write_text(results)
+    assert main([str(tmp_path / source), "--output", str(tmp_path / output)]) == 2
+    assert "report.html" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {source, "link"}
+    assert (tmp_path / source).read_text() == results
+
+
 def test_the_curves_of_2019() -> None:
     curves = paper.curves()
     by: dict[str, list[Any]] = {}

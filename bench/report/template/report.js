@@ -116,7 +116,7 @@
     const runs = cell.runs === 1 ? "one run" : `median of ${cell.runs} runs`;
     const head = element("b", `${cell.subject} at ${cell.level.toLocaleString("en")} connections`);
     const said = (m) => cell[m.key] != null && !(NO_NEWS.includes(m.key) && cell[m.key] === 0)
-      && !(cell.hosts && m.key.endsWith("_share"));
+      && !(cell.hosts && m.unit === "cores"); // each host says that of itself
     const rows = data.metrics.filter(said).map((m) => {
       const low = cell[`${m.key}_low`], high = cell[`${m.key}_high`];
       const spread = low == null ? "" : `${figureText(low)} – ${figureText(high)}`;

@@ -4,15 +4,29 @@ Three of them: the workload (how often a request waits for Redis), the delay of 
 number of idle connections held open beside the load. And closed against open loop.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.report.charts.loops import WAYS
 from bench.report.metrics import BY_KEY
 from bench.report.study import WAITS, Point, Study, workload_name
 from bench.report.words import duration, figure, plural
 from bench.results import Conditions
+
+BASES = ("redirect", "link")
+"""What waiting is measured against. A file or a sorted page costs other things than a wait."""
+
+
+class Change(NamedTuple):
+    """What a changed condition did to one subject."""
+
+    ratio: float
+    """Its figure afterwards over that before."""
+    unknown: bool
+    """The figure before is a lower bound: the ratio says nothing."""
+    at_least: bool
+    """The figure afterwards is a lower bound, and so is the ratio."""
 
 
 @dataclass
@@ -26,12 +40,34 @@ class Comparison:
     """The conditions, as the chart names them."""
     values: dict[str, dict[str, float]] = field(default_factory=dict)
     """Subject -> condition -> figure."""
+    bounds: set[tuple[str, str]] = field(default_factory=set)
+    """Subject and condition of each figure that is a lower bound."""
     rows: list[dict[str, Any]] = field(default_factory=list)
     """The same for the chart."""
     labels: dict[str, str] = field(default_factory=dict)
     """Condition -> its label, with | between its lines."""
     about: str = ""
     """What all of it has in common."""
+
+    @property
+    def ends(self) -> tuple[str, str] | None:
+        """The two conditions between which a change is told; None if no two are fit for it."""
+        if self.key != "workloads":
+            return self.order[0], self.order[-1]
+        base = next((w for w in BASES if w in self.order), None)
+        most = max(self.order, key=lambda w: WAITS.get(w, 0))
+        return (base, most) if base and WAITS[base] < WAITS.get(most, 0) else None
+
+    def changes(self, names: Container[str]) -> dict[str, Change]:
+        """What became of each of these subjects from one end to the other."""
+        first, last = self.ends or ("", "")
+        return {
+            name: Change(
+                by[last] / by[first], (name, first) in self.bounds, (name, last) in self.bounds
+            )
+            for name, by in self.values.items()
+            if name in names and by.get(first) and by.get(last)
+        }
 
 
 def workloads(study: Study) -> Comparison | None:
@@ -96,6 +132,8 @@ def _compare(
                 continue
             subject, condition = point.subject.name, name(scenario)
             found.values.setdefault(subject, {})[condition] = value
+            if metric == "rate" and point.lower_bound:
+                found.bounds.add((subject, condition))
             said = f"{subject}, {label(scenario).replace('|', ', ')}: "
             said += f"{figure(value)} {BY_KEY[metric].label} at {level:,} connections"
             row = {"subject": subject, "condition": condition, "value": value, "said": said}

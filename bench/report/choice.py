@@ -10,10 +10,16 @@ from dataclasses import dataclass, field
 from statistics import geometric_mean
 
 from bench.report.across import delays, idles, workloads
-from bench.report.findings import above_floor
-from bench.report.holding import holdings
+from bench.report.findings import (
+    AT_LIMIT,
+    EACH_AT_LIMIT,
+    FASTEST_UNKNOWN,
+    above_floor,
+    share_left,
+)
+from bench.report.holding import Holding, holdings
 from bench.report.study import Point, Study
-from bench.report.words import duration, figure, listed, number_word, percent, times, upper_first
+from bench.report.words import duration, figure, listed, number_word, times, upper_first
 from bench.results import Conditions
 
 NOISE = 0.10
@@ -39,6 +45,11 @@ class Answer:
     """Where on the page it can be seen."""
     regret: dict[str, float] = field(default_factory=dict)
     """How many times worse than the best each server is. Empty: not weighed."""
+    unknown: bool = False
+    """Not weighed because it is not known of each: its load generator was at its limit, or it was
+    not tried."""
+    best_at_least: bool = False
+    """The best is a lower bound: the others are worse by their regrets, or by more."""
 
 
 def answers(study: Study, scenario: Conditions) -> list[Answer]:
@@ -73,29 +84,42 @@ def _ranked(  # noqa: PLR0913  one criterion
     known = [p for p in points if p.get(key)]
     if len(known) < 2:
         return None
+    bounds = [p for p in known if key == "rate" and p.lower_bound]
+    if len(bounds) == len(known):
+        words = f"{upper_first(EACH_AT_LIMIT)}: {FASTEST_UNKNOWN}."
+        return Answer(question, "Not found out", words, anchor, unknown=True)
     order = sorted(known, key=lambda p: p.get(key) or 0, reverse=high)
     best, others = order[0], order[1:]
     equal = [p for p in others if _too_close(best, p, key)]
     names = [p.subject.name for p in (best, *equal)]
     say = duration if unit == "ms" else lambda v: figure(v, unit)
-    value, last = best.get(key) or 0, order[-1].get(key) or 0
-    least = "at least " if key == "rate" and best.lower_bound else ""
+    value = best.get(key) or 0
+    least = "at least " if best in bounds else ""
     words = f"{least}{say(value)} at {best.level:,} connections"
     if equal:
-        bounded = key == "rate" and any(p.lower_bound for p in equal)
-        why = "are lower bounds" if bounded else "are too close to tell apart"
-        words += f"; the others named {why}"
-    following = next((p for p in others if p not in equal), None)
-    if following:
-        words += f". Next: {following.subject.name}, {say(following.get(key) or 0)}"
-        if following is not order[-1]:
-            words += f"; last: {order[-1].subject.name}, {say(last)}"
+        why = ["lower bounds"] if any(p in bounds for p in equal) else []
+        why += ["too close to tell apart"] if any(p not in bounds for p in equal) else []
+        words += f"; the others named are {' or '.join(why)}"
+    rest = [p for p in others if p not in equal]
+    if rest:
+        words += f". Next: {rest[0].subject.name}, {say(rest[0].get(key) or 0)}"
+    if len(rest) > 1:
+        words += f"; last: {rest[-1].subject.name}, {say(rest[-1].get(key) or 0)}"
     if key == "cpu" and (ratio := study.floor_ratio(best)):
         words += f". {best.subject.name} is {above_floor(ratio)}"
     worse = {
         p.subject.name: max(p.get(key) or 0, value) / min(p.get(key) or 1e9, value) for p in known
     }
-    return Answer(question, _named(names), f"{upper_first(words)}.", anchor, worse)
+    unknown = any(p in bounds for p in others)
+    return Answer(
+        question,
+        _named(names),
+        f"{upper_first(words)}.",
+        anchor,
+        regret={} if unknown else worse,
+        unknown=unknown,
+        best_at_least=best in bounds,
+    )
 
 
 def _too_close(best: Point, other: Point, key: str) -> bool:
@@ -109,24 +133,32 @@ def _too_close(best: Point, other: Point, key: str) -> bool:
     return mine.low <= its.high and its.low <= mine.high
 
 
-def _reach(study: Study, scenario: Conditions) -> Answer:
+def _reach(study: Study, scenario: Conditions) -> Answer | None:
     found = [h for h in holdings(study, scenario) if h.kind != "floor"]
     top = max(h.highest or 0 for h in found)
+    if top == 0:
+        return None
     names = [h.subject for h in found if (h.highest or 0) == top]
     lost = [h for h in found if h.subject not in names]
     many = len(names) > MOST_NAMED and lost
     words = f"Every level up to {top:,} connections" + (f": {listed(names)}" if many else "")
     if lost:
-        lowest = f"not even {min(study.levels(scenario)):,}"
-        far = {h.subject: f"to {h.highest:,}" if h.highest else lowest for h in lost}
-        rest = listed([f"{name} {where}" for name, where in far.items()])
-        words += f"; the others less far: {rest}"
+        lowest = min(study.levels(scenario))
+        words += f"; the others less far: {listed([_how_far(h, lowest) for h in lost])}"
     elif top == max(study.levels(scenario)):
         words += ", the highest asked for: a longer ladder could tell them apart"
-    every = len(names) == len(found)
-    regret = {h.subject: top / max(h.highest or 1, 1) for h in found}
-    who = "All of them" if every else _named(names)
-    return Answer("Many connections at once?", who, f"{words}.", "holding", regret)
+    unknown = any(h.broken_at is None for h in lost)
+    regret = {} if unknown else {h.subject: top / (h.highest or 1) for h in found}
+    who = _named(names) if lost else "All of them"
+    return Answer("Many connections at once?", who, f"{words}.", "holding", regret, unknown)
+
+
+def _how_far(found: Holding, lowest: int) -> str:
+    if found.highest:
+        untried = " (not tried beyond)" if found.broken_at is None else ""
+        return f"{found.subject} to {found.highest:,}{untried}"
+    where = "not even" if found.broken_at == lowest else "not tried at"
+    return f"{found.subject} {where} {lowest:,}"
 
 
 def _memory(study: Study, scenario: Conditions, points: Sequence[Point]) -> Answer | None:
@@ -155,42 +187,41 @@ def _waiting(study: Study) -> Answer | None:
     """What waiting for Redis does: by delay if that was measured, else by workload."""
     slowed, plain = delays(study), workloads(study)
     found = slowed or plain
-    if found is None:
+    if found is None or found.ends is None:
         return None
-    order = found.order if slowed else [w for w in found.order if w != "sorted"]
-    if len(order) < 2:
-        return None
-    floors = {s.name for s in study.subjects if s.kind == "floor"}
-    first, last = order[0], order[-1]
-    kept = {
-        name: by[last] / by[first]
-        for name, by in found.values.items()
-        if by.get(first) and by.get(last) and name not in floors
-    }
+    first, last = found.ends
+    changes = found.changes(_servers(study))
+    kept = {name: change for name, change in changes.items() if not change.unknown}
     if len(kept) < 2:
         return None
-    most, least = max(kept, key=lambda n: kept[n]), min(kept, key=lambda n: kept[n])
-    what = f"With {last} ms more for each reply" if slowed else f"From {first} to {last}"
-    words = f"{what} {most} kept {_share(kept[most])} of its rate, {least} {_share(kept[least])}."
-    regret = {name: kept[most] / share for name, share in kept.items() if share}
-    return Answer("A slow database behind it?", most, words, f"figure-{found.key}", regret)
+    most, *others = sorted(kept, key=lambda n: -kept[n].ratio)
+    bounds = [name for name in others if kept[name].at_least]
+    least = [name for name in others if name not in bounds][-1:]
+    words = f"With {last} ms more for each reply" if slowed else f"From {first} to {last}"
+    words += f" {most} kept {share_left(kept[most].ratio, kept[most].at_least)} of its rate"
+    for name in (*bounds, *least):
+        words += f", {name} {share_left(kept[name].ratio, kept[name].at_least)}"
+    left_out = [name for name in changes if name not in kept]
+    if left_out:
+        words += f"; not found out for {listed(left_out)}: {AT_LIMIT}"
+    unknown = any(change.unknown or change.at_least for change in changes.values())
+    regret = {} if unknown else {n: kept[most].ratio / c.ratio for n, c in kept.items()}
+    anchor = f"figure-{found.key}"
+    who = _named([most, *bounds])
+    return Answer("A slow database behind it?", who, f"{words}.", anchor, regret, unknown)
 
 
-def _share(kept: float) -> str:
-    return percent(kept) if kept < 1 - NOISE / 2 else "all"
+def _servers(study: Study) -> set[str]:
+    """All but the floors."""
+    return {s.name for s in study.subjects if s.kind != "floor"}
 
 
 def _idle(study: Study) -> Answer | None:
     found = idles(study)
     if found is None or found.metric != "cpu":
         return None
-    first, last = found.order[0], found.order[-1]
-    floors = {s.name for s in study.subjects if s.kind == "floor"}
-    grown = {
-        name: by[last] / by[first]
-        for name, by in found.values.items()
-        if by.get(first) and by.get(last) and name not in floors
-    }
+    last = found.order[-1]
+    grown = {name: change.ratio for name, change in found.changes(_servers(study)).items()}
     if len(grown) < 2:
         return None
     best, worst = min(grown, key=lambda n: grown[n]), max(grown, key=lambda n: grown[n])
@@ -215,6 +246,11 @@ def _altogether(given: Sequence[Answer], level: int) -> list[Answer]:
     if means[best] < 1 + NOISE:
         words = f"Taken together it is close to the best of each question; next: {others[0]}."
     words += f" {TOGETHER} Weighed at {level:,} connections."
+    if any(a.best_at_least for a in weighed):
+        words += " The highest rate counts as measured, though it is a lower bound."
+    unknown = [f"“{a.question}”" for a in given if a.unknown]
+    if unknown:
+        words += f" Not weighed, because not all was found out: {listed(unknown)}."
     return [Answer("One for everything here?", best, words, "choose")]
 
 

@@ -13,6 +13,9 @@ from bench.results import Conditions
 
 NEAR = 1.05
 """Figures whose ratio is below this are called equal."""
+AT_LIMIT = "the load generator was at its limit"
+EACH_AT_LIMIT = f"{AT_LIMIT} with each of them"
+FASTEST_UNKNOWN = "which is fastest was not found out"
 
 
 def best_of_each(points: Sequence[Point], key: str) -> list[Point]:
@@ -32,21 +35,31 @@ def ranked(points: Sequence[Point], key: str) -> list[Point]:
 
 def rates(study: Study, scenario: Conditions) -> str:
     """Who served most, and how much more than the slowest."""
-    best = best_of_each(study.contenders(scenario), "rate")
+    points = study.contenders(scenario)
+    best = best_of_each(points, "rate")
     if not best:
         return "No cell of this workload has a figure"
-    first, last = best[0], best[-1]
-    rate, low = first.get("rate") or 0, last.get("rate") or 0
+    first = best[0]
+    rate = first.get("rate") or 0
     least = "at least " if first.lower_bound else ""
     words = f"{least}{figure(rate)} requests per second at {first.level:,} connections"
     if len(best) == 1:
         return f"{first.subject.name} served {words}"
-    if rate < NEAR * low:
-        return f"All are equally fast: {words}, within {percent(rate / low - 1)} of each other"
-    return (
-        f"{first.subject.name} served most, {words}: "
-        f"{times(rate / low)} as many as {last.subject.name} at its best"
-    )
+    # Held back at one level only, a server may still be at its best just there.
+    held_back = {p.subject.name for p in points if p.lower_bound}
+    known = [p for p in best if p.subject.name not in held_back]
+    if not known:
+        served = f"at up to {figure(rate)} requests per second"
+        return f"{upper_first(EACH_AT_LIMIT)}, {served}: {FASTEST_UNKNOWN}"
+    last = known[-1]
+    ratio = rate / (last.get("rate") or 1e-9)
+    if ratio < NEAR and not held_back:
+        return f"All are equally fast: {words}, within {percent(ratio - 1)} of each other"
+    words = f"{first.subject.name} served most, {words}"
+    if last is not first:
+        words += f": {least}{times(ratio)} as many as {last.subject.name} at its best"
+    others = [p.subject.name for p in best[1:] if p.subject.name in held_back]
+    return words + (f"; {AT_LIMIT} with {listed(others)}" if others else "")
 
 
 def headline(study: Study, scenario: Conditions) -> str:
@@ -54,15 +67,24 @@ def headline(study: Study, scenario: Conditions) -> str:
     points = study.contenders(scenario, study.reference(scenario))
     if len(points) < 2:
         return rates(study, scenario)
-    asked = (("rate", "served most"), ("cpu", "cost least CPU"), ("p99", "answered soonest"))
-    first: dict[str, list[str]] = {}
-    for key, words in asked:
+    fastest = ranked(points, "rate")[-1]
+    unknown = any(p.lower_bound for p in points if p is not fastest)
+    first: dict[str, list[str]] = {} if unknown else {fastest.subject.name: ["served most"]}
+    for key, words in (("cpu", "cost least CPU"), ("p99", "answered soonest")):
         order = ranked(points, key)
         if len(order) > 1:
-            best = order[-1] if key == "rate" else order[0]
-            first.setdefault(best.subject.name, []).append(words)
-    told = [f"{name} {listed(words)}" for name, words in first.items()]
-    return f"At {points[0].level:,} connections {', '.join(told)}"
+            first.setdefault(order[0].subject.name, []).append(words)
+    if not first:
+        return rates(study, scenario)
+    told = ", ".join(f"{name} {listed(words)}" for name, words in first.items())
+    return f"At {points[0].level:,} connections {told}" + (
+        f"; {FASTEST_UNKNOWN}" if unknown else ""
+    )
+
+
+def share_left(ratio: float, at_least: bool = False) -> str:
+    """How much of a rate is left: "60 %", "at least 60 %", "all"."""
+    return f"{'at least ' if at_least else ''}{percent(ratio)}" if ratio < 1 / NEAR else "all"
 
 
 def holding(study: Study, scenario: Conditions) -> str:
@@ -72,14 +94,17 @@ def holding(study: Study, scenario: Conditions) -> str:
     if not tried:
         return "This machine allowed none of the levels"
     top, broken = max(tried), [h for h in found if h.broken_at is not None]
-    if not broken:
+    whole = [h for h in found if h.highest == top]
+    if len(whole) == len(found):
         who = found[0].subject if len(found) == 1 else f"All {number_word(len(found))}"
         return f"{who} held every level up to {top:,} connections"
-    where = [f"{h.subject} at {h.broken_at:,}" for h in broken]
+    where = listed([f"{h.subject} at {h.broken_at:,}" for h in broken])
     if len(broken) == len(found):
-        return upper_first(f"{'it' if len(found) == 1 else 'all'} stopped holding: {listed(where)}")
-    held = f"{len(found) - len(broken)} of {len(found)} held every level up to {top:,}"
-    return f"{held}; broken: {listed(where)}"
+        return upper_first(f"{'it' if len(found) == 1 else 'all'} stopped holding: {where}")
+    words = f"{len(whole)} of {len(found)} held every level up to {top:,}"
+    words += f"; broken: {where}" if broken else ""
+    rest = [h.subject for h in found if h not in whole and h not in broken]
+    return words + (f"; not tried at every level: {listed(rest)}" if rest else "")
 
 
 def latency(study: Study, scenario: Conditions, level: int) -> str:
@@ -101,17 +126,21 @@ def latency(study: Study, scenario: Conditions, level: int) -> str:
 
 
 def latency_growth(study: Study, scenario: Conditions) -> str:
-    """By how much the slow requests got slower from the lowest level to the highest."""
+    """The slow requests at the lowest level and at the highest, of who was quickest there; and
+    whether they got slower with all."""
     growth = []
-    for subject in {p.subject.name for p in study.contenders(scenario)}:
+    for subject in dict.fromkeys(p.subject.name for p in study.contenders(scenario)):
         points = [p for p in study.series(subject, scenario) if p.held and p.get("p99")]
         if len(points) > 1:
-            growth.append((points[-1].get("p99") or 0, points[0], points[-1]))
+            growth.append((points[0], points[-1]))
     if not growth:
         return ""
-    _, low, high = max(growth, key=lambda g: (g[2].level, -g[0]))
+    low, high = max(growth, key=lambda g: (g[1].level, -(g[1].get("p99") or 0)))
+    longer = all((b.get("p99") or 0) > NEAR * (a.get("p99") or 0) for a, b in growth)
+    words = "More connections wait longer: " if longer else ""
+    words += "even " if longer and len(growth) > 1 else ""
     return (
-        f"More connections wait longer: {low.subject.name}'s p99 went from "
+        f"{words}{low.subject.name}'s p99 went from "
         f"{duration(low.get('p99') or 0)} at {low.level:,} to {duration(high.get('p99') or 0)} "
         f"at {high.level:,}"
     )
@@ -196,11 +225,10 @@ def law(study: Study, scenario: Conditions) -> str:
     fitted = [s for s in found if s.fit]
     if not fitted:
         return ""
-    best = max(fitted, key=lambda s: s.fit.ceiling or 0 if s.fit else 0)
-    ceiling = best.fit.ceiling if best.fit else None
     words = f"The scalability law fits {len(fitted)} of {len(found)}"
-    return words + (
-        f"; it sees the highest cap for {best.subject}, {figure(ceiling)} requests/s"
-        if ceiling
-        else ""
-    )
+    caps = [(s.fit.ceiling, s.subject) for s in fitted if s.fit]
+    known = [(cap, name) for cap, name in caps if cap is not None]
+    if len(known) < len(caps):
+        return words
+    cap, name = max(known)
+    return f"{words}; it sees the highest cap for {name}, {figure(cap)} requests/s"

@@ -2,45 +2,46 @@
 
 from collections.abc import Sequence
 
-from bench.report.across import Comparison
+from bench.report.across import Change, Comparison
 from bench.report.charts.loops import WAYS
-from bench.report.findings import NEAR
-from bench.report.study import WAITS
-from bench.report.words import duration, percent, times
+from bench.report.findings import EACH_AT_LIMIT, NEAR, share_left
+from bench.report.words import duration, listed, times
 
 
 def comparison(found: Comparison, names: Sequence[str]) -> str:
     """What the change from the first condition to the last did: the least and the most hurt."""
-    first, last = found.order[0], found.order[-1]
-    if found.key == "workloads":
-        waiting = [w for w in found.order if w != "sorted"]
-        first, last = min(waiting, key=_wait), max(waiting, key=_wait)
-    known = {n: v for n, v in found.values.items() if n in names and {first, last} <= set(v)}
-    kept = sorted((v[last] / v[first], name) for name, v in known.items() if v[first])
-    if not kept or first == last:
+    changes = found.changes(names)
+    if found.ends is None or not changes:
         return ""
+    last = found.ends[1]
     what = {
         "workloads": "Waiting for Redis",
         "delays": f"{last} ms of delay in each reply of Redis",
         "idles": f"{int(last):,} idle connections" if last.isdigit() else last,
     }[found.key]
-    if found.metric == "cpu":
-        (less, least), (more, most) = kept[0], kept[-1]
-        if len(kept) > 1 and more < NEAR * less:
-            return f"With {what} a request costs each of them {times(more)} as much CPU"
-        return (
-            f"With {what} a request costs {most} {times(more)} as much CPU, {least} {times(less)}"
-        )
-    (less, most), (more, least) = kept[0], kept[-1]
-    if len(kept) > 1 and more < NEAR * less:
-        return f"{what} left each of them {percent(less)} of its rate"
-    share = percent(more) if more < 1 / NEAR else "all"
-    words = f"{what} left {least} {share} of its rate"
-    return words + (f", {most} {percent(less)}" if len(kept) > 1 else "")
+    if found.metric != "cpu":
+        return _left(what, changes)
+    ranked = sorted((change.ratio, name) for name, change in changes.items())
+    (less, least), (more, most) = ranked[0], ranked[-1]
+    if len(changes) > 1 and more < NEAR * less:
+        return f"With {what} a request costs each of them {times(more)} as much CPU"
+    return f"With {what} a request costs {most} {times(more)} as much CPU, {least} {times(less)}"
 
 
-def _wait(workload: str) -> int:
-    return WAITS.get(workload, 0)
+def _left(what: str, changes: dict[str, Change]) -> str:
+    """How much of the rates is left."""
+    known = sorted((c.ratio, name, c.at_least) for name, c in changes.items() if not c.unknown)
+    unknown = [name for name, change in changes.items() if change.unknown]
+    if not known:
+        words = f"{what}: how much of the rates is left was not found out"
+        return f"{words}; without that {EACH_AT_LIMIT}"
+    exact = [found for found in known if not found[2]]
+    (less, most, less_bound), (more, least, more_bound) = (exact or known)[0], known[-1]
+    if len(exact) == len(changes) > 1 and more < NEAR * less:
+        return f"{what} left each of them {share_left(less)} of its rate"
+    words = f"{what} left {least} {share_left(more, more_bound)} of its rate"
+    words += f", {most} {share_left(less, less_bound)}" if most != least else ""
+    return words + (f"; how much {listed(unknown)} kept was not found out" if unknown else "")
 
 
 def loops(rows: Sequence[dict[str, object]]) -> str:

@@ -1,6 +1,7 @@
 """Where each server stops holding, and why, in words."""
 
 from dataclasses import dataclass
+from math import ceil
 
 from bench.report.hosts import limit_words
 from bench.report.study import Point, Study
@@ -47,6 +48,8 @@ def _holding(name: str, kind: str, points: list[Point], study: Study) -> Holding
 
 
 def _held_words(points: list[Point], highest: int | None, bad: Point | None) -> str:
+    if highest is None and points[0].state == "skipped":
+        return f"Was not tried at {points[0].level:,}, the lowest level."
     if highest is None:
         return f"Did not hold at {points[0].level:,}, the lowest level."
     if bad is None:
@@ -78,13 +81,16 @@ def _limits(points: list[Point]) -> list[str]:
 def _strain(points: list[Point]) -> list[str]:
     """What shows that a level that holds is held with difficulty."""
     words = []
-    slow = next((p for p in points if p.held and (p.get("p99") or 0) >= SLOW_MS), None)
+    slow = [p for p in points if p.held and (p.get("p99") or 0) >= SLOW_MS]
     if slow:
-        p99 = duration(slow.get("p99") or 0)
-        words.append(f"From {slow.level:,} on one request in a hundred takes {p99} or longer.")
+        where = f"At {listed([figure(p.level) for p in slow])}"
+        if len(slow) > 1 and slow == points[-len(slow) :]:
+            where = f"From {slow[0].level:,} on"
+        p99 = duration(min(p.get("p99") or 0 for p in slow))
+        words.append(f"{where} one request in a hundred takes {p99} or longer.")
     full = next((p for p in points if p.held and (p.get("overflows") or 0) > 0), None)
     if full:
-        count = plural(int(full.get("overflows") or 0), "time")
+        count = plural(ceil(full.get("overflows") or 0), "time")
         words.append(f"At {full.level:,} the kernel met a full accept queue {count}.")
     bounded = [p for p in points if p.held and p.lower_bound]
     if bounded:

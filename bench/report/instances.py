@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bench.measurement import Balancer
-from bench.report.findings import NEAR
+from bench.report.findings import AT_LIMIT, NEAR, share_left
 from bench.report.hosts import label, limit_of
 from bench.report.study import THROUGH, Point, Study
-from bench.report.words import listed, number_word, percent, times
+from bench.report.words import listed, number_word, times
 from bench.results import Conditions
 
 Rows = list[dict[str, Any]]
@@ -56,51 +56,59 @@ def _row(study: Study, point: Point) -> dict[str, Any]:
     spread = point.figures["rate"]
     if spread.low < spread.high:
         row |= {"low": round(spread.low, 1), "high": round(spread.high, 1)}
-    if one:
-        row["ideal"] = round(point.scenario.instances * one, 1)
+    if one and not one.lower_bound:
+        row["ideal"] = round(point.scenario.instances * (one.get("rate") or 0.0), 1)
     return row
 
 
-def one_instance(study: Study, point: Point) -> float | None:
-    """The rate of one instance of the same, on the same way, at the same level."""
+def one_instance(study: Study, point: Point) -> Point | None:
+    """One instance of the same, on the same way, at the same level; None if it does not hold."""
     alone = point.scenario._replace(instances=1)
     found = study.find(point.subject.name, alone, point.level)
-    return found.get("rate") if found and found.held else None
+    return found if found and found.held else None
 
 
 def scaling_finding(study: Study, scenario: Conditions, level: int, way: Balancer) -> str:
     """How much more the most instances carried than one, against the ideal, and who was the
     limit there."""
-    found = list(_grown(study, scenario, level, way))
-    if not found:
-        return ""
-    most = max(point.scenario.instances for _, point in found)
-    grown = sorted(
-        ((ratio, p) for ratio, p in found if p.scenario.instances == most), key=lambda g: -g[0]
-    )
-    (best, first), (least, last) = grown[0], grown[-1]
+    found = list(_beside_one(study, scenario, level, way))
+    known = [(one, p) for one, p in found if not one.lower_bound]
+    if not known:
+        words = f"{WITH[way]} {AT_LIMIT} with one instance already: what more of them carry"
+        return f"{words} was not found out" if found else ""
+    most = max(p.scenario.instances for _, p in known)
+    ratios = [(_ratio(p, one), p) for one, p in known if p.scenario.instances == most]
+    grown = sorted(ratios, key=lambda g: -g[0])
+    best, first = grown[0]
+    least, last = next((g for g in reversed(grown) if not g[1].lower_bound), grown[-1])
+    more = best >= NEAR or first.lower_bound
     words = f"{WITH[way]} {number_word(most)} instances of {first.subject.name} carried "
-    words += f"{_times(first, best)} as much as one" if best >= NEAR else "no more than one"
-    if len(grown) > 1 and best >= NEAR:
+    words += f"{_times(first, best)} as much as one" if more else "no more than one"
+    if last is not first and more:
         words += f", of {last.subject.name} {_times(last, least)}"
     return f"{words}; ideal is {most} times{_limits([p for _, p in grown])}"
 
 
+def _ratio(point: Point, other: Point) -> float:
+    return (point.get("rate") or 0) / (other.get("rate") or 1e-9)
+
+
 def _times(point: Point, ratio: float) -> str:
-    if ratio < NEAR:
-        return "no more"
-    return f"{'at least ' if point.lower_bound else ''}{times(ratio)}"
+    if point.lower_bound:
+        return f"at least {times(ratio)}"
+    return times(ratio) if ratio >= NEAR else "no more"
 
 
-def _grown(
+def _beside_one(
     study: Study, scenario: Conditions, level: int, way: Balancer
-) -> Iterator[tuple[float, Point]]:
+) -> Iterator[tuple[Point, Point]]:
+    """One instance, and several of the same."""
     for other in families(study).get(family_of(scenario), ()):
         if other.balancer == way and other.instances > 1:
             for point in study.contenders(other, level):
                 one = one_instance(study, point)
                 if one:
-                    yield (point.get("rate") or 0) / one, point
+                    yield one, point
 
 
 WHO = {
@@ -129,23 +137,26 @@ def _limits(points: Sequence[Point]) -> str:
 def through_finding(study: Study, scenario: Conditions, level: int) -> str:
     """What is left of the rate of one instance when nginx stands before it."""
     family = family_of(scenario)
-    kept: dict[str, dict[str, float]] = {}
+    kept: dict[str, dict[str, tuple[float, bool]]] = {}
+    unknown: dict[str, None] = {}
     for way in WITH:
         for point in study.contenders(family._replace(balancer=way), level):
             name = point.subject.name
             straight = study.find(name, family, level)
-            rate = straight.get("rate") if straight and straight.held else None
-            if rate:
-                kept.setdefault(name, {})[way] = (point.get("rate") or 0) / rate
+            if straight and straight.lower_bound:
+                unknown[name] = None
+            elif straight and straight.held:
+                kept.setdefault(name, {})[way] = (_ratio(point, straight), point.lower_bound)
+    without = f"without nginx {AT_LIMIT}"
     if not kept:
-        return ""
+        return f"What nginx costs was not found out: {without}" if unknown else ""
     most = max(kept, key=lambda n: max(kept[n].values()))
     least = min(kept, key=lambda n: min(kept[n].values()))
-    first = [f"{_share(share)} of its rate {AFTER[way]}" for way, share in kept[most].items()]
+    first = [f"{share_left(*share)} of its rate {AFTER[way]}" for way, share in kept[most].items()]
     words = f"Behind nginx one instance of {most} kept {listed(first)}"
-    if least == most:
-        return words
-    return f"{words}; one of {least} {listed([_share(share) for share in kept[least].values()])}"
+    if least != most:
+        words += f"; one of {least} {listed([share_left(*s) for s in kept[least].values()])}"
+    return words + (f"; not found out for {listed([*unknown])}: {without}" if unknown else "")
 
 
 WITH: dict[Balancer, str] = {
@@ -153,7 +164,3 @@ WITH: dict[Balancer, str] = {
     "close": "With a new connection for each request,",
 }
 AFTER = {"keep": "if nginx keeps its connections", "close": "if it closes them"}
-
-
-def _share(kept: float) -> str:
-    return percent(kept) if kept < 1 / NEAR else "all"

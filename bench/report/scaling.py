@@ -10,6 +10,9 @@ from bench.results import Conditions
 SATURATED = 0.9
 """A contention above this: the lowest measured level already was as much as it can."""
 
+FELT = 0.02
+"""A coherence that costs less than this share of the rate is called too small to be felt."""
+
 
 @dataclass(frozen=True)
 class Scaling:
@@ -50,28 +53,29 @@ def _contention(fit: usl.Fit) -> str:
     if fit.contention <= 0:
         return "No contention (σ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}0) within these levels."
     share = f"σ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{figure(fit.contention)}"
-    most = figure(fit.ceiling)
     full = 1 - usl.law(lowest, 1, fit.contention, 0) * fit.contention
     if fit.contention >= SATURATED or full < 1 - SATURATED:
+        rate = figure(fit.at(lowest))
         return (
-            f"{share}: at {lowest:,} connections it does all it can, about {most} requests/s, "
+            f"{share}: at {lowest:,} connections it does all it can, about {rate} requests/s, "
             "one after another; more connections only wait longer."
         )
+    which = "together with κ" if fit.coherence > 0 else "which"
     return (
-        f"{share}: {percent(fit.contention)} of a request's work keeps others waiting, which "
-        f"caps the rate at about {most} requests/s."
+        f"{share}: {percent(fit.contention)} of a request's work keeps others waiting, {which} "
+        f"caps the rate at about {figure(fit.ceiling)} requests/s."
     )
 
 
 def _coherence(fit: usl.Fit) -> str:
-    lowest, highest, peak = min(fit.levels), max(fit.levels), fit.peak_level
+    highest = max(fit.levels)
     value = f"κ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{figure(fit.coherence)}"
-    if peak is None:
+    if fit.coherence <= 0:
         return f"{value}: connections do not get in each other's way."
-    lost = 1 - fit.at(highest) / fit.at(min(max(peak, lowest), highest))
-    if highest <= peak or lost < 0.02:
+    lost = 1 - fit.at(highest) / usl.law(highest, fit.rate_of_one, fit.contention, 0)
+    if lost < FELT:
         return f"{value}: too small to be felt up to {highest:,} connections."
     return (
         f"{value}: connections get in each other's way, and at {highest:,} that has cost "
-        f"{percent(lost)} of the best rate."
+        f"{percent(lost)} of what the rate would be otherwise."
     )

@@ -60,7 +60,9 @@ class Fit:
 
     @property
     def ceiling(self) -> float | None:
-        """What the rate tends to if only contention counted; None if nothing limits it."""
+        """What the curve never exceeds; None if nothing limits it."""
+        if self.peak_level is not None:
+            return self.at(max(self.peak_level, 1.0))
         return self.rate_of_one / self.contention if self.contention > 0 else None
 
 

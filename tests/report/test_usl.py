@@ -50,8 +50,11 @@ def test_no_coefficient_leaves_what_is_possible() -> None:
 def test_the_peak_and_the_ceiling() -> None:
     fit = usl.fit(points_of(100, 0.05, 1e-5))
     assert fit.peak_level == pytest.approx((0.95 / 1e-5) ** 0.5, rel=1e-3)
-    assert fit.ceiling == pytest.approx(2000, rel=1e-3)
-    assert usl.fit(points_of(100, 0.05, 0)).peak_level is None
+    assert fit.ceiling == pytest.approx(usl.law(308, 100, 0.05, 1e-5), rel=1e-3)
+    without_coherence = usl.fit(points_of(100, 0.05, 0))
+    assert without_coherence.peak_level is None
+    assert without_coherence.ceiling == pytest.approx(2000, rel=1e-3)
+    assert usl.fit(points_of(50, 0, 0)).ceiling is None
 
 
 def test_too_few_points_are_refused() -> None:

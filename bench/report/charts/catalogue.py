@@ -10,7 +10,9 @@ from bench.report.charts import bars, base, lines, loops, rows, strips
 from bench.report.charts import floors as floors_chart
 from bench.report.charts import hosts as hosts_chart
 from bench.report.charts import instances as instances_charts
+from bench.report.metrics import BY_KEY
 from bench.report.study import Study
+from bench.report.words import upper_first
 from bench.results import Conditions
 
 Finding = Callable[[Study, Conditions], str]
@@ -145,7 +147,7 @@ class _Maker:
             labels = {name: found.labels.get(name, name) for name in found.order}
             spec = lines.over_conditions(subjects, key, labels, axis, found.metric, parameters)
             about = f"{found.about}, " if found.about else ""
-            title = title or "Too few figures to compare"
+            title = title or upper_first(f"{BY_KEY[found.metric].label} by {axis}")
             self.exhibits[key] = Exhibit(
                 key, spec, {"*": f"{title} ({about}{found.level:,} connections)"}
             )

@@ -94,7 +94,9 @@ def paper_rows(study: Study) -> Rows:
             continue
         names = {point.subject.name for point in study.of(scenario)}
         there = [curve for curve in published if curve[0] in names]
-        here = [p.get("rate") or 0.0 for p in study.contenders(scenario)]
+        then = {name for name, _, _ in there}
+        same = [p for p in study.contenders(scenario) if p.subject.name in then]
+        here = [p.get("rate") or 0.0 for p in same]
         if not there or not here:
             continue
         scale = max(here) / max(rate for _, _, rate in there)

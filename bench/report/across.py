@@ -132,12 +132,14 @@ def _compare(
                 continue
             subject, condition = point.subject.name, name(scenario)
             found.values.setdefault(subject, {})[condition] = value
-            if metric == "rate" and point.lower_bound:
+            bound = metric == "rate" and point.lower_bound
+            if bound:
                 found.bounds.add((subject, condition))
             said = f"{subject}, {label(scenario).replace('|', ', ')}: "
-            said += f"{figure(value)} {BY_KEY[metric].label} at {level:,} connections"
+            said += f"{'≥ ' if bound else ''}{figure(value)} {BY_KEY[metric].label}"
+            said += f" at {level:,} connections"
             row = {"subject": subject, "condition": condition, "value": value, "said": said}
-            found.rows.append(row)
+            found.rows.append(row | {"bound": bound})
             found.labels[condition] = label(scenario)
     return found
 

@@ -14,20 +14,23 @@ from bench.report.findings import (
     AT_LIMIT,
     EACH_AT_LIMIT,
     FASTEST_UNKNOWN,
+    MOST_NAMED,
+    NOISE,
     above_floor,
+    names_of,
     share_left,
+    told_apart,
+    too_close,
+    undecided,
 )
 from bench.report.holding import Holding, holdings
 from bench.report.study import Point, Study
 from bench.report.words import duration, figure, listed, number_word, times, upper_first
 from bench.results import Conditions
 
-NOISE = 0.10
-"""Differences below this share are not believed of a single run."""
-MOST_NAMED = 3
 TOGETHER = (
-    "That is the geometric mean of how many times worse than the best it is in each of them, so "
-    "that all questions weigh the same, whatever their units."
+    "That is the geometric mean of the ratios between it and the best of each question (1.0: as "
+    "good), so that all questions weigh the same, whatever their units."
 )
 LEAST_EACH = 0.1
 """Kilobytes by which a server must grow with each connection for that to be said."""
@@ -44,7 +47,7 @@ class Answer:
     anchor: str
     """Where on the page it can be seen."""
     regret: dict[str, float] = field(default_factory=dict)
-    """How many times worse than the best each server is. Empty: not weighed."""
+    """The ratio between each server and the best, 1 or more. Empty: not weighed."""
     unknown: bool = False
     """Not weighed because it is not known of each: its load generator was at its limit, or it was
     not tried."""
@@ -89,18 +92,15 @@ def _ranked(  # noqa: PLR0913  one criterion
         words = f"{upper_first(EACH_AT_LIMIT)}: {FASTEST_UNKNOWN}."
         return Answer(question, "Not found out", words, anchor, unknown=True)
     order = sorted(known, key=lambda p: p.get(key) or 0, reverse=high)
-    best, others = order[0], order[1:]
-    equal = [p for p in others if _too_close(best, p, key)]
-    names = [p.subject.name for p in (best, *equal)]
+    best, (equal, rest) = order[0], told_apart(order, key)
     say = duration if unit == "ms" else lambda v: figure(v, unit)
     value = best.get(key) or 0
-    least = "at least " if best in bounds else ""
-    words = f"{least}{say(value)} at {best.level:,} connections"
-    if equal:
-        why = ["lower bounds"] if any(p in bounds for p in equal) else []
-        why += ["too close to tell apart"] if any(p not in bounds for p in equal) else []
-        words += f"; the others named are {' or '.join(why)}"
-    rest = [p for p in others if p not in equal]
+    least = "99 % within " if key == "p99" else "at least " if best in bounds else ""
+    whose = f" with {best.subject.name}" if equal else ""
+    words = f"{least}{say(value)}{whose} at {best.level:,} connections"
+    words += undecided(best, [p for p in equal if p not in bounds])
+    bounded = names_of([p for p in equal if p in bounds])
+    words += f"; only a lower bound is known of {listed(bounded)}" if bounded else ""
     if rest:
         words += f". Next: {rest[0].subject.name}, {say(rest[0].get(key) or 0)}"
     if len(rest) > 1:
@@ -110,27 +110,16 @@ def _ranked(  # noqa: PLR0913  one criterion
     worse = {
         p.subject.name: max(p.get(key) or 0, value) / min(p.get(key) or 1e9, value) for p in known
     }
-    unknown = any(p in bounds for p in others)
+    unknown = any(p in bounds for p in order[1:])
     return Answer(
         question,
-        _named(names),
+        _named(names_of([best, *equal]), len(known)),
         f"{upper_first(words)}.",
         anchor,
         regret={} if unknown else worse,
         unknown=unknown,
         best_at_least=best in bounds,
     )
-
-
-def _too_close(best: Point, other: Point, key: str) -> bool:
-    """Whether their runs overlap; of single runs, whether they differ by less than noise; and of
-    rates that are lower bounds nobody knows which is higher."""
-    if key == "rate" and other.lower_bound:
-        return True
-    mine, its = best.figures[key], other.figures[key]
-    if min(best.runs, other.runs) < 2:
-        return abs(mine.median - its.median) < NOISE * max(mine.median, its.median)
-    return mine.low <= its.high and its.low <= mine.high
 
 
 def _reach(study: Study, scenario: Conditions) -> Answer | None:
@@ -149,7 +138,7 @@ def _reach(study: Study, scenario: Conditions) -> Answer | None:
         words += ", the highest asked for: a longer ladder could tell them apart"
     unknown = any(h.broken_at is None for h in lost)
     regret = {} if unknown else {h.subject: top / (h.highest or 1) for h in found}
-    who = _named(names) if lost else "All of them"
+    who = _named(names, len(found))
     return Answer("Many connections at once?", who, f"{words}.", "holding", regret, unknown)
 
 
@@ -169,9 +158,11 @@ def _memory(study: Study, scenario: Conditions, points: Sequence[Point]) -> Answ
 
     def said(point: Point) -> str:
         held = [p for p in study.series(point.subject.name, scenario) if p.get("memory")]
-        words, steps = figure(point.get("memory"), "MB"), point.level - held[0].level
+        words = figure(point.get("memory"), "MB")
+        if too_close(held[0], point, "memory"):
+            return words
         grown = (point.get("memory") or 0) - (held[0].get("memory") or 0)
-        each = grown * 1000 / steps if steps else 0
+        each = grown * 1000 / (point.level - held[0].level)
         return words + (f", {figure(each, 'kB')} each" if each >= LEAST_EACH else "")
 
     best, most = order[0], order[-1]
@@ -207,7 +198,7 @@ def _waiting(study: Study) -> Answer | None:
     unknown = any(change.unknown or change.at_least for change in changes.values())
     regret = {} if unknown else {n: kept[most].ratio / c.ratio for n, c in kept.items()}
     anchor = f"figure-{found.key}"
-    who = _named([most, *bounds])
+    who = _named([most, *bounds], len(changes))
     return Answer("A slow database behind it?", who, f"{words}.", anchor, regret, unknown)
 
 
@@ -240,11 +231,11 @@ def _altogether(given: Sequence[Answer], level: int) -> list[Answer]:
     means = {n: geometric_mean([a.regret[n] for a in weighed]) for n in sorted(names)}
     best, *others = sorted(means, key=lambda n: means[n])
     words = (
-        f"Taken together it is {times(means[best])} worse than the best of each question; "
+        f"On average it is {times(means[best])} the best; "
         f"next: {others[0]}, {times(means[others[0]])}."
     )
     if means[best] < 1 + NOISE:
-        words = f"Taken together it is close to the best of each question; next: {others[0]}."
+        words = f"On average it is close to the best; next: {others[0]}."
     words += f" {TOGETHER} Weighed at {level:,} connections."
     if any(a.best_at_least for a in weighed):
         words += " The highest rate counts as measured, though it is a lower bound."
@@ -254,7 +245,9 @@ def _altogether(given: Sequence[Answer], level: int) -> list[Answer]:
     return [Answer("One for everything here?", best, words, "choose")]
 
 
-def _named(names: Sequence[str]) -> str:
+def _named(names: Sequence[str], total: int) -> str:
+    if len(names) == total > 1:
+        return "Both of them" if total == 2 else "All of them"
     if len(names) > MOST_NAMED:
         return f"{number_word(len(names))} of them".capitalize()
     *first, last = names

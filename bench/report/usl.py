@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
+from bench.report.words import plural
+
 LEAST_POINTS = 6
 """Fewer say too little about a curve of three unknowns."""
 LARGEST_RESIDUAL = 0.15
@@ -75,7 +77,7 @@ def law(level: float, rate_of_one: float, contention: float, coherence: float) -
 def fit(points: Sequence[tuple[int, float]]) -> Fit:
     """Fit the law to (level, rate). Raises Unfit for too few points or a curve unlike the law."""
     if len(points) < LEAST_POINTS:
-        words = f"{len(points)} levels hold, the fit needs {LEAST_POINTS}"
+        words = f"{plural(len(points), 'level holds', 'levels hold')}, the fit needs {LEAST_POINTS}"
         raise Unfit(words)
     best = _best_coefficients(points)
     if best is None:

@@ -55,6 +55,11 @@ def number_word(number: int) -> str:
     return words[number] if number < len(words) else f"{number:,}"
 
 
+def all_of(number: int) -> str:
+    """`Both`, `All three`."""
+    return "Both" if number == 2 else f"All {number_word(number)}"
+
+
 def duration(ms: float) -> str:
     """A time given in milliseconds, in the unit in which it is read most easily."""
     return figure(ms / 1000, "s") if ms >= 9_950 else figure(ms, "ms")

@@ -15,7 +15,7 @@ from bench.report.study import Study
 from bench.results import Reason, Results
 
 from .conftest import SOURCES, recorded
-from .made import plain_runs, results_of
+from .made import LEVELS, plain_runs, results_of
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -166,3 +166,9 @@ def test_a_path_is_said_only_if_it_is_no_workload_with_a_name() -> None:
     assert sweep_facts(own)["path"] == "/about"
     own.runs += plain_runs(("epoll",))
     assert "path" not in sweep_facts(own)
+
+
+@pytest.mark.parametrize(("levels", "there"), [((20, 100), False), (LEVELS, True)])
+def test_the_law_is_left_out_where_nothing_was_fitted(levels: tuple[int, ...], there: bool) -> None:
+    study = Study(results_of(plain_runs(("poll", "epoll"), levels)))
+    assert ('<section id="law">' in render(study, catalogue(study))) == there

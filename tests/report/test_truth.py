@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+import vl_convert
 
 from bench.report import findings, findings_across, instances, paper, usl
 from bench.report.across import delays, workloads
-from bench.report.charts.catalogue import catalogue
+from bench.report.charts.catalogue import FindingAt, catalogue
+from bench.report.charts.export import pictures
 from bench.report.charts.rows import paper_rows
 from bench.report.choice import Answer, answers
 from bench.report.holding import holdings
@@ -17,6 +21,7 @@ from bench.results import Conditions, Held, Reason, Run
 from .made import plain_runs, results_of, run_of
 
 GUESTBOOK = Conditions("guestbook")
+MANY = ("epoll", "iterative", "poll", "preforking")
 THREE = ("epoll", "iterative", "poll")
 
 
@@ -42,6 +47,27 @@ def without_figure(subject: str, level: int, state: Held = "failed") -> Run:
     made = run(subject, 0, level)
     made.state, made.reason = state, Reason(label="label", text="reason")
     return made
+
+
+def several(subject: str, key: str, figures: tuple[float, ...], level: int = 100) -> list[Run]:
+    """Runs of one cell with these rates, p99s, costs or peaks of memory."""
+    made = [run(subject, figure if key == "rate" else 1000, level) for figure in figures]
+    for one, figure in zip(made, figures, strict=True):
+        assert one.latency
+        assert one.process
+        if key == "p99":
+            one.latency.p99 = figure
+        elif key == "cpu":
+            one.process.cpu_us_per_request = figure
+        elif key == "memory":
+            one.process.pss_peak_mb = figure
+    return made
+
+
+def drawn(study: Study, key: str) -> str:
+    """A picture, as SVG."""
+    spec = next(spec for name, spec in pictures(study, catalogue(study)) if name == key)
+    return str(vl_convert.vegalite_to_svg(spec))
 
 
 def study_of(*runs: Run) -> Study:
@@ -107,6 +133,7 @@ def test_nothing_is_divided_by_a_lower_bound() -> None:
         run("epoll", 20_000), run("iterative", 15_000), run("poll", 14_000, bound=True)
     )
     title = findings.rates(one_bound, GUESTBOOK)
+    assert title.startswith("epoll served 20,000 requests")
     assert "1.3 times as many as iterative at its best" in title
     assert title.endswith("; the load generator was at its limit with poll")
     assert "served most" not in findings.headline(one_bound, GUESTBOOK)
@@ -131,6 +158,8 @@ def test_a_ratio_of_a_lower_bound_is_one_too() -> None:
 def test_who_is_close_to_a_lower_bound_is_not_called_equal() -> None:
     study = study_of(run("epoll", 20_000), run("poll", 19_900, bound=True))
     assert "equally fast" not in findings.rates(study, GUESTBOOK)
+    study = study_of(run("epoll", 20_000, bound=True), run("poll", 19_900))
+    assert "equally fast" not in findings.rates(study, GUESTBOOK)
 
 
 def test_a_lower_bound_is_neither_last_nor_blamed() -> None:
@@ -144,7 +173,8 @@ def test_a_lower_bound_is_neither_last_nor_blamed() -> None:
     assert said
     assert said.answer == "epoll or threading"
     assert said.because.endswith(
-        "named are lower bounds. Next: poll, 20,000\xa0/s; last: iterative, 15,000\xa0/s."
+        "; only a lower bound is known of threading. Next: poll, 20,000\xa0/s; last: iterative, "
+        "15,000\xa0/s."
     )
     assert said.regret == {}
     everything = answer(study, "One for everything")
@@ -280,3 +310,120 @@ def test_where_the_lowest_level_fails_for_all_there_still_is_advice() -> None:
     study = study_of(*(without_figure(n, 20) for n in names), *plain_runs(names, (100,)))
     assert answer(study, "Many connections") is None
     assert answer(study, "One for everything")
+
+
+def test_a_lower_bound_is_hollow_in_the_picture_of_waiting() -> None:
+    study = bounded()
+    rows = catalogue(study).data["workloads"]
+    assert all(row["bound"] for row in rows)
+    assert all(": ≥ " in row["said"] for row in rows)
+    exact = study_of(*(run(n, 1000, workload=w) for w in ("redirect", "guestbook") for n in THREE))
+    assert not any("≥" in row["said"] for row in catalogue(exact).data["workloads"])
+    assert "≥</text>" in drawn(study, "workloads")
+    assert "≥</text>" not in drawn(exact, "workloads")
+
+
+def test_no_title_ranks_whose_runs_overlap() -> None:
+    rates = study_of(
+        *several("epoll", "rate", (11_925, 13_518, 14_094)),
+        *several("prethreading", "rate", (11_701, 12_279, 13_480)),
+        *several("poll", "rate", (9000, 9001, 9002)),
+    )
+    assert findings.rates(rates, GUESTBOOK) == (
+        "epoll and prethreading are too close to tell apart; epoll served 13,518 requests per "
+        "second at 100 connections: 1.5 times as many as poll at its best"
+    )
+    assert "epoll and prethreading served most" in findings.headline(rates, GUESTBOOK)
+    two = study_of(*(r for r in rates.results.runs if r.subject != "poll"))
+    assert findings.rates(two, GUESTBOOK).startswith("Both are equally fast, as far as these runs")
+    assert "served most" not in findings.headline(two, GUESTBOOK)
+
+
+@pytest.mark.parametrize(("key", "say"), [("p99", findings.latency), ("cpu", findings.cpu)])
+def test_no_ratio_is_given_of_runs_that_overlap(key: str, say: FindingAt) -> None:
+    study = study_of(*several("epoll", key, (50, 55, 60)), *several("poll", key, (57, 61, 70)))
+    words = say(study, GUESTBOOK, 100)
+    assert "1.1 times" not in words
+    assert words.endswith("; too close to epoll to tell apart: poll")
+    apart = study_of(*several("epoll", key, (50, 55, 56)), *several("poll", key, (57, 61, 70)))
+    assert say(apart, GUESTBOOK, 100).endswith((": 1.1 times as long", ", 1.1 times as much"))
+
+
+@pytest.mark.parametrize(
+    ("costs", "said"),
+    [
+        (
+            (214, 422, 191),
+            "poll's cost per request by connections: 214\xa0µs at 20, 422\xa0µs at 100",
+        ),
+        ((214, 220, 191), "No server's cost per request grew by a tenth from 20 to 500"),
+        ((100, 422, 191), "poll's cost per request grew most: 100\xa0µs at 20 connections"),
+    ],
+)
+def test_no_cost_grew_only_where_the_curve_is_flat(costs: tuple[float, ...], said: str) -> None:
+    levels = zip((20, 100, 500), costs, strict=True)
+    study = study_of(*(r for n, cost in levels for r in several("poll", "cpu", (cost,), n)))
+    assert findings.cpu_growth(study, GUESTBOOK).startswith(said)
+
+
+def test_cards_say_whose_figure_it_is_and_who_is_equal() -> None:
+    runs = [r for i, n in enumerate(MANY) for r in several(n, "p99", (50 + i, 55 + i, 60 + i))]
+    said = answer(study_of(*runs), "Short waits")
+    assert said
+    assert said.answer == "All of them"
+    assert said.because == (
+        "99 % within 55\xa0ms with epoll at 100 connections; too close to epoll to tell apart: "
+        "iterative, poll and preforking."
+    )
+    said = answer(study_of(*runs, *several("threading", "p99", (90, 91, 92))), "Short waits")
+    assert said
+    assert said.answer == "Four of them"
+    assert "apart: iterative, poll and preforking. Next: threading" in said.because
+
+
+def test_switches_are_those_of_the_picture() -> None:
+    study = study_of(run("epoll", 1000), run("poll", 1000), run("preforking", 1000))
+    words = findings.switches(study, GUESTBOOK, 100)
+    assert words.startswith("The kernel switched away from preforking 5.20 times per request, from")
+    assert ">5.20</text>" in drawn(study, "switches")
+
+
+def test_bars_of_two_parts_end_at_the_median_of_the_whole() -> None:
+    runs = [run("epoll", 1000) for _ in range(3)]
+    for one, (user, system) in zip(runs, ((10, 90), (60, 50), (62, 88)), strict=True):
+        assert one.process
+        one.process.cpu_us_per_request = user + system
+        one.process.cpu_user_us_per_request = user
+        one.process.cpu_system_us_per_request = system
+    svg = drawn(study_of(*runs), "cpu")
+    parts = re.findall(r"µs: ([\d.]+); subject: epoll; named", svg)
+    assert len(parts) == 2
+    assert sum(map(float, parts)) == pytest.approx(110)
+
+
+@pytest.mark.parametrize(("last", "each"), [((7.9, 8.1, 8.1), False), ((9, 9.1, 9.2), True)])
+def test_what_overlaps_has_no_slope(last: tuple[float, ...], each: bool) -> None:
+    study = study_of(
+        *several("preforking", "memory", (7.94, 7.97, 8.1), 20),
+        *several("preforking", "memory", last, 500),
+        *several("epoll", "memory", (2, 2, 2), 500),
+    )
+    said = answer(study, "Little memory")
+    assert said
+    assert (" each" in said.because) == each
+
+
+def test_on_average_is_not_in_each() -> None:
+    study = study_of(*(run(n, 1000 * (i + 1)) for i, n in enumerate(("iterative", "epoll"))))
+    said = answer(study, "One for everything")
+    assert said
+    assert said.because.startswith("On average it is close to the best; next: iterative.")
+
+
+def test_numbers_agree_with_their_words() -> None:
+    one = scalings(study_of(run("epoll", 1000)), GUESTBOOK)
+    assert one[0].words == "Not fitted: 1 level holds, the fit needs 6."
+    floors = study_of(run("floor-epoll", 1000), run("floor-poll", 1000))
+    assert findings.holding(floors, GUESTBOOK) == "Only floors were measured"
+    broken = study_of(*(without_figure(n, 20) for n in ("epoll", "poll")))
+    assert findings.holding(broken, GUESTBOOK).startswith("Both stopped holding: ")

@@ -14,15 +14,24 @@ ROOM_FOR_TEXT = 1.45
 
 
 def _two_parts(
-    parts: dict[str, str], colours: Sequence[str], title: str, known: str
+    parts: dict[str, str], colours: Sequence[str], title: str, whole: str
 ) -> tuple[alt.Chart, alt.Chart]:
-    """Stacked bars of {column: name}, and the chart that they are made from."""
+    """Stacked bars of {column: name}, and the chart that they are made from.
+
+    `whole`: the column at which a bar ends, for the medians of parts need not add up to it.
+    """
+    known = f"isValid(datum.{whole})"
     rows = base.named("cells", base.OF_SCENARIO, base.SHOWN, base.AT_LEVEL, known)
+    total = " + ".join(f"datum.{column}" for column in parts)
     names = " ".join(f"datum.part === '{c}' ? '{n}' :" for c, n in parts.items())
     order = " ".join(f"datum.part === '{c}' ? {i} :" for i, c in enumerate(parts))
     bars = (
         rows.transform_fold(list(parts), as_=["part", "value"])
-        .transform_calculate(named=f"{names} ''", rank=f"{order} 9")
+        .transform_calculate(
+            named=f"{names} ''",
+            rank=f"{order} 9",
+            value=f"datum.value * datum.{whole} / max({total}, 1e-9)",
+        )
         .mark_bar(height={"band": 0.62}, cornerRadius=1.5)
         .encode(
             x=alt.X("value:Q", stack="zero", title=title, axis=_axis()),
@@ -46,15 +55,15 @@ def cpu(subjects: Sequence[Subject], parameters: list[Any]) -> dict[str, Any]:
     """CPU per request, user and system, against the floor of the same architecture."""
     parts = {"cpu_user": "user: its own code", "cpu_system": "system: the kernel for it"}
     title = "CPU time per request, µs"
-    bars, rows = _two_parts(parts, ("@user", "@system"), title, "isValid(datum.cpu)")
+    bars, rows = _two_parts(parts, ("@user", "@system"), title, "cpu")
     servers = "datum.kind !== 'floor'"
     floor = (
         rows.transform_filter("isValid(datum.floor_cpu)")
         .mark_tick(color="@floor", thickness=3, height={"band": 0.9}, opacity=1)
         .encode(x="floor_cpu:Q", tooltip="id:N")
     )
-    both = "max(datum.cpu_user + datum.cpu_system, isValid(datum.floor_cpu) ? datum.floor_cpu : 0)"
-    said = rows.transform_filter(servers).transform_calculate(behind=both)
+    longer = "max(datum.cpu, isValid(datum.floor_cpu) ? datum.floor_cpu : 0)"
+    said = rows.transform_filter(servers).transform_calculate(behind=longer)
     room = said.transform_calculate(end=f"datum.behind * {ROOM_FOR_TEXT}")
     return _rows(
         subjects,
@@ -74,19 +83,15 @@ def switches(subjects: Sequence[Subject], parameters: list[Any]) -> dict[str, An
         "switches_voluntary": "voluntary: it waits",
         "switches_involuntary": "involuntary: it must stop",
     }
-    title, known = "context switches per request", "isValid(datum.switches_voluntary)"
-    bars, rows = _two_parts(parts, ("@user", "@system"), title, known)
-    total = rows.transform_calculate(
-        total="datum.switches_voluntary + datum.switches_involuntary",
-        said="format(datum.total, '.2~f')",
-        end=f"datum.total * {ROOM_FOR_TEXT}",
-    )
+    title = "context switches per request"
+    bars, rows = _two_parts(parts, ("@user", "@system"), title, "switches")
+    room = rows.transform_calculate(end=f"datum.switches * {ROOM_FOR_TEXT}")
     return _rows(
         subjects,
         [
             bars,
-            total.mark_point(opacity=0).encode(x="end:Q"),
-            total.mark_text(align="left", dx=7).encode(x="total:Q", text="said:N"),
+            room.mark_point(opacity=0).encode(x="end:Q"),
+            rows.mark_text(align="left", dx=7).encode(x="switches:Q", text="switches_said:N"),
         ],
         parameters,
     )

@@ -59,19 +59,23 @@ def _layers(
         .encode(color=base.colour(subjects))
     )
     points = cells.transform_filter(known).encode(x=x, y=y, color=base.colour(subjects))
-    shaped = points.encode(shape=base.shape(subjects))
     lower = "datum.bound" if key == "rate" else "false"  # of other figures it says nothing
-    sure = shaped.transform_filter(f"!({lower})").mark_point(filled=True, size=55, opacity=1)
-    bound = shaped.transform_filter(lower).mark_point(size=70, strokeWidth=2, opacity=1)
-    at_least = (
-        points.transform_filter(lower).mark_text(dy=-13, fontSize=12).encode(text=alt.value("≥"))
-    )
     feel = (
         cells.transform_filter(known)
         .mark_point(size=base.HIT, opacity=0, filled=True)
         .encode(x=x, y=y, tooltip="id:N")
     )
-    return [spread, line, sure, bound, at_least, feel]
+    return [spread, line, *_dots(points, subjects, lower), feel]
+
+
+def _dots(points: alt.Chart, subjects: Sequence[Subject], lower: str) -> list[alt.Chart]:
+    """Measured points; those that are lower bounds hollow, with ≥ above."""
+    shaped, bounds = points.encode(shape=base.shape(subjects)), points.transform_filter(lower)
+    return [
+        shaped.transform_filter(f"!({lower})").mark_point(filled=True, size=55, opacity=1),
+        shaped.transform_filter(lower).mark_point(size=70, strokeWidth=2, opacity=1),
+        bounds.mark_text(dy=-13, fontSize=12).encode(text=alt.value("≥")),
+    ]
 
 
 def over_conditions(
@@ -101,9 +105,9 @@ def over_conditions(
         color=base.colour(subjects),
     )
     line = chart.mark_line(strokeWidth=2.2).encode(strokeDash=base.dash(subjects))
-    points = chart.mark_point(filled=True, size=60, opacity=1).encode(shape=base.shape(subjects))
+    dots = _dots(chart, subjects, "datum.bound")
     feel = chart.mark_point(size=base.HIT, opacity=0, filled=True).encode(tooltip="said:N")
-    return base.finish(alt.layer(line, points, feel).add_params(*parameters))
+    return base.finish(alt.layer(line, *dots, feel).add_params(*parameters))
 
 
 def law(subjects: Sequence[Subject], levels: Sequence[int], parameters: list[Any]) -> Any:

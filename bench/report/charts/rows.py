@@ -4,6 +4,7 @@ from typing import Any
 
 from bench.measurement import HostFigures
 from bench.report import hosts, paper
+from bench.report.findings import all_switches
 from bench.report.metrics import METRICS
 from bench.report.scaling import scalings
 from bench.report.study import Point, Study
@@ -52,6 +53,9 @@ def cell_row(study: Study, point: Point, key: str, number: int) -> dict[str, Any
             if spread.low < spread.high:
                 row[f"{metric.key}_low"] = _short(spread.low)
                 row[f"{metric.key}_high"] = _short(spread.high)
+    switches = all_switches(point)
+    if switches is not None:
+        row |= {"switches": _short(switches), "switches_said": figure(switches)}
     return row | _floor_of(study, point)
 
 

@@ -119,7 +119,7 @@ def headline(study: Study, scenario: Conditions) -> str:
             first.setdefault(listed(sorted(names_of([order[0], *equal]))), []).append(words)
     if not first:
         return rates(study, scenario)
-    told = ", ".join(f"{name} {listed(words)}" for name, words in first.items())
+    told = "; ".join(f"{name} {listed(words)}" for name, words in first.items())
     return f"At {points[0].level:,} connections {told}" + (
         f"; {FASTEST_UNKNOWN}" if unknown else ""
     )

@@ -146,7 +146,7 @@ def _time_wait_memory(
     now = "?" if facts.time_wait is None else f"{facts.time_wait:,}"
     run, whole = (f(run.ended_connections() for run in runs) for f in (max, sum))
     have = f"{now} of {_number(limits.time_wait_memory)}"
-    need = f"{run:,} for a run; with {min(whole, TIME_WAIT_AMPLE):,} no run waits for room"
+    need = f"{run:,} for a run; with {min(whole, TIME_WAIT_AMPLE):,} large ones never wait"
     found: Line = line("connections in TIME_WAIT (tcp_max_tw_buckets)", have, need, "ended conn")
     if found.state == "well" and limits.time_wait_memory < min(whole, TIME_WAIT_AMPLE):
         return found.model_copy(update={"state": "note", "cure": TIME_WAIT_CURE})

@@ -94,7 +94,7 @@ class Run(BaseModel):
     seconds: float = 0.0
     """The whole run: start of the server, warm-up, load, end of the server."""
     waited: float = 0.0
-    """Seconds before it, until the kernel had room for what it leaves; see `bench.time_wait`."""
+    """Seconds, beside those, until the kernel had room for what it leaves: `bench.time_wait`."""
     probe_status: int | None = None
     idle_reopened: int | None = None
     """How many of the idle connections the server closed during the load; they were opened anew."""

@@ -4,8 +4,9 @@ It starts them, watches them while the load runs, and ends them. The sweep has o
 process when everything is on one machine; else there is one on each host behind an agent
 (`bench.agent`), which the sweep asks through `bench.remote` for the very same things.
 
-A run is: make_room, start_servers (start_slow_redis before, start_balancer after them), begin, the
-load (with `look` as often as one likes), end, stop_run. Redis lives until `close`.
+A run is: start_servers (start_slow_redis before, start_balancer after them), make_room where it is
+needed, begin, the load (with `look` as often as one likes), end, stop_run. Redis lives until
+`close`.
 """
 
 import shutil

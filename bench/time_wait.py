@@ -4,7 +4,9 @@ Whoever closes a connection first keeps it in TIME_WAIT (RFC 9293 section 3.6.1)
 so that a segment that the other side repeats is met by somebody who knows the connection. Linux
 keeps `tcp_max_tw_buckets` of them (ip-sysctl.rst) and forgets all further ones at once. A client
 that is still reading and whose kernel then acknowledges something twice is reset. That is how ab
-comes to "exceptions": it throws the response away, and waits for it until its time is over.
+comes to "exceptions": it throws the response away, and waits for it until its time is over. With
+room for 1,000 on a busy machine 13 of 40 runs for an 80 KB file failed so (500 connections, 5,000
+requests), and none of 40 for the redirect, whose answer is one segment.
 """
 
 import re

@@ -112,7 +112,7 @@ def test_room_for_ended_connections() -> None:
     (note,) = unwell(lines(plan, limits))
     assert note.state == "note", "no run needs more, but the third must wait"
     assert note.have == "12 of 10,000"
-    assert note.need == "5,000 for a run; with 15,000 no run waits for room"
+    assert note.need == "5,000 for a run; with 15,000 large ones never wait"
     assert note.cure == "sudo sysctl -w net.ipv4.tcp_max_tw_buckets=600000"
     assert unwell(lines(plan, ROOMY.model_copy(update={"time_wait_memory": 15_000}))) == []
     (warning,) = unwell(lines(plan, ROOMY.model_copy(update={"time_wait_memory": 4_999})))

@@ -100,10 +100,15 @@ def runs_of(plan: Plan) -> int:
     return plan.runs or (FULL_RUNS if plan.full else 1)
 
 
-def timeout_of(plan: Plan) -> float:
-    """Seconds until a run is broken off: few only where the ladder's end shall be near."""
+def timeout_of(plan: Plan, conditions: Conditions, requests: int) -> float:
+    """Seconds until a run is broken off: few only where the ladder's end shall be near, and never
+    fewer than a server needs that waits for a slowed Redis in one request after another."""
+    if plan.timeout:
+        return plan.timeout
     patient = plan.full or plan.levels or plan.requests
-    return plan.timeout or (FULL_TIMEOUT if patient else SHORT_TIMEOUT)
+    waits = requests * workload_for(conditions.workload).waits
+    slowed = waits * conditions.redis_delay_ms / 1000
+    return (FULL_TIMEOUT if patient else SHORT_TIMEOUT) + slowed
 
 
 def requests_of(plan: Plan, subject: str, level: int, workload: str = DEFAULT_WORKLOAD) -> int:
@@ -167,19 +172,15 @@ def runs_in_order(
     `can`: whether a subject can be measured under some conditions; if not, there is no run.
     """
     return [
-        RunSpec(
-            subject,
-            conditions,
-            level,
-            run,
-            requests_of(plan, subject, level, conditions.workload)
-            if conditions.rate is None
-            else open_requests_of(plan, level, conditions.rate),
-            timeout_of(plan),
-        )
+        RunSpec(subject, conditions, level, run, requests, timeout_of(plan, conditions, requests))
         for conditions in conditions_of(plan)
         for level in levels_of(plan)
         for run in range(1, runs_of(plan) + 1)
         for subject in subjects
         if can(subject, conditions)
+        for requests in [
+            requests_of(plan, subject, level, conditions.workload)
+            if conditions.rate is None
+            else open_requests_of(plan, level, conditions.rate)
+        ]
     ]

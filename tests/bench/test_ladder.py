@@ -14,6 +14,7 @@ from bench.ladder import (
     requests_of,
     runs_in_order,
     runs_of,
+    timeout_of,
 )
 from bench.measurement import Balancer
 
@@ -130,3 +131,12 @@ def test_connections_end_where_they_are_not_kept(
     assert run.ended_connections("server") == servers
     assert run.ended_connections("nginx") == nginx
     assert run.ended_connections() == servers + nginx
+
+
+def test_who_waits_for_a_slowed_redis_one_by_one_is_given_the_time() -> None:
+    delays = (0.0, 5.0)
+    runs = runs_in_order(Plan(levels=(20,), redis_delays_ms=delays, requests=2000), ["iterative"])
+    usual = timeout_of(Plan(levels=(20,)), runs[0].conditions, 2000)
+    assert [run.timeout for run in runs] == [usual, usual + 2000 * 3 * 0.005]
+    plan = Plan(levels=(20,), redis_delays_ms=delays, timeout=7)
+    assert {run.timeout for run in runs_in_order(plan, ["iterative"])} == {7}

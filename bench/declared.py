@@ -8,13 +8,18 @@ import os
 import re
 import shutil
 import subprocess
-import tomllib
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.errors import UserError
 from bench.servers import ROOT
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 STRANGERS = ROOT / "bench" / "strangers"
 BUILD = ROOT / "build" / "strangers"

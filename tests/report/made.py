@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 from bench.measurement import Latency, LittlesLaw, OpenLoopFigures, OtherProcess, ProcessFigures
 from bench.results import Conditions, Reason, Results, Run
 
-NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
+NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=timezone.utc)
 LEVELS = (20, 100, 300, 1000, 2000, 5000)
 
 

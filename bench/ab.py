@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.ab_output import (
-    AbFigures,
     abort_message,
     completed_before_abort,
     latency_from,
@@ -27,9 +26,9 @@ from bench.ab_output import (
     parse_report,
     parse_request_times,
 )
+from bench.accounting import CpuTime
 from bench.errors import UserError
-from bench.measure.accounting import CpuTime
-from bench.measurement import Latency
+from bench.measurement import AbFigures, Latency
 from bench.process import Child, run_measured
 from bench.signals import SignalWatch
 from bench.workloads import FORM

@@ -3,35 +3,7 @@
 import re
 from itertools import pairwise
 
-from pydantic import BaseModel
-
-from bench.measurement import Latency
-
-
-class AbFigures(BaseModel):
-    """What ab reported about the requests that it made. Times in milliseconds unless named."""
-
-    complete: int
-    failed: int
-    failures: dict[str, int] = {}
-    """Failed requests by kind: connect, receive, length, exceptions."""
-    write_errors: int = 0
-    non_2xx: int = 0
-    keep_alive: int = 0
-    concurrency: int
-    document_bytes: int
-    """Length of the first response's body; ab holds all others against it."""
-    transferred_bytes: int
-    html_bytes: int
-    """Bodies only."""
-    seconds: float
-    requests_per_second: float
-    mean_ms: float
-    """Mean time of a request as its client saw it."""
-    connection_ms: dict[str, list[float]] = {}
-    """connect, processing, waiting, total: min, mean, deviation, median, max, in whole ms."""
-    percentiles_ms: dict[str, float] = {}
-    """Per cent of the requests -> served within; "100" is the longest."""
+from bench.measurement import AbFigures, Latency
 
 
 def parse_report(text: str) -> AbFigures | None:

@@ -14,8 +14,8 @@ from typing import BinaryIO
 
 from pydantic import BaseModel, ValidationError
 
-from bench.machine import source_digest
-from bench.placement import Placement
+from bench.environment import Placement
+from bench.project import source_digest
 from bench.signals import Interrupted, SignalWatch
 from bench.station import LocalStation
 from bench.system_limits import raise_descriptors

@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 
 from bench import doctor
-from bench.doctor import Line
-from bench.ladder import RunSpec, conditions_of, levels_of
-from bench.limits import Finding
-from bench.measurement import HostInfo
+from bench.environment import Finding, HostInfo, Line
+from bench.ladder import conditions_of, levels_of
 from bench.options import Options, can_serve
+from bench.plan import RunSpec
 from bench.redis_server import without_password
 from bench.site import Site
 from bench.subjects import Subject

@@ -15,15 +15,45 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import psutil
+from pydantic import BaseModel, Field
 
-from bench.declared import find_program
 from bench.errors import UserError
-from bench.orders import BalancerEnd, BalancerOrder, BalancerUse
-from bench.process import Child, demand_seconds
-from bench.server_process import StartError, free_port, last_line, url_that_answers
+from bench.ports import free_port, url_that_answers
+from bench.process import Child, StartError, demand_seconds, last_line
+from bench.programs import find_program
 from bench.signals import SignalWatch
+
+
+class BalancerOrder(BaseModel):
+    """Start nginx before some servers."""
+
+    servers: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+:[0-9]{1,5}$")]]
+    """host:port, each; they go into nginx' configuration as they are."""
+    keep: bool
+    connections: int
+    """So many clients at once, at most."""
+
+
+class BalancerUse(BaseModel):
+    """What nginx used during the load, all its processes."""
+
+    user_s: float
+    system_s: float
+    wanted_s: float | None
+    """For how long the busiest of its processes ran or wanted to run."""
+
+
+class BalancerEnd(BaseModel):
+    """How nginx ended."""
+
+    errors: int
+    """How many requests it could not pass on, or whose answer it could not pass back."""
+    last_error: str
+    status: int | None
+
 
 START_SECONDS = 10.0
 STOP_SECONDS = 10.0

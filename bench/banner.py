@@ -5,27 +5,9 @@ Both are aligned lines, a key in the first 14 columns and its value behind it. P
 
 import re
 
-from pydantic import BaseModel
+from bench.measurement import ServerStatistics
 
 KEY_COLUMNS = 14
-
-
-class ServerStatistics(BaseModel):
-    """What a server counted itself, printed when it ends. None: it did not say."""
-
-    requests: int | None = None
-    responses: dict[str, int] = {}
-    """Responses by class: {"2xx": 12000, ...}."""
-    bytes_sent: int | None = None
-    """Everything sent to clients, heads and bodies."""
-    cpu_user_s: float | None = None
-    cpu_system_s: float | None = None
-    cpu_us_per_request: float | None = None
-    """User and system CPU time of the server and its children, microseconds per request."""
-    peak_memory_mb: float | None = None
-    """Of its largest process."""
-    workers: dict[str, int] = {}
-    """Requests by worker, for servers with a fixed number of workers."""
 
 
 def lines_of(text: str) -> dict[str, str]:

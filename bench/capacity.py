@@ -19,9 +19,12 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.conditions import Conditions
+from bench.environment import HostInfo
 from bench.errors import UserError
-from bench.measurement import HostInfo, OtherProcess, Role
-from bench.results import Results, Run, load
+from bench.measurement import OtherProcess, Role
+from bench.results import Results
+from bench.run import Run
+from bench.store import load
 
 HEADROOM = 0.7
 """Hosts are to be busy for so much of their time: the time in the queue of a host that is busy for

@@ -10,18 +10,19 @@ import redis
 
 from bench import evidence, run_figures
 from bench.ab import AbOutcome
-from bench.beside import HelperError
-from bench.checks import Check, first_failure, judge
+from bench.balancer import BalancerOrder
+from bench.checks import first_failure, judge
 from bench.conditions import Conditions
 from bench.errors import UserError
-from bench.ladder import RunSpec
+from bench.helper import HelperError
 from bench.load import WARM_UP_CONNECTIONS, Generator, Loaded, WarmUpFailed
-from bench.orders import BalancerOrder, ServerOrder, SlowOrder, Stopped
+from bench.orders import ServerOrder, SlowOrder, Stopped
+from bench.plan import RunSpec
 from bench.private_redis import RunRedis
 from bench.probe import Answer, ProbeError, probe
+from bench.process import StartError
 from bench.remote import HostLost
-from bench.results import Reason, Run
-from bench.server_process import StartError
+from bench.run import Check, Reason, Run
 from bench.signals import SignalWatch
 from bench.site import Site
 from bench.subjects import Subject

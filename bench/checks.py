@@ -7,16 +7,13 @@ failed, in words. The checks stand in the order in which a person would want to 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pydantic import BaseModel
-
 from bench.ab import AbOutcome
-from bench.ab_output import AbFigures
-from bench.banner import ServerStatistics
-from bench.beside import IdleReport
+from bench.balancer import BalancerEnd
+from bench.idle import IdleReport
 from bench.limits import ACCEPT_QUEUE_CURE, TIME_WAIT_CURE
-from bench.measurement import LittlesLaw
+from bench.measurement import AbFigures, LittlesLaw, ServerStatistics
 from bench.open_loop import OpenOutcome
-from bench.orders import BalancerEnd
+from bench.run import Check
 
 LABELS = {
     "reset by peer": "reset",
@@ -33,17 +30,6 @@ KEPT_SHARE = 0.95
 """So many responses must keep the connection (a server may close it after many)."""
 HELD_SHARE = 0.98
 """So many of the idle connections must be open at the end."""
-
-
-class Check(BaseModel):
-    """One thing that must be so."""
-
-    name: str
-    holds: bool
-    label: str = ""
-    """If it does not hold: in a word or two, for the table."""
-    detail: str = ""
-    """If it does not hold: in a sentence."""
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bench import results
-from bench.results import Cell, CellKey, Results, Run
-from bench.subjects import FLOOR_PREFIX
+from bench import store
+from bench.conditions import FLOOR_PREFIX
+from bench.measurement import QUIET
+from bench.results import Cell, CellKey, Results
+from bench.run import Run
 
 Verdict = Literal["same", "better", "worse", "disturbed", "bound", "changed", "new", "gone"]
 
@@ -34,9 +36,6 @@ LEAST_NOISE = 0.03
 """Below this nothing is called a change."""
 NOISE_OF_ONE = 0.10
 """What is taken for the noise of a single run."""
-QUIET = 0.10
-"""If others used more of the server's CPU than this, in the median of a cell's runs, then the
-machine was not quiet."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Change:
 def compare(before: Path, after: Path, out: Console) -> int:
     """Show it. 0: nothing changed beyond noise, 1: something did, or may have in a disturbed cell.
     Raises UserError."""
-    old, new = results.load(before), results.load(after)
+    old, new = store.load(before), store.load(after)
     for line in differences(old, new):
         out.print(line, markup=False, soft_wrap=True)
     found = changes(old, new)

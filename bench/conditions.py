@@ -68,3 +68,6 @@ class CellKey(NamedTuple):
     subject: str
     conditions: Conditions
     concurrency: int
+
+
+FLOOR_PREFIX = "floor-"

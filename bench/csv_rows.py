@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bench.results import Run
+    from bench.run import Run
 
 _IDENTITY = (
     *("subject", "kind", "architecture", "workload", "keep_alive", "idle", "redis_delay_ms"),

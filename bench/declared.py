@@ -6,7 +6,6 @@ and what must be installed; bench/strangers/nginx/ explains it.
 
 import os
 import re
-import shutil
 import subprocess
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.errors import UserError
-from bench.servers import ROOT
+from bench.programs import find_program, search_path
+from bench.project import ROOT
 
 STRANGERS = ROOT / "bench" / "strangers"
 BUILD = ROOT / "build" / "strangers"
@@ -68,7 +68,7 @@ class Stranger:
         return [find_program(program) or program, *rest]
 
     def _build(self, command: list[str]) -> None:
-        where = {**os.environ, "PATH": _search_path()}
+        where = {**os.environ, "PATH": search_path()}
         try:
             done = subprocess.run(
                 command,
@@ -116,13 +116,3 @@ def limits_of(config: str) -> dict[str, str]:
 def fill(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
     """The texts with every @WORD@ replaced that is known."""
     return [_WORD.sub(lambda match: words.get(match[1], match[0]), text) for text in texts]
-
-
-def find_program(name: str) -> str | None:
-    """Where a program is; None if it is not installed."""
-    return shutil.which(name, path=_search_path())
-
-
-def _search_path() -> str:
-    # Debian puts nginx where an ordinary user's shell does not look; Go's own installer, too.
-    return os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/go/bin"])

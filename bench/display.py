@@ -10,8 +10,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from bench.conditions import Conditions
 from bench.estimate import in_words
-from bench.ladder import RunSpec
-from bench.results import Results, Run
+from bench.plan import RunSpec
+from bench.results import Results
+from bench.run import Run
 from bench.table import result_table
 
 PLAIN_WIDTH = 120

@@ -10,40 +10,25 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import psutil
-from pydantic import BaseModel
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from bench import ab, open_loop, time_wait
-from bench.ladder import RunSpec
-from bench.limits import TIME_WAIT_AMPLE, TIME_WAIT_CURE, Finding, assess
-from bench.measure.accounting import parent_of_groups
-from bench.system_limits import UNLIMITED, SystemLimits, text_of
-
-State = Literal["well", "note", "warning", "impossible"]
+from bench.accounting import parent_of_groups
+from bench.environment import UNLIMITED, Finding, Line, State, SystemLimits
+from bench.limits import TIME_WAIT_AMPLE, TIME_WAIT_CURE, assess
+from bench.plan import RunSpec
+from bench.system_limits import text_of
 
 BUSY_LIMIT = 0.05
 """More than this share of the CPUs used by others disturbs a measurement."""
 BUSY_SECONDS = 0.5
 REDIS_SPARE = 64
 SETUP = "scripts/setup.sh bench"
-
-
-class Line(BaseModel):
-    """One thing that was looked at."""
-
-    topic: str
-    have: str
-    """What is."""
-    need: str
-    """What the chosen runs need."""
-    state: State = "well"
-    cure: str = ""
-    """The command to type; empty where all is well or nothing can be done."""
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from collections.abc import Container, Sequence
 
 from bench.conditions import Conditions
-from bench.ladder import RunSpec
-from bench.results import Run
+from bench.plan import RunSpec
+from bench.run import Run
 
 
 class Estimate:

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from bench.ab import AbOutcome
-from bench.banner import ServerStatistics
 from bench.checks import Count, Evidence
-from bench.ladder import RunSpec
 from bench.load import WARM_UP_CONNECTIONS, Loaded
+from bench.measurement import ServerStatistics
 from bench.open_loop import OpenOutcome
 from bench.orders import Stopped
+from bench.plan import RunSpec
 from bench.probe import Answer
-from bench.results import Run
+from bench.run import Run
 from bench.run_figures import CLOCK_SECONDS
 from bench.server_process import Ended
 from bench.subjects import Subject

@@ -1,6 +1,6 @@
 """What servers use under load: CPU time, context switches, memory, processes, descriptors.
 
-CPU time is exact: of a server's own control group (see `bench.measure.accounting`), so that
+CPU time is exact: of a server's own control group (see `bench.accounting`), so that
 processes that have ended are in it; where there is none, of its life as the kernel accounts it
 when it is buried, divided by all requests of its life.
 
@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
+from bench.accounting import CpuTime, rusage_of_buried
 from bench.counters import CpuTicks, TcpCounters, cpu_ticks, tcp_counters
-from bench.measure.accounting import CpuTime, rusage_of_buried
 from bench.server_process import RunningServer
 
 LOOKS_PER_SECOND = 5

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from bench.ladder import RunSpec
-from bench.limits import Finding, assess
+from bench.environment import UNLIMITED, Finding, SystemLimits
+from bench.limits import assess
 from bench.measurement import Role
-from bench.system_limits import UNLIMITED, SystemLimits
+from bench.plan import RunSpec
 
 REUSE_ALWAYS = 1
 

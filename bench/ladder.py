@@ -2,10 +2,10 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from bench.conditions import CellKey, Conditions
-from bench.measurement import Balancer, Role
+from bench.conditions import Conditions
+from bench.measurement import Balancer
+from bench.plan import DEFAULT_WORKLOAD, Plan, RunSpec
 from bench.workloads import workload_for
 
 SHORT_LEVELS = (20, 100, 500, 1000)
@@ -31,62 +31,6 @@ with a fifth of the requests; with all of them they would take most of the time 
 OPEN_SECONDS = 3.0
 OPEN_SECONDS_FULL = 10.0
 """How long an open-loop run takes, unless a number of requests was asked for."""
-
-DEFAULT_WORKLOAD = "guestbook"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What was asked for. None: what the ladder says."""
-
-    full: bool = False
-    levels: tuple[int, ...] | None = None
-    requests: int | None = None
-    runs: int | None = None
-    timeout: float | None = None
-    workloads: tuple[str, ...] = (DEFAULT_WORKLOAD,)
-    """By name, or paths."""
-    keep_alive: tuple[bool, ...] = (False,)
-    idle: tuple[int, ...] = (0,)
-    redis_delays_ms: tuple[float, ...] = (0.0,)
-    rates: tuple[float, ...] = ()
-    """Requests per second of the open loop, which is measured beside the closed one."""
-    instances: tuple[int, ...] = (1,)
-    balancers: tuple[Balancer, ...] = ("none",)
-
-
-@dataclass(frozen=True)
-class RunSpec:
-    """One run to be made: run number `run` of a cell."""
-
-    subject: str
-    conditions: Conditions
-    concurrency: int
-    run: int
-    requests: int
-    timeout: float
-
-    @property
-    def connections(self) -> int:
-        """How many the server holds at once: those of the load, and the idle ones."""
-        return self.concurrency + self.conditions.idle
-
-    def ended_connections(self, at: Role | None = None) -> int:
-        """How many come to their end in it at the servers, or at nginx; None: at both. All but
-        those of the warm-up."""
-        conditions = self.conditions
-        of_clients = self.connections
-        if not conditions.keep_alive:
-            of_clients = self.requests + conditions.idle
-        if conditions.balancer == "none":
-            return 0 if at == "nginx" else of_clients
-        of_servers = self.connections if conditions.server_keeps else self.requests
-        return {"nginx": of_clients, "server": of_servers}.get(at or "", of_clients + of_servers)
-
-    @property
-    def key(self) -> CellKey:
-        """The cell it belongs to."""
-        return CellKey(self.subject, self.conditions, self.concurrency)
 
 
 def levels_of(plan: Plan) -> tuple[int, ...]:

@@ -6,11 +6,9 @@ held at all are skipped; for the others a warning stands before the run.
 
 from collections.abc import Iterator, Sequence
 
-from pydantic import BaseModel
-
-from bench.ladder import RunSpec
+from bench.environment import Finding, SystemLimits
 from bench.measurement import Role
-from bench.system_limits import SystemLimits
+from bench.plan import RunSpec
 
 SPARE_DESCRIPTORS = 64
 """What ab and the servers open beside one descriptor for each connection: standard input and
@@ -23,26 +21,6 @@ ACCEPT_QUEUE_CURE = "sudo sysctl -w net.core.somaxconn=65535"
 TIME_WAIT_AMPLE = 600_000
 """For 10,000 connections a second, each of which is remembered for a minute."""
 TIME_WAIT_CURE = f"sudo sysctl -w net.ipv4.tcp_max_tw_buckets={TIME_WAIT_AMPLE}"
-
-
-class Finding(BaseModel):
-    """A limit that is in the way of some levels."""
-
-    limit: str
-    have: str
-    need: str
-    levels: list[int]
-    """The levels concerned: connections at once, idle ones included."""
-    impossible: bool
-    """True: these levels are skipped. False: they are run, and may fail or be slowed."""
-    consequence: str
-    """What happens otherwise, in half a sentence."""
-    cure: str
-    """The command to type, or what else to do."""
-
-    def describe(self) -> str:
-        """The finding in one sentence, without its cure."""
-        return f"{self.limit}: {self.have}, needed: {self.need}; {self.consequence}"
 
 
 def assess(

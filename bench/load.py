@@ -7,9 +7,9 @@ from urllib.parse import urljoin
 
 from bench import ab, open_loop
 from bench.ab import AbOutcome
-from bench.beside import IdleConnections, IdleReport
-from bench.ladder import RunSpec
+from bench.idle import IdleConnections, IdleReport
 from bench.open_loop import OpenOutcome
+from bench.plan import RunSpec
 from bench.private_redis import RedisUse, RunRedis
 from bench.signals import SignalWatch
 from bench.site import Seen, Site

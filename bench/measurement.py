@@ -111,26 +111,6 @@ class OpenLoopFigures(BaseModel):
     moment at which it was due: what waited in the tool because the server stalled is in it."""
 
 
-class HostInfo(BaseModel):
-    """A host that takes part."""
-
-    role: Role
-    name: str
-    address: str
-    """Of the data traffic."""
-    kernel: str = ""
-    cpu_model: str = ""
-    cpus: int = 1
-    """That it may use."""
-    cpu_limit: float | None = None
-    """Its quota of CPU time: 1.0 is one CPU. None: no limit but the CPUs."""
-    limited_by: str = ""
-    """What enforces it: "cgroup v1", "cgroup v2"."""
-    memory_mb: int = 0
-    settings: dict[str, str | int | None] = {}
-    """The kernel's settings that matter, and the descriptors that a process may have."""
-
-
 class HostFigures(BaseModel):
     """A host during the load, whatever ran there."""
 
@@ -148,3 +128,52 @@ class HostFigures(BaseModel):
     """TCP segments sent again."""
     time_wait_overflows: int | None = None
     """Ended connections that the kernel had no room to remember."""
+
+
+class AbFigures(BaseModel):
+    """What ab reported about the requests that it made. Times in milliseconds unless named."""
+
+    complete: int
+    failed: int
+    failures: dict[str, int] = {}
+    """Failed requests by kind: connect, receive, length, exceptions."""
+    write_errors: int = 0
+    non_2xx: int = 0
+    keep_alive: int = 0
+    concurrency: int
+    document_bytes: int
+    """Length of the first response's body; ab holds all others against it."""
+    transferred_bytes: int
+    html_bytes: int
+    """Bodies only."""
+    seconds: float
+    requests_per_second: float
+    mean_ms: float
+    """Mean time of a request as its client saw it."""
+    connection_ms: dict[str, list[float]] = {}
+    """connect, processing, waiting, total: min, mean, deviation, median, max, in whole ms."""
+    percentiles_ms: dict[str, float] = {}
+    """Per cent of the requests -> served within; "100" is the longest."""
+
+
+class ServerStatistics(BaseModel):
+    """What a server counted itself, printed when it ends. None: it did not say."""
+
+    requests: int | None = None
+    responses: dict[str, int] = {}
+    """Responses by class: {"2xx": 12000, ...}."""
+    bytes_sent: int | None = None
+    """Everything sent to clients, heads and bodies."""
+    cpu_user_s: float | None = None
+    cpu_system_s: float | None = None
+    cpu_us_per_request: float | None = None
+    """User and system CPU time of the server and its children, microseconds per request."""
+    peak_memory_mb: float | None = None
+    """Of its largest process."""
+    workers: dict[str, int] = {}
+    """Requests by worker, for servers with a fixed number of workers."""
+
+
+QUIET = 0.10
+"""If others used more of the server's CPU than this, in the median of a cell's runs, then the
+machine was not quiet."""

@@ -21,12 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench.accounting import CpuTime
 from bench.errors import UserError
-from bench.measure.accounting import CpuTime
 from bench.measurement import Latency, OpenLoopFigures
-from bench.process import run_measured
-from bench.server_process import last_line
-from bench.servers import ROOT
+from bench.process import last_line, run_measured
+from bench.project import ROOT
 from bench.signals import SignalWatch
 from bench.workloads import FORM
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.conditions import Conditions
 from bench.errors import UserError
-from bench.ladder import Plan
+from bench.plan import Plan
 from bench.redis_server import without_password
 from bench.results import Results
 from bench.subjects import Subject

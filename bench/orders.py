@@ -3,16 +3,15 @@
 The same words inside one process and, as JSON, between two hosts.
 """
 
-from typing import Annotated
+from pydantic import BaseModel
 
-from pydantic import BaseModel, Field
-
+from bench.balancer import BalancerEnd, BalancerUse
+from bench.environment import HostInfo, SystemLimits
 from bench.footprint import Lifetime, ServersUse
-from bench.measurement import HostInfo, Kind
+from bench.measurement import Kind
 from bench.quota import HostCount
 from bench.server_process import Ended
 from bench.subjects import Subject
-from bench.system_limits import SystemLimits
 
 
 class Survey(BaseModel):
@@ -89,25 +88,6 @@ class SlowOrder(BaseModel):
     delay_ms: float
 
 
-class BalancerOrder(BaseModel):
-    """Start nginx before some servers."""
-
-    servers: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+:[0-9]{1,5}$")]]
-    """host:port, each; they go into nginx' configuration as they are."""
-    keep: bool
-    connections: int
-    """So many clients at once, at most."""
-
-
-class BalancerUse(BaseModel):
-    """What nginx used during the load, all its processes."""
-
-    user_s: float
-    system_s: float
-    wanted_s: float | None
-    """For how long the busiest of its processes ran or wanted to run."""
-
-
 class Report(BaseModel):
     """One load as a host saw it."""
 
@@ -118,15 +98,6 @@ class Report(BaseModel):
     balancer: BalancerUse | None = None
     redis_wanted_s: float | None = None
     """For how long Redis (or the slow one before it) ran or wanted to run."""
-
-
-class BalancerEnd(BaseModel):
-    """How nginx ended."""
-
-    errors: int
-    """How many requests it could not pass on, or whose answer it could not pass back."""
-    last_error: str
-    status: int | None
 
 
 class Stopped(BaseModel):

@@ -4,16 +4,7 @@ several instances of the server each gets one, as long as one is left for the ot
 import os
 from collections.abc import Iterable
 
-from pydantic import BaseModel
-
-
-class Placement(BaseModel):
-    """CPU numbers. Empty: not placed, the kernel decides."""
-
-    server: list[int]
-    load: list[int]
-    """For ab, Redis, nginx and this program."""
-    note: str
+from bench.environment import Placement
 
 
 def place(available: Iterable[int], instances: int = 1) -> Placement:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.measure.accounting import CpuTime, rusage_of_buried
+from bench.accounting import CpuTime, rusage_of_buried
 from bench.signals import SignalWatch
 
 POLL_SECONDS = 0.02
@@ -191,3 +191,13 @@ def _content(descriptor: int) -> str:
     # pread, because a seek would move the child's own writing position, which is shared.
     size = os.fstat(descriptor).st_size
     return os.pread(descriptor, size, 0).decode("utf-8", errors="replace")
+
+
+class StartError(Exception):
+    """The server did not start; the message says why, in its own words where it has some."""
+
+
+def last_line(text: str) -> str:
+    """The last line of a text that is not empty, without its line feed; or an empty text."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""

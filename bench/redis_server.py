@@ -16,8 +16,8 @@ from urllib.parse import urlsplit, urlunsplit
 import redis
 
 from bench.errors import UserError
-from bench.process import Child
-from bench.server_process import free_port, last_line
+from bench.ports import free_port
+from bench.process import Child, last_line
 from bench.signals import SignalWatch
 
 START_SECONDS = 5.0

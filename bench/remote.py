@@ -10,10 +10,9 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from bench.balancer import BalancerOrder
 from bench.hosts import AgentHost
-from bench.machine import source_digest
 from bench.orders import (
-    BalancerOrder,
     Listening,
     Report,
     RoomOrder,
@@ -23,8 +22,8 @@ from bench.orders import (
     Survey,
     Surveyed,
 )
-from bench.process import guarded
-from bench.server_process import last_line
+from bench.process import guarded, last_line
+from bench.project import source_digest
 from bench.signals import SignalWatch
 from bench.wire import (
     CALLS,

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from bench import bottleneck
+from bench.accounting import CpuTime
 from bench.bottleneck import Demand, of_host, pressure
 from bench.footprint import Lifetime, ServersUse, Switches
-from bench.ladder import RunSpec
 from bench.load import Loaded
-from bench.measure.accounting import CpuTime
 from bench.measurement import Bottleneck, HostFigures, LittlesLaw, OtherProcess, ProcessFigures
 from bench.orders import Stopped
-from bench.results import Run
+from bench.plan import RunSpec
+from bench.run import Run
 from bench.site import Seen
 
 CLOCK_SECONDS = 0.1

@@ -10,8 +10,9 @@ from bench.banner import url_in
 from bench.errors import UserError
 from bench.private_redis import redis_for
 from bench.process import Child
+from bench.project import ROOT
 from bench.server_process import STOP_SECONDS
-from bench.servers import ROOT, discover, require_built, select
+from bench.servers import discover, require_built, select
 from bench.signals import Interrupted, SignalWatch
 
 ADDRESS = "127.0.0.1"

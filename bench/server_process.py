@@ -1,9 +1,7 @@
 """One subject, running."""
 
-import contextlib
 import re
 import signal
-import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +9,12 @@ from pathlib import Path
 import psutil
 from pydantic import BaseModel
 
-from bench.banner import ServerStatistics, statistics_in, url_in
-from bench.measure.accounting import CpuTime, Group
-from bench.process import Child
-from bench.servers import ROOT
+from bench.accounting import CpuTime, Group
+from bench.banner import statistics_in, url_in
+from bench.measurement import ServerStatistics
+from bench.ports import url_that_answers
+from bench.process import Child, StartError, last_line
+from bench.project import ROOT
 from bench.signals import SignalWatch
 from bench.subjects import Place, Subject
 
@@ -24,10 +24,6 @@ START_SECONDS = 10.0
 STOP_SECONDS = 20.0
 """How long it may take to end: the 5 s that it grants requests in flight, and more for a machine so
 busy that a hundred processes come to their ends late."""
-
-
-class StartError(Exception):
-    """The server did not start; the message says why, in its own words where it has some."""
 
 
 class WatchedGroup(Group):
@@ -162,23 +158,3 @@ class Ended(BaseModel):
         else:
             how = f"ended with status {self.status}"
         return f"{how} ({self.last_words})" if self.last_words else how
-
-
-def url_that_answers(address: str, port: int, running: bool) -> str | None:
-    """The URL of an address if somebody listens there, and the one who should still runs."""
-    with contextlib.suppress(OSError):
-        socket.create_connection((address, port), timeout=1).close()
-        return f"http://{address}:{port}/" if running else None
-    return None
-
-
-def free_port(address: str = "127.0.0.1") -> int:
-    """A port of an address of this host that nobody uses right now. May raise OSError."""
-    with socket.create_server((address, 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
-def last_line(text: str) -> str:
-    """The last line of a text that is not empty, without its line feed; or an empty text."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""

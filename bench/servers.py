@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.errors import UserError
-
-ROOT = Path(__file__).resolve().parent.parent
-"""The project's top folder."""
+from bench.project import ROOT
 
 _FOLDER = re.compile(r"\d\d_(?P<name>[A-Za-z0-9_-]+)")
 

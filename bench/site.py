@@ -5,26 +5,17 @@ from typing import Any, NamedTuple
 
 import redis
 
+from bench.balancer import BalancerOrder
+from bench.environment import HostInfo, Placement, SystemLimits
 from bench.errors import UserError
 from bench.hosts import AgentHost, Hosts
-from bench.measurement import HostInfo, Role
-from bench.orders import (
-    BalancerOrder,
-    Report,
-    RoomOrder,
-    ServerOrder,
-    SlowOrder,
-    Stopped,
-    Survey,
-    Surveyed,
-)
-from bench.placement import Placement
+from bench.measurement import Role
+from bench.orders import Report, RoomOrder, ServerOrder, SlowOrder, Stopped, Survey, Surveyed
 from bench.private_redis import ExistingRedis, RunRedis
 from bench.remote import RemoteStation
 from bench.signals import SignalWatch
 from bench.station import LocalStation, Station
 from bench.subjects import Subject
-from bench.system_limits import SystemLimits
 
 HERE = Placement(server=[], load=[], note="each role on a host of its own")
 

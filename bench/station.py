@@ -15,13 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from bench import machine, subjects
-from bench.balancer import Balancer
-from bench.beside import SlowRedis
+from bench import machine, programs, subjects, versions
+from bench.accounting import parent_of_groups, remove_stale_groups
+from bench.balancer import Balancer, BalancerOrder
+from bench.environment import Placement
 from bench.footprint import Footprint, lifetime_between, lives_buried
-from bench.measure.accounting import parent_of_groups, remove_stale_groups
 from bench.orders import (
-    BalancerOrder,
     Listening,
     Report,
     RoomOrder,
@@ -32,11 +31,12 @@ from bench.orders import (
     Survey,
     Surveyed,
 )
-from bench.placement import Placement
+from bench.ports import free_port
 from bench.quota import Host
 from bench.redis_server import RedisServer
-from bench.server_process import RunningServer, free_port
+from bench.server_process import RunningServer
 from bench.signals import SignalWatch
+from bench.slow_redis import SlowRedis
 from bench.subjects import Place, Subject
 from bench.system_limits import read_limits
 from bench.time_wait import wait_for_room
@@ -120,8 +120,8 @@ class LocalStation:
             host=machine.describe_host(self._host),
             limits=read_limits(),
             subjects=[SubjectFacts.of(subject) for subject in found],
-            versions=machine.versions_of(found),
-            nginx=machine.stranger_version("nginx"),
+            versions=versions.versions_of(found),
+            nginx=programs.stranger_version("nginx"),
         )
 
     def start_redis(self) -> Listening:

@@ -12,13 +12,14 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from bench import declared
+from bench.conditions import FLOOR_PREFIX
 from bench.errors import UserError
 from bench.measurement import Kind
-from bench.servers import ROOT, Server, discover, named, require_built, require_known
+from bench.project import ROOT
+from bench.servers import Server, discover, named, require_built, require_known
 
 FLOORS = ROOT / "bench" / "floor"
 FLOOR_BUILD = ROOT / "build" / "floor"
-FLOOR_PREFIX = "floor-"
 
 FLOOR_ASKS: dict[str, tuple[str, ...]] = {
     "redirect": (),

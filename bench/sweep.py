@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from bench import ab, balancer, doctor, open_loop, results
+from bench import ab, balancer, doctor, open_loop, store
 from bench.display import console
-from bench.doctor import Facts, Line
+from bench.doctor import Facts
+from bench.environment import Line, SystemLimits
 from bench.errors import UserError
 from bench.hosts import Hosts, load_hosts
-from bench.ladder import RunSpec, runs_in_order
+from bench.ladder import runs_in_order
 from bench.options import Options, can_serve, options_of
 from bench.placement import place_here
+from bench.plan import RunSpec
 from bench.private_redis import redis_for
 from bench.redis_server import without_password
 from bench.remote import HostLost
@@ -22,7 +24,7 @@ from bench.signals import Interrupted, SignalWatch
 from bench.site import HERE, Site
 from bench.subjects import Subject, select
 from bench.sweeper import Sweeper
-from bench.system_limits import SystemLimits, raise_descriptors, read_limits
+from bench.system_limits import raise_descriptors, read_limits
 from bench.workloads import workload_for
 
 OF_OTHERS = (
@@ -50,7 +52,7 @@ def resume(folder: Path, redis: str | None = None) -> int:
 
     `redis` must be given again if the sweep had one with a password. Raises UserError.
     """
-    old = results.load(folder / "results.json")
+    old = store.load(folder / "results.json")
     if old.state == "complete":
         raise UserError(f"{folder} is complete: nothing to resume")
     options = options_of(old, folder.parent, redis)
@@ -63,7 +65,7 @@ def latest_unfinished(parent: Path) -> Path:
     """The latest folder of results that is not complete. Raises UserError if there is none."""
     for file in sorted(parent.glob("*/results.json"), reverse=True):
         with contextlib.suppress(UserError):
-            if results.load(file).state != "complete":
+            if store.load(file).state != "complete":
                 return file.parent
     raise UserError(f"no unfinished sweep in {parent}/")
 

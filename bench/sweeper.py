@@ -7,26 +7,27 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import announce, machine, results
+from bench import announce, machine, results, store, versions
 from bench.cell import Bench, all_held, answer_bytes, measure, skipped
 from bench.chart import write_charts
 from bench.conditions import Conditions
 from bench.display import display_for, line_for, took
-from bench.doctor import Line
+from bench.environment import Line, SystemLimits
 from bench.errors import UserError
 from bench.estimate import Estimate, in_words
 from bench.host_limits import assess_hosts
-from bench.ladder import RunSpec, levels_of, runs_of
+from bench.ladder import levels_of, runs_of
 from bench.limits import assess, impossible_levels
 from bench.options import Options, hide_password, kept
+from bench.plan import RunSpec
 from bench.private_redis import RunRedis
 from bench.redis_server import without_password
 from bench.remote import HostLost
-from bench.results import Results, Run
+from bench.results import Results
+from bench.run import Run
 from bench.signals import Interrupted
 from bench.site import Site
 from bench.subjects import Subject
-from bench.system_limits import SystemLimits
 from bench.table import result_table
 from bench.workloads import workload_for
 
@@ -68,8 +69,8 @@ class Sweeper:
             self._say_resumed()
         else:
             self.results = self._empty_results(redis, said)
-            self.folder = results.make_folder(self.options.results, self.results.started)
-        results.save(self.results, self.folder)
+            self.folder = store.make_folder(self.options.results, self.results.started)
+        store.save(self.results, self.folder)
         self._log(f"bench {' '.join(hide_password(sys.argv[1:]))}; {self.site.placement.note}")
         for line in said:
             self._log(f"doctor: {line.state}: {line.topic}: {line.have}; needed: {line.need}")
@@ -95,7 +96,7 @@ class Sweeper:
             started=datetime.now().astimezone(),
             command=hide_password(sys.argv[1:]),
             machine=machine.describe_machine(),
-            versions=machine.versions(redis.version()) | self.site.versions(),
+            versions=versions.versions(redis.version()) | self.site.versions(),
             settings={
                 "full": options.plan.full,
                 "path": workload_for(options.plan.workloads[0]).path,
@@ -168,7 +169,7 @@ class Sweeper:
         if report:
             tool = "oha" if spec.conditions.mode == "open" else "ab"
             place = f"{spec.subject}_{spec.conditions.slug()}_{spec.concurrency}"
-            results.replace(self.folder / f"{tool}_{place}_run{spec.run}.txt", report)
+            store.replace(self.folder / f"{tool}_{place}_run{spec.run}.txt", report)
         return run
 
     def _learn_answer(self, floor: Subject, conditions: Conditions) -> None:
@@ -187,7 +188,7 @@ class Sweeper:
         self.estimate.learn(run)
         self.results.runs.append(run)
         results.flag_outliers([other for other in self.results.runs if other.key == run.key])
-        results.save(self.results, self.folder)
+        store.save(self.results, self.folder)
         self._log(f"{line_for(run)}  ({took(run)})")
 
     def _log(self, text: str) -> None:
@@ -198,7 +199,7 @@ class Sweeper:
     def _conclude(self) -> None:
         """Whatever has happened: the files in their last state, the chart, where they are."""
         self.results.finished = datetime.now().astimezone()
-        results.save(self.results, self.folder)
+        store.save(self.results, self.folder)
         self.out.print(result_table(self.results))
         charts = write_charts(self.results, self.folder)
         took = (self.results.finished - self.results.started).total_seconds()

@@ -4,32 +4,7 @@ import os
 import resource
 from pathlib import Path
 
-from pydantic import BaseModel
-
-UNLIMITED = 2**31
-"""Stands for "no limit": more than any level."""
-
-
-class SystemLimits(BaseModel):
-    """Limits in force for this process and its children. None or UNLIMITED: none known."""
-
-    descriptors: int
-    """A process may have so many open (hard limit; `raise_descriptors` goes up to it)."""
-    somaxconn: int
-    syn_backlog: int
-    syn_cookies: int
-    """0 off, 1 when the queue is full, 2 always."""
-    ports: int
-    """How many local ports outgoing connections may use."""
-    time_wait_reuse: int
-    """0 never, 1 always, 2 on the loopback interface."""
-    time_wait_memory: int = UNLIMITED
-    """How many connections in TIME_WAIT the kernel remembers; see `bench.time_wait`."""
-    tasks: int = UNLIMITED
-    """Processes and threads: the lowest of the limits in force."""
-    tasks_name: str = "no limit"
-    tasks_cure: str = ""
-    ab_ceiling: int | None = None
+from bench.environment import UNLIMITED, SystemLimits
 
 
 def read_limits(ab_ceiling: int | None = None, proc: Path = Path("/proc")) -> SystemLimits:

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.conditions import Conditions
-from bench.ladder import RunSpec
+from bench.plan import RunSpec
 from bench.results import Cell, Results
 
 HEAD_LINES = 5

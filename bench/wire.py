@@ -13,11 +13,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from bench.beside import HelperError
+from bench.balancer import BalancerOrder
 from bench.errors import UserError
+from bench.helper import HelperError
 from bench.hosts import Address
 from bench.orders import (
-    BalancerOrder,
     Listening,
     Report,
     RoomOrder,
@@ -27,8 +27,9 @@ from bench.orders import (
     Survey,
     Surveyed,
 )
+from bench.process import StartError
 from bench.server_process import START_SECONDS as SERVER_SECONDS
-from bench.server_process import STOP_SECONDS, StartError
+from bench.server_process import STOP_SECONDS
 from bench.time_wait import REST_SECONDS
 
 PROTOCOL = 1

@@ -13,7 +13,7 @@ from bench import cli, open_loop
 from bench.deploy import attended, inventory
 from bench.deploy.playbook import Playbook
 from bench.errors import UserError
-from bench.servers import ROOT
+from bench.project import ROOT
 from bench.signals import SignalWatch
 
 FAILED = 2

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.errors import UserError
-from bench.servers import ROOT
+from bench.project import ROOT
 from bench.signals import SignalWatch
 
 DEPLOY = ROOT / "deploy"

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bench import ab, machine
-from bench.cli import positive, words
+from bench import ab, machine, programs, project
+from bench.arguments import positive, words
 from bench.declared import LeftOut
 from bench.errors import UserError
 from bench.measure import agreement, comparisons, many, memory, syscalls
@@ -20,7 +20,8 @@ from bench.measure.report import Report, markdown, save
 from bench.measure.running import Bench
 from bench.placement import place_here
 from bench.private_redis import PrivateRedis
-from bench.servers import ROOT, discover
+from bench.project import ROOT
+from bench.servers import discover
 from bench.signals import Interrupted, SignalWatch
 
 COMPARISONS: dict[str, Callable[[Plan, Bench], Part]] = {
@@ -110,8 +111,8 @@ def _versions(bench: Bench) -> dict[str, Any]:
     return {
         "ab": ab.version(),
         "redis": bench.redis.version(),
-        "compilers": {s.name: machine.compiler_of(s.executable) for s in discover()},
-        "git": machine.git_state(),
+        "compilers": {s.name: programs.compiler_of(s.executable) for s in discover()},
+        "git": project.git_state(),
     }
 
 

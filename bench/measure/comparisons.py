@@ -12,7 +12,7 @@ from bench.measure import load
 from bench.measure.cost import Cell, Order, interleaved
 from bench.measure.load import GUESTBOOK, REDIRECT, Load, NoFigure
 from bench.measure.running import Bench, Running
-from bench.server_process import StartError
+from bench.process import StartError
 from bench.subjects import Subject, floor_subject, server_subjects, stranger_subject
 from bench.workloads import Workload
 

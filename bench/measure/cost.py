@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 from pydantic import BaseModel
 
+from bench.accounting import CpuTime
 from bench.load import SETTLE_SECONDS
 from bench.measure import load
-from bench.measure.accounting import CpuTime
 from bench.measure.load import Load, NoFigure
 from bench.measure.running import Bench, Running
-from bench.server_process import StartError
+from bench.process import StartError
 from bench.subjects import Subject
 from bench.workloads import Workload
 

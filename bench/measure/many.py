@@ -9,7 +9,7 @@ from bench.measure.comparisons import Plan, server_named
 from bench.measure.crowd import possible
 from bench.measure.load import GUESTBOOK, Load, NoFigure
 from bench.measure.running import Bench, Running
-from bench.server_process import StartError
+from bench.process import StartError
 
 SERVERS = ("epoll", "prethreading")
 CONNECTIONS = 15_000

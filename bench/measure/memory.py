@@ -11,7 +11,7 @@ from bench.measure.comparisons import Plan, server_named
 from bench.measure.crowd import Crowd, possible, wait_until_calm
 from bench.measure.load import GUESTBOOK, NoFigure
 from bench.measure.running import Bench, Running
-from bench.server_process import StartError
+from bench.process import StartError
 
 SERVERS = ("poll", "epoll")
 CONNECTIONS = 15_000

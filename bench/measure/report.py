@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from bench.environment import Placement
 from bench.measure import memory
 from bench.measure.agreement import Agreement
 from bench.measure.comparisons import Comparison, Part
@@ -14,7 +15,6 @@ from bench.measure.cost import Cell
 from bench.measure.many import Many
 from bench.measure.memory import Memory
 from bench.measure.syscalls import Calls
-from bench.placement import Placement
 
 SCHEMA = "zerohttpd-seven/measure"
 SCHEMA_VERSION = 1

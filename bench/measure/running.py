@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urljoin
 
-from bench.measure.accounting import CpuTime, parent_of_groups, rusage_of_buried
-from bench.placement import Placement
+from bench.accounting import CpuTime, parent_of_groups, rusage_of_buried
+from bench.environment import Placement
+from bench.ports import free_port
 from bench.private_redis import RunRedis
-from bench.server_process import RunningServer, free_port
+from bench.server_process import RunningServer
 from bench.signals import SignalWatch
 from bench.subjects import Place, Subject
 from bench.workloads import Workload

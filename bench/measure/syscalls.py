@@ -20,8 +20,8 @@ from bench.measure import load
 from bench.measure.comparisons import Plan
 from bench.measure.load import GUESTBOOK, REDIRECT, Load, NoFigure
 from bench.measure.running import Bench, Running
-from bench.process import Child
-from bench.server_process import START_SECONDS, StartError
+from bench.process import Child, StartError
+from bench.server_process import START_SECONDS
 from bench.subjects import Subject
 from bench.workloads import Workload
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bench.report.charts.loops import WAYS
 from bench.report.metrics import BY_KEY
-from bench.report.study import WAITS, Point, Study, workload_name
+from bench.report.study import WAITS, WAYS, Point, Study, workload_name
 from bench.report.words import duration, figure, plural
 from bench.results import Conditions
 

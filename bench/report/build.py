@@ -8,7 +8,7 @@ from bench.report.charts.catalogue import catalogue
 from bench.report.charts.export import write_charts
 from bench.report.page import render, topology_picture
 from bench.report.study import Study
-from bench.results import file_of, load
+from bench.store import file_of, load
 
 EXPORTS = {".json": export.as_json, ".csv": export.as_csv, ".md": export.as_markdown}
 """What stands beside the page, under its name."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.measurement import HostInfo
+from bench.environment import HostInfo
 from bench.report.hosts import in_order, label
 from bench.report.study import Study
-from bench.results import Run
+from bench.run import Run
 
 GIB = 2**30
 

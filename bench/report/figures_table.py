@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.compare import QUIET
-from bench.measurement import HostFigures
+from bench.measurement import QUIET, HostFigures
 from bench.report import hosts
 from bench.report.charts.rows import status_of
 from bench.report.metrics import BY_KEY, Metric

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from bench.report.across import Change, Comparison
-from bench.report.charts.loops import WAYS
 from bench.report.findings import EACH_AT_LIMIT, NEAR, share_left
+from bench.report.study import WAYS
 from bench.report.words import duration, listed, times
 
 

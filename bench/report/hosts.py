@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from bench.measurement import HostFigures, HostInfo, Role
+from bench.environment import HostInfo
+from bench.measurement import HostFigures, Role
 from bench.report.study import Point, Study
 from bench.report.words import number_word, percent, plural
 from bench.results import Conditions

@@ -7,7 +7,7 @@ of their own: then what the server printed at its end, and ab's summary, stand i
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.results import Run
+from bench.run import Run
 
 
 @dataclass(frozen=True)

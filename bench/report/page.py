@@ -10,7 +10,7 @@ import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from bench.compare import QUIET
+from bench.measurement import QUIET
 from bench.report import choice, export, facts, figures_table, findings, topology
 from bench.report.charts import style
 from bench.report.charts.catalogue import Catalogue

@@ -12,7 +12,8 @@ from functools import cached_property
 from bench.measurement import HostFigures
 from bench.report.metrics import figures_of
 from bench.report.words import figure, plural
-from bench.results import Conditions, Reason, Results, Run, cell_of
+from bench.results import Conditions, Results, cell_of
+from bench.run import Reason, Run
 from bench.workloads import WORKLOADS
 
 
@@ -257,3 +258,10 @@ def describe(scenario: Conditions) -> str:
     if scenario.mode == "open":
         words.append(f"open loop, {figure(scenario.rate)} requests/s")
     return ", ".join(words)
+
+
+WAYS = (
+    "closed loop",
+    "open loop, from the sending (uncorrected)",
+    "open loop, from when it was due (corrected)",
+)

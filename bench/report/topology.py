@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
-from bench.measurement import HostInfo
+from bench.environment import HostInfo
 from bench.report.hosts import ROLES, in_order
 from bench.report.study import Study
 from bench.report.words import listed, number_word, plural, upper_first

@@ -8,10 +8,10 @@ import pytest
 from bench import open_loop
 from bench.cell import Bench, measure
 from bench.conditions import Conditions
-from bench.ladder import RunSpec
-from bench.placement import Placement
+from bench.environment import Placement
+from bench.plan import RunSpec
 from bench.private_redis import RedisUse
-from bench.results import Run
+from bench.run import Run
 from bench.signals import SignalWatch
 from bench.site import Site
 from bench.subjects import Place, Subject

@@ -19,14 +19,15 @@ import redis
 from whole_sweep import AGENT, MARK, strays
 
 from bench import balancer, remote
+from bench.balancer import BalancerOrder
 from bench.errors import UserError
 from bench.hosts import AgentHost
-from bench.orders import BalancerOrder, ServerOrder, Survey
+from bench.orders import ServerOrder, Survey
 from bench.probe import probe
+from bench.process import StartError
+from bench.project import ROOT
 from bench.redis_server import connect
 from bench.remote import HostLost, RemoteStation
-from bench.server_process import StartError
-from bench.servers import ROOT
 from bench.signals import Interrupted, SignalWatch
 from bench.system_limits import raise_descriptors
 from bench.wire import Call, Greeting, Hello

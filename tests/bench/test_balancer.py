@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from measuring import measured
 
-from bench.balancer import Balancer, configuration, nginx, workers_for
+from bench.balancer import Balancer, BalancerOrder, configuration, nginx, workers_for
 from bench.conditions import Conditions
 from bench.measurement import Balancer as Way
-from bench.orders import BalancerOrder
 from bench.placement import place
 from bench.probe import ProbeError, probe
-from bench.results import Run
+from bench.run import Run
 from bench.signals import SignalWatch
 from bench.workloads import workload_for
 

@@ -10,9 +10,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bench.beside import IdleConnections, SlowRedis
+from bench.idle import IdleConnections
 from bench.process import Child
 from bench.signals import SignalWatch
+from bench.slow_redis import SlowRedis
 
 DELAY = 0.02
 

@@ -13,8 +13,9 @@ from bench.capacity import (
     fewest,
     limit_of,
 )
+from bench.environment import HostInfo
 from bench.errors import UserError
-from bench.measurement import HostInfo, Role
+from bench.measurement import Role
 
 PAGE = Demand("epoll", server=40.0, redis=20.0, nginx=80.0, load=60.0, bytes=2000.0)
 

@@ -7,11 +7,11 @@ import pytest
 
 from bench.ab import AbOutcome
 from bench.ab_output import abort_message, completed_before_abort, parse_report
-from bench.banner import ServerStatistics
-from bench.beside import IdleReport
-from bench.checks import Check, Count, Evidence, first_failure, judge
-from bench.measurement import LittlesLaw
-from bench.orders import BalancerEnd
+from bench.balancer import BalancerEnd
+from bench.checks import Count, Evidence, first_failure, judge
+from bench.idle import IdleReport
+from bench.measurement import LittlesLaw, ServerStatistics
+from bench.run import Check
 
 RECORDED = Path(__file__).parent / "recorded"
 

@@ -9,7 +9,9 @@ from rich.console import Console
 from bench.ab_output import parse_report
 from bench.compare import Spread, changes, compare, differences, verdict
 from bench.measurement import ProcessFigures
-from bench.results import Reason, Results, Run, save
+from bench.results import Results
+from bench.run import Reason, Run
+from bench.store import save
 
 RECORDED = Path(__file__).parent / "recorded"
 

@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from bench.ab_output import AbFigures
 from bench.chart import chart_rows, headline, make_chart
 from bench.conditions import Conditions
 from bench.estimate import Estimate, in_words
-from bench.ladder import RunSpec
-from bench.results import Reason, Results, Run, flag_outliers
+from bench.measurement import AbFigures
+from bench.plan import RunSpec
+from bench.results import Results, flag_outliers
+from bench.run import Reason, Run
 from bench.table import result_table
 
 

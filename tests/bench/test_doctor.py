@@ -6,9 +6,10 @@ import pytest
 from machines import ROOMY
 from rich.console import Console
 
-from bench.doctor import Facts, Line, examine, governors, look, show
-from bench.ladder import Plan, runs_in_order
-from bench.system_limits import SystemLimits
+from bench.doctor import Facts, examine, governors, look, show
+from bench.environment import Line, SystemLimits
+from bench.ladder import runs_in_order
+from bench.plan import Plan
 
 FINE = Facts(
     cpus=4,

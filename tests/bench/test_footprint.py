@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from bench.ab_output import latency_from, parse_percentile_file, parse_request_times
+from bench.accounting import CpuTime
 from bench.bottleneck import Demand, judge, pressure
 from bench.counters import CpuTicks, cpu_ticks, parse_table, tcp_counters
 from bench.footprint import Switches, Task, look_at, switches_between, tasks_of
-from bench.measure.accounting import CpuTime
 from bench.measurement import HostFigures
 from bench.workloads import WORKLOADS, named, workload_for
 

@@ -13,7 +13,7 @@ import pytest
 from whole_sweep import SECONDS, Sweep, hosts_file, results_in, wait_for_a_run
 
 from bench import balancer
-from bench.servers import ROOT
+from bench.project import ROOT
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / "epoll").exists() or not shutil.which("ab") or not shutil.which("redis-server"),

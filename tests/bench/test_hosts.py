@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from bench.conditions import Conditions
+from bench.environment import SystemLimits
 from bench.errors import UserError
 from bench.host_limits import assess_hosts
 from bench.hosts import load_hosts
-from bench.ladder import RunSpec
 from bench.limits import impossible_levels
 from bench.measurement import Balancer, Role
-from bench.system_limits import SystemLimits
+from bench.plan import RunSpec
 
 GOOD = {
     "load": {"name": "load", "address": "10.77.0.1"},

@@ -7,8 +7,6 @@ import pytest
 from bench.conditions import Conditions
 from bench.ladder import (
     FULL_LEVELS,
-    Plan,
-    RunSpec,
     conditions_of,
     levels_of,
     requests_of,
@@ -17,6 +15,7 @@ from bench.ladder import (
     timeout_of,
 )
 from bench.measurement import Balancer
+from bench.plan import Plan, RunSpec
 
 SEVEN = ["iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll"]
 

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 from machines import ROOMY
 
-from bench.ladder import Plan, runs_in_order
-from bench.limits import Finding, assess, impossible_levels
-from bench.system_limits import UNLIMITED, cgroup_folders, read_limits, usable_ports
+from bench.environment import UNLIMITED, Finding
+from bench.ladder import runs_in_order
+from bench.limits import assess, impossible_levels
+from bench.plan import Plan
+from bench.system_limits import cgroup_folders, read_limits, usable_ports
 
 
 def findings(levels: tuple[int, ...], requests: int = 30_000, **limits: int) -> list[Finding]:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.banner import ServerStatistics
+from bench.accounting import CpuTime
+from bench.environment import Placement
 from bench.errors import UserError
 from bench.measure import memory, syscalls
-from bench.measure.accounting import CpuTime
 from bench.measure.agreement import Agreement, compare
 from bench.measure.comparisons import Comparison, Part, Plan
 from bench.measure.cost import Cell, Sample
@@ -18,9 +18,8 @@ from bench.measure.many import Many
 from bench.measure.memory import Memory
 from bench.measure.report import Report, markdown, save
 from bench.measure.syscalls import Calls
-from bench.measurement import ProcessFigures
-from bench.placement import Placement
-from bench.results import Reason, Run
+from bench.measurement import ProcessFigures, ServerStatistics
+from bench.run import Reason, Run
 
 TRACE = """\
 101 accept4(3, NULL, NULL, SOCK_CLOEXEC) = 7

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from bench.environment import Placement
 from bench.measure import load
 from bench.measure.cost import WARM_UP, Order, interleaved
 from bench.measure.load import GUESTBOOK, REDIRECT, Load, NoFigure
 from bench.measure.running import Bench, Running
-from bench.placement import Placement
 from bench.private_redis import PrivateRedis
-from bench.servers import ROOT, discover
+from bench.project import ROOT
+from bench.servers import discover
 from bench.signals import SignalWatch
 from bench.subjects import Place, Subject, server_subject
 

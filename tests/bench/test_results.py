@@ -9,22 +9,13 @@ from pathlib import Path
 import pytest
 
 from bench.ab_output import parse_report
-from bench.banner import ServerStatistics
 from bench.conditions import Conditions
 from bench.csv_rows import CSV_COLUMNS, csv_text
 from bench.errors import UserError
-from bench.measurement import HostFigures
-from bench.results import (
-    SCHEMA_VERSION,
-    Reason,
-    Results,
-    Run,
-    cell_of,
-    flag_outliers,
-    load,
-    make_folder,
-    save,
-)
+from bench.measurement import HostFigures, ServerStatistics
+from bench.results import SCHEMA_VERSION, Results, cell_of, flag_outliers
+from bench.run import Reason, Run
+from bench.store import load, make_folder, save
 
 RECORDED = Path(__file__).parent / "recorded"
 NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)

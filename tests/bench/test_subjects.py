@@ -8,7 +8,8 @@ import pytest
 from bench import declared, subjects
 from bench.declared import LeftOut, fill, limits_of
 from bench.errors import UserError
-from bench.servers import ROOT, Server, discover
+from bench.project import ROOT
+from bench.servers import Server, discover
 from bench.subjects import FLOOR_ASKS, Place, Subject, known_names, redis_for_floor, server_subject
 from bench.workloads import WORKLOADS
 

@@ -12,10 +12,13 @@ import pytest
 import redis
 
 from bench import subjects
+from bench.ports import free_port
 from bench.probe import probe
+from bench.process import StartError
+from bench.project import ROOT
 from bench.redis_server import RedisServer, connect
-from bench.server_process import RunningServer, StartError, free_port
-from bench.servers import ROOT, discover
+from bench.server_process import RunningServer
+from bench.servers import discover
 from bench.signals import SignalWatch
 from bench.subjects import FLOORS, Place, Subject, floor_subject, server_subject, stranger_subject
 from bench.workloads import WORKLOADS

@@ -10,8 +10,8 @@ import pytest
 from whole_sweep import Sweep, wait_for_a_run
 
 from bench.errors import UserError
-from bench.ladder import Plan
-from bench.servers import ROOT
+from bench.plan import Plan
+from bench.project import ROOT
 from bench.sweep import Options, latest_unfinished, plan_runs
 
 pytestmark = pytest.mark.skipif(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.servers import ROOT
+from bench.project import ROOT
 
 MARK = "ZEROHTTPD_TEST_MARK"
 SECONDS = 300

@@ -10,7 +10,8 @@ import pytest
 from bench.report.charts.catalogue import catalogue
 from bench.report.page import render
 from bench.report.study import Study
-from bench.results import Results, load
+from bench.results import Results
+from bench.store import load
 
 from .made import everything
 from .made_hosts import several_hosts

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from bench.measurement import Latency, LittlesLaw, OpenLoopFigures, OtherProcess, ProcessFigures
-from bench.results import Conditions, Reason, Results, Run
+from bench.results import Conditions, Results
+from bench.run import Reason, Run
 
 NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
 LEVELS = (20, 100, 300, 1000, 2000, 5000)

@@ -6,8 +6,10 @@ the host that has least of it for its share is the limit.
 
 from __future__ import annotations
 
-from bench.measurement import HostFigures, HostInfo, OtherProcess
-from bench.results import Conditions, Results, Run
+from bench.environment import HostInfo
+from bench.measurement import HostFigures, OtherProcess
+from bench.results import Conditions, Results
+from bench.run import Run
 
 from .made import MODELS, kind_of, results_of, run_of
 

@@ -17,7 +17,7 @@ from bench.report.__main__ import main
 from bench.report.charts.catalogue import catalogue
 from bench.report.charts.export import pictures
 from bench.report.study import Study
-from bench.results import save
+from bench.store import save
 
 from .conftest import RECORDED, SOURCES, recorded
 from .made import everything, results_of

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from bench.measurement import HostInfo
+from bench.environment import HostInfo
 from bench.report import export, facts, figures_table, floors, hosts, instances, topology
 from bench.report.build import build
 from bench.report.charts.catalogue import catalogue
 from bench.report.holding import holdings
 from bench.report.page import render, topology_picture
 from bench.report.study import Study, describe
-from bench.results import Conditions, save
+from bench.results import Conditions
+from bench.store import save
 
 from .conftest import recorded
 from .made import everything, plain_runs, results_of

@@ -12,7 +12,8 @@ from bench.report import facts, figures_table
 from bench.report.charts.catalogue import catalogue
 from bench.report.page import render
 from bench.report.study import Study
-from bench.results import Reason, Results
+from bench.results import Results
+from bench.run import Reason
 
 from .conftest import SOURCES, recorded
 from .made import LEVELS, plain_runs, results_of

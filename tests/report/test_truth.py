@@ -16,7 +16,8 @@ from bench.report.choice import Answer, answers
 from bench.report.holding import holdings
 from bench.report.scaling import scalings
 from bench.report.study import Study
-from bench.results import Conditions, Held, Reason, Run
+from bench.results import Conditions
+from bench.run import Held, Reason, Run
 
 from .made import plain_runs, results_of, run_of
 

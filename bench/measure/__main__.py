@@ -10,19 +10,20 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bench import ab, machine, programs, project
-from bench.arguments import positive, words
-from bench.declared import LeftOut
-from bench.errors import UserError
+from bench.host import machine, programs, project
+from bench.host.placement import place_here
+from bench.host.project import ROOT
+from bench.host.signals import Interrupted, SignalWatch
+from bench.load import ab
 from bench.measure import agreement, comparisons, many, memory, syscalls
 from bench.measure.comparisons import Part, Plan
 from bench.measure.report import Report, markdown, save
 from bench.measure.running import Bench
-from bench.placement import place_here
-from bench.private_redis import PrivateRedis
-from bench.project import ROOT
-from bench.servers import discover
-from bench.signals import Interrupted, SignalWatch
+from bench.records.errors import UserError
+from bench.services.private_redis import PrivateRedis
+from bench.subjects.declared import LeftOut
+from bench.subjects.servers import discover
+from bench.sweep.arguments import positive, words
 
 COMPARISONS: dict[str, Callable[[Plan, Bench], Part]] = {
     "redirect": comparisons.redirect,

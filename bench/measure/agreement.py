@@ -19,16 +19,16 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from bench import store
-from bench.declared import LeftOut
-from bench.errors import UserError
+from bench.host.process import Child, last_line
+from bench.host.project import ROOT
 from bench.measure.comparisons import Plan
 from bench.measure.cost import Order, interleaved
 from bench.measure.load import GUESTBOOK, REDIRECT
 from bench.measure.running import Bench
-from bench.process import Child, last_line
-from bench.project import ROOT
-from bench.run import Run
+from bench.records import store
+from bench.records.errors import UserError
+from bench.records.run import Run
+from bench.subjects.declared import LeftOut
 
 WORKLOADS = (REDIRECT, GUESTBOOK)
 PROBES = 1

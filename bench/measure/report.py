@@ -7,7 +7,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bench.environment import Placement
 from bench.measure import memory
 from bench.measure.agreement import Agreement
 from bench.measure.comparisons import Comparison, Part
@@ -15,6 +14,7 @@ from bench.measure.cost import Cell
 from bench.measure.many import Many
 from bench.measure.memory import Memory
 from bench.measure.syscalls import Calls
+from bench.records.environment import Placement
 
 SCHEMA = "zerohttpd-seven/measure"
 SCHEMA_VERSION = 1

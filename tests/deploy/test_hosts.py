@@ -22,8 +22,8 @@ from typing import IO
 
 import pytest
 
-from bench import store
-from bench.results import Results
+from bench.records import store
+from bench.records.results import Results
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STATE = Path("/run/zerohttpd-lab")

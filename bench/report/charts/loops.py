@@ -5,7 +5,7 @@ from typing import Any
 import altair as alt
 
 from bench.report.charts import base
-from bench.report.study import WAYS
+from bench.report.study.study import WAYS
 
 
 def loops(parameters: list[Any]) -> dict[str, Any]:

@@ -24,7 +24,6 @@ for compiler in gcc clang; do
 done
 echo 'lint: shellcheck'
 shellcheck "${shell_files[@]}"
-mkdir -p build/lint
 echo 'lint: ruff'
 .venv/bin/ruff check --quiet .
 .venv/bin/ruff format --check --quiet .

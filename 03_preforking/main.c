@@ -64,7 +64,7 @@ static void work(struct server *server, size_t number) {
                             .counters = &server->counters[number],
                             .redis = &redis,
                             .others_wait = others_wait};
-    while (!server_is_stopping())
+    while (server_goes_on())
         if (server_accept(server, 0, &client))
             blocking_serve(&worker, &client);
     redis_client_close(&redis);

@@ -134,19 +134,17 @@ static void create_thread_for(struct server *server,
     }
 }
 
-/* Wakes those who sleep, again and again, until all have ended. */
-static void end_threads(void) {
+/* Wakes those who sleep, so that they see that the server stops.  Returns false
+   when there are none any more. */
+static bool wake_threads(void) {
     struct thread *thread;
-    bool all_ended = false;
 
-    while (!all_ended) {
-        pthread_mutex_lock(&lock);
-        DL_FOREACH (alive, thread)
-            pthread_kill(thread->id, SIGALRM);
-        all_ended = alive == NULL;
-        pthread_mutex_unlock(&lock);
-        poll(NULL, 0, PAUSE);
-    }
+    pthread_mutex_lock(&lock);
+    DL_FOREACH (alive, thread)
+        pthread_kill(thread->id, SIGALRM);
+    bool any = alive != NULL;
+    pthread_mutex_unlock(&lock);
+    return any;
 }
 
 int main(int argc, char **argv) {
@@ -160,16 +158,20 @@ int main(int argc, char **argv) {
     pthread_attr_setstacksize(&attributes, THREAD_STACK);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 
-    while (!server_is_stopping()) {
-        if (sem_wait(&room_for_threads) < 0)
-            continue; /* interrupted by a signal */
+    while (server_goes_on()) {
+        if (sem_wait(&room_for_threads) < 0) { /* interrupted by a signal */
+            if (server_is_stopping())
+                wake_threads(); /* idle ones make room for who waits */
+            continue;
+        }
         if (server_accept(&server, 0, &client))
             create_thread_for(&server, &client, &attributes);
         else
             sem_post(&room_for_threads);
     }
 
-    end_threads();
+    while (wake_threads())
+        poll(NULL, 0, PAUSE);
     pthread_attr_destroy(&attributes);
     while (pool != NULL) {
         struct pooled *pooled = pool;

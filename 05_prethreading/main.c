@@ -69,6 +69,7 @@ static struct queue {
     pthread_cond_t changed;
     size_t first;
     size_t count;
+    bool closed;  /* nobody will be put in any more */
     size_t limit; /* each thread needs three: client, Redis, file */
     struct client clients[DESCRIPTORS_LIMIT]; /* costs what is used of it */
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -91,11 +92,10 @@ static void queue_put(const struct client *client) {
     pthread_cond_signal(&queue.changed);
 }
 
-/* Sleeps until there is a client.  False: there is none, and the server
-   stops. */
+/* Sleeps until there is a client.  False: there will be none any more. */
 static bool queue_take(struct client *client) {
     pthread_mutex_lock(&queue.lock);
-    while (queue.count == 0 && !server_is_stopping())
+    while (queue.count == 0 && !queue.closed)
         pthread_cond_wait(&queue.changed, &queue.lock);
     bool taken = queue.count > 0;
     if (taken) {
@@ -105,6 +105,13 @@ static bool queue_take(struct client *client) {
     }
     pthread_mutex_unlock(&queue.lock);
     return taken;
+}
+
+static void queue_close(void) {
+    pthread_mutex_lock(&queue.lock);
+    queue.closed = true;
+    pthread_mutex_unlock(&queue.lock);
+    pthread_cond_broadcast(&queue.changed);
 }
 
 static bool others_wait(const struct worker *worker) {
@@ -144,11 +151,12 @@ static int start_thread(struct server *server, struct thread *threads,
     return error;
 }
 
-/* Wakes those who sleep, again and again, until all have ended. */
+/* They take what is left in the queue, and end.  Who sleeps elsewhere is woken
+   again and again until all have ended. */
 static void end_threads(struct thread *threads, size_t count) {
+    queue_close();
     for (size_t i = 0; i < count; i++)
         while (pthread_tryjoin_np(threads[i].id, NULL) != 0) {
-            pthread_cond_broadcast(&queue.changed);
             for (size_t j = i; j < count; j++)
                 pthread_kill(threads[j].id, SIGALRM);
             poll(NULL, 0, PAUSE);
@@ -174,7 +182,7 @@ int main(int argc, char **argv) {
         }
     }
 
-    while (!server_is_stopping()) {
+    while (server_goes_on()) {
         if (!queue_has_room())
             poll(NULL, 0, PAUSE); /* some client will end meanwhile */
         else if (server_accept(&server, 0, &client))

@@ -29,8 +29,9 @@
  * the address space stays.  And one lock for each connection.
  *
  * What happens at the limit?  N threads serve N connections; the next waits in
- * the queue until one ends.  While any waits there, no connection is kept
- * alive; one that is idle already holds its thread until IDLE_TIMEOUT.  The
+ * the queue until one ends.  While any waits there and no thread is free, no
+ * connection is kept alive; one that is idle already holds its thread until
+ * IDLE_TIMEOUT.  The
  * queue is why this server holds more connections than the kernel's backlog
  * (net.core.somaxconn, usually 4,096) has room for.  03_preforking has none,
  * since processes cannot hand a connection on so easily; there each worker
@@ -48,6 +49,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 static const struct architecture architecture = {
     .name = "prethreading",
@@ -62,15 +64,23 @@ struct thread {
     struct redis_client redis;
 };
 
-/* Clients that have been accepted and wait for a thread: a ring, in the order
-   of their arrival. */
+/* A client that has been accepted and waits for a thread. */
+struct waiting {
+    struct client client;
+    struct waiting *prev, *next;
+};
+
+/* All who wait, in the order of their arrival.  The place of each is that of
+   its descriptor, which nobody else has: the kernel gives the lowest free one,
+   so only as many places are ever touched as there were clients at once. */
 static struct queue {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t changed;
-    size_t first;
+    struct waiting *first;
     size_t count;
     size_t limit; /* each thread needs three: client, Redis, file */
-    struct client clients[DESCRIPTORS_LIMIT]; /* costs what is used of it */
+    size_t free;  /* threads that wait for a client */
+    struct waiting places[DESCRIPTORS_LIMIT]; /* costs what is used of it */
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .changed = PTHREAD_COND_INITIALIZER};
 
@@ -82,9 +92,11 @@ static bool queue_has_room(void) {
 }
 
 static void queue_put(const struct client *client) {
+    struct waiting *place = &queue.places[client->socket];
+
     pthread_mutex_lock(&queue.lock);
-    size_t last = (queue.first + queue.count) % DESCRIPTORS_LIMIT;
-    queue.clients[last] = *client;
+    place->client = *client;
+    DL_APPEND(queue.first, place);
     queue.count++;
     pthread_mutex_unlock(&queue.lock);
     /* Wakes one thread, and not the whole herd. */
@@ -95,22 +107,27 @@ static void queue_put(const struct client *client) {
    stops. */
 static bool queue_take(struct client *client) {
     pthread_mutex_lock(&queue.lock);
+    queue.free++;
     while (queue.count == 0 && !server_is_stopping())
         pthread_cond_wait(&queue.changed, &queue.lock);
+    queue.free--;
     bool taken = queue.count > 0;
     if (taken) {
-        *client = queue.clients[queue.first];
-        queue.first = (queue.first + 1) % DESCRIPTORS_LIMIT;
+        struct waiting *place = queue.first;
+        *client = place->client;
+        DL_DELETE(queue.first, place);
         queue.count--;
     }
     pthread_mutex_unlock(&queue.lock);
     return taken;
 }
 
+/* Does a connection wait for which no thread is free?  One that is free may not
+   have woken yet, so the queue alone does not tell. */
 static bool others_wait(const struct worker *worker) {
     (void)worker;
     pthread_mutex_lock(&queue.lock);
-    bool wait = queue.count > 0;
+    bool wait = queue.count > queue.free;
     pthread_mutex_unlock(&queue.lock);
     return wait;
 }

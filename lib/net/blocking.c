@@ -20,13 +20,9 @@ struct serving {
     int timeout;           /* the socket's receive timeout, milliseconds */
 };
 
-/* After a call that may have slept: what time is it, and can this connection
-   be kept? */
-static void look_around(struct worker *worker) {
-    moment_set(&worker->moment, time(NULL));
-    worker->moment.closing =
-        server_is_stopping() ||
-        (worker->others_wait != NULL && worker->others_wait(worker));
+static bool may_keep(const struct worker *worker) {
+    return !server_is_stopping() &&
+           (worker->others_wait == NULL || !worker->others_wait(worker));
 }
 
 /* Lets the next recv sleep as long as the client may take: one deadline for a
@@ -64,7 +60,7 @@ static enum exchange_need receive(struct serving *serving) {
         return EXCHANGE_CLOSE;
     set_timeout(serving);
     ssize_t count = recv(serving->client->socket, room, size, 0);
-    look_around(serving->worker);
+    moment_set(&serving->worker->moment, time(NULL));
     if (count >= 0)
         return exchange_received(exchange, (size_t)count);
     if (errno == EAGAIN)
@@ -80,7 +76,7 @@ static enum exchange_need ask_redis(struct serving *serving) {
     struct resp_reply reply;
 
     bool called = redis_client_call(redis, exchange_command(exchange), &reply);
-    look_around(serving->worker);
+    moment_set(&serving->worker->moment, time(NULL));
     if (!called)
         return exchange_replied(exchange, NULL);
     if (!exchange_accepts(exchange, &reply)) {
@@ -128,6 +124,9 @@ void blocking_serve(struct worker *worker, const struct client *client) {
             break;
         case EXCHANGE_ASK_REDIS:
             need = ask_redis(&serving);
+            break;
+        case EXCHANGE_KEEP:
+            need = exchange_keep(exchange, may_keep(worker));
             break;
         case EXCHANGE_SEND:
             need = send_some(&serving);

@@ -57,6 +57,10 @@ void server_accept_without_waiting(const struct server *server);
 bool server_accept(const struct server *server, int flags,
                    struct client *client);
 
+/* Memory, all zero, that is shared with all that is forked later.  Where there
+   is none for it, it says so and exits 1. */
+void *server_share(size_t size);
+
 bool server_is_stopping(void);
 bool server_is_out_of_time(void); /* STOP_TIMEOUT has passed since then */
 

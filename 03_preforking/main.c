@@ -49,9 +49,9 @@ static const struct architecture architecture = {
     .has_workers = true,
 };
 
-/* Who is free: a flag for each worker, in memory that all share.  Not a count:
-   a worker that is killed could not take itself out of it. */
-static _Atomic bool *is_free;
+/* Who has a client: a flag for each worker, in memory that all share.  Not a
+   count: a worker that is killed could not take itself out of it. */
+static _Atomic bool *is_busy;
 
 /* Does a connection wait for which no worker is free?  Only then the backlog
    is looked at, without waiting, for that costs a system call. */
@@ -59,7 +59,7 @@ static bool others_wait(const struct worker *worker) {
     struct pollfd listener = {.fd = worker->server->listener, .events = POLLIN};
 
     for (size_t i = 0; i < worker->server->options.workers; i++)
-        if (atomic_load_explicit(&is_free[i], memory_order_relaxed))
+        if (!atomic_load_explicit(&is_busy[i], memory_order_relaxed))
             return false;
     return poll(&listener, 1, 0) > 0;
 }
@@ -75,11 +75,11 @@ static void work(struct server *server, size_t number) {
                             .redis = &redis,
                             .others_wait = others_wait};
     while (!server_is_stopping()) {
-        is_free[number] = true;
-        bool accepted = server_accept(server, 0, &client);
-        is_free[number] = false;
-        if (accepted)
-            blocking_serve(&worker, &client);
+        is_busy[number] = false;
+        if (!server_accept(server, 0, &client))
+            continue;
+        is_busy[number] = true;
+        blocking_serve(&worker, &client);
     }
     redis_client_close(&redis);
 }
@@ -108,7 +108,7 @@ static void replace_workers(struct server *server, pid_t *workers) {
     for (size_t i = 0; i < count; i++)
         if (dead > 0 && workers[i] == dead) {
             workers[i] = -1;
-            is_free[i] = false;
+            is_busy[i] = true; /* nobody is free there, till it is replaced */
         }
     if (!server_is_stopping())
         poll(NULL, 0, PAUSE);
@@ -120,7 +120,7 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     size_t count = server.options.workers;
-    is_free = server_share(count * sizeof *is_free);
+    is_busy = server_share(count * sizeof *is_busy);
     for (size_t i = 0; i < count; i++) {
         workers[i] = start_worker(&server, i);
         if (workers[i] < 0) {

@@ -70,19 +70,30 @@ struct waiting {
     struct waiting *prev, *next;
 };
 
-/* All who wait, in the order of their arrival.  The place of each is that of
-   its descriptor, which nobody else has: the kernel gives the lowest free one,
-   so only as many places are ever touched as there were clients at once. */
+/* All who wait, in the order of their arrival.  The place that was left last is
+   taken first, so that no more places are ever touched, and take memory, than
+   clients have waited at once. */
 static struct queue {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t changed;
     struct waiting *first;
+    struct waiting *left; /* places where somebody has waited */
+    size_t touched;       /* places */
     size_t count;
-    size_t limit; /* each thread needs three: client, Redis, file */
-    size_t free;  /* threads that wait for a client */
-    struct waiting places[DESCRIPTORS_LIMIT]; /* costs what is used of it */
+    size_t limit;        /* each thread needs three: client, Redis, file */
+    _Atomic size_t free; /* threads that have no client */
+    struct waiting *places;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .changed = PTHREAD_COND_INITIALIZER};
+
+static void queue_init(size_t limit) {
+    queue.limit = limit;
+    queue.places = calloc(limit, sizeof queue.places[0]);
+    if (queue.places == NULL) {
+        perror("prethreading: no memory for the queue");
+        exit(EXIT_FAILURE);
+    }
+}
 
 static bool queue_has_room(void) {
     pthread_mutex_lock(&queue.lock);
@@ -92,9 +103,12 @@ static bool queue_has_room(void) {
 }
 
 static void queue_put(const struct client *client) {
-    struct waiting *place = &queue.places[client->socket];
-
     pthread_mutex_lock(&queue.lock);
+    struct waiting *place = queue.left;
+    if (place != NULL)
+        LL_DELETE(queue.left, place);
+    else
+        place = &queue.places[queue.touched++];
     place->client = *client;
     DL_APPEND(queue.first, place);
     queue.count++;
@@ -107,23 +121,23 @@ static void queue_put(const struct client *client) {
    stops. */
 static bool queue_take(struct client *client) {
     pthread_mutex_lock(&queue.lock);
-    queue.free++;
     while (queue.count == 0 && !server_is_stopping())
         pthread_cond_wait(&queue.changed, &queue.lock);
-    queue.free--;
     bool taken = queue.count > 0;
     if (taken) {
         struct waiting *place = queue.first;
         *client = place->client;
         DL_DELETE(queue.first, place);
+        LL_PREPEND(queue.left, place);
         queue.count--;
+        queue.free--;
     }
     pthread_mutex_unlock(&queue.lock);
     return taken;
 }
 
-/* Does a connection wait for which no thread is free?  One that is free may not
-   have woken yet, so the queue alone does not tell. */
+/* Does a connection wait for which no thread is free?  The queue alone does not
+   tell: one that is free may not have woken yet. */
 static bool others_wait(const struct worker *worker) {
     (void)worker;
     pthread_mutex_lock(&queue.lock);
@@ -137,8 +151,10 @@ static void *work(void *context) {
     struct thread *thread = context;
     struct client client;
 
-    while (queue_take(&client))
+    while (queue_take(&client)) {
         blocking_serve(&thread->worker, &client);
+        queue.free++;
+    }
     redis_client_close(&thread->redis);
     return NULL;
 }
@@ -149,6 +165,7 @@ static int start_thread(struct server *server, struct thread *threads,
     struct thread *thread = &threads[number];
     pthread_attr_t attributes;
 
+    queue.free++;
     redis_client_init(&thread->redis, &server->redis);
     thread->worker = (struct worker){.server = server,
                                      .counters = &server->counters[number],
@@ -179,7 +196,7 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     size_t count = server.options.workers;
-    queue.limit = server_descriptors_for_clients(3 * count);
+    queue_init(server_descriptors_for_clients(3 * count));
     for (size_t i = 0; i < count; i++) {
         int error = start_thread(&server, threads, i);
         if (error != 0) {
@@ -199,5 +216,6 @@ int main(int argc, char **argv) {
     }
 
     end_threads(threads, count);
+    free(queue.places);
     return server_end(&server);
 }

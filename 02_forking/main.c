@@ -46,7 +46,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -81,12 +80,7 @@ struct places {
 static struct places places; /* all zero: in no process's way until used */
 
 static void places_init(const struct server *server) {
-    places.notes = mmap(NULL, sizeof *places.notes, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (places.notes == MAP_FAILED) {
-        perror("forking: no shared memory");
-        exit(EXIT_FAILURE);
-    }
+    places.notes = server_share(sizeof *places.notes);
     /* The last one freed is the first one taken: its connection is warm. */
     for (size_t i = 0; i < CHILDREN_LIMIT; i++) {
         redis_client_init(&places.redis[i], &server->redis);

@@ -23,13 +23,9 @@ struct serving {
     struct progress progress; /* of what is sent */
 };
 
-/* After a call that may have slept: what time is it, and can this connection
-   be kept? */
-static void look_around(struct worker *worker) {
-    moment_set(&worker->moment, time(NULL));
-    worker->moment.closing =
-        server_is_stopping() ||
-        (worker->others_wait != NULL && worker->others_wait(worker));
+static bool may_keep(const struct worker *worker) {
+    return !server_is_stopping() &&
+           (worker->others_wait == NULL || !worker->others_wait(worker));
 }
 
 /* Lets the next recv sleep as long as the client may take: one deadline for a
@@ -88,7 +84,7 @@ static enum exchange_need receive(struct serving *serving) {
         set_timeout(serving);
     ssize_t count = recv(socket, room, size, sleeps ? 0 : MSG_DONTWAIT);
     serving->is_new = false;
-    look_around(serving->worker);
+    moment_set(&serving->worker->moment, time(NULL));
     if (count >= 0)
         return exchange_received(exchange, (size_t)count);
     if (errno == EAGAIN && is_new && !kernel_has_waited(socket))
@@ -106,7 +102,7 @@ static enum exchange_need ask_redis(struct serving *serving) {
     struct resp_reply reply;
 
     bool called = redis_client_call(redis, exchange_command(exchange), &reply);
-    look_around(serving->worker);
+    moment_set(&serving->worker->moment, time(NULL));
     if (!called)
         return exchange_replied(exchange, NULL);
     if (!exchange_accepts(exchange, &reply)) {
@@ -163,6 +159,9 @@ void blocking_serve(struct worker *worker, const struct client *client) {
             break;
         case EXCHANGE_ASK_REDIS:
             need = ask_redis(&serving);
+            break;
+        case EXCHANGE_KEEP:
+            need = exchange_keep(exchange, may_keep(worker));
             break;
         case EXCHANGE_SEND:
             need = send_some(&serving);

@@ -189,6 +189,9 @@ static void drive(struct evented *evented, struct connection *connection,
                 return;
             need = exchange_replied(exchange, NULL);
             break;
+        case EXCHANGE_KEEP:
+            need = exchange_keep(exchange, !server_is_stopping());
+            break;
         case EXCHANGE_SEND:
             count = 0;
             if (sends < 2)
@@ -319,7 +322,6 @@ void evented_ready(struct evented *evented, struct source *source,
 void evented_begin_round(struct evented *evented) {
     evented->now = clock_milliseconds();
     moment_set(&evented->moment, time(NULL));
-    evented->moment.closing = server_is_stopping();
 }
 
 void evented_end_round(struct evented *evented) {

@@ -15,6 +15,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -105,6 +106,14 @@ bool server_is_out_of_time(void) {
 
 bool server_goes_on(void) {
     return !stop.stopping || (!server_is_out_of_time() && somebody_waits());
+}
+
+void *server_share(size_t size) {
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        give_up("no memory to share (%s); allow it more", strerror(errno));
+    return memory;
 }
 
 pid_t server_fork(void) {

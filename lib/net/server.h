@@ -69,6 +69,10 @@ bool server_accept(const struct server *server, int flags,
  */
 bool server_goes_on(void);
 
+/* Memory, all zero, that is shared with all that is forked later.  Where there
+   is none for it, it says so and exits 1. */
+void *server_share(size_t size);
+
 bool server_is_stopping(void);
 bool server_is_out_of_time(void); /* STOP_TIMEOUT has passed since then */
 

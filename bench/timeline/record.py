@@ -38,7 +38,7 @@ END_SECONDS = 30.0
 """Within which strace writes its last line, the server's end."""
 SETTLE_SECONDS = 0.3
 """Until all workers sleep in their first call."""
-STRACE = ("strace", "-f", "-D", "-ttt", "-T", "-yy", "-k", "-s", "48", "-e", f"trace={TRACED}")
+STRACE = ("strace", "-f", "-DD", "-ttt", "-T", "-yy", "-k", "-s", "48", "-e", f"trace={TRACED}")
 
 HEADING = "# "
 """Begins the first line of a kept trace: what the trace itself does not say, as JSON."""
@@ -60,7 +60,7 @@ def require_tracing() -> None:
 
 
 def traced(subject: Subject, output: Path, site: Path) -> Subject:
-    """The same subject, started by strace. strace is not its parent (-D), so that the process which
+    """The same subject, started by strace. strace is not its parent (-DD, in a process group of its own), so that the process which
     we started and end is the server itself."""
 
     def command(place: Place) -> list[str]:

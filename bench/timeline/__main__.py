@@ -73,11 +73,15 @@ def make(names: Sequence[str] | None, scenario: str, folder: Path, recorded: boo
 
 def kept(names: Sequence[str] | None, scenario: str) -> list[str]:
     """The recorded traces of a scenario, in the order of the servers' folders. Raises UserError."""
-    found = {path.stem.partition(f"{scenario}-")[2]: path for path in RECORDED.glob(f"{scenario}-*")}
+    found = {
+        path.stem.partition(f"{scenario}-")[2]: path for path in RECORDED.glob(f"{scenario}-*")
+    }
     order = ["iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll"]
     wanted = [name for name in names or order if name in found]
     if not wanted:
-        raise UserError(f"nothing is recorded of {scenario} with {', '.join(names or ['any server'])}")
+        raise UserError(
+            f"nothing is recorded of {scenario} with {', '.join(names or ['any server'])}"
+        )
     return [found[name].read_text() for name in wanted]
 
 

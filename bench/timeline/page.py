@@ -92,7 +92,15 @@ class Drawing:
     def data(self) -> list[list[Any]]:
         """What the page tells of each bar; source files by name, their texts are given once."""
         return [
-            [b.bar.begin, b.bar.end, b.bar.text, b.bar.waits_for, b.bar.request, b.bar.stack, b.task]
+            [
+                b.bar.begin,
+                b.bar.end,
+                b.bar.text,
+                b.bar.waits_for,
+                b.bar.request,
+                b.bar.stack,
+                b.task,
+            ]
             for b in self.boxes
         ]
 
@@ -103,13 +111,14 @@ def render(recordings: Sequence[Recording], note: str = "") -> str:
     drawings = [Drawing(recording) for recording in recordings]
     length = max(recording.length for recording in recordings)
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     data = {
         "length": length,
-        "servers": [
-            {"name": one.recording.server, "bars": one.data()} for one in drawings
-        ],
+        "servers": [{"name": one.recording.server, "bars": one.data()} for one in drawings],
         "sources": _sources(recordings),
     }
     return environment.get_template("timeline.html.j2").render(
@@ -136,7 +145,9 @@ def _sources(recordings: Sequence[Recording]) -> dict[str, list[str]]:
         for file, _, _ in bar.stack
     }
     return {
-        name: (ROOT / name).read_text().splitlines() for name in sorted(names) if (ROOT / name).exists()
+        name: (ROOT / name).read_text().splitlines()
+        for name in sorted(names)
+        if (ROOT / name).exists()
     }
 
 

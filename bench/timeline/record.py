@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from bench.beside import SlowRedis
 from bench.errors import UserError
 from bench.private_redis import redis_for
-from bench.process import Child
 from bench.redis_server import connect
 from bench.server_process import RunningServer, StartError
 from bench.servers import ROOT, discover, require_built, select
@@ -60,8 +59,8 @@ def require_tracing() -> None:
 
 
 def traced(subject: Subject, output: Path, site: Path) -> Subject:
-    """The same subject, started by strace. strace is not its parent (-DD, in a process group of its own), so that the process which
-    we started and end is the server itself."""
+    """The same subject, started by strace, which is not its parent (-DD, in a process group of its
+    own): the process that we started and end is the server itself."""
 
     def command(place: Place) -> list[str]:
         own = [*subject.command(place), "--root", str(site), *WORKERS]
@@ -138,7 +137,9 @@ def _whole(output: Path, first: int, watch: SignalWatch) -> str:
         if re.search(rf"^{first} .*\+\+\+ .* \+\+\+$", text, re.MULTILINE):
             return text
         if time.monotonic() > deadline:
-            raise UserError("strace did not come to its end; try again when the machine is less busy")
+            raise UserError(
+                "strace did not come to its end; try again when the machine is less busy"
+            )
         watch.sleep(0.05)
 
 
@@ -151,7 +152,9 @@ def _warm_up(url: str) -> None:
 
 def _summary(subject: Subject) -> str:
     """What the server says of itself in --help."""
-    said = subprocess.run([str(subject.executable), "--help"], capture_output=True, text=True).stdout
+    said = subprocess.run(
+        [str(subject.executable), "--help"], capture_output=True, text=True
+    ).stdout
     match = re.search(rf"^{re.escape(subject.name)}: (.*)\.$", said, re.MULTILINE)
     return match[1] if match else ""
 
@@ -168,8 +171,7 @@ def _of_the_scenario(text: str, origin: float) -> str:
             current.append(line)
             continue
         task, _, rest = line.partition(" ")
-        when = float(rest.split(maxsplit=1)[0])
-        if when >= since:
+        if _end_of(rest) >= since:
             kept += sleeping.pop(task, [])
             current = kept
         elif "clone" in line or "fork(" in line:
@@ -183,11 +185,20 @@ def _of_the_scenario(text: str, origin: float) -> str:
     return "\n".join(kept + [line for lines in sleeping.values() for line in lines]) + "\n"
 
 
+def _end_of(rest: str) -> float:
+    """When what a line tells was over, as far as the line says it; without its task's number."""
+    took = re.search(r" <([0-9.]+)>$", rest)
+    return float(rest.split(maxsplit=1)[0]) + (float(took[1]) if took else 0.0)
+
+
 def picture(text: str) -> Recording:
     """The picture of a kept trace. Raises UserError if it is none."""
     heading, _, trace = text.partition("\n")
-    if not heading.startswith(HEADING):
-        raise UserError("this is no trace of ours: its first line is not '# {...}'")
-    told = json.loads(heading.removeprefix(HEADING))
+    try:
+        if not heading.startswith(HEADING):
+            raise ValueError
+        told = json.loads(heading.removeprefix(HEADING))
+    except ValueError:
+        raise UserError("this is no trace of ours: its first line is not '# {...}'") from None
     requests = [Request.model_validate(one) for one in told.pop("requests")]
     return tell(parse(trace), Setting(requests=requests, **told))

@@ -1,11 +1,11 @@
 """What a picture is made of. Times are milliseconds since the scenario began."""
 
-from enum import Enum
+from enum import StrEnum
 
 from pydantic import BaseModel
 
 
-class Kind(str, Enum):
+class Kind(StrEnum):
     """What a call is for; it decides how its bar looks."""
 
     ACCEPT = "accept"

@@ -36,7 +36,9 @@ class Step:
     @property
     def what(self) -> str:
         """In words, for the page."""
-        how = ", stops half-way" if self.stalls_ms else ", reads slowly" if self.reads_slowly else ""
+        how = (
+            ", stops half-way" if self.stalls_ms else ", reads slowly" if self.reads_slowly else ""
+        )
         return f"GET {self.path}{how}"
 
 
@@ -77,7 +79,7 @@ def _go_on_redis(_server: int, redis: int) -> None:
 
 
 def _steps(*special: Step, every_ms: float = 12) -> tuple[Step, ...]:
-    """Eight clients: the special ones, and others in turn for the guestbook and for a small file."""
+    """Eight clients: the special ones, and others, in turn for guestbook and small file."""
     paths = ("/guestbook", "/files/small.txt")
     times = [position * every_ms for position in range(8)]
     taken = {step.at_ms for step in special}

@@ -14,7 +14,7 @@ from bench.timeline.recording import Arrow, Bar, Kind, Lane, Recording, Request
 from bench.timeline.strace import Call, Ended, Event
 
 SLEPT_MS = 0.5
-"""A call that took longer than this has slept. The tracer itself makes short ones ten times longer."""
+"""A call that took longer than this has slept; the tracer makes short ones ten times longer."""
 MARGIN_MS = 8.0
 """What is shown before the first client and behind the last answer."""
 WAKES_WITHIN_MS = 20.0
@@ -114,7 +114,7 @@ class _Story:
             task.serving = None
         if end < self._begin or begin > self._end:
             return
-        slept = end - begin >= SLEPT_MS and kind not in (Kind.CREATE, Kind.FILE, Kind.CLOSE)
+        slept = end - begin >= SLEPT_MS and _may_sleep(call, kind, task.loops)
         task.bars.append(
             Bar(
                 begin=max(begin, self._begin) - self._begin,
@@ -228,6 +228,15 @@ class _Story:
         )
 
 
+def _may_sleep(call: Call, kind: Kind, loops: bool) -> bool:
+    """Whether the call waits for somebody when it takes long; else the task only lost its CPU."""
+    if "MSG_DONTWAIT" in call.arguments or call.error == "EAGAIN":
+        return call.name in LOOP_CALLS
+    if loops:
+        return call.name in LOOP_CALLS or kind is Kind.LOCK
+    return kind not in (Kind.CREATE, Kind.FILE, Kind.CLOSE)
+
+
 def _waits_for(call: Call, kind: Kind, request: int | None) -> str:
     """For whom a call that slept has waited, in words."""
     functions = [source.function for source in call.stack]
@@ -247,7 +256,9 @@ def _waits_for(call: Call, kind: Kind, request: int | None) -> str:
 def _waits_for_whom(functions: Sequence[str]) -> str:
     """What a thread that sleeps on a futex waits for: its caller's name says it."""
     words = {"take": "a client in the queue", "main": "a thread's end", "borrow": "a lock"}
-    return next((what for name in functions for word, what in words.items() if word in name), "a lock")
+    return next(
+        (what for name in functions for word, what in words.items() if word in name), "a lock"
+    )
 
 
 def _watched(call: Call) -> str:

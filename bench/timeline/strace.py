@@ -6,7 +6,7 @@ Behind a call come its stack's lines; they are kept as far as they name lines of
 
     ` > lib/net/blocking.c:70 receive`
 
-which `with_sources` makes of strace's addresses, while the program is still the one that was traced.
+which `with_sources` makes of strace's addresses, while the program is the one that was traced.
 """
 
 import re
@@ -87,7 +87,7 @@ Event = Call | Signal | Ended
 
 
 def parse(text: str) -> list[Event]:
-    """All events in the order of their beginnings. Lines that are none of strace's are passed over."""
+    """All events in the order of their beginnings; other lines than strace's are passed over."""
     return sorted(_events(text.splitlines()), key=_time)
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import UserError
+from bench.records.errors import UserError
 from bench.timeline.__main__ import RECORDED, kept
 from bench.timeline.page import chrome_trace, render
 from bench.timeline.record import picture
 from bench.timeline.recording import Kind, Recording
 from bench.timeline.strace import Call, Ended, Signal, parse
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 SERVERS = ("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
 
 PIECES = """\

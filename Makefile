@@ -22,7 +22,7 @@ LIB := $(wildcard lib/*/*.c)
 PROTO := $(wildcard lib/proto/*.c)
 UNIT_TESTS := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
 UNIT_PROGRAMS = $(UNIT_TESTS:%=$(BUILD)/tests/unit/%)
-FLOORS := $(patsubst bench/floor/%.c,%,$(sort $(wildcard bench/floor/[0-9][0-9]_*.c)))
+FLOORS := $(patsubst floors/%.c,%,$(sort $(wildcard floors/[0-9][0-9]_*.c)))
 
 # 07_epoll -> epoll
 name = $(patsubst $(firstword $(subst _, ,$(1)))_%,%,$(1))
@@ -141,7 +141,7 @@ $(BUILD)/tests/unit/test_%: $(BUILD)/tests/unit/test_%.o \
 		$(BUILD)/tests/unit/harness.o $(call objects,$(PROTO))
 	$(CC) $(ALL_LDFLAGS) $^ -lcmocka -o $@
 
-$(FLOOR)/%: bench/floor/%.c $(wildcard bench/floor/*.h) lib/config.h Makefile
+$(FLOOR)/%: floors/%.c $(wildcard floors/*.h) lib/config.h Makefile
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) $< $(ALL_LDFLAGS) -o $@
 

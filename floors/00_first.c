@@ -3,7 +3,7 @@
  * The first server: a whole web server in one file, and nothing that is not
  * needed.  Read it from top to bottom; then start it and ask it:
  *
- *     make first && build/floor/00_first 8000
+ *     make floor && build/floor/00_first 8000
  *     curl -i http://localhost:8000/
  *
  * A server's life is six system calls: socket, bind and listen once, then
@@ -63,8 +63,10 @@ int main(int argc, char **argv) {
         int client = accept(listener, NULL, NULL); /* sleeps until one comes */
         if (client < 0)
             continue;
-        if (read(client, request, sizeof request) > 0) /* sleeps until it asks */
-            write(client, response, strlen(response));
+        /* Sleeps until the client asks. */
+        if (read(client, request, sizeof request) > 0 &&
+            write(client, response, strlen(response)) < 0)
+            perror("write"); /* it has gone meanwhile: no reason to end */
         close(client);
     }
 }

@@ -29,7 +29,7 @@ FLOOR_ASKS: dict[str, tuple[str, ...]] = {
     "guestbook": (
         "LRANGE guestbook_remarks -50 -1",
         "INCR visitor_count",
-        "GET visitor_count",
+        "LLEN guestbook_remarks",
     ),
     "sign": ("RPUSH guestbook_remarks One_of_many_-_Load_generator",),
 }

@@ -3,11 +3,11 @@
  * The first server: a whole web server in one file, and nothing that is not
  * needed.  Read it from top to bottom; then start it and ask it:
  *
- *     make floor && build/floor/00_first 8000
+ *     make floor && build/floor/first 8000
  *     curl -i http://localhost:8000/
  *
  * A server's life is six system calls: socket, bind and listen once, then
- * accept, read, write and close for each client.  `strace build/floor/00_first
+ * accept, read, write and close for each client.  `strace build/floor/first
  * 8000` shows each of them as it happens.
  *
  * What it lacks is the rest of this project: it reads once and hopes that the

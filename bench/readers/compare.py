@@ -24,9 +24,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from bench.records import store
-from bench.records.conditions import FLOOR_PREFIX
+from bench.records.conditions import FLOOR_PREFIX, CellKey
 from bench.records.figures import QUIET
-from bench.records.results import Cell, CellKey, Results
+from bench.records.results import Cell, Results
 from bench.records.run import Run
 
 Verdict = Literal["same", "better", "worse", "disturbed", "bound", "changed", "new", "gone"]

@@ -61,8 +61,6 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
 
 def chosen_options(options: argparse.Namespace) -> "Options":
     """What was asked for, checked. Raises UserError."""
-    from bench.sweep.sweep import Options  # noqa: PLC0415
-
     if options.path and options.workloads:
         raise UserError("--path and --workloads exclude each other")
     workloads = named(words(options.workloads)) or (DEFAULT_WORKLOAD,)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from bench.records.results import Conditions
+from bench.records.conditions import Conditions
 from bench.report.charts import bars, base, lines, loops, rows, strips
 from bench.report.charts import floors as floors_chart
 from bench.report.charts import hosts as hosts_chart

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import geometric_mean
 
-from bench.records.results import Conditions
+from bench.records.conditions import Conditions
 from bench.report.findings.findings import (
     AT_LIMIT,
     EACH_AT_LIMIT,

@@ -5,7 +5,7 @@ Every function answers with a sentence, or with an empty text where there is not
 
 from collections.abc import Sequence
 
-from bench.records.results import Conditions
+from bench.records.conditions import Conditions
 from bench.report.study.holding import holdings
 from bench.report.study.scaling import scalings
 from bench.report.study.study import Point, Study

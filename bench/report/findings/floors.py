@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bench.records.results import Conditions
+from bench.records.conditions import Conditions
 from bench.report.findings.findings import NEAR, above_floor
 from bench.report.study.study import WAITS, Point, Study, workload_name
 from bench.report.study.words import figure

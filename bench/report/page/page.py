@@ -10,8 +10,8 @@ import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from bench.records.conditions import Conditions
 from bench.records.figures import QUIET
-from bench.records.results import Conditions
 from bench.report.charts import style
 from bench.report.charts.catalogue import Catalogue
 from bench.report.charts.export import pictures

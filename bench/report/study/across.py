@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bench.records.results import Conditions
+from bench.records.conditions import Conditions
 from bench.report.study.metrics import BY_KEY
 from bench.report.study.study import WAITS, WAYS, Point, Study, workload_name
 from bench.report.study.words import duration, figure, plural

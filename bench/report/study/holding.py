@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import ceil
 
-from bench.records.results import Conditions
+from bench.records.conditions import Conditions
 from bench.report.study.hosts import limit_words
 from bench.report.study.study import Point, Study
 from bench.report.study.words import duration, figure, listed, plural

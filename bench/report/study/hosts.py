@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo
 from bench.records.figures import HostFigures, Role
-from bench.records.results import Conditions
 from bench.report.study.study import Point, Study
 from bench.report.study.words import number_word, percent, plural
 

@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from bench.records.results import Conditions
+from bench.records.conditions import Conditions
 
 FILE = Path(__file__).resolve().parents[2] / "figures" / "zerohttpd-2019.csv"
 

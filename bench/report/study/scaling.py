@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bench.records.results import Conditions
+from bench.records.conditions import Conditions
 from bench.report.study import usl
 from bench.report.study.study import Study
 from bench.report.study.words import figure, percent, plural

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from bench.records.conditions import Conditions
 from bench.records.figures import HostFigures
-from bench.records.results import Conditions, Results, cell_of
+from bench.records.results import Results, cell_of
 from bench.records.run import Reason, Run
 from bench.records.workloads import WORKLOADS
 from bench.report.study.metrics import figures_of

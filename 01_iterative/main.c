@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
     struct worker worker = {
         .server = &server, .counters = server.counters, .redis = &redis};
 
-    while (!server_is_stopping())
+    while (server_goes_on())
         if (server_accept(&server, 0, &client))
             blocking_serve(&worker, &client);
 

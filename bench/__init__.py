@@ -5,7 +5,7 @@ A folder is a room, and imports run down this list, never up; `make lint` sees t
     cli                       the commands; each loads only what it needs
     deploy                    the way to other hosts and back
     measure                   what one request costs, against nginx, Go and the floors
-    sweep                     all runs in order; each from its start to its judgement
+    sweep     timeline        all runs in order; what a server does, call by call
     report                    the page: page -> charts -> findings -> study
     readers                   tables, charts, comparisons, capacity
     stations    doctor        what happens on a host; what the hosts allow, and its cure
@@ -14,6 +14,7 @@ A folder is a room, and imports run down this list, never up; `make lint` sees t
     records                   what is stored
 
 `report` and `readers` see `records` alone: somebody else's results can be read where nothing can
-be measured. Beside the rooms lie floor/ (the barest program of each architecture, in C), strangers/
-(declared programs of others) and figures/ (those that were published in 2019).
+be measured. `timeline` draws what a server does, call by call. Beside the rooms lie strangers/
+(declared programs of others) and figures/ (those that were published in 2019); the floors, the
+barest program of each architecture, lie in the top folder.
 """

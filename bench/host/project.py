@@ -15,7 +15,7 @@ def source_digest() -> str:
     digest = hashlib.sha256()
     for pattern in (
         "bench/*.py",
-        "bench/floor/*",
+        "floors/*",
         "lib/*/*.[ch]",
         "lib/*.h",
         "[0-9][0-9]_*/main.c",

@@ -1,7 +1,7 @@
 """What can be measured: the project's servers, their floors, and strangers.
 
 Servers come from the folder listing, so an eighth is there by itself. The floor of a server, the
-barest program of its architecture, is called `floor-epoll` and comes from bench/floor/. Strangers
+barest program of its architecture, is called `floor-epoll` and comes from floors/. Strangers
 are declared, see bench.subjects.declared.
 """
 
@@ -18,7 +18,7 @@ from bench.records.figures import Kind
 from bench.subjects import declared
 from bench.subjects.servers import Server, discover, named, require_built, require_known
 
-FLOORS = ROOT / "bench" / "floor"
+FLOORS = ROOT / "floors"
 FLOOR_BUILD = ROOT / "build" / "floor"
 
 FLOOR_ASKS: dict[str, tuple[str, ...]] = {
@@ -29,7 +29,7 @@ FLOOR_ASKS: dict[str, tuple[str, ...]] = {
     "guestbook": (
         "LRANGE guestbook_remarks -50 -1",
         "INCR visitor_count",
-        "GET visitor_count",
+        "LLEN guestbook_remarks",
     ),
     "sign": ("RPUSH guestbook_remarks One_of_many_-_Load_generator",),
 }

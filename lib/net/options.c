@@ -37,6 +37,9 @@ static void print_help(const struct architecture *architecture) {
         "  -b, --backlog N     connections that may wait to be accepted (%d; "
         "the\n"
         "                      kernel lowers it to net.core.somaxconn)\n"
+        "  -t, --time-scale N  clients get 1/N of their time (%d): for tests "
+        "of "
+        "timeouts\n"
         "  -l, --log           access log, Common Log Format, on standard "
         "output;\n"
         "                      start and end are then told on standard error\n"
@@ -46,7 +49,7 @@ static void print_help(const struct architecture *architecture) {
         "SIGINT and SIGTERM finish what is in flight, print statistics and "
         "exit.\n",
         architecture->name, architecture->name, architecture->summary,
-        DEFAULT_PORT, DEFAULT_WORKERS, DEFAULT_BACKLOG);
+        DEFAULT_PORT, DEFAULT_WORKERS, DEFAULT_BACKLOG, DEFAULT_TIME_SCALE);
 }
 
 __attribute__((format(printf, 1, 2), noreturn)) static void
@@ -122,6 +125,7 @@ void options_parse(struct options *options,
         {"workers", required_argument, NULL, 'w'},
         {"root", required_argument, NULL, 'd'},
         {"backlog", required_argument, NULL, 'b'},
+        {"time-scale", required_argument, NULL, 't'},
         {"log", no_argument, NULL, 'l'},
         {"help", no_argument, NULL, HELP},
         {"version", no_argument, NULL, VERSION_OPTION},
@@ -132,11 +136,12 @@ void options_parse(struct options *options,
     *options = (struct options){.address = "127.0.0.1",
                                 .redis = "redis://127.0.0.1:6379",
                                 .workers = DEFAULT_WORKERS,
-                                .backlog = DEFAULT_BACKLOG};
+                                .backlog = DEFAULT_BACKLOG,
+                                .time_scale = DEFAULT_TIME_SCALE};
     snprintf(options->port, sizeof options->port, "%d", DEFAULT_PORT);
     set_default_root(options);
     opterr = 0; /* we say it ourselves, in one line */
-    while ((letter = getopt_long(argc, argv, ":p:a:r:w:d:b:lhV", known,
+    while ((letter = getopt_long(argc, argv, ":p:a:r:w:d:b:t:lhV", known,
                                  NULL)) != -1) {
         switch (letter) {
         case 'p':
@@ -158,6 +163,10 @@ void options_parse(struct options *options,
         case 'b':
             options->backlog =
                 (int)parse_number("--backlog", optarg, 1, 1000000);
+            break;
+        case 't':
+            options->time_scale =
+                (int)parse_number("--time-scale", optarg, 1, TIME_SCALE_LIMIT);
             break;
         case 'l':
             options->log = true;

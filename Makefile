@@ -30,6 +30,7 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 
 PYTHON = .venv/bin/python
+ZEROHTTPD = .venv/bin/zerohttpd
 ARGS ?=
 
 all: $(SERVERS:%=$(BIN)/%) ## build all servers into this folder
@@ -47,10 +48,10 @@ tsan: ## build into build/tsan/: thread sanitizer
 bench: ## sweep all servers with ab; ARGS="--full", ARGS=--help; HOSTS=lab or inventory.ini
 	@scripts/setup.sh build bench $(if $(findstring --rate,$(ARGS)),openloop) $(if $(HOSTS),hosts)
 ifneq ($(strip $(HOSTS)),)
-	@$(PYTHON) -m bench.deploy --inventory '$(strip $(HOSTS))' $(ARGS)
+	@$(ZEROHTTPD) hosts --inventory '$(strip $(HOSTS))' $(ARGS)
 else
 	@$(MAKE) --no-print-directory all $(if $(findstring floor,$(ARGS)),floor)
-	@$(PYTHON) -m bench sweep $(ARGS)
+	@$(ZEROHTTPD) sweep $(ARGS)
 endif
 
 lab: ## four one-core hosts on this machine (root or sudo); ARGS="--servers 4"
@@ -62,23 +63,23 @@ lab-down: ## take the lab away, and whatever is left of one that was killed
 
 doctor: ## what this machine allows, and what cures it; ARGS as for bench
 	@scripts/setup.sh bench
-	@$(PYTHON) -m bench doctor $(ARGS)
+	@$(ZEROHTTPD) doctor $(ARGS)
 
 NEWEST = $(lastword $(sort $(wildcard results/[0-9]*)))
 report: ## one HTML page of the newest results, or of RESULTS=results/...
 	@scripts/setup.sh bench
 	@test -n '$(or $(RESULTS),$(NEWEST))' || { echo 'no results yet: run make bench first'; exit 1; }
-	@$(PYTHON) -m bench.report $(or $(RESULTS),$(NEWEST)) $(ARGS)
+	@$(ZEROHTTPD) report $(or $(RESULTS),$(NEWEST)) $(ARGS)
 
 serve: ## run one server with a Redis of its own: make serve ARCH=epoll
 	@scripts/setup.sh build bench
 	@$(MAKE) --no-print-directory all
-	@$(PYTHON) -m bench serve $(or $(ARCH),epoll) $(ARGS)
+	@$(ZEROHTTPD) serve $(or $(ARCH),epoll) $(ARGS)
 
 measure: ## CPU and memory against nginx, Go and the barest loops
 	@scripts/setup.sh build bench compare
 	@$(MAKE) --no-print-directory all floor
-	@$(PYTHON) -m bench.measure $(ARGS)
+	@$(ZEROHTTPD) measure $(ARGS)
 
 floor: $(FLOORS:%=$(FLOOR)/%) $(FLOOR)/first ## build the first server and the barest loop of each architecture
 

@@ -1,5 +1,6 @@
 """The files of a sweep: results.json and results.csv, written and read."""
 
+import contextlib
 from datetime import datetime
 from pathlib import Path
 
@@ -51,6 +52,15 @@ def load(path: Path) -> Results:
         return Results.model_validate(content)
     except ValidationError as error:
         raise UserError(f"{path} is no result of a sweep: {in_words(error)}") from error
+
+
+def latest_unfinished(parent: Path) -> Path:
+    """The latest folder of results that is not complete. Raises UserError if there is none."""
+    for file in sorted(parent.glob("*/results.json"), reverse=True):
+        with contextlib.suppress(UserError):
+            if load(file).state != "complete":
+                return file.parent
+    raise UserError(f"no unfinished sweep in {parent}/")
 
 
 def replace(path: Path, content: str) -> None:

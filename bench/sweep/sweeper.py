@@ -1,6 +1,5 @@
 """A sweep under way: all its runs in order, from the words before it to the words after it."""
 
-import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -74,7 +73,9 @@ class Sweeper:
             self.results = self._empty_results(redis, said)
             self.folder = store.make_folder(self.options.results, self.results.started)
         store.save(self.results, self.folder)
-        self._log(f"bench {' '.join(hide_password(sys.argv[1:]))}; {self.site.placement.note}")
+        self._log(
+            f"bench {' '.join(hide_password(self.options.command))}; {self.site.placement.note}"
+        )
         for line in said:
             self._log(f"doctor: {line.state}: {line.topic}: {line.have}; needed: {line.need}")
         self.bench = Bench(self.site, redis, self.site.watch)
@@ -97,7 +98,7 @@ class Sweeper:
         options = self.options
         return Results(
             started=datetime.now().astimezone(),
-            command=hide_password(sys.argv[1:]),
+            command=hide_password(self.options.command),
             machine=machine.describe_machine(),
             versions=versions.versions(redis.version()) | self.site.versions(),
             settings={
@@ -213,7 +214,7 @@ class Sweeper:
         self.out.print(f"Kept in {self.folder}/: {', '.join(names)}", markup=False, soft_wrap=True)
         if interrupted:
             self.out.print(
-                f"To go on: python -m bench sweep --resume {self.folder}",
+                f"To go on: .venv/bin/zerohttpd sweep --resume {self.folder}",
                 markup=False,
                 soft_wrap=True,
             )

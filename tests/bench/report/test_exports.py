@@ -11,9 +11,9 @@ from typing import Any
 
 import altair as alt
 import pytest
+from bench.report.__main__ import main
 
 from bench.records.store import save
-from bench.report.__main__ import main
 from bench.report.charts.catalogue import catalogue
 from bench.report.charts.export import pictures
 from bench.report.page import export

@@ -37,11 +37,12 @@ all: $(SERVERS:%=$(BIN)/%) ## build all servers into this folder
 debug: ## build into build/debug/: address and undefined-behaviour sanitizers
 	$(MAKE) $(or $(TARGET),all) BUILD=build/debug/objects BIN=build/debug \
 		CFLAGS='-O1 -g -fno-omit-frame-pointer' HARDENING=-fPIE \
-		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all'
+		SANITIZE='-DSANITIZED -fsanitize=address,undefined -fno-sanitize-recover=all'
 
 tsan: ## build into build/tsan/: thread sanitizer
 	$(MAKE) $(or $(TARGET),all) BUILD=build/tsan/objects BIN=build/tsan \
-		CFLAGS='-O1 -g' HARDENING=-fPIE SANITIZE=-fsanitize=thread
+		CFLAGS='-O1 -g' HARDENING=-fPIE \
+		SANITIZE='-DSANITIZED -fsanitize=thread'
 
 # The open loop and the floors are got only when they are asked for.
 bench: ## sweep all servers with ab; ARGS="--full", ARGS=--help; HOSTS=lab or inventory.ini

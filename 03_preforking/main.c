@@ -46,6 +46,7 @@ static const struct architecture architecture = {
     .summary = "processes forked at the start, one connection each at a time",
     .requests = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
+    .calls = {BLOCKING_CALLS, FORKING_CALLS},
 };
 
 /* Asked after each request: a look at the backlog, without waiting. */
@@ -103,6 +104,7 @@ int main(int argc, char **argv) {
     struct server server;
 
     server_start(&server, &architecture, argc, argv);
+    server_ready(&server);
     size_t count = server.options.workers;
     for (size_t i = 0; i < count; i++) {
         workers[i] = start_worker(&server, i);

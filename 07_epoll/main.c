@@ -45,6 +45,7 @@ static const struct architecture architecture = {
     .name = "epoll",
     .summary = "one process, one event loop (epoll)",
     .requests = KEEP_ALIVE_REQUESTS,
+    .calls = {CALL(epoll_ctl), CALL(epoll_wait)},
 };
 
 struct loop {
@@ -134,6 +135,7 @@ int main(int argc, char **argv) {
     struct source listener = {.kind = SOURCE_LISTENER,
                               .descriptor = server.listener};
 
+    server_ready(&server);
     while (evented_goes_on(&evented)) {
         source_watch(&evented.watcher, &listener,
                      evented_has_room(&evented) ? READABLE : 0);

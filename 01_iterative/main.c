@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
         .server = &server, .counters = server.counters, .redis = &redis};
 
     server_ready(&server);
-    while (!server_is_stopping())
+    while (server_goes_on())
         if (server_accept(&server, 0, &client))
             blocking_serve(&worker, &client);
 

@@ -45,7 +45,7 @@ static const struct architecture architecture = {
     .name = "epoll",
     .summary = "one process, one event loop (epoll)",
     .requests = KEEP_ALIVE_REQUESTS,
-    .calls = {CALL(epoll_ctl), CALL(epoll_wait)},
+    .calls = {CALL(epoll_ctl), CALL(epoll_wait), CALL(poll)}, /* at its end */
 };
 
 struct loop {

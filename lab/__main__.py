@@ -5,7 +5,7 @@ import os
 import shlex
 import sys
 
-from lab import enter, plan, remains, state, status, up
+from lab import enter, kernel, plan, remains, state, status, up
 from lab.errors import LabError, in_words
 
 
@@ -19,6 +19,12 @@ def main(arguments: list[str]) -> int:
             raise LabError(f"this needs root; type:  sudo {words}")
         if options.needs_root and remains.inside_a_lab():
             raise LabError("this is a host of a lab; labs are made and ended from outside")
+        if options.needs_root and kernel.in_a_chroot():
+            raise LabError(
+                "this is a chroot: whatever enters a host from here would land outside, among the "
+                "machine's own files. Use a container with a root of its own (pivot_root), or no "
+                "chroot"
+            )
         return options.run(options)
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)

@@ -205,6 +205,7 @@ look_for_group() {
         need openssh-client "reaches the other hosts" have ssh
         need openssh-server "lets the hosts of the lab be reached" have sshd
         need iproute2 "networks of the lab" have ip
+        need util-linux-extra "pivot_root, the roots of the lab's hosts" have pivot_root
         need_python hosts
         ;;
     test)

@@ -10,6 +10,9 @@
  *      |                      |
  *      |                      | done
  *      |                      v
+ *      |                     KEEP, unless something else ends the connection
+ *      |                      |
+ *      |                      v
  *      |                     SEND --all is out--> SENT
  *      |                                           |
  *      +------- the connection is kept ------------+
@@ -53,17 +56,23 @@ void exchange_free(struct exchange *exchange) {
 
 /* ---- Responses ---- */
 
-static enum exchange_need send_response(struct exchange *exchange) {
+enum exchange_need exchange_keep(struct exchange *exchange, bool may_keep) {
     struct response *response = &exchange->response;
 
-    if (--exchange->requests_left <= 0 || response->moment->closing)
-        exchange->keep_alive = false;
+    exchange->keep_alive &= may_keep;
     response_finish(response, exchange->keep_alive,
                     exchange->request.minor_version);
     if (response->head.failed || response->body.failed)
         return EXCHANGE_CLOSE;
     exchange->state = STATE_SEND;
     return EXCHANGE_SEND;
+}
+
+static enum exchange_need send_response(struct exchange *exchange) {
+    if (--exchange->requests_left <= 0 || !exchange->keep_alive)
+        return exchange_keep(exchange, false);
+    exchange->state = STATE_KEEP;
+    return EXCHANGE_KEEP;
 }
 
 /* Answers with an error before all of the request was read: what is left of it
@@ -374,9 +383,9 @@ bool exchange_is_idle(const struct exchange *exchange) {
 enum patience exchange_patience(const struct exchange *exchange) {
     switch (exchange->state) {
     case STATE_HEAD:
-        return exchange->greeted && exchange_is_idle(exchange)
-                   ? PATIENCE_IDLE
-                   : PATIENCE_REQUEST;
+        if (!exchange_is_idle(exchange))
+            return PATIENCE_REQUEST;
+        return exchange->greeted ? PATIENCE_IDLE : PATIENCE_FIRST;
     case STATE_BODY:
         return PATIENCE_REQUEST;
     case STATE_CONTINUE:
@@ -393,6 +402,7 @@ enum patience exchange_patience(const struct exchange *exchange) {
 int patience_time(enum patience patience) {
     static const int times[] = {
         [PATIENCE_NONE] = -1,
+        [PATIENCE_FIRST] = FIRST_TIMEOUT,
         [PATIENCE_IDLE] = IDLE_TIMEOUT,
         [PATIENCE_REQUEST] = REQUEST_TIMEOUT,
         [PATIENCE_SEND] = SEND_TIMEOUT,

@@ -55,6 +55,7 @@ static const struct call common[] = {
     CALL(rt_sigreturn),
     CALL(restart_syscall),
     CALL(setitimer),
+    CALL(listen), /* nobody may join the backlog of a stopping server */
     CALL(getpid),
     CALL(gettid),
     CALL(tgkill),

@@ -14,6 +14,7 @@
 
 #include "net/redis_pipeline.h"
 #include "net/server.h"
+#include "net/transmit.h"
 
 /* One client's connection: here its half-done request lives. */
 struct connection {
@@ -23,6 +24,7 @@ struct connection {
     enum patience awaited; /* the list of waiting that it is in */
     int requests_left;     /* of the exchange, when it was put there */
     int64_t deadline;
+    struct progress progress;       /* of what is sent */
     struct connection *prev, *next; /* in a list of waiting, or of the closed */
     struct connection *next_asker;  /* behind it in the queue for Redis */
 };

@@ -44,6 +44,9 @@ static void print_help(const struct architecture *architecture) {
         "  -b, --backlog N     connections that may wait to be accepted (%d; "
         "the\n"
         "                      kernel lowers it to net.core.somaxconn)\n"
+        "  -t, --time-scale N  clients get 1/N of their time (%d): for tests "
+        "of "
+        "timeouts\n"
         "  -l, --log           access log, Common Log Format, on standard "
         "output;\n"
         "                      start and end are then told on standard error\n"
@@ -60,7 +63,7 @@ static void print_help(const struct architecture *architecture) {
         "SIGINT and SIGTERM finish what is in flight, print statistics and "
         "exit.\n",
         architecture->name, architecture->name, architecture->summary,
-        DEFAULT_PORT, DEFAULT_WORKERS, DEFAULT_BACKLOG);
+        DEFAULT_PORT, DEFAULT_WORKERS, DEFAULT_BACKLOG, DEFAULT_TIME_SCALE);
 }
 
 __attribute__((format(printf, 1, 2), noreturn)) static void
@@ -136,6 +139,7 @@ void options_parse(struct options *options,
         {"workers", required_argument, NULL, 'w'},
         {"root", required_argument, NULL, 'd'},
         {"backlog", required_argument, NULL, 'b'},
+        {"time-scale", required_argument, NULL, 't'},
         {"log", no_argument, NULL, 'l'},
         {"user", required_argument, NULL, 'u'},
         {"no-confinement", no_argument, NULL, NO_CONFINEMENT},
@@ -150,11 +154,12 @@ void options_parse(struct options *options,
                                 .redis = "redis://127.0.0.1:6379",
                                 .workers = DEFAULT_WORKERS,
                                 .backlog = DEFAULT_BACKLOG,
+                                .time_scale = DEFAULT_TIME_SCALE,
                                 .confined = CONFINED};
     snprintf(options->port, sizeof options->port, "%d", DEFAULT_PORT);
     set_default_root(options);
     opterr = 0; /* we say it ourselves, in one line */
-    while ((letter = getopt_long(argc, argv, ":p:a:r:w:d:b:u:lhV", known,
+    while ((letter = getopt_long(argc, argv, ":p:a:r:w:d:b:t:u:lhV", known,
                                  NULL)) != -1) {
         switch (letter) {
         case 'p':
@@ -176,6 +181,10 @@ void options_parse(struct options *options,
         case 'b':
             options->backlog =
                 (int)parse_number("--backlog", optarg, 1, 1000000);
+            break;
+        case 't':
+            options->time_scale =
+                (int)parse_number("--time-scale", optarg, 1, TIME_SCALE_LIMIT);
             break;
         case 'l':
             options->log = true;

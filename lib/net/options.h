@@ -26,6 +26,7 @@ struct options {
     size_t workers;
     char root[PATH_MAX];
     int backlog;
+    int time_scale; /* clients get 1/N of their time */
     bool log;
     const char *user; /* to become, or NULL */
     bool confined;

@@ -17,6 +17,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -46,6 +47,20 @@ give_up(const char *format, ...) {
 
 /* ---- Signals ---- */
 
+/* A socket that has been shut down is readable too, but says POLLHUP as well.
+ */
+static bool somebody_waits(void) {
+    struct pollfd listener = {.fd = stop.listener, .events = POLLIN};
+
+    return poll(&listener, 1, 0) > 0 && listener.revents == POLLIN;
+}
+
+/* One worker told to stop must not close the door of the others. */
+static void close_door_behind_last(void) {
+    if (getpid() == stop.owner && !somebody_waits())
+        shutdown(stop.listener, SHUT_RD);
+}
+
 /* Every call here may be made in a signal handler: signal-safety(7).  setitimer
    is not in its list, but on Linux it is a bare system call as well. */
 static void on_stop(int signal_number) {
@@ -57,16 +72,22 @@ static void on_stop(int signal_number) {
     if (!stop.stopping)
         stop.out_of_time_at = clock_milliseconds() + STOP_TIMEOUT;
     stop.stopping = true;
-    /* One worker told to stop must not take the socket from the others. */
+    /* Who waits shall be served, and nobody join them: where the backlog is
+       full, the kernel drops what asks for a connection. */
     if (getpid() == stop.owner)
-        shutdown(stop.listener, SHUT_RD);
+        listen(stop.listener, 0);
+    close_door_behind_last();
     setitimer(ITIMER_REAL, &tick, NULL);
     errno = error;
 }
 
-/* It interrupts the call that sleeps: that is all it is for. */
+/* It interrupts the call that sleeps; and in 01 nobody else has the time. */
 static void on_tick(int signal_number) {
+    int error = errno;
+
     (void)signal_number;
+    close_door_behind_last();
+    errno = error;
 }
 
 static void handle(int signal_number, void (*handler)(int)) {
@@ -85,6 +106,18 @@ bool server_is_out_of_time(void) {
     return stop.stopping && clock_milliseconds() >= stop.out_of_time_at;
 }
 
+bool server_goes_on(void) {
+    return !stop.stopping || (!server_is_out_of_time() && somebody_waits());
+}
+
+void *server_share(size_t size) {
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        give_up("no memory to share (%s); allow it more", strerror(errno));
+    return memory;
+}
+
 pid_t server_fork(void) {
     pid_t parent = getpid();
     pid_t child = fork();
@@ -98,8 +131,7 @@ pid_t server_fork(void) {
     return 0;
 }
 
-/* Places that hold no process, 0 or -1, are passed over. */
-static void tell_children(const pid_t *children, size_t count, int number) {
+void server_tell_children(const pid_t *children, size_t count, int number) {
     for (size_t i = 0; i < count; i++)
         if (children[i] > 0)
             kill(children[i], number);
@@ -109,19 +141,24 @@ void server_end_children(const pid_t *children, size_t count) {
     bool killed = false;
     pid_t ended;
 
-    tell_children(children, count, SIGTERM);
+    server_tell_children(children, count, SIGTERM);
     while ((ended = waitpid(-1, NULL, WNOHANG)) >= 0 || errno == EINTR) {
         if (ended == 0)
             poll(NULL, 0, PAUSE);
         if (server_is_out_of_time() && !killed) {
             poll(NULL, 0, 5 * PAUSE); /* they know themselves that it is time */
-            tell_children(children, count, SIGKILL);
+            server_tell_children(children, count, SIGKILL);
             killed = true;
         }
     }
 }
 
 /* ---- The listening socket ---- */
+
+static struct timeval timeval_of(int milliseconds) {
+    return (struct timeval){.tv_sec = milliseconds / 1000,
+                            .tv_usec = milliseconds % 1000 * 1000};
+}
 
 static void set_option(int descriptor, int level, int name, const void *value,
                        socklen_t size, const char *what) {
@@ -137,11 +174,13 @@ static void set_option(int descriptor, int level, int name, const void *value,
  * which saves three calls for each of them.  The receive timeout is the
  * listener's own as well: accept then returns every ten seconds, to no harm.
  */
-static void set_options(int descriptor) {
+static void set_options(const struct server *server, int descriptor) {
     int on = 1;
-    int seconds = REQUEST_TIMEOUT / 1000;
-    struct timeval receive = {.tv_sec = REQUEST_TIMEOUT / 1000};
-    struct timeval sending = {.tv_sec = SEND_TIMEOUT / 1000};
+    int seconds = server_time(server, REQUEST_TIMEOUT) / 1000;
+    struct timeval receive = timeval_of(server_time(server, REQUEST_TIMEOUT));
+    struct timeval sending = timeval_of(server_time(server, SEND_LOOK));
+
+    seconds += seconds == 0; /* 0 would not defer at all */
 
     set_option(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on,
                "SO_REUSEADDR");
@@ -155,7 +194,8 @@ static void set_options(int descriptor) {
                "SO_SNDTIMEO");
 }
 
-static int listen_on(const struct options *options) {
+static int listen_on(const struct server *server) {
+    const struct options *options = &server->options;
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE},
                     *found;
@@ -168,7 +208,7 @@ static int listen_on(const struct options *options) {
     int descriptor = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (descriptor < 0)
         give_up("cannot make a socket: %s", strerror(errno));
-    set_options(descriptor);
+    set_options(server, descriptor);
     if (bind(descriptor, found->ai_addr, found->ai_addrlen) < 0 ||
         listen(descriptor, options->backlog) < 0) {
         const char *cure = "give another --address or --port";
@@ -235,6 +275,10 @@ static void raise_descriptor_limit(void) {
     (void)setrlimit(RLIMIT_NOFILE, &limit); /* else we go on with fewer */
 }
 
+int server_time(const struct server *server, int milliseconds) {
+    return milliseconds / server->options.time_scale;
+}
+
 size_t server_descriptors_for_clients(size_t needed) {
     size_t all = (size_t)sysconf(_SC_OPEN_MAX);
 
@@ -284,7 +328,7 @@ void server_start(struct server *server,
     raise_descriptor_limit();
     if (redis_parse(&server->redis, options->redis, error, sizeof error) < 0)
         give_up("%s", error);
-    server->listener = stop.listener = listen_on(options);
+    server->listener = stop.listener = listen_on(server);
     stop.owner = getpid();
     if (options->user != NULL)
         become(options->user);

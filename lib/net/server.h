@@ -2,12 +2,14 @@
 /*
  * What every server does at its start, at its end, and when it accepts.
  *
- * How a server stops: SIGINT or SIGTERM sets a flag and shuts the listening
- * socket down, which wakes everybody who sleeps in accept(2), in all threads
- * and processes, and lets nobody sleep there again.  Who sleeps elsewhere is
+ * How a server stops: SIGINT or SIGTERM sets a flag, and whoever sleeps is
  * woken by SIGALRM, again and again until all is over, so that no wake-up can
  * fall between a look at the flag and the call that sleeps.  (A timer's signal
- * goes to the main thread; threads pass it on with pthread_kill.)
+ * goes to the main thread; threads pass it on with pthread_kill.  Processes
+ * have a timer each.)  What waits in the backlog is still accepted and served,
+ * for STOP_TIMEOUT at most, but nobody may join it: its limit becomes 0.  Once
+ * it is empty, the signal handler shuts the listening socket down.  To do so
+ * earlier would reset all who wait there.
  */
 #ifndef NET_SERVER_H
 #define NET_SERVER_H
@@ -46,6 +48,10 @@ void server_start(struct server *server,
    prints the banner.  Call it before any fork. */
 void server_ready(const struct server *server);
 
+/* Of a time that clients are given, in milliseconds, what --time-scale leaves.
+ */
+int server_time(const struct server *server, int milliseconds);
+
 /* How many descriptors clients may take, when so many more are needed beside
    the RESERVED_DESCRIPTORS; at least half of what there is. */
 size_t server_descriptors_for_clients(size_t needed);
@@ -62,6 +68,16 @@ void server_accept_without_waiting(const struct server *server);
 bool server_accept(const struct server *server, int flags,
                    struct client *client);
 
+/*
+ * True until the server has been told to stop and nobody waits in the backlog
+ * any more, or time is up.  For the loops that accept.
+ */
+bool server_goes_on(void);
+
+/* Memory, all zero, that is shared with all that is forked later.  Where there
+   is none for it, it says so and exits 1. */
+void *server_share(size_t size);
+
 bool server_is_stopping(void);
 bool server_is_out_of_time(void); /* STOP_TIMEOUT has passed since then */
 
@@ -71,8 +87,12 @@ bool server_is_out_of_time(void); /* STOP_TIMEOUT has passed since then */
  */
 pid_t server_fork(void);
 
+/* Sends all children a signal; places that hold none, 0 or -1, are passed
+   over. */
+void server_tell_children(const pid_t *children, size_t count, int number);
+
 /* Tells all children to stop, waits until they have, and kills those who have
-   not when time is up.  Places that hold none, 0 or -1, are passed over. */
+   not when time is up. */
 void server_end_children(const pid_t *children, size_t count);
 
 /* A line of the access log, if there is one, for an exchange that is done. */

@@ -87,7 +87,7 @@ floor: $(FLOORS:%=$(FLOOR)/%) ## build the barest loop of each architecture
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
 test: ## all tests of all servers; ARGS="-k guestbook --server epoll"
 	@scripts/setup.sh build bench test $(LAB_TESTS)
-	@$(MAKE) --no-print-directory all unit
+	@$(MAKE) --no-print-directory all unit faults
 	@$(PYTHON) -m pytest -n 4 --dist loadgroup $(ARGS)
 
 test-sanitized: test-debug test-tsan ## the same, built with the sanitizers
@@ -108,6 +108,8 @@ unit: unit-programs ## the unit tests alone
 
 unit-programs: $(UNIT_PROGRAMS)
 
+faults: build/faults.so ## build the library that lets system calls of a server fail
+
 fuzz: ## fuzz the parsers for a minute (clang)
 	@scripts/setup.sh lint
 	@mkdir -p build/fuzz/corpus
@@ -126,7 +128,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure floor test test-sanitized test-debug test-tsan unit unit-programs fuzz \
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure floor test test-sanitized test-debug test-tsan unit unit-programs faults fuzz \
 	lint clean help
 
 # ---- How things are made ----
@@ -141,6 +143,11 @@ $(foreach folder,$(FOLDERS),$(eval $(call server_rule,$(folder))))
 $(BUILD)/tests/unit/test_%: $(BUILD)/tests/unit/test_%.o \
 		$(BUILD)/tests/unit/harness.o $(call objects,$(PROTO))
 	$(CC) $(ALL_LDFLAGS) $^ -lcmocka -o $@
+
+# It stands in for functions of the C library, whose types ISO C does not allow.
+build/faults.so: tests/faults/faults.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -MMD -MP -Wpedantic,$(ALL_CFLAGS)) -fPIC -shared $< -o $@
 
 $(FLOOR)/%: bench/floor/%.c $(wildcard bench/floor/*.h) lib/config.h Makefile
 	@mkdir -p $(@D)

@@ -59,6 +59,7 @@ static const struct call common[] = {
     CALL(getpid),
     CALL(gettid),
     CALL(tgkill),
+    CALL(sysinfo), /* qsort(3) asks how much memory there is */
     CALL(getrusage),
     CALL(lseek), /* stdio, of a standard output that is a file */
     CALL(exit_group),

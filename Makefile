@@ -22,7 +22,7 @@ LIB := $(wildcard lib/*/*.c)
 PROTO := $(wildcard lib/proto/*.c)
 UNIT_TESTS := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
 UNIT_PROGRAMS = $(UNIT_TESTS:%=$(BUILD)/tests/unit/%)
-FLOORS := $(patsubst bench/floor/%.c,%,$(sort $(wildcard bench/floor/[0-9][0-9]_*.c)))
+FLOORS := $(patsubst floors/%.c,%,$(sort $(wildcard floors/[0-9][0-9]_*.c)))
 
 # 07_epoll -> epoll
 name = $(patsubst $(firstword $(subst _, ,$(1)))_%,%,$(1))
@@ -81,7 +81,7 @@ measure: ## CPU and memory against nginx, Go and the barest loops
 	@$(MAKE) --no-print-directory all floor
 	@$(PYTHON) -m bench.measure $(ARGS)
 
-floor: $(FLOORS:%=$(FLOOR)/%) ## build the barest loop of each architecture
+floor: $(FLOORS:%=$(FLOOR)/%) $(FLOOR)/first ## build the first server and the barest loop of each architecture
 
 # The lab needs root; for others its tests are skipped, and its packages are not wanted.
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
@@ -149,7 +149,7 @@ build/faults.so: tests/faults/faults.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -MMD -MP -Wpedantic,$(ALL_CFLAGS)) -fPIC -shared $< -o $@
 
-$(FLOOR)/%: bench/floor/%.c $(wildcard bench/floor/*.h) lib/config.h Makefile
+$(FLOOR)/%: floors/%.c $(wildcard floors/*.h) lib/config.h Makefile
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) $< $(ALL_LDFLAGS) -o $@
 

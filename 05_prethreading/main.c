@@ -43,6 +43,7 @@
 #include "config.h"
 #include "net/blocking.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -92,7 +93,10 @@ static void queue_init(size_t limit) {
     queue.limit = limit;
     queue.places = calloc(limit, sizeof queue.places[0]);
     if (queue.places == NULL) {
-        perror("prethreading: no memory for the queue");
+        fprintf(stderr,
+                "prethreading: no memory for a queue of %zu clients (%s); give "
+                "it fewer descriptors\n",
+                limit, strerror(errno));
         exit(EXIT_FAILURE);
     }
 }

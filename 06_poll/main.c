@@ -154,8 +154,7 @@ int main(int argc, char **argv) {
 
     server_ready(&server);
     while (evented_goes_on(&evented)) {
-        source_watch(&evented.watcher, &listener,
-                     evented_has_room(&evented) ? READABLE : 0);
+        evented_watch_listener(&evented, &listener);
         run_round(&loop, &server, &evented);
     }
 

@@ -87,8 +87,10 @@
 /* Files up to this size are read behind the head and leave in the same write;
    larger ones leave through sendfile(2) and never enter our memory. */
 #define SMALL_FILE          16384
-/* Open files that are kept open between requests. */
+/* Files that are kept open though nobody is sent one just now; or this part of
+   the descriptors, where the system allows so few that it is less. */
 #define OPEN_FILES          64
+#define OPEN_FILES_SHARE    8
 #define TEMPLATE_LIMIT      (256 * 1024)
 
 /* ---- The server ---- */

@@ -24,6 +24,9 @@ for compiler in gcc clang; do
 done
 echo 'lint: shellcheck'
 shellcheck "${shell_files[@]}"
+mkdir -p build/lint
 echo 'lint: ruff'
 .venv/bin/ruff check --quiet .
 .venv/bin/ruff format --check --quiet .
+echo 'lint: the rooms and their doors'
+.venv/bin/lint-imports --no-logo >build/lint/imports || { cat build/lint/imports; exit 1; }

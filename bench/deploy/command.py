@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import cli, open_loop
+from bench.cli.main import parser as every_parser
 from bench.deploy import attended, inventory
 from bench.deploy.playbook import Playbook
-from bench.errors import UserError
-from bench.servers import ROOT
-from bench.signals import SignalWatch
+from bench.host.project import ROOT
+from bench.host.signals import SignalWatch
+from bench.load import open_loop
+from bench.records.errors import UserError
 
 FAILED = 2
 """Exit status: the sweep could not begin, or its results did not come."""
@@ -79,12 +80,12 @@ def parser() -> argparse.ArgumentParser:
 def parse(arguments: Sequence[str]) -> Options:
     """What was asked for, checked as far as it can be here. Raises UserError."""
     own, rest = parser().parse_known_args(arguments)
-    theirs = cli.parser().parse_args(["sweep", *rest])  # says what is wrong, and ends
+    theirs = every_parser().parse_args(["sweep", *rest])  # says what is wrong, and ends
     if getattr(theirs, "hosts", None):
         raise UserError("--hosts is for the load host, where the playbook writes that file")
     resume = None
     if own.resume is not None:
-        from bench import sweep  # noqa: PLC0415  the chart's library loads slowly
+        from bench.sweep import sweep  # noqa: PLC0415  the chart's library loads slowly
 
         resume = Path(own.resume) if own.resume else sweep.latest_unfinished(own.results)
         if not (resume / "results.json").exists():

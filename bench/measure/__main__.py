@@ -10,18 +10,20 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bench import ab, machine
-from bench.cli import positive, words
-from bench.declared import LeftOut
-from bench.errors import UserError
+from bench.host import machine, programs, project
+from bench.host.placement import place_here
+from bench.host.project import ROOT
+from bench.host.signals import Interrupted, SignalWatch
+from bench.load import ab
 from bench.measure import agreement, comparisons, many, memory, syscalls
 from bench.measure.comparisons import Part, Plan
 from bench.measure.report import Report, markdown, save
 from bench.measure.running import Bench
-from bench.placement import place_here
-from bench.private_redis import PrivateRedis
-from bench.servers import ROOT, discover
-from bench.signals import Interrupted, SignalWatch
+from bench.records.errors import UserError
+from bench.services.private_redis import PrivateRedis
+from bench.subjects.declared import LeftOut
+from bench.subjects.servers import discover
+from bench.sweep.arguments import positive, words
 
 COMPARISONS: dict[str, Callable[[Plan, Bench], Part]] = {
     "redirect": comparisons.redirect,
@@ -110,8 +112,8 @@ def _versions(bench: Bench) -> dict[str, Any]:
     return {
         "ab": ab.version(),
         "redis": bench.redis.version(),
-        "compilers": {s.name: machine.compiler_of(s.executable) for s in discover()},
-        "git": machine.git_state(),
+        "compilers": {s.name: programs.compiler_of(s.executable) for s in discover()},
+        "git": project.git_state(),
     }
 
 

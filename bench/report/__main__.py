@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.errors import UserError
-from bench.report.build import build
+from bench.records.errors import UserError
+from bench.report.page.build import build
 
 USAGE_ERROR = 2
 

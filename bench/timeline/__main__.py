@@ -5,9 +5,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.errors import UserError
-from bench.servers import ROOT
-from bench.signals import Interrupted, SignalWatch
+from bench.host.project import ROOT
+from bench.host.signals import Interrupted, SignalWatch
+from bench.records.errors import UserError
 from bench.timeline.page import chrome_trace, render
 from bench.timeline.record import Refused, picture, record
 from bench.timeline.scenarios import SCENARIOS, named

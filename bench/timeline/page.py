@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from bench.servers import ROOT
+from bench.host.project import ROOT
 from bench.timeline.recording import Bar, Kind, Lane, Recording
 from bench.timeline.scenarios import named
 

@@ -12,14 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bench.beside import SlowRedis
-from bench.errors import UserError
-from bench.private_redis import redis_for
-from bench.redis_server import connect
-from bench.server_process import RunningServer, StartError
-from bench.servers import ROOT, discover, require_built, select
-from bench.signals import SignalWatch
-from bench.subjects import Place, Subject, server_subject
+from bench.host.process import StartError
+from bench.host.project import ROOT
+from bench.host.signals import SignalWatch
+from bench.records.errors import UserError
+from bench.services.private_redis import redis_for
+from bench.services.redis_server import connect
+from bench.services.slow_redis import SlowRedis
+from bench.subjects.running import RunningServer
+from bench.subjects.servers import discover, require_built, select
+from bench.subjects.subject import Place, Subject, server_subject
 from bench.timeline.recording import Recording, Request
 from bench.timeline.scenarios import BIG, BIG_BYTES, Scenario, play
 from bench.timeline.story import Setting, tell

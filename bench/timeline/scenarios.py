@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from bench.errors import UserError
+from bench.records.errors import UserError
 from bench.timeline.recording import Request
 
 BIG = "/big.bin"

@@ -115,13 +115,36 @@ static enum exchange_need answer(struct exchange *exchange) {
 
 /* ---- Requests ---- */
 
-/* Sees whether the request is one that we answer, before its body is there. */
+/* Answers what no handler answers: OPTIONS, which asks what is allowed, and
+   what is not allowed.  A body, of which nobody would know what to do, is not
+   waited for. */
+static enum exchange_need answer_without_handler(struct exchange *exchange,
+                                                 struct view allowed) {
+    struct response *response = &exchange->response;
+
+    if (exchange->request.method == HTTP_OPTIONS)
+        response_start(response, 204);
+    else if (allowed.length > 0)
+        response_error(response, 405,
+                       "This address does not take that method.");
+    else
+        response_error(response, 501, "This server knows no such method.");
+    if (allowed.length > 0)
+        response_field(response, VIEW("Allow"), allowed);
+    exchange->unread = exchange->request.body != HTTP_NO_BODY;
+    exchange->keep_alive &= !exchange->unread;
+    return send_response(exchange);
+}
+
+/* Sees whether the request is one for a handler, before its body is there. */
 static enum exchange_need refuse_or_route(struct exchange *exchange,
                                           bool *refused) {
     const struct http_request *request = &exchange->request;
     struct view allowed;
 
     *refused = true;
+    if (view_equal(request->path, VIEW("*")))
+        return answer_without_handler(exchange, routes_methods);
     int result = path_decode(request->path, &exchange->path);
     if (result < 0)
         return refuse(exchange, -result,
@@ -129,19 +152,8 @@ static enum exchange_need refuse_or_route(struct exchange *exchange,
                                      : "The path is malformed.");
     exchange->handler =
         routes_find(exchange->app, request->method, &exchange->path, &allowed);
-    if (exchange->handler == NULL) {
-        if (allowed.length == 0) {
-            response_error(&exchange->response, 501,
-                           "This server knows no such method.");
-        } else {
-            response_error(&exchange->response, 405,
-                           "This address does not take that method.");
-            response_field(&exchange->response, VIEW("Allow"), allowed);
-        }
-        exchange->unread = request->body != HTTP_NO_BODY;
-        exchange->keep_alive &= !exchange->unread;
-        return send_response(exchange);
-    }
+    if (exchange->handler == NULL)
+        return answer_without_handler(exchange, allowed);
     if (request->body == HTTP_LENGTH_BODY &&
         request->content_length > BODY_LIMIT)
         return refuse(exchange, 413, "The request's body is too long.");

@@ -38,11 +38,12 @@ all: $(SERVERS:%=$(BIN)/%) ## build all servers into this folder
 debug: ## build into build/debug/: address and undefined-behaviour sanitizers
 	$(MAKE) $(or $(TARGET),all) BUILD=build/debug/objects BIN=build/debug \
 		CFLAGS='-O1 -g -fno-omit-frame-pointer' HARDENING=-fPIE \
-		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all'
+		SANITIZE='-DSANITIZED -fsanitize=address,undefined -fno-sanitize-recover=all'
 
 tsan: ## build into build/tsan/: thread sanitizer
 	$(MAKE) $(or $(TARGET),all) BUILD=build/tsan/objects BIN=build/tsan \
-		CFLAGS='-O1 -g' HARDENING=-fPIE SANITIZE=-fsanitize=thread
+		CFLAGS='-O1 -g' HARDENING=-fPIE \
+		SANITIZE='-DSANITIZED -fsanitize=thread'
 
 # The open loop and the floors are got only when they are asked for.
 bench: ## sweep all servers with ab; ARGS="--full", ARGS=--help; HOSTS=lab or inventory.ini
@@ -87,7 +88,7 @@ floor: $(FLOORS:%=$(FLOOR)/%) $(FLOOR)/first ## build the first server and the b
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
 test: ## all tests of all servers; ARGS="-k guestbook --server epoll"
 	@scripts/setup.sh build bench test $(LAB_TESTS)
-	@$(MAKE) --no-print-directory all unit
+	@$(MAKE) --no-print-directory all unit faults
 	@$(PYTHON) -m pytest -n 4 --dist loadgroup $(ARGS)
 
 test-sanitized: test-debug test-tsan ## the same, built with the sanitizers
@@ -108,6 +109,8 @@ unit: unit-programs ## the unit tests alone
 
 unit-programs: $(UNIT_PROGRAMS)
 
+faults: build/faults.so ## build the library that lets system calls of a server fail
+
 fuzz: ## fuzz the parsers for a minute (clang)
 	@scripts/setup.sh lint
 	@mkdir -p build/fuzz/corpus
@@ -126,7 +129,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure floor test test-sanitized test-debug test-tsan unit unit-programs fuzz \
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure floor test test-sanitized test-debug test-tsan unit unit-programs faults fuzz \
 	lint clean help
 
 # ---- How things are made ----
@@ -141,6 +144,11 @@ $(foreach folder,$(FOLDERS),$(eval $(call server_rule,$(folder))))
 $(BUILD)/tests/unit/test_%: $(BUILD)/tests/unit/test_%.o \
 		$(BUILD)/tests/unit/harness.o $(call objects,$(PROTO))
 	$(CC) $(ALL_LDFLAGS) $^ -lcmocka -o $@
+
+# It stands in for functions of the C library, whose types ISO C does not allow.
+build/faults.so: tests/faults/faults.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -MMD -MP -Wpedantic,$(ALL_CFLAGS)) -fPIC -shared $< -o $@
 
 $(FLOOR)/%: floors/%.c $(wildcard floors/*.h) lib/config.h Makefile
 	@mkdir -p $(@D)

@@ -53,6 +53,7 @@ static const struct architecture architecture = {
     .name = "forking",
     .summary = "a child process for each connection",
     .requests = KEEP_ALIVE_REQUESTS,
+    .calls = {BLOCKING_CALLS, FORKING_CALLS, CALL(ppoll)},
 };
 
 /* How a child leaves the connection that it was lent. */
@@ -208,6 +209,7 @@ int main(int argc, char **argv) {
     sigprocmask(SIG_BLOCK, &child_ended, NULL);
     sigaction(SIGCHLD, &action, NULL);
 
+    server_ready(&server);
     while (server_goes_on()) {
         struct pollfd listener = {.fd = server.listener, .events = POLLIN};
         ppoll(&listener, places.free_count > 0 ? 1 : 0, NULL, &none);

@@ -47,6 +47,7 @@ static const struct architecture architecture = {
     .summary = "processes forked at the start, one connection each at a time",
     .requests = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
+    .calls = {BLOCKING_CALLS, FORKING_CALLS},
 };
 
 /* Who has a client: a flag for each worker, in memory that all share.  Not a
@@ -119,6 +120,7 @@ int main(int argc, char **argv) {
     struct server server;
 
     server_start(&server, &architecture, argc, argv);
+    server_ready(&server);
     size_t count = server.options.workers;
     is_busy = server_share(count * sizeof *is_busy);
     for (size_t i = 0; i < count; i++) {

@@ -50,6 +50,7 @@ static const struct architecture architecture = {
     .name = "threading",
     .summary = "a thread for each connection",
     .requests = KEEP_ALIVE_REQUESTS,
+    .calls = {BLOCKING_CALLS, THREADED_CALLS, THREAD_CREATING_CALLS},
 };
 
 /* A thread, from its creation to its end. */
@@ -170,6 +171,7 @@ int main(int argc, char **argv) {
     pthread_attr_setstacksize(&attributes, THREAD_STACK);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 
+    server_ready(&server);
     while (server_goes_on()) {
         if (sem_wait(&room_for_threads) < 0) { /* interrupted by a signal */
             if (server_is_stopping())

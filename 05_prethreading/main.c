@@ -57,6 +57,7 @@ static const struct architecture architecture = {
     .summary = "threads created at the start, one connection each at a time",
     .requests = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
+    .calls = {BLOCKING_CALLS, THREADED_CALLS},
 };
 
 struct thread {
@@ -220,6 +221,7 @@ int main(int argc, char **argv) {
         }
     }
 
+    server_ready(&server);
     while (server_goes_on()) {
         if (!queue_has_room())
             poll(NULL, 0, PAUSE); /* some client will end meanwhile */

@@ -45,6 +45,7 @@ static const struct architecture architecture = {
     .name = "poll",
     .summary = "one process, one event loop (poll)",
     .requests = KEEP_ALIVE_REQUESTS,
+    .calls = {CALL(poll)},
 };
 
 /* Two arrays side by side: poll() wants the first one so. */
@@ -151,9 +152,9 @@ int main(int argc, char **argv) {
     struct source listener = {.kind = SOURCE_LISTENER,
                               .descriptor = server.listener};
 
+    server_ready(&server);
     while (evented_goes_on(&evented)) {
-        source_watch(&evented.watcher, &listener,
-                     evented_has_room(&evented) ? READABLE : 0);
+        evented_watch_listener(&evented, &listener);
         run_round(&loop, &server, &evented);
     }
 

@@ -45,6 +45,7 @@ static const struct architecture architecture = {
     .name = "epoll",
     .summary = "one process, one event loop (epoll)",
     .requests = KEEP_ALIVE_REQUESTS,
+    .calls = {CALL(epoll_ctl), CALL(epoll_wait), CALL(poll)}, /* at its end */
 };
 
 struct loop {
@@ -78,8 +79,7 @@ static bool watch(void *context, struct source *source, unsigned interest) {
     if (interest & WRITABLE)
         event.events |= EPOLLOUT;
     /* Fails only for want of memory (ENOMEM, or ENOSPC at the limit of
-       fs.epoll.max_user_watches).  A client is then not heard, and its time
-       runs out; the listener is tried again in the next round. */
+       fs.epoll.max_user_watches). */
     return epoll_ctl(loop->set, change, source->descriptor, &event) == 0;
 }
 
@@ -134,9 +134,9 @@ int main(int argc, char **argv) {
     struct source listener = {.kind = SOURCE_LISTENER,
                               .descriptor = server.listener};
 
+    server_ready(&server);
     while (evented_goes_on(&evented)) {
-        source_watch(&evented.watcher, &listener,
-                     evented_has_room(&evented) ? READABLE : 0);
+        evented_watch_listener(&evented, &listener);
         run_round(&loop, &server, &evented);
     }
 

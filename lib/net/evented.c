@@ -139,11 +139,13 @@ static bool ask_redis(struct evented *evented, struct connection *connection) {
     return true;
 }
 
-/* Waits for the loop to say that the client is ready. */
+/* Waits for the loop to say that the client is ready; one that cannot be
+   watched, for want of memory, would never be heard of again. */
 static void wait_for(struct evented *evented, struct connection *connection,
                      unsigned interest) {
     start_waiting(evented, connection);
-    source_watch(&evented->watcher, &connection->source, interest);
+    if (!source_watch(&evented->watcher, &connection->source, interest))
+        close_connection(evented, connection);
 }
 
 static bool would_wait(void) {
@@ -236,7 +238,7 @@ static void client_ready(struct evented *evented,
         /* It sends more, or has left: either is found out when its reply is
            sent.  Till then it is not watched, or we would hear of it again
            and again. */
-        source_watch(&evented->watcher, &connection->source, 0);
+        (void)source_watch(&evented->watcher, &connection->source, 0);
         break;
     case STATE_CONTINUE:
     case STATE_SEND:
@@ -346,6 +348,13 @@ bool evented_has_room(const struct evented *evented) {
 
 void evented_pause(struct evented *evented) {
     evented->paused_till = evented->now + PAUSE;
+}
+
+void evented_watch_listener(struct evented *evented, struct source *listener) {
+    unsigned interest = evented_has_room(evented) ? READABLE : 0;
+
+    if (!source_watch(&evented->watcher, listener, interest))
+        evented_pause(evented); /* and then again */
 }
 
 bool evented_goes_on(struct evented *evented) {

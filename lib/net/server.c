@@ -8,9 +8,11 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -236,6 +238,23 @@ static void print_url(const struct server *server) {
             is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
 }
 
+static void print_confinement(const struct server *server, int calls) {
+    static const char *const files[] = {
+        "all files and ports (this kernel has no Landlock)",
+        "public/, templates/, all ports (this kernel's Landlock knows none)",
+        "public/, templates/, the port of Redis",
+    };
+
+    if (!server->options.confined)
+        fprintf(server->notes, "confined      no\n");
+    else if (calls == 0)
+        fprintf(server->notes, "confined      to all system calls, %s\n",
+                files[server->files_confined]);
+    else
+        fprintf(server->notes, "confined      to %d system calls, %s\n", calls,
+                files[server->files_confined]);
+}
+
 static void print_banner(const struct server *server) {
     fprintf(server->notes, "architecture  %s: %s\npid           %d\n",
             server->architecture->name, server->architecture->summary,
@@ -243,7 +262,6 @@ static void print_banner(const struct server *server) {
     fprintf(server->notes, "workers       %zu\n", server->options.workers);
     print_url(server);
     fprintf(server->notes, "redis         %s\n", server->redis.text);
-    fflush(server->notes); /* before any fork: a child would print it again */
 }
 
 /* One descriptor a connection: take as many as we may have. */
@@ -268,24 +286,57 @@ size_t server_descriptors_for_clients(size_t needed) {
     return needed < all / 2 ? all - needed : all / 2;
 }
 
+/* ---- The start ---- */
+
+/* From root to somebody else, who cannot come back. */
+static void become(const char *name) {
+    const struct passwd *user = getpwnam(name);
+
+    if (user == NULL)
+        give_up("--user: this system has no user '%s'", name);
+    if (initgroups(name, user->pw_gid) < 0 || setgid(user->pw_gid) < 0 ||
+        setuid(user->pw_uid) < 0)
+        give_up("--user: cannot become '%s' (%s); only root can", name,
+                strerror(errno));
+}
+
+static void give_up_confinement(void) {
+    give_up("cannot confine itself (%s); give --no-confinement",
+            strerror(errno));
+}
+
+/* The port of Redis; 0 for a Unix socket. */
+static int redis_port(const struct redis_server *redis) {
+    const struct sockaddr_storage *first = &redis->addresses[0].socket;
+
+    if (first->ss_family == AF_INET6)
+        return ntohs(((const struct sockaddr_in6 *)first)->sin6_port);
+    if (first->ss_family == AF_INET)
+        return ntohs(((const struct sockaddr_in *)first)->sin_port);
+    return 0;
+}
+
 void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv) {
     char error[2 * PATH_MAX];
+    struct options *options = &server->options;
 
     *server = (struct server){.architecture = architecture};
-    options_parse(&server->options, architecture, argc, argv);
-    server->notes = server->options.log ? stderr : stdout;
+    options_parse(options, architecture, argc, argv);
+    server->notes = options->log ? stderr : stdout;
     raise_descriptor_limit();
-    if (redis_parse(&server->redis, server->options.redis, error,
-                    sizeof error) < 0 ||
-        app_open(&server->app, server->options.root, error, sizeof error) < 0)
+    if (redis_parse(&server->redis, options->redis, error, sizeof error) < 0)
         give_up("%s", error);
-    server->counters = statistics_create(server->options.workers);
-    if (server->counters == NULL)
-        give_up("no memory for the statistics: %s", strerror(errno));
     server->listener = stop.listener = listen_on(server);
     stop.owner = getpid();
+    if (options->user != NULL)
+        become(options->user);
+    if (app_open(&server->app, options->root, error, sizeof error) < 0)
+        give_up("%s", error);
+    server->counters = statistics_create(options->workers);
+    if (server->counters == NULL)
+        give_up("no memory for the statistics: %s", strerror(errno));
     handle(SIGPIPE, SIG_IGN); /* sendfile(2) has no MSG_NOSIGNAL */
     handle(SIGALRM, on_tick);
     handle(SIGTERM, on_stop);
@@ -293,7 +344,23 @@ void server_start(struct server *server,
     /* The C library reads the time zone when it is first needed: here, once,
        and not in every child. */
     tzset();
+    if (options->confined)
+        server->files_confined =
+            confine_files_and_ports(options->root, redis_port(&server->redis));
+    if (server->files_confined < 0)
+        give_up_confinement();
+}
+
+void server_ready(const struct server *server) {
+    int calls = 0;
+
     print_banner(server);
+    if (server->options.confined)
+        calls = confine_calls(server->architecture);
+    if (calls < 0)
+        give_up_confinement();
+    print_confinement(server, calls);
+    fflush(server->notes); /* before any fork: a child would print it again */
 }
 
 /* ---- Accepting ---- */

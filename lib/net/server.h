@@ -29,6 +29,7 @@ struct server {
     struct counters *counters; /* one for each of options.workers */
     int listener;              /* listening; its options pass to clients */
     FILE *notes;               /* where start and end are told */
+    int files_confined;        /* as confine_files_and_ports() told */
 };
 
 /* A client's connection. */
@@ -37,11 +38,15 @@ struct client {
     char address[INET6_ADDRSTRLEN]; /* for the log; empty without --log */
 };
 
-/* Reads the command line, opens what is served, listens, and tells about it.
-   What is wrong is said in one line and exits 1. */
+/* Reads the command line, listens, and opens what is served.  What is wrong is
+   said in one line and exits 1. */
 void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv);
+
+/* The start is over: gives up what serving does not need (net/confine.h), and
+   prints the banner.  Call it before any fork. */
+void server_ready(const struct server *server);
 
 /* Of a time that clients are given, in milliseconds, what --time-scale leaves.
  */

@@ -170,6 +170,7 @@ static void fork_for(struct server *server, const struct client *client) {
     places.notes->left_as[place] = SPOILT;
     /* Where processes have run out, some child must end first. */
     while ((child = server_fork()) < 0 && !server_is_out_of_time()) {
+        server_is_out_of("processes");
         poll(NULL, 0, PAUSE);
         reap();
     }

@@ -38,6 +38,7 @@
 #include "config.h"
 #include "net/blocking.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -129,6 +130,7 @@ static bool create_thread(struct server *server, const struct client *client,
     pthread_mutex_unlock(&lock);
     if (error != 0)
         forget(thread);
+    errno = error;
     return error == 0;
 }
 
@@ -143,6 +145,7 @@ static void create_thread_for(struct server *server,
             sem_post(&room_for_threads);
             return;
         }
+        server_is_out_of("threads or memory");
         poll(NULL, 0, PAUSE);
     }
 }

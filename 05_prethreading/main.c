@@ -43,11 +43,9 @@
 #include "config.h"
 #include "net/blocking.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -88,18 +86,6 @@ static struct queue {
     struct waiting *places;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .changed = PTHREAD_COND_INITIALIZER};
-
-static void queue_init(size_t limit) {
-    queue.limit = limit;
-    queue.places = calloc(limit, sizeof queue.places[0]);
-    if (queue.places == NULL) {
-        fprintf(stderr,
-                "prethreading: no memory for a queue of %zu clients (%s); give "
-                "it fewer descriptors\n",
-                limit, strerror(errno));
-        exit(EXIT_FAILURE);
-    }
-}
 
 static bool queue_has_room(void) {
     pthread_mutex_lock(&queue.lock);
@@ -203,22 +189,24 @@ static void end_threads(struct thread *threads, size_t count) {
 }
 
 int main(int argc, char **argv) {
-    static struct thread threads[WORKERS_LIMIT]; /* costs what is used of it */
     struct server server;
     struct client client;
 
     server_start(&server, &architecture, argc, argv);
     size_t count = server.options.workers;
-    queue_init(server_descriptors_for_clients(3 * count));
+    queue.limit = server_descriptors_for_clients(3 * count);
+    queue.places = calloc(queue.limit, sizeof queue.places[0]);
+    struct thread *threads = calloc(count, sizeof *threads);
+    if (queue.places == NULL || threads == NULL)
+        server_give_up("no memory for %zu threads and a queue of %zu clients; "
+                       "give fewer --workers, or allow fewer descriptors",
+                       count, queue.limit);
     for (size_t i = 0; i < count; i++) {
         int error = start_thread(&server, threads, i);
-        if (error != 0) {
-            fprintf(stderr,
-                    "prethreading: cannot create thread %zu (%s); give fewer "
-                    "--workers\n",
-                    i + 1, strerror(error));
-            return EXIT_FAILURE;
-        }
+        if (error != 0)
+            server_give_up(
+                "cannot create thread %zu (%s); give fewer --workers", i + 1,
+                strerror(error));
     }
 
     server_ready(&server);
@@ -231,5 +219,6 @@ int main(int argc, char **argv) {
 
     end_threads(threads, count);
     free(queue.places);
+    free(threads);
     return server_end(&server);
 }

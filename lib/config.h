@@ -106,6 +106,9 @@
 /* Processes (02) or threads (04) alive at once; beyond that, connections wait
    in the backlog. */
 #define CHILDREN_LIMIT       1000
+/* With fewer there is hardly room for a client beside the standard three, the
+   folders, the listener, the loop, Redis and a file. */
+#define DESCRIPTORS_LEAST    16
 /* Where the system allows a billion descriptors, as some containers do, we do
    not want arrays of that length. */
 #define DESCRIPTORS_LIMIT    262144

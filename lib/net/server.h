@@ -44,6 +44,11 @@ void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv);
 
+/* Says in one line what cannot be had at the start, and what cures it; exits 1.
+ */
+__attribute__((format(printf, 1, 2), noreturn)) void
+server_give_up(const char *format, ...);
+
 /* The start is over: gives up what serving does not need (net/confine.h), and
    prints the banner.  Call it before any fork. */
 void server_ready(const struct server *server);
@@ -77,6 +82,10 @@ bool server_goes_on(void);
 /* Memory, all zero, that is shared with all that is forked later.  Where there
    is none for it, it says so and exits 1. */
 void *server_share(size_t size);
+
+/* Something has run out, and errno tells why: clients wait until some other one
+   ends.  Said once, by whichever process is the first. */
+void server_is_out_of(const char *what);
 
 bool server_is_stopping(void);
 bool server_is_out_of_time(void); /* STOP_TIMEOUT has passed since then */

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from bench.timeline.__main__ import RECORDED, kept
+from bench.timeline.command import RECORDED, kept
 
 from bench.records.errors import UserError
 from bench.timeline.page import chrome_trace, render

@@ -39,6 +39,12 @@ static const struct architecture architecture = {
     .requests = 1,
 };
 
+/* Whoever waits, waits for us.  Asked only when a client is silent. */
+static bool others_wait(const struct worker *worker) {
+    (void)worker;
+    return server_somebody_waits();
+}
+
 int main(int argc, char **argv) {
     struct server server;
     struct redis_client redis;
@@ -46,8 +52,10 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     redis_client_init(&redis, &server.redis);
-    struct worker worker = {
-        .server = &server, .counters = server.counters, .redis = &redis};
+    struct worker worker = {.server = &server,
+                            .counters = server.counters,
+                            .redis = &redis,
+                            .others_wait = others_wait};
 
     while (server_goes_on())
         if (server_accept(&server, 0, &client))

@@ -73,6 +73,9 @@ bool server_goes_on(void);
    is none for it, it says so and exits 1. */
 void *server_share(size_t size);
 
+/* Is there a connection in the backlog, not accepted yet?  One system call. */
+bool server_somebody_waits(void);
+
 bool server_is_stopping(void);
 bool server_is_out_of_time(void); /* STOP_TIMEOUT has passed since then */
 

@@ -73,23 +73,23 @@ def judge(received: bytes, page: Page, file: bytes | None = None) -> tuple[Outco
     """What all bytes up to the end of a connection are; of what is not good also why. `file`: the
     content of `page.file`."""
     head, gap, body = received.partition(b"\r\n\r\n")
-    status = STATUS.match(head)
-    if not gap or not status:
-        return "failed", f"cut off in the head, after {len(received)} bytes" if received else (
-            "closed without an answer"
-        )
-    length = ANNOUNCED.search(head)
+    found = STATUS.match(head)
+    if not gap or not found:
+        cut = f"cut off in the head, after {len(received)} bytes"
+        return "failed", cut if received else "closed without an answer"
+    length, status = ANNOUNCED.search(head), int(found[1])
     if length and len(body) < int(length[1]):
         return "failed", f"cut off at {len(body)} of {int(length[1])} bytes"
-    if length and len(body) > int(length[1]):
-        return "wrong", f"{len(body)} bytes where {int(length[1])} were announced"
-    if int(status[1]) == UNAVAILABLE:
+    if status == UNAVAILABLE:
         return "unavailable", "503"
-    if int(status[1]) != page.status:
-        return "wrong", f"status {int(status[1])}"
-    if file is not None and body != file:
-        return "wrong", "another body"
-    return "good", ""
+    wrong = ""
+    if length and len(body) > int(length[1]):
+        wrong = f"{len(body)} bytes where {int(length[1])} were announced"
+    elif status != page.status:
+        wrong = f"status {status}"
+    elif file is not None and body != file:
+        wrong = "another body"
+    return ("wrong" if wrong else "good"), wrong
 
 
 def content_of(page: Page) -> bytes | None:

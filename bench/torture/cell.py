@@ -21,10 +21,14 @@ PAGES = ("redirect", "small", "guestbook", "sign")
 VISITORS = 16
 THINK_SECONDS = 0.02
 PATIENCE_SECONDS = 10.0
-WARM_SECONDS = 0.15
+WARM_SECONDS = 0.2
 """The first answers, for which files are opened and Redis is connected to, count as nothing."""
-CALM_SECONDS = 0.5
+CALM_SECONDS = 0.4
 """Before the attack, and again when the server is back."""
+CALM_PATIENCE, CALM_SHARE = 3.0, 0.85
+"""A cell begins when visitors get this share of what they want; on a machine that is not quiet, or
+with a server that is not well, after so many seconds all the same."""
+LOOKS = 3
 AGAIN_SECONDS = 0.02
 LATE_SECONDS = 0.05
 """By then an answer has been told: the visitors write fifty times a second."""
@@ -101,7 +105,8 @@ def attack_it(scene: Scene, attack: Attack, seconds: float, cell: Cell) -> None:
         cell.died = scene.server.stop()
     cell.left_over = scene.left_over()
     scene.stop()
-    cell.crowd, cell.ended = scene.crowd_seen, scene.ended
+    cell.crowd, cell.ended, cell.killed = scene.crowd_seen, scene.ended, scene.killed
+    cell.wanted = wanted(attack.rated(pages), pages)
     cell.remarks = remarks(visitors.answers(), scene.redis.remarks())
 
 
@@ -141,9 +146,11 @@ class Visitors:
 def course(scene: Scene, attack: Attack, seconds: float, visitors: Visitors) -> Times:
     """Before, during, after. May raise Interrupted."""
     watch = scene.watch
-    watch.sleep(WARM_SECONDS)
+    await_calm(scene, visitors)
     before = time.monotonic()
-    watch.sleep(CALM_SECONDS)
+    for _ in range(LOOKS):
+        watch.sleep(CALM_SECONDS / LOOKS)
+        scene.look()
     began = time.monotonic()
     with attack.run(scene) as again:
         while time.monotonic() < began + seconds:
@@ -157,9 +164,25 @@ def course(scene: Scene, attack: Attack, seconds: float, visitors: Visitors) -> 
     return Times(before, began, over, gone, back, back + CALM_SECONDS)
 
 
-def await_back(
-    scene: Scene, visitors: Visitors, usual: dict[str, float], gone: float
-) -> float:
+def await_calm(scene: Scene, visitors: Visitors) -> None:
+    """Until the visitors have got what they want for a moment; CALM_PATIENCE at most."""
+    begun = time.monotonic()
+    scene.watch.sleep(WARM_SECONDS)
+    while time.monotonic() < begun + CALM_PATIENCE:
+        now = time.monotonic() - LATE_SECONDS
+        lately = visitors.usual(now - WARM_SECONDS, now)
+        if sum(lately.values()) >= CALM_SHARE * wanted(visitors.pages, visitors.pages):
+            return
+        scene.watch.sleep(AGAIN_SECONDS)
+
+
+def wanted(rated: list[str], pages: list[str]) -> float:
+    """What the visitors of the pages `rated` would get in a second if answers took no time."""
+    theirs = sum(pages[number % len(pages)] in rated for number in range(VISITORS))
+    return theirs / THINK_SECONDS
+
+
+def await_back(scene: Scene, visitors: Visitors, usual: dict[str, float], gone: float) -> float:
     """When the server was back; or the time at which it was given up."""
     while scene.server.running():
         now = time.monotonic() - LATE_SECONDS

@@ -63,14 +63,15 @@ class Tally:
     """Connections."""
     answers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     """Of those who wanted one, by outcome."""
-    why: dict[str, int] = field(default_factory=dict)
-    """Those that are not good, in words."""
+    why: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Of what is not good: by outcome, how often for which reason."""
 
     def count(self, outcome: Outcome, detail: str) -> None:
         """One more answer."""
         self.answers[outcome] += 1
         if outcome != "good":
-            self.why[detail] = self.why.get(detail, 0) + 1
+            counted = self.why.setdefault(outcome, {})
+            counted[detail] = counted.get(detail, 0) + 1
 
 
 Ended = Callable[[], bool]

@@ -46,9 +46,20 @@ def phase(answers: Sequence[Answer], begin: float, end: float, rated: Iterable[s
         seconds=round(end - begin, 3),
         rate=round(rate(per_slice(good(ended, rated), begin, end)), 1),
         outcomes=dict(Counter(a.outcome for a in ended)),
-        why=dict(Counter(f"{a.page}: {a.detail}" for a in ended if a.outcome != "good")),
+        why=reasons(ended),
         longest_ms=round(1000 * max((a.ended - a.begun for a in ended), default=0.0), 1),
     )
+
+
+def reasons(answers: Iterable[Answer]) -> dict[str, dict[str, int]]:
+    """Of what is not good: by outcome, how often for which reason."""
+    found: dict[str, dict[str, int]] = {}
+    for answer in answers:
+        if answer.outcome != "good":
+            counted = found.setdefault(answer.outcome, {})
+            text = f"{answer.page}: {answer.detail}"
+            counted[text] = counted.get(text, 0) + 1
+    return found
 
 
 def back_after(

@@ -27,7 +27,8 @@ def markdown(record: Record) -> str:
         "Good answers per second before, during and after the attack, median of short slices; "
         "when every page came again at half of its rate or more, without a failure; what "
         "visitors and other well-behaved clients did not get from the attack on; the remarks that "
-        "were answered with 303, and how many of them Redis did not have in the end.",
+        "were answered with 303, and how many of them Redis did not have in the end; and what the "
+        "attack did, as far as it can be counted.",
         *(_details(record, facts.name) for facts in record.attacks),
         _left_out(record),
     ]
@@ -72,7 +73,7 @@ def _details(record: Record, attack: str) -> str:
     if not cells:
         return ""
     facts = record.facts(cells[0])
-    head = ["server", "before", "during", "after", "", "back", "lost", "remarks"]
+    head = ["server", "before", "during", "after", "", "back", "lost", "remarks", "attack"]
     rows = [
         [
             cell.subject,
@@ -81,6 +82,7 @@ def _details(record: Record, attack: str) -> str:
             words.back(cell),
             words.losses(cell, facts) or "–",
             words.remarks(cell),
+            words.done(cell),
         ]
         for cell in cells
     ]

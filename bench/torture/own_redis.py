@@ -11,6 +11,8 @@ import time
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+import redis
+
 from bench.private_redis import RunRedis
 from bench.process import Child
 from bench.redis_server import RedisServer
@@ -19,6 +21,7 @@ from bench.servers import ROOT
 from bench.signals import SignalWatch
 
 KEPT = {"appendonly": "yes", "appendfsync": "no", "auto-aof-rewrite-percentage": "0"}
+LOAD_SECONDS = 10.0
 REMARKS = "guestbook_remarks"
 
 
@@ -27,7 +30,7 @@ class OwnRedis(RunRedis):
 
     def __init__(self, cpus: Sequence[int], watch: SignalWatch) -> None:
         """Start it. Raises UserError if it does not come up, Interrupted on Ctrl-C."""
-        self._server = RedisServer(cpus, watch, settings=KEPT)
+        self._server, self._watch = RedisServer(cpus, watch, settings=KEPT), watch
         super().__init__(self._server.url, private=True)
 
     def __exit__(self, *what: object) -> None:
@@ -39,9 +42,18 @@ class OwnRedis(RunRedis):
         self._server.send(signal.SIGKILL)
 
     def start_again(self) -> None:
-        """After `kill`, with the data that it had. Raises UserError."""
+        """After `kill`, with the data that it had. Raises UserError, or redis.RedisError if it
+        has not loaded them within LOAD_SECONDS; may raise Interrupted."""
         self._server.start_again()
-        self._client.ping()
+        deadline = time.monotonic() + LOAD_SECONDS
+        while True:
+            try:
+                self._client.ping()
+                return
+            except redis.BusyLoadingError:
+                if time.monotonic() > deadline:
+                    raise
+            self._watch.sleep(0.005)
 
     def stop(self) -> None:
         """It does nothing more, but its connections stay."""
@@ -52,17 +64,12 @@ class OwnRedis(RunRedis):
         self._server.send(signal.SIGCONT)
 
     def limit_clients(self, most: int) -> None:
-        """Close all connections, and take no more than so many from now on."""
+        """Take no more than so many from now on. Those that are connected stay so."""
         self._client.config_set("maxclients", most)
-        self._client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 
     def clients_limit(self) -> int:
         """How many it takes."""
         return int(self._client.config_get("maxclients")["maxclients"])
-
-    def raise_limit(self, most: int) -> None:
-        """Take so many from now on."""
-        self._client.config_set("maxclients", most)
 
     def remarks(self) -> list[str]:
         """All of them, without the names."""

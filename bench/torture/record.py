@@ -21,9 +21,14 @@ SCHEMA = "zerohttpd-seven/torture"
 SCHEMA_VERSION = 1
 FILE = "torture.json"
 
-Verdict = Literal["served", "slower", "hard pressed", "held up", "broken", "left out", "not reached"]
+Verdict = Literal[
+    "served", "slower", "hard pressed", "held up", "broken", "left out", "not reached"
+]
 AS_BEFORE, SLOWER, PRESSED = 0.9, 0.5, 0.1
 """From these shares of the rate before the attack on a server is called so."""
+QUIET_SHARE = 0.7
+"""Visitors who get less than this share of what they want, before anything is done, are disturbed
+by something else."""
 BACK_SECONDS = 15.0
 """By when a server must be back: longer than the 10 s that one client may keep it waiting."""
 
@@ -52,8 +57,8 @@ class Phase(BaseModel):
     """Good answers per second to the rated visitors, median of short slices."""
     outcomes: dict[str, int] = {}
     """Of all visitors."""
-    why: dict[str, int] = {}
-    """What was not good, in words."""
+    why: dict[str, dict[str, int]] = {}
+    """What was not good: by outcome, how often for which reason."""
     longest_ms: float = 0.0
 
 
@@ -61,8 +66,9 @@ class Crowd(BaseModel):
     """What a crowd has done."""
 
     opened: int = 0
+    """Connections."""
     answers: dict[str, int] = {}
-    why: dict[str, int] = {}
+    why: dict[str, dict[str, int]] = {}
 
 
 class Remarks(BaseModel):
@@ -106,7 +112,11 @@ class Cell(BaseModel):
     attack_from_s: float = 0.0
     attack_to_s: float = 0.0
     """When in the course the attack began and ended."""
+    wanted: float = 0.0
+    """What the rated visitors would get of a server that needs no time at all, in pages/s."""
     crowd: Crowd | None = None
+    killed: int = 0
+    """Children."""
     remarks: Remarks = Remarks()
     left_over: LeftOver = LeftOver()
     died: Ended | None = None
@@ -149,6 +159,12 @@ class Record(BaseModel):
         """The cells in which a promise was broken, and which."""
         found = [(cell, broken(cell, self.facts(cell))) for cell in self.cells]
         return [(cell, words) for cell, words in found if words]
+
+
+def disturbed(cell: Cell) -> bool:
+    """Whether visitors got too little even before the attack: the machine was not quiet, or the
+    server is not well without being attacked."""
+    return cell.before is not None and cell.before.rate < QUIET_SHARE * cell.wanted
 
 
 def share(cell: Cell, later: Phase | None) -> float | None:
@@ -198,7 +214,7 @@ def broken(cell: Cell, facts: AttackFacts) -> list[str]:
     if cell.kind != "server" or cell.before is None:
         return []
     found = []
-    if not cell.before.rate:
+    if not cell.before.outcomes.get("good"):
         found.append("served nobody before the attack")
     if cell.died:
         found.append(f"{cell.died.describe()} by itself")

@@ -91,9 +91,7 @@ def ground(watch: SignalWatch, made: Record) -> Iterator[Ground]:
         yield Ground(own, made.placement, watch, far_end, why)
 
 
-def attack_all(
-    options: Options, where: Ground, made: Record, folder: Path, begun: float
-) -> None:
+def attack_all(options: Options, where: Ground, made: Record, folder: Path, begun: float) -> None:
     """Fill the record, attack by attack. May raise Interrupted."""
     pairs = [(attack, subject) for attack in options.attacks for subject in options.subjects]
     with show_for(display.console(), made, len(pairs)) as show:

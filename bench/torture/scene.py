@@ -9,13 +9,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import psutil
 
 from bench.placement import Placement
 from bench.process import Child
-from bench.server_process import Ended, RunningServer, free_port
+from bench.server_process import START_SECONDS, Ended, RunningServer, free_port
 from bench.servers import ROOT
 from bench.signals import SignalWatch
 from bench.subjects import Place, Subject
@@ -31,6 +32,8 @@ CROWD_SECONDS = 2 * crowds.PATIENCE
 QUIET_SECONDS = 3.0
 """How long a server may take to put away what clients have left: more than the 2 s for which it
 reads on after an early error."""
+SETTLED_SECONDS = 0.06
+"""A server whose processes and threads have not changed for so long has made them all."""
 LOOK_SECONDS = 0.02
 LISTENING, TIME_WAIT = "0A", "06"
 """States in /proc/net/tcp."""
@@ -85,6 +88,8 @@ class Scene:
         self.redis, self.watch, self.liar = ground.redis, ground.watch, liar
         self.crowd_seen: Crowd | None = None
         self.ended: list[Ended] = []
+        self.killed = 0
+        """Children, by an attack."""
         self._folder = tempfile.TemporaryDirectory(prefix="zerohttpd-torture-")
         self._place = Place(
             port=0 if subject.announces else free_port(address),
@@ -93,7 +98,8 @@ class Scene:
             address=address,
         )
         self._start()
-        self._at_first = self._tasks()
+        self._at_first = self._settled()
+        self._at_least: tuple[int, int] | None = None
 
     def __enter__(self) -> "Scene":
         return self
@@ -152,6 +158,15 @@ class Scene:
             return psutil.Process(self.server.pid).children(recursive=True)
         return []
 
+    def await_accepted(self, count: int, seconds: float) -> None:
+        """Until the server holds so many connections and none waits to be accepted; or for so
+        many seconds."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if held_connections(self.port) >= count and not waiting_connections(self.port):
+                return
+            self.watch.sleep(LOOK_SECONDS)
+
     def has_children(self) -> bool:
         """Whether some of its processes are children, while a client is there."""
         with socket.create_connection((self.host, self.port), 5) as client:
@@ -161,20 +176,35 @@ class Scene:
                 self.watch.sleep(LOOK_SECONDS)
         return found
 
+    def look(self) -> None:
+        """Look what it has, before the attack and with some clients: processes and threads that it
+        has all the time are not left over, however late they were made."""
+        self._at_least = min(self._at_least or self._tasks(), self._tasks())
+
     def left_over(self) -> LeftOver:
         """What the server still has beyond what it had at first, when it has had time to put it
         away. Threads of others come and go as their runtimes like."""
         deadline = time.monotonic() + QUIET_SECONDS
+        usual = max(self._at_first, self._at_least or self._at_first)
         while True:
             processes, threads = self._tasks()
             found = LeftOver(
                 connections=held_connections(self.port),
-                processes=max(0, processes - self._at_first[0]),
-                threads=max(0, threads - self._at_first[1]) * (self.subject.kind == "server"),
+                processes=max(0, processes - usual[0]),
+                threads=max(0, threads - usual[1]) * (self.subject.kind == "server"),
             )
             if found == LeftOver() or time.monotonic() >= deadline:
                 return found
             self.watch.sleep(LOOK_SECONDS)
+
+    def _settled(self) -> tuple[int, int]:
+        """Processes and threads, when those that it starts beforehand are there."""
+        deadline, last, since = time.monotonic() + START_SECONDS, self._tasks(), time.monotonic()
+        while time.monotonic() < min(deadline, since + SETTLED_SECONDS):
+            self.watch.sleep(SETTLED_SECONDS / 4)
+            if (now := self._tasks()) != last:
+                last, since = now, time.monotonic()
+        return last
 
     def _tasks(self) -> tuple[int, int]:
         """Processes, and the threads of all of them."""
@@ -209,11 +239,31 @@ def tally_in(text: str) -> Crowd | None:
 def held_connections(port: int) -> int:
     """Connections of a local port that a process still holds open: neither those that wait to be
     accepted, nor those that have ended and are only remembered by the kernel."""
-    found = 0
+    held = [s for s in sockets_of(port) if s.state not in (LISTENING, TIME_WAIT)]
+    return sum(socket.inode != "0" for socket in held)
+
+
+def waiting_connections(port: int) -> int:
+    """Connections that wait to be accepted: the kernel shows them as the listening socket's
+    receive queue (proc_net_tcp, "rx_queue")."""
+    listening = [socket for socket in sockets_of(port) if socket.state == LISTENING]
+    return sum(int(socket.queues.partition(":")[2], 16) for socket in listening)
+
+
+class Socket(NamedTuple):
+    """A line of /proc/net/tcp."""
+
+    state: str
+    queues: str
+    """Bytes to send : bytes received, in hexadecimal."""
+    inode: str
+
+
+def sockets_of(port: int) -> list[Socket]:
+    """The TCP sockets of a local port."""
+    found = []
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
-        local, state, inode = fields[1], fields[3], fields[9]
-        same = int(local.rpartition(":")[2], 16) == port
-        found += same and state not in (LISTENING, TIME_WAIT) and inode != "0"
+        if int(fields[1].rpartition(":")[2], 16) == port:
+            found.append(Socket(fields[3], fields[4], fields[9]))
     return found
-

@@ -22,9 +22,9 @@ STYLES: dict[Verdict, str] = {
 def torture_table(record: Record, current: tuple[str, str] | None = None) -> RenderableType:
     """What there is so far; `current`: subject and attack of the cell being made."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("attack", style="bold")
+    table.add_column("attack", style="bold", no_wrap=True)
     for subject in record.subjects:
-        table.add_column(subject)
+        table.add_column(subject, overflow="fold")
     for facts in record.attacks:
         row = []
         for subject in record.subjects:

@@ -4,12 +4,14 @@ from collections import Counter
 
 from bench.report.words import figure, listed, plural
 from bench.torture.record import (
+    QUIET_SHARE,
     AttackFacts,
     Cell,
     Phase,
     Record,
     Verdict,
     broken,
+    disturbed,
     excused,
     lost,
     share,
@@ -30,7 +32,7 @@ MEANINGS: dict[Verdict, str] = {
     "served": "during the attack visitors got 90 % or more of what they got before",
     "slower": "50 to 90 %",
     "hard pressed": "10 to 50 %",
-    "held up": "less than 10 %: they waited, which is the price of the architecture and no fault",
+    "held up": "less than 10 %: they waited; where all were answered in the end that is no fault",
     "broken": "a promise was broken: something answered was lost, or it did not come back whole",
     "left out": "it cannot take part, or could not be measured",
     "not reached": "the time was over before its turn",
@@ -70,7 +72,9 @@ def asides(cell: Cell, facts: AttackFacts) -> list[str]:
     if cell.back_after_s is None:
         found.append("not back")
     elif cell.back_after_s > WORTH_SAYING:
-        found.append(f"back in {cell.back_after_s:.1f} s")
+        found.append(f"back {cell.back_after_s:.1f} s")
+    if disturbed(cell):
+        found.append("disturbed")
     return found
 
 
@@ -89,7 +93,9 @@ def why(cell: Cell, facts: AttackFacts) -> str:
         parts.append(cell.crowd.why)
     counted: Counter[str] = Counter()
     for part in parts:
-        counted.update(part)
+        for outcome, reasons_of_it in part.items():
+            if outcome not in (*facts.excused, "unavailable"):  # 503 says enough
+                counted.update(reasons_of_it)
     return next((f"most often: {reason}" for reason, _ in counted.most_common(1)), "")
 
 
@@ -112,13 +118,22 @@ def back(cell: Cell) -> str:
     return "at once" if cell.back_after_s <= WORTH_SAYING else f"in {cell.back_after_s:.1f} s"
 
 
+def done(cell: Cell) -> str:
+    """What the attack did, where that can be counted."""
+    if cell.killed:
+        return f"{cell.killed:,} children killed"
+    return f"{cell.crowd.opened:,} connections" if cell.crowd else "–"
+
+
 def remarks(cell: Cell) -> str:
     """What became of the remarks that were answered "stored"."""
     told = cell.remarks
     if not told.answered:
         return "–"
-    return f"{told.answered:,}, {told.missing:,} of them lost" if told.missing else (
-        f"{told.answered:,}, none lost"
+    return (
+        f"{told.answered:,}, {told.missing:,} of them lost"
+        if told.missing
+        else (f"{told.answered:,}, none lost")
     )
 
 
@@ -164,6 +179,13 @@ def cautions(record: Record) -> list[str]:
         found.append("The torture was interrupted: this is what there was until then.")
     if record.state == "out of time":
         found.append("The time was over before all cells were made.")
+    loud = sum(disturbed(cell) for cell in record.cells)
+    if loud:
+        found.append(
+            f"In {plural(loud, 'cell')} visitors got less than {100 * QUIET_SHARE:.0f} % of what "
+            "they wanted even before the attack: the machine was not quiet, or the server not "
+            "well. They are called disturbed, and their percentages mean little."
+        )
     return found
 
 

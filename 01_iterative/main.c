@@ -37,6 +37,7 @@ static const struct architecture architecture = {
     .name = "iterative",
     .summary = "one process, one connection after another",
     .requests = 1,
+    .calls = {BLOCKING_CALLS},
 };
 
 int main(int argc, char **argv) {
@@ -49,7 +50,8 @@ int main(int argc, char **argv) {
     struct worker worker = {
         .server = &server, .counters = server.counters, .redis = &redis};
 
-    while (!server_is_stopping())
+    server_ready(&server);
+    while (server_goes_on())
         if (server_accept(&server, 0, &client))
             blocking_serve(&worker, &client);
 

@@ -32,6 +32,7 @@
  */
 #include "config.h"
 #include "net/blocking.h"
+#include "net/redis_lending.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -48,6 +49,10 @@ static const struct architecture architecture = {
     .has_workers = true,
 };
 
+/* Nothing is lent here, for a worker's connection lives as long as the worker.
+   But it may have to be given up. */
+static struct redis_lending lending;
+
 /* Asked after each request: a look at the backlog, without waiting. */
 static bool others_wait(const struct worker *worker) {
     struct pollfd listener = {.fd = worker->server->listener, .events = POLLIN};
@@ -56,10 +61,10 @@ static bool others_wait(const struct worker *worker) {
 
 /* A worker's whole life. */
 static void work(struct server *server, size_t number) {
-    struct redis_client redis;
+    struct redis_pool redis;
     struct client client;
 
-    redis_client_init(&redis, &server->redis);
+    redis_lending_open(&lending, number, &redis);
     struct worker worker = {.server = server,
                             .counters = &server->counters[number],
                             .redis = &redis,
@@ -67,7 +72,9 @@ static void work(struct server *server, size_t number) {
     while (!server_is_stopping())
         if (server_accept(server, 0, &client))
             blocking_serve(&worker, &client);
-    redis_client_close(&redis);
+        else
+            redis_pool_spare(&redis); /* perhaps we were woken for it */
+    redis_pool_destroy(&redis);
 }
 
 /* Forks the worker of that number; returns its process id, or -1. */
@@ -81,8 +88,8 @@ static pid_t start_worker(struct server *server, size_t number) {
     _exit(EXIT_SUCCESS);
 }
 
-/* Waits for a worker to die, which none should, and forks another in its
-   place: after a pause, lest a worker that dies at once keeps us forking.  A
+/* Waits for a worker to die, which none should, or to wake us because Redis
+   refuses it; and forks another in the place of one that died: after a pause, lest a worker that dies at once keeps us forking.  A
    fork that fails is tried again. */
 static void replace_workers(struct server *server, pid_t *workers) {
     size_t count = server->options.workers;
@@ -94,6 +101,7 @@ static void replace_workers(struct server *server, pid_t *workers) {
     for (size_t i = 0; i < count; i++)
         if (dead > 0 && workers[i] == dead)
             workers[i] = -1;
+    redis_lending_spare(&lending, workers);
     if (!server_is_stopping())
         poll(NULL, 0, PAUSE);
 }
@@ -104,6 +112,7 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     size_t count = server.options.workers;
+    redis_lending_init(&lending, &server.redis, count);
     for (size_t i = 0; i < count; i++) {
         workers[i] = start_worker(&server, i);
         if (workers[i] < 0) {
@@ -119,5 +128,6 @@ int main(int argc, char **argv) {
         replace_workers(&server, workers);
 
     server_end_children(workers, count);
+    redis_lending_close(&lending);
     return server_end(&server);
 }

@@ -57,41 +57,19 @@ struct thread {
     pthread_t id;
     struct client client;
     struct worker worker;
-    struct pooled *pooled;
     struct thread *prev, *next; /* among those alive */
 };
 
-/* A connection to Redis that outlives the threads that use it. */
-struct pooled {
-    struct redis_client redis;
-    struct pooled *next; /* in the pool */
-};
-
-/* The lock guards both lists; the semaphore counts threads that may still be
+/* The lock guards the list; the semaphore counts threads that may still be
    created. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct thread *alive;
-static struct pooled *pool;
 static sem_t room_for_threads;
+static struct redis_pool redis; /* its connections outlive the threads */
 
-/* From the pool, where the last one given back is the first one lent: it is
-   warm.  A new one connects when its thread first asks Redis. */
-static struct pooled *borrow_redis(struct server *server) {
-    pthread_mutex_lock(&lock);
-    struct pooled *pooled = pool;
-    if (pooled != NULL)
-        pool = pooled->next;
-    pthread_mutex_unlock(&lock);
-    if (pooled == NULL && (pooled = malloc(sizeof *pooled)) != NULL)
-        redis_client_init(&pooled->redis, &server->redis);
-    return pooled;
-}
-
-/* Leaves the list of those alive and gives everything back. */
+/* Leaves the list of those alive. */
 static void end_thread(struct thread *thread) {
     pthread_mutex_lock(&lock);
-    if (thread->pooled != NULL)
-        LL_PREPEND(pool, thread->pooled);
     DL_DELETE(alive, thread);
     pthread_mutex_unlock(&lock);
     free(thread);
@@ -113,8 +91,7 @@ static void create_thread_for(struct server *server,
                               const pthread_attr_t *attributes) {
     struct thread *thread = calloc(1, sizeof *thread);
 
-    if (thread == NULL || (thread->pooled = borrow_redis(server)) == NULL) {
-        free(thread);
+    if (thread == NULL) {
         close(client->socket);
         sem_post(&room_for_threads);
         return;
@@ -122,7 +99,7 @@ static void create_thread_for(struct server *server,
     thread->client = *client;
     thread->worker = (struct worker){.server = server,
                                      .counters = server->counters,
-                                     .redis = &thread->pooled->redis};
+                                     .redis = &redis};
     /* Created under the lock: it must not leave the list before it is in. */
     pthread_mutex_lock(&lock);
     DL_APPEND(alive, thread);
@@ -156,6 +133,7 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     sem_init(&room_for_threads, 0, CHILDREN_LIMIT);
+    redis_pool_init(&redis, &server.redis, true);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, THREAD_STACK);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -171,11 +149,6 @@ int main(int argc, char **argv) {
 
     end_threads();
     pthread_attr_destroy(&attributes);
-    while (pool != NULL) {
-        struct pooled *pooled = pool;
-        LL_DELETE(pool, pooled);
-        redis_client_close(&pooled->redis);
-        free(pooled);
-    }
+    redis_pool_destroy(&redis);
     return server_end(&server);
 }

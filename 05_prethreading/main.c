@@ -59,7 +59,6 @@ static const struct architecture architecture = {
 struct thread {
     pthread_t id;
     struct worker worker;
-    struct redis_client redis;
 };
 
 /* Clients that have been accepted and wait for a thread: a ring, in the order
@@ -73,6 +72,8 @@ static struct queue {
     struct client clients[DESCRIPTORS_LIMIT]; /* costs what is used of it */
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .changed = PTHREAD_COND_INITIALIZER};
+
+static struct redis_pool redis; /* for all threads */
 
 static bool queue_has_room(void) {
     pthread_mutex_lock(&queue.lock);
@@ -122,7 +123,6 @@ static void *work(void *context) {
 
     while (queue_take(&client))
         blocking_serve(&thread->worker, &client);
-    redis_client_close(&thread->redis);
     return NULL;
 }
 
@@ -132,10 +132,9 @@ static int start_thread(struct server *server, struct thread *threads,
     struct thread *thread = &threads[number];
     pthread_attr_t attributes;
 
-    redis_client_init(&thread->redis, &server->redis);
     thread->worker = (struct worker){.server = server,
                                      .counters = &server->counters[number],
-                                     .redis = &thread->redis,
+                                     .redis = &redis,
                                      .others_wait = others_wait};
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, THREAD_STACK);
@@ -162,6 +161,7 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     size_t count = server.options.workers;
+    redis_pool_init(&redis, &server.redis, true);
     queue.limit = server_descriptors_for_clients(3 * count);
     for (size_t i = 0; i < count; i++) {
         int error = start_thread(&server, threads, i);
@@ -182,5 +182,6 @@ int main(int argc, char **argv) {
     }
 
     end_threads(threads, count);
+    redis_pool_destroy(&redis);
     return server_end(&server);
 }

@@ -4,14 +4,14 @@
 #ifndef NET_BLOCKING_H
 #define NET_BLOCKING_H
 
-#include "net/redis_client.h"
+#include "net/redis_pool.h"
 #include "net/server.h"
 
 /* What one process or thread needs to serve. */
 struct worker {
     struct server *server;
     struct counters *counters;
-    struct redis_client *redis;
+    struct redis_pool *redis;
     struct moment moment;
     /* Does a connection wait that nobody else will serve?  Then none is kept
        alive.  NULL: there is always somebody else. */

@@ -246,18 +246,12 @@ static void give_reply(struct evented *evented,
                        const struct resp_reply *reply) {
     struct connection *connection = next_asker(evented);
 
-    if (reply != NULL && !exchange_accepts(&connection->exchange, reply)) {
-        redis_refuses(&evented->server->redis, reply->type == RESP_ERROR
-                                                   ? reply->text
-                                                   : VIEW("of another type"));
-        reply = NULL;
-    }
     drive(evented, connection, exchange_replied(&connection->exchange, reply),
           false);
 }
 
 /* No reply will come any more to those who have asked so far.  What they do
-   next may ask again, but is refused until it is time to try again. */
+   next may ask again, and stands behind them. */
 static void give_up_redis(struct evented *evented) {
     struct connection *last = evented->last_asker;
 
@@ -269,20 +263,40 @@ static void give_up_redis(struct evented *evented) {
     }
 }
 
-static void redis_ready(struct evented *evented, unsigned readiness) {
+/* Takes one reply, if one is there: 1, 0 or -1, as redis_pipeline_next().  One
+   of a wrong type may belong to another command, and so may all behind it. */
+static int take_reply(struct evented *evented) {
     struct redis_pipeline *redis = &evented->redis;
     struct resp_reply reply;
+
+    int result = redis_pipeline_next(redis, &reply, evented->now);
+    if (result <= 0)
+        return result;
+    if (exchange_accepts(&evented->first_asker->exchange, &reply)) {
+        give_reply(evented, &reply);
+        return 1;
+    }
+    redis_misbehaves(&evented->server->redis, &reply);
+    if (reply.type != RESP_ERROR) {
+        redis_pipeline_close(redis);
+        return -1;
+    }
+    give_reply(evented, NULL);
+    return 1;
+}
+
+static void redis_ready(struct evented *evented, unsigned readiness) {
+    struct redis_pipeline *redis = &evented->redis;
     bool works = true;
-    int result = 0;
+    int result = 1;
 
     if (readiness & WRITABLE)
         works = redis_pipeline_flush(redis, evented->now);
     if (works && readiness & (READABLE | BROKEN) &&
         redis->source.descriptor >= 0)
         works = redis_pipeline_fill(redis, evented->now);
-    while (works &&
-           (result = redis_pipeline_next(redis, &reply, evented->now)) > 0)
-        give_reply(evented, &reply);
+    while (works && result > 0)
+        result = take_reply(evented);
     if (!works || result < 0)
         give_up_redis(evented);
 }

@@ -96,6 +96,11 @@ pid_t server_fork(void) {
     return 0;
 }
 
+void server_wake_parent(void) {
+    if (getpid() != stop.owner && getppid() == stop.owner)
+        kill(stop.owner, SIGALRM);
+}
+
 /* Places that hold no process, 0 or -1, are passed over. */
 static void tell_children(const pid_t *children, size_t count, int number) {
     for (size_t i = 0; i < count; i++)

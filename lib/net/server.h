@@ -66,6 +66,9 @@ bool server_is_out_of_time(void); /* STOP_TIMEOUT has passed since then */
  */
 pid_t server_fork(void);
 
+/* In a child: interrupts the call in which its parent sleeps. */
+void server_wake_parent(void);
+
 /* Tells all children to stop, waits until they have, and kills those who have
    not when time is up.  Places that hold none, 0 or -1, are passed over. */
 void server_end_children(const pid_t *children, size_t count);

@@ -67,6 +67,16 @@ static struct thread *alive;
 static sem_t room_for_threads;
 static struct redis_pool redis; /* its connections outlive the threads */
 
+/* At the limit no connection is kept alive: else the first ones to come could
+   keep out all others. */
+static bool others_wait(const struct worker *worker) {
+    int room;
+
+    (void)worker;
+    sem_getvalue(&room_for_threads, &room);
+    return room == 0;
+}
+
 /* Leaves the list of those alive. */
 static void end_thread(struct thread *thread) {
     pthread_mutex_lock(&lock);
@@ -99,7 +109,8 @@ static void create_thread_for(struct server *server,
     thread->client = *client;
     thread->worker = (struct worker){.server = server,
                                      .counters = server->counters,
-                                     .redis = &redis};
+                                     .redis = &redis,
+                                     .others_wait = others_wait};
     /* Created under the lock: it must not leave the list before it is in. */
     pthread_mutex_lock(&lock);
     DL_APPEND(alive, thread);
@@ -132,7 +143,11 @@ int main(int argc, char **argv) {
     pthread_attr_t attributes;
 
     server_start(&server, &architecture, argc, argv);
-    sem_init(&room_for_threads, 0, CHILDREN_LIMIT);
+    /* Beside its client, a thread needs a connection to Redis and a file. */
+    size_t room = server_room_for_clients(CHILDREN_LIMIT, 2);
+    if (room > CHILDREN_LIMIT)
+        room = CHILDREN_LIMIT;
+    sem_init(&room_for_threads, 0, (unsigned)room);
     redis_pool_init(&redis, &server.redis, true);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, THREAD_STACK);

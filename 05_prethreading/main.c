@@ -17,7 +17,7 @@
  * Who waits, and where?  Each thread for its own client and its own connection
  * to Redis, in recv and send.  Free threads wait for the queue, in
  * pthread_cond_wait().  The main thread waits for clients, in accept(), and
- * hands them on (while the queue is full, it looks again every PAUSE).
+ * hands them on (at the limit of descriptors it sleeps in sem_wait()).
  *
  * Where does a half-done request live?  On the stack of its thread's
  * blocking_serve().  All threads share one memory: the queue and the cache of
@@ -44,6 +44,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,19 +69,12 @@ static struct queue {
     pthread_cond_t changed;
     size_t first;
     size_t count;
-    size_t limit; /* each thread needs three: client, Redis, file */
     struct client clients[DESCRIPTORS_LIMIT]; /* costs what is used of it */
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .changed = PTHREAD_COND_INITIALIZER};
 
+static sem_t room_for_clients;  /* in the queue or with a thread */
 static struct redis_pool redis; /* for all threads */
-
-static bool queue_has_room(void) {
-    pthread_mutex_lock(&queue.lock);
-    bool has_room = queue.count < queue.limit;
-    pthread_mutex_unlock(&queue.lock);
-    return has_room;
-}
 
 static void queue_put(const struct client *client) {
     pthread_mutex_lock(&queue.lock);
@@ -108,12 +102,16 @@ static bool queue_take(struct client *client) {
     return taken;
 }
 
+/* In the queue; or perhaps in the backlog, where there is no room left. */
 static bool others_wait(const struct worker *worker) {
+    int room;
+
     (void)worker;
+    sem_getvalue(&room_for_clients, &room);
     pthread_mutex_lock(&queue.lock);
     bool wait = queue.count > 0;
     pthread_mutex_unlock(&queue.lock);
-    return wait;
+    return wait || room == 0;
 }
 
 /* A thread's whole life. */
@@ -121,8 +119,10 @@ static void *work(void *context) {
     struct thread *thread = context;
     struct client client;
 
-    while (queue_take(&client))
+    while (queue_take(&client)) {
         blocking_serve(&thread->worker, &client);
+        sem_post(&room_for_clients);
+    }
     return NULL;
 }
 
@@ -162,7 +162,8 @@ int main(int argc, char **argv) {
     server_start(&server, &architecture, argc, argv);
     size_t count = server.options.workers;
     redis_pool_init(&redis, &server.redis, true);
-    queue.limit = server_descriptors_for_clients(3 * count);
+    /* Beside its client, a thread needs a connection to Redis and a file. */
+    sem_init(&room_for_clients, 0, (unsigned)server_room_for_clients(count, 2));
     for (size_t i = 0; i < count; i++) {
         int error = start_thread(&server, threads, i);
         if (error != 0) {
@@ -175,10 +176,12 @@ int main(int argc, char **argv) {
     }
 
     while (!server_is_stopping()) {
-        if (!queue_has_room())
-            poll(NULL, 0, PAUSE); /* some client will end meanwhile */
-        else if (server_accept(&server, 0, &client))
+        if (sem_wait(&room_for_clients) < 0)
+            continue; /* interrupted by a signal */
+        if (server_accept(&server, 0, &client))
             queue_put(&client);
+        else
+            sem_post(&room_for_clients);
     }
 
     end_threads(threads, count);

@@ -95,7 +95,8 @@
 /* Our deepest handler needs a tenth of it; the default is 8 MiB, of address
    space only, but a thousand times. */
 #define THREAD_STACK         (256 * 1024)
-/* Descriptors that clients may not take: files, Redis, the standard three. */
+/* Descriptors that clients may not take: files, Redis, the standard three; or
+   half of all, where the system allows so few that this is less. */
 #define RESERVED_DESCRIPTORS (OPEN_FILES + 36)
 /* How long a stopped server waits for requests in flight. */
 #define STOP_TIMEOUT         5000

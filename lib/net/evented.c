@@ -18,7 +18,7 @@ void evented_init(struct evented *evented, struct server *server,
                   struct watcher watcher) {
     *evented = (struct evented){.server = server, .watcher = watcher};
     redis_pipeline_init(&evented->redis, &server->redis, &evented->watcher);
-    evented->limit = server_descriptors_for_clients(0);
+    evented->limit = server_room_for_clients(0, 0);
     evented_begin_round(evented);
 }
 

@@ -36,7 +36,7 @@ static struct redis_client *begin(const struct redis_server *server) {
         return NULL;
     redis_client_begin(client);
     if (client->descriptor >= 0 &&
-        (size_t)client->descriptor < server_descriptors_for_clients(0))
+        (size_t)client->descriptor < server_room_for_clients(0, 0))
         return client;
     redis_client_destroy(client);
     return NULL;

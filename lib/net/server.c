@@ -222,11 +222,15 @@ static void raise_descriptor_limit(void) {
     (void)setrlimit(RLIMIT_NOFILE, &limit); /* else we go on with fewer */
 }
 
-size_t server_descriptors_for_clients(size_t needed) {
+size_t server_room_for_clients(size_t served, size_t more) {
     size_t all = (size_t)sysconf(_SC_OPEN_MAX);
+    size_t reserved =
+        RESERVED_DESCRIPTORS < all / 2 ? RESERVED_DESCRIPTORS : all / 2;
+    size_t room = all - reserved;
 
-    needed += RESERVED_DESCRIPTORS;
-    return needed < all / 2 ? all - needed : all / 2;
+    room = room > served * (1 + more) ? room - served * more
+                                      : room / (1 + more);
+    return room > 0 ? room : 1;
 }
 
 void server_start(struct server *server,

@@ -41,9 +41,11 @@ void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv);
 
-/* How many descriptors clients may take, when so many more are needed beside
-   the RESERVED_DESCRIPTORS; at least half of what there is. */
-size_t server_descriptors_for_clients(size_t needed);
+/* How many clients may be connected, so that descriptors are left for what they
+   need and for the RESERVED_DESCRIPTORS.  At most `served` of them are served
+   at once, and each of these takes `more` beside its own: a connection to
+   Redis, a file.  At least 1. */
+size_t server_room_for_clients(size_t served, size_t more);
 
 /* Accepting never sleeps from now on: for servers that sleep elsewhere. */
 void server_accept_without_waiting(const struct server *server);

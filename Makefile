@@ -22,7 +22,7 @@ LIB := $(wildcard lib/*/*.c)
 PROTO := $(wildcard lib/proto/*.c)
 UNIT_TESTS := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
 UNIT_PROGRAMS = $(UNIT_TESTS:%=$(BUILD)/tests/unit/%)
-FLOORS := $(patsubst bench/floor/%.c,%,$(sort $(wildcard bench/floor/[0-9][0-9]_*.c)))
+FLOORS := $(patsubst floors/%.c,%,$(sort $(wildcard floors/[0-9][0-9]_*.c)))
 
 # 07_epoll -> epoll
 name = $(patsubst $(firstword $(subst _, ,$(1)))_%,%,$(1))
@@ -30,6 +30,7 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 
 PYTHON = .venv/bin/python
+ZEROHTTPD = .venv/bin/zerohttpd
 ARGS ?=
 
 all: $(SERVERS:%=$(BIN)/%) ## build all servers into this folder
@@ -37,20 +38,21 @@ all: $(SERVERS:%=$(BIN)/%) ## build all servers into this folder
 debug: ## build into build/debug/: address and undefined-behaviour sanitizers
 	$(MAKE) $(or $(TARGET),all) BUILD=build/debug/objects BIN=build/debug \
 		CFLAGS='-O1 -g -fno-omit-frame-pointer' HARDENING=-fPIE \
-		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all'
+		SANITIZE='-DSANITIZED -fsanitize=address,undefined -fno-sanitize-recover=all'
 
 tsan: ## build into build/tsan/: thread sanitizer
 	$(MAKE) $(or $(TARGET),all) BUILD=build/tsan/objects BIN=build/tsan \
-		CFLAGS='-O1 -g' HARDENING=-fPIE SANITIZE=-fsanitize=thread
+		CFLAGS='-O1 -g' HARDENING=-fPIE \
+		SANITIZE='-DSANITIZED -fsanitize=thread'
 
 # The open loop and the floors are got only when they are asked for.
 bench: ## sweep all servers with ab; ARGS="--full", ARGS=--help; HOSTS=lab or inventory.ini
 	@scripts/setup.sh build bench $(if $(findstring --rate,$(ARGS)),openloop) $(if $(HOSTS),hosts)
 ifneq ($(strip $(HOSTS)),)
-	@$(PYTHON) -m bench.deploy --inventory '$(strip $(HOSTS))' $(ARGS)
+	@$(ZEROHTTPD) hosts --inventory '$(strip $(HOSTS))' $(ARGS)
 else
 	@$(MAKE) --no-print-directory all $(if $(findstring floor,$(ARGS)),floor)
-	@$(PYTHON) -m bench sweep $(ARGS)
+	@$(ZEROHTTPD) sweep $(ARGS)
 endif
 
 lab: ## four one-core hosts on this machine (root or sudo); ARGS="--servers 4"
@@ -62,31 +64,31 @@ lab-down: ## take the lab away, and whatever is left of one that was killed
 
 doctor: ## what this machine allows, and what cures it; ARGS as for bench
 	@scripts/setup.sh bench
-	@$(PYTHON) -m bench doctor $(ARGS)
+	@$(ZEROHTTPD) doctor $(ARGS)
 
 NEWEST = $(lastword $(sort $(wildcard results/[0-9]*)))
 report: ## one HTML page of the newest results, or of RESULTS=results/...
 	@scripts/setup.sh bench
 	@test -n '$(or $(RESULTS),$(NEWEST))' || { echo 'no results yet: run make bench first'; exit 1; }
-	@$(PYTHON) -m bench.report $(or $(RESULTS),$(NEWEST)) $(ARGS)
+	@$(ZEROHTTPD) report $(or $(RESULTS),$(NEWEST)) $(ARGS)
 
 serve: ## run one server with a Redis of its own: make serve ARCH=epoll
 	@scripts/setup.sh build bench
 	@$(MAKE) --no-print-directory all
-	@$(PYTHON) -m bench serve $(or $(ARCH),epoll) $(ARGS)
+	@$(ZEROHTTPD) serve $(or $(ARCH),epoll) $(ARGS)
 
 measure: ## CPU and memory against nginx, Go and the barest loops
 	@scripts/setup.sh build bench compare
 	@$(MAKE) --no-print-directory all floor
-	@$(PYTHON) -m bench.measure $(ARGS)
+	@$(ZEROHTTPD) measure $(ARGS)
 
-floor: $(FLOORS:%=$(FLOOR)/%) ## build the barest loop of each architecture
+floor: $(FLOORS:%=$(FLOOR)/%) $(FLOOR)/first ## build the first server and the barest loop of each architecture
 
 # The lab needs root; for others its tests are skipped, and its packages are not wanted.
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
 test: ## all tests of all servers; ARGS="-k guestbook --server epoll"
 	@scripts/setup.sh build bench test $(LAB_TESTS)
-	@$(MAKE) --no-print-directory all unit
+	@$(MAKE) --no-print-directory all unit faults
 	@$(PYTHON) -m pytest -n 4 --dist loadgroup $(ARGS)
 
 test-sanitized: test-debug test-tsan ## the same, built with the sanitizers
@@ -107,6 +109,8 @@ unit: unit-programs ## the unit tests alone
 
 unit-programs: $(UNIT_PROGRAMS)
 
+faults: build/faults.so ## build the library that lets system calls of a server fail
+
 fuzz: ## fuzz the parsers for a minute (clang)
 	@scripts/setup.sh lint
 	@mkdir -p build/fuzz/corpus
@@ -125,7 +129,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure floor test test-sanitized test-debug test-tsan unit unit-programs fuzz \
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure floor test test-sanitized test-debug test-tsan unit unit-programs faults fuzz \
 	lint clean help
 
 # ---- How things are made ----
@@ -141,7 +145,12 @@ $(BUILD)/tests/unit/test_%: $(BUILD)/tests/unit/test_%.o \
 		$(BUILD)/tests/unit/harness.o $(call objects,$(PROTO))
 	$(CC) $(ALL_LDFLAGS) $^ -lcmocka -o $@
 
-$(FLOOR)/%: bench/floor/%.c $(wildcard bench/floor/*.h) lib/config.h Makefile
+# It stands in for functions of the C library, whose types ISO C does not allow.
+build/faults.so: tests/faults/faults.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -MMD -MP -Wpedantic,$(ALL_CFLAGS)) -fPIC -shared $< -o $@
+
+$(FLOOR)/%: floors/%.c $(wildcard floors/*.h) lib/config.h Makefile
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) $< $(ALL_LDFLAGS) -o $@
 

@@ -46,6 +46,7 @@ static const struct architecture architecture = {
     .name = "forking",
     .summary = "a child process for each connection",
     .requests = KEEP_ALIVE_REQUESTS,
+    .calls = {BLOCKING_CALLS, FORKING_CALLS, CALL(ppoll)},
 };
 
 /* Places for children.  The last one freed is the first one taken: what it has
@@ -81,6 +82,13 @@ static void reap(void) {
             }
 }
 
+/* At the limit no connection is kept alive: else the first ones to come could
+   keep out all others.  Its own copy tells a child how it was at the fork. */
+static bool others_wait(const struct worker *worker) {
+    (void)worker;
+    return places.free_count == 0;
+}
+
 /* A child's whole life. */
 static void serve(struct server *server, const struct client *client,
                   size_t place, const struct moment *moment) {
@@ -88,7 +96,8 @@ static void serve(struct server *server, const struct client *client,
     struct worker worker = {.server = server,
                             .counters = server->counters,
                             .redis = &redis,
-                            .moment = *moment};
+                            .moment = *moment,
+                            .others_wait = others_wait};
 
     redis_lending_open(&places.redis, place, &redis);
     blocking_serve(&worker, client);
@@ -105,7 +114,8 @@ static void fork_for(struct server *server, const struct client *client) {
     moment_set(&moment, time(NULL));
     redis_lending_prepare(&places.redis, place);
     /* Where processes have run out, some child must end first. */
-    while ((child = server_fork()) < 0 && !server_is_stopping()) {
+    while ((child = server_fork()) < 0 && !server_is_out_of_time()) {
+        server_is_out_of("processes");
         poll(NULL, 0, PAUSE);
         reap();
     }
@@ -144,17 +154,24 @@ static sigset_t hold_signals_of_children(void) {
 int main(int argc, char **argv) {
     struct server server;
     struct client client;
+    bool told = false;
 
     server_start(&server, &architecture, argc, argv);
     server_accept_without_waiting(&server);
     places_init(&server);
     sigset_t mask = hold_signals_of_children();
 
-    while (!server_is_stopping()) {
+    server_ready(&server);
+    while (server_goes_on()) {
         struct pollfd listener = {.fd = server.listener, .events = POLLIN};
         ppoll(&listener, places.free_count > 0 ? 1 : 0, NULL, &mask);
         reap();
         redis_lending_spare(&places.redis, places.children);
+        if (server_is_stopping() && !told) {
+            /* Idle ones make room for who waits.  Later ones know. */
+            server_tell_children(places.children, CHILDREN_LIMIT, SIGTERM);
+            told = true;
+        }
         if (listener.revents != 0 && server_accept(&server, 0, &client))
             fork_for(&server, &client);
     }

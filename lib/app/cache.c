@@ -16,22 +16,38 @@
 /* Short of memory, uthash would exit; a file that is not kept is no harm. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
+#include <utlist.h>
 
 /* A file and what only the cache knows of it.  The file stands first, so that
    a pointer to it is a pointer to its entry. */
 struct entry {
     struct file file;
-    int borrowed;      /* under the lock; one of them is the table's own */
-    UT_hash_handle hh; /* in the order of their arrival */
+    int borrowed; /* under the lock, as all that follows */
+    bool listed;  /* in the table; else it goes with its last borrower */
+    UT_hash_handle hh;
+    struct entry *prev, *next; /* in the list of the idle */
     char name[];
 };
 
 struct cache {
     int folder;
     bool texts;
+    size_t limit; /* so many may be idle */
     pthread_mutex_t lock;
-    struct entry *entries;
+    struct entry *entries; /* a table of the idle and the borrowed */
+    struct entry *idle;    /* borrowed by nobody, the longest unused first */
+    size_t idle_count;
 };
+
+/* Where descriptors are few, most of them are for clients and for Redis. */
+static size_t limit_of(bool texts) {
+    long descriptors = sysconf(_SC_OPEN_MAX); /* -1: as many as one likes */
+
+    if (texts || descriptors < 0 ||
+        descriptors / OPEN_FILES_SHARE >= OPEN_FILES)
+        return OPEN_FILES;
+    return (size_t)(descriptors / OPEN_FILES_SHARE);
+}
 
 struct cache *cache_create(const char *folder, bool texts) {
     struct cache *cache = calloc(1, sizeof *cache);
@@ -43,29 +59,54 @@ struct cache *cache_create(const char *folder, bool texts) {
         return NULL;
     }
     cache->texts = texts;
+    cache->limit = limit_of(texts);
     pthread_mutex_init(&cache->lock, NULL); /* cannot fail on Linux */
     return cache;
 }
 
-static void give_up(struct entry *entry) {
-    if (--entry->borrowed > 0)
-        return;
+static void dispose(struct entry *entry) {
     if (entry->file.descriptor >= 0)
         close(entry->file.descriptor);
     buffer_free(&entry->file.text);
     free(entry);
 }
 
+static void borrow(struct cache *cache, struct entry *entry) {
+    if (entry->listed && entry->borrowed == 0) {
+        DL_DELETE(cache->idle, entry); /* NOLINT: the list is not empty */
+        cache->idle_count--;
+    }
+    entry->borrowed++;
+}
+
+/* Takes it out of the table; whoever has borrowed it keeps it. */
 static void drop(struct cache *cache, struct entry *entry) {
+    borrow(cache, entry);
     HASH_DEL(cache->entries, entry);
-    give_up(entry);
+    entry->listed = false;
+    if (--entry->borrowed == 0)
+        dispose(entry);
+}
+
+static void drop_idle(struct cache *cache, size_t limit) {
+    while (cache->idle_count > limit)
+        drop(cache, cache->idle);
+}
+
+static void give_back(struct cache *cache, struct entry *entry) {
+    if (--entry->borrowed > 0)
+        return;
+    if (!entry->listed) {
+        dispose(entry);
+        return;
+    }
+    DL_APPEND(cache->idle, entry);
+    cache->idle_count++;
+    drop_idle(cache, cache->limit);
 }
 
 void cache_destroy(struct cache *cache) {
-    struct entry *entry, *next;
-
-    HASH_ITER (hh, cache->entries, entry, next)
-        drop(cache, entry);
+    drop_idle(cache, 0);
     close(cache->folder);
     pthread_mutex_destroy(&cache->lock);
     free(cache);
@@ -76,6 +117,19 @@ static int open_beneath(int folder, const char *name, uint64_t flags) {
     struct open_how how = {.flags = flags | O_CLOEXEC,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
     return (int)syscall(SYS_openat2, folder, name, &how, sizeof how);
+}
+
+/* Where no descriptor is left, those of the files that nobody uses just now
+   are given back: to this file, and to whoever else is short of one. */
+static int open_file(struct cache *cache, const char *name, uint64_t flags) {
+    int descriptor = open_beneath(cache->folder, name, flags);
+
+    if (descriptor >= 0 || (errno != EMFILE && errno != ENFILE))
+        return descriptor;
+    pthread_mutex_lock(&cache->lock);
+    drop_idle(cache, 0);
+    pthread_mutex_unlock(&cache->lock);
+    return open_beneath(cache->folder, name, flags);
 }
 
 static bool is_same(const struct stat *a, const struct stat *b) {
@@ -113,19 +167,17 @@ static struct entry *open_entry(struct cache *cache, const char *name) {
         return NULL;
     struct file *file = &entry->file;
     memcpy(entry->name, name, strlen(name) + 1);
-    entry->borrowed = 1;
     /* O_NONBLOCK: what is no regular file must not make us wait for it. */
-    file->descriptor =
-        open_beneath(cache->folder, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    file->descriptor = open_file(cache, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (file->descriptor < 0 || fstat(file->descriptor, &file->status) < 0 ||
         (cache->texts && read_text(file) < 0)) {
         int error = errno;
-        give_up(entry);
+        dispose(entry);
         errno = error;
         return NULL;
     }
     if (!S_ISREG(file->status.st_mode)) {
-        give_up(entry);
+        dispose(entry);
         errno = EACCES;
         return NULL;
     }
@@ -139,23 +191,27 @@ static struct entry *open_entry(struct cache *cache, const char *name) {
 }
 
 /* Puts a newly opened file into the table, in place of an older one of that
-   name, or of the oldest when the table is full. */
-static void keep(struct cache *cache, struct entry *entry) {
+   name, and borrows it; or the same one, if another thread was faster. */
+static struct entry *keep(struct cache *cache, struct entry *entry) {
     struct entry *older;
 
     HASH_FIND_STR(cache->entries, entry->name, older);
-    if (older == NULL && HASH_COUNT(cache->entries) >= OPEN_FILES)
-        older = cache->entries;
-    if (older != NULL)
-        drop(cache, older);
-    HASH_ADD_STR(cache->entries, name, entry); /* NOLINT: older has left */
-    if (entry->hh.tbl != NULL)
-        entry->borrowed++;
+    if (older != NULL && is_same(&older->file.status, &entry->file.status)) {
+        dispose(entry);
+        entry = older;
+    } else {
+        if (older != NULL)
+            drop(cache, older);
+        HASH_ADD_STR(cache->entries, name, entry); /* NOLINT: older has left */
+    }
+    borrow(cache, entry);
+    entry->listed = entry->hh.tbl != NULL;
+    return entry;
 }
 
 /* A folder is told apart from nothing only if the way to it stays inside. */
-static int folder_error(const struct cache *cache, const char *name) {
-    int descriptor = open_beneath(cache->folder, name, O_PATH | O_DIRECTORY);
+static int folder_error(struct cache *cache, const char *name) {
+    int descriptor = open_file(cache, name, O_PATH | O_DIRECTORY);
     if (descriptor < 0)
         return errno;
     close(descriptor);
@@ -176,7 +232,7 @@ struct file *cache_borrow(struct cache *cache, const char *name) {
     HASH_FIND_STR(cache->entries, name, entry);
     bool hit = entry != NULL && is_same(&entry->file.status, &status);
     if (hit)
-        entry->borrowed++;
+        borrow(cache, entry);
     pthread_mutex_unlock(&cache->lock);
     if (hit)
         return &entry->file;
@@ -185,13 +241,13 @@ struct file *cache_borrow(struct cache *cache, const char *name) {
     if (entry == NULL)
         return NULL;
     pthread_mutex_lock(&cache->lock);
-    keep(cache, entry);
+    entry = keep(cache, entry);
     pthread_mutex_unlock(&cache->lock);
     return &entry->file;
 }
 
 void cache_return(struct cache *cache, struct file *file) {
     pthread_mutex_lock(&cache->lock);
-    give_up((struct entry *)file);
+    give_back(cache, (struct entry *)file);
     pthread_mutex_unlock(&cache->lock);
 }

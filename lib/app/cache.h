@@ -8,7 +8,9 @@
  * link is refused even when it points inside.
  *
  * One cache serves all threads of a process: a lock guards the table, and a
- * file stays until the last one who borrowed it gives it back.
+ * file stays until the last one who borrowed it gives it back.  Of the files
+ * that nobody borrows a limited number stays open (OPEN_FILES); when the
+ * process runs out of descriptors, none.
  */
 #ifndef APP_CACHE_H
 #define APP_CACHE_H

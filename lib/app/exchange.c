@@ -10,6 +10,9 @@
  *      |                      |
  *      |                      | done
  *      |                      v
+ *      |                     KEEP, unless something else ends the connection
+ *      |                      |
+ *      |                      v
  *      |                     SEND --all is out--> SENT
  *      |                                           |
  *      +------- the connection is kept ------------+
@@ -53,17 +56,23 @@ void exchange_free(struct exchange *exchange) {
 
 /* ---- Responses ---- */
 
-static enum exchange_need send_response(struct exchange *exchange) {
+enum exchange_need exchange_keep(struct exchange *exchange, bool may_keep) {
     struct response *response = &exchange->response;
 
-    if (--exchange->requests_left <= 0 || response->moment->closing)
-        exchange->keep_alive = false;
+    exchange->keep_alive &= may_keep;
     response_finish(response, exchange->keep_alive,
                     exchange->request.minor_version);
     if (response->head.failed || response->body.failed)
         return EXCHANGE_CLOSE;
     exchange->state = STATE_SEND;
     return EXCHANGE_SEND;
+}
+
+static enum exchange_need send_response(struct exchange *exchange) {
+    if (--exchange->requests_left <= 0 || !exchange->keep_alive)
+        return exchange_keep(exchange, false);
+    exchange->state = STATE_KEEP;
+    return EXCHANGE_KEEP;
 }
 
 /* Answers with an error before all of the request was read: what is left of it
@@ -106,13 +115,36 @@ static enum exchange_need answer(struct exchange *exchange) {
 
 /* ---- Requests ---- */
 
-/* Sees whether the request is one that we answer, before its body is there. */
+/* Answers what no handler answers: OPTIONS, which asks what is allowed, and
+   what is not allowed.  A body, of which nobody would know what to do, is not
+   waited for. */
+static enum exchange_need answer_without_handler(struct exchange *exchange,
+                                                 struct view allowed) {
+    struct response *response = &exchange->response;
+
+    if (exchange->request.method == HTTP_OPTIONS)
+        response_start(response, 204);
+    else if (allowed.length > 0)
+        response_error(response, 405,
+                       "This address does not take that method.");
+    else
+        response_error(response, 501, "This server knows no such method.");
+    if (allowed.length > 0)
+        response_field(response, VIEW("Allow"), allowed);
+    exchange->unread = exchange->request.body != HTTP_NO_BODY;
+    exchange->keep_alive &= !exchange->unread;
+    return send_response(exchange);
+}
+
+/* Sees whether the request is one for a handler, before its body is there. */
 static enum exchange_need refuse_or_route(struct exchange *exchange,
                                           bool *refused) {
     const struct http_request *request = &exchange->request;
     struct view allowed;
 
     *refused = true;
+    if (view_equal(request->path, VIEW("*")))
+        return answer_without_handler(exchange, routes_methods);
     int result = path_decode(request->path, &exchange->path);
     if (result < 0)
         return refuse(exchange, -result,
@@ -120,19 +152,8 @@ static enum exchange_need refuse_or_route(struct exchange *exchange,
                                      : "The path is malformed.");
     exchange->handler =
         routes_find(exchange->app, request->method, &exchange->path, &allowed);
-    if (exchange->handler == NULL) {
-        if (allowed.length == 0) {
-            response_error(&exchange->response, 501,
-                           "This server knows no such method.");
-        } else {
-            response_error(&exchange->response, 405,
-                           "This address does not take that method.");
-            response_field(&exchange->response, VIEW("Allow"), allowed);
-        }
-        exchange->unread = request->body != HTTP_NO_BODY;
-        exchange->keep_alive &= !exchange->unread;
-        return send_response(exchange);
-    }
+    if (exchange->handler == NULL)
+        return answer_without_handler(exchange, allowed);
     if (request->body == HTTP_LENGTH_BODY &&
         request->content_length > BODY_LIMIT)
         return refuse(exchange, 413, "The request's body is too long.");

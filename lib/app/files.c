@@ -66,12 +66,23 @@ static bool modified_since(struct view date, const struct file *file) {
     return http_parse_date(date, &since) && file->status.st_mtim.tv_sec > since;
 }
 
+static bool lists(const struct http_request *request, struct view name,
+                  const struct file *file, enum http_comparison comparison) {
+    struct view fields = request->fields;
+    struct view value;
+
+    while (http_next_line(&fields, name, &value))
+        if (http_lists_etag(value, file->etag, comparison))
+            return true;
+    return false;
+}
+
 /* The order of the preconditions is that of RFC 9110, section 13.2.2: a tag,
    where there is one, decides and the date is not looked at. */
 static bool is_another(const struct http_request *request,
                        const struct file *file) {
     if (request->if_match.data != NULL)
-        return !http_lists_etag(request->if_match, file->etag);
+        return !lists(request, VIEW("If-Match"), file, HTTP_STRONG);
     return request->if_unmodified_since.data != NULL &&
            modified_since(request->if_unmodified_since, file);
 }
@@ -81,7 +92,7 @@ static bool is_unchanged(const struct http_request *request,
     time_t since;
 
     if (request->if_none_match.data != NULL)
-        return http_lists_etag(request->if_none_match, file->etag);
+        return lists(request, VIEW("If-None-Match"), file, HTTP_WEAK);
     return request->if_modified_since.data != NULL &&
            http_parse_date(request->if_modified_since, &since) &&
            file->status.st_mtim.tv_sec <= since;
@@ -235,14 +246,19 @@ void files_page(struct page *page) {
             return;
         }
         break;
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-        response_error(page->response, 503, "Too many files are open.");
+    case ENOENT:
+    case ENOTDIR:
+    case EACCES:
+    case EPERM:
+    case EXDEV: /* the way to it leaves public/ */
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENXIO: /* a socket */
+        break;
+    default: /* a file too many is open, memory is short, the disk fails ... */
+        response_error(page->response, 503, "It cannot be read just now.");
         response_field(page->response, VIEW("Retry-After"), VIEW("1"));
         return;
-    default:
-        break;
     }
     response_error(page->response, 404, "There is no such page here.");
 }

@@ -6,6 +6,7 @@
 #include "proto/html.h"
 #include "proto/template.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #define TEXT(literal)  #literal
@@ -107,12 +108,14 @@ static void append_remarks(struct buffer *html,
 }
 
 /* 1234567 becomes 1,234,567. */
-static void append_grouped(struct buffer *html, struct view digits) {
-    uint64_t number;
+static void append_grouped(struct buffer *html, int64_t number) {
+    char text[24]; /* 64 bits have 20 characters at the most */
+    struct view digits = {
+        text, (size_t)snprintf(text, sizeof text, "%" PRId64, number)};
 
-    if (!view_number(digits, UINT64_MAX, &number)) {
-        html_append_text(html, digits); /* somebody set it by hand */
-        return;
+    if (number < 0) { /* somebody set it by hand */
+        buffer_append(html, VIEW("-"));
+        digits = view_from(digits, 1);
     }
     for (size_t i = 0; i < digits.length; i++) {
         if (i > 0 && (digits.length - i) % 3 == 0)
@@ -131,7 +134,16 @@ static void finish_page(struct page *page, int status,
                         const struct entry *entry) {
     struct response *response = page->response;
     struct cache *templates = page->app->templates;
-    enum { REMARKS, COUNT, NAME, NAME_ERROR, TYPED, TYPED_ERROR, VALUES };
+    enum {
+        REMARKS,
+        VISITORS,
+        WRITTEN,
+        NAME,
+        NAME_ERROR,
+        TYPED,
+        TYPED_ERROR,
+        VALUES
+    };
     struct buffer html[VALUES] = {0}; /* all but the remarks, which are kept */
 
     struct file *file = cache_borrow(templates, GUESTBOOK_TEMPLATE);
@@ -139,12 +151,14 @@ static void finish_page(struct page *page, int status,
         response_error(response, 500, "The guestbook's template is missing.");
         return;
     }
-    append_grouped(&html[COUNT], page->reply->text);
+    append_grouped(&html[VISITORS], page->kept_number);
+    append_grouped(&html[WRITTEN], page->reply->integer);
     append_field(&html[NAME], &html[NAME_ERROR], &entry->name);
     append_field(&html[TYPED], &html[TYPED_ERROR], &entry->remarks);
     const struct template_value values[] = {
         {VIEW("GUEST_REMARKS"), buffer_view(&page->kept)},
-        {VIEW("VISITOR_COUNT"), buffer_view(&html[COUNT])},
+        {VIEW("VISITOR_COUNT"), buffer_view(&html[VISITORS])},
+        {VIEW("REMARKS_COUNT"), buffer_view(&html[WRITTEN])},
         {VIEW("GUEST_NAME"), buffer_view(&html[NAME])},
         {VIEW("GUEST_NAME_ERROR"), buffer_view(&html[NAME_ERROR])},
         {VIEW("GUEST_REMARKS_TYPED"), buffer_view(&html[TYPED])},
@@ -165,8 +179,9 @@ static void finish_page(struct page *page, int status,
     cache_return(templates, file);
 }
 
-/* Three replies, one after another.  INCR already answers with the new count,
-   so the third command could be spared: it is here to wait once more. */
+/* Three replies, one after another.  INCR answers with the visitor's own
+   number: a GET behind it would tell of those who came meanwhile as well, and
+   two visitors would be told the same. */
 static void show(struct page *page, int status, const struct entry *entry) {
     static const char oldest[] = "-" VALUE(REMARKS_SHOWN);
 
@@ -183,8 +198,9 @@ static void show(struct page *page, int status, const struct entry *entry) {
                  (struct view[]){VIEW("INCR"), VIEW("visitor_count")}, 2);
         break;
     case 2:
-        page_ask(page, RESP_STRING,
-                 (struct view[]){VIEW("GET"), VIEW("visitor_count")}, 2);
+        page->kept_number = page->reply->integer;
+        page_ask(page, RESP_INTEGER,
+                 (struct view[]){VIEW("LLEN"), VIEW("guestbook_remarks")}, 2);
         break;
     case 3:
         finish_page(page, status, entry);

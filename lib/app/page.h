@@ -43,8 +43,13 @@ struct page {
 
     int step; /* replies so far */
     const struct resp_reply
-        *reply;         /* at step 1 and above; for this call only */
-    struct buffer kept; /* what a handler keeps between steps */
+        *reply; /* at step 1 and above; for this call only */
+
+    /* What a handler keeps between steps.  A reply points into what Redis has
+       sent, which is gone with the next call: what is needed later is copied,
+       text into the buffer, a number into its place. */
+    struct buffer kept;
+    int64_t kept_number;
 
     struct buffer command;   /* to be carried to Redis; empty: done */
     enum resp_type expected; /* the type of its reply */

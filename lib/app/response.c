@@ -10,6 +10,7 @@ static const char *reason_of(int status) {
     } reasons[] = {
         {100, "Continue"},
         {200, "OK"},
+        {204, "No Content"},
         {206, "Partial Content"},
         {301, "Moved Permanently"},
         {302, "Found"},
@@ -119,8 +120,9 @@ void response_finish(struct response *response, bool keep_alive,
                      int minor_version) {
     struct buffer *head = &response->head;
 
-    /* RFC 9110, section 8.6: a 304 speaks of a body that it does not have. */
-    if (response->status != 304) {
+    /* RFC 9110, section 8.6: a 304 speaks of a body that it does not have, and
+       a 204 says by itself that it has none. */
+    if (response->status != 304 && response->status != 204) {
         buffer_append(head, VIEW("Content-Length: "));
         buffer_append_number(head, (int64_t)response_length(response));
         buffer_append(head, VIEW("\r\n"));

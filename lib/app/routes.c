@@ -12,6 +12,8 @@ struct route {
     page_handler *post;
 };
 
+const struct view routes_methods = VIEW_INITIALIZER("GET, HEAD, POST, OPTIONS");
+
 /* The first row that fits is the one.  Files are what is left. */
 static const struct route routes[] = {
     {VIEW_INITIALIZER("/guestbook"), guestbook_show, guestbook_sign},
@@ -45,13 +47,14 @@ page_handler *routes_find(const struct app *app, enum http_method method,
     const struct route *route = find(app, path);
 
     *allowed =
-        route->post == NULL ? VIEW("GET, HEAD") : VIEW("GET, HEAD, POST");
+        route->post == NULL ? VIEW("GET, HEAD, OPTIONS") : routes_methods;
     switch (method) {
     case HTTP_GET:
     case HTTP_HEAD:
         return route->get;
     case HTTP_POST:
         return route->post;
+    case HTTP_OPTIONS:
     case HTTP_OTHER:
         return NULL;
     case HTTP_UNKNOWN:

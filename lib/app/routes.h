@@ -10,10 +10,13 @@
 
 /*
  * The handler for that method and path; HEAD goes where GET goes.  NULL when
- * the path does not allow the method: *allowed is then the value of the Allow
- * field, or empty if the method is one that nobody knows.
+ * there is none: *allowed is then the value of the Allow field, or empty if
+ * the method is one that nobody knows.
  */
 page_handler *routes_find(const struct app *app, enum http_method method,
                           const struct path *path, struct view *allowed);
+
+/* The methods that some path allows: the answer to OPTIONS *. */
+extern const struct view routes_methods;
 
 #endif

@@ -6,21 +6,15 @@
 #include "net/server.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 void redis_lending_init(struct redis_lending *lending,
                         const struct redis_server *server, size_t count) {
     *lending = (struct redis_lending){.server = server, .count = count};
     lending->clients = calloc(count, sizeof(struct redis_client *));
-    lending->loans =
-        mmap(NULL, count * sizeof *lending->loans, PROT_READ | PROT_WRITE,
-             MAP_SHARED | MAP_ANONYMOUS, -1, 0); /* all zero */
-    if (lending->clients == NULL || lending->loans == MAP_FAILED) {
-        perror("no memory to share with children");
-        exit(EXIT_FAILURE);
-    }
+    lending->loans = server_share(count * sizeof *lending->loans);
+    if (lending->clients == NULL)
+        server_give_up("no memory for %zu children", count);
 }
 
 /* Nothing, where a child had better connect for itself, if at all: what the
@@ -108,5 +102,4 @@ void redis_lending_close(struct redis_lending *lending) {
     for (size_t i = 0; i < lending->count; i++)
         end(lending, i);
     free(lending->clients);
-    munmap(lending->loans, lending->count * sizeof *lending->loans);
 }

@@ -43,7 +43,7 @@ struct redis_lending {
     int64_t woken_at;              /* the children */
 };
 
-/* For so many children at once.  Says so and exits when memory is short. */
+/* For so many children at once. */
 void redis_lending_init(struct redis_lending *lending,
                         const struct redis_server *server, size_t count);
 

@@ -243,7 +243,7 @@ void redis_pipeline_watch(struct redis_pipeline *pipeline) {
                             : READABLE;
 
     if (pipeline->source.descriptor >= 0)
-        source_watch(pipeline->watcher, &pipeline->source, interest);
+        (void)source_watch(pipeline->watcher, &pipeline->source, interest);
 }
 
 int64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline) {

@@ -49,6 +49,23 @@ int64_t utf8_count(struct view text) {
     return count;
 }
 
+#define REPLACEMENT VIEW("\xef\xbf\xbd") /* U+FFFD */
+
+/* Is the character at the front of the text, of so many bytes, one that HTML
+   text shall not have: a control character of Latin 1, U+0080 to U+009F, or one
+   that turns the text behind it around, U+202A to U+202E, U+2066 to U+2069? */
+static bool is_unwanted(struct view text, size_t length) {
+    if (length == 2)
+        return is_between(text, 0, 0xc2, 0xc2) &&
+               is_between(text, 1, 0x80, 0x9f);
+    return length == 3 && is_between(text, 0, 0xe2, 0xe2) &&
+           ((is_between(text, 1, 0x80, 0x80) &&
+             is_between(text, 2, 0xaa, 0xae)) ||
+            (is_between(text, 1, 0x81, 0x81) &&
+             is_between(text, 2, 0xa6, 0xa9)));
+}
+
+/* What stands for an ASCII byte; empty: it stands for itself. */
 static struct view reference_for(char byte) {
     switch (byte) {
     case '&':
@@ -67,7 +84,7 @@ static struct view reference_for(char byte) {
         return (struct view){NULL, 0};
     default:
         if ((unsigned char)byte < 0x20 || byte == 0x7f)
-            return VIEW("\xef\xbf\xbd"); /* U+FFFD */
+            return REPLACEMENT;
         return (struct view){NULL, 0};
     }
 }
@@ -79,16 +96,18 @@ void html_append_text(struct buffer *html, struct view text) {
         unsigned char byte = (unsigned char)text.data[plain];
         size_t length =
             byte < 0x80 ? 1 : utf8_character(view_from(text, plain));
-        struct view instead = length == 0   ? VIEW("\xef\xbf\xbd")
-                              : length == 1 ? reference_for(text.data[plain])
-                                            : (struct view){NULL, 0};
+        struct view instead = {NULL, 0};
+        if (length == 1)
+            instead = reference_for(text.data[plain]);
+        else if (length == 0 || is_unwanted(view_from(text, plain), length))
+            instead = REPLACEMENT;
         if (instead.length == 0) {
             plain += length;
             continue;
         }
         buffer_append(html, view_part(text, 0, plain));
         buffer_append(html, instead);
-        text = view_from(text, plain + 1);
+        text = view_from(text, plain + (length > 0 ? length : 1));
         plain = 0;
     }
     buffer_append(html, text);

@@ -79,6 +79,13 @@ static bool is_host(struct view view) {
              view_number(view_from(rest, 1), 65535, &port)));
 }
 
+/* RFC 9112, section 3.2.3: a host and a port, neither of them empty. */
+static bool is_authority(struct view view) {
+    return is_host(view) && view.data[0] != ':' &&
+           view_find(view, ':') < view.length &&
+           hex_digit(view.data[view.length - 1]) >= 0;
+}
+
 static ssize_t bad(struct http_request *request, int status,
                    const char *complaint) {
     request->complaint = complaint;
@@ -96,7 +103,7 @@ static enum http_method method_of(struct view name) {
         {VIEW_INITIALIZER("PUT"), HTTP_OTHER},
         {VIEW_INITIALIZER("DELETE"), HTTP_OTHER},
         {VIEW_INITIALIZER("PATCH"), HTTP_OTHER},
-        {VIEW_INITIALIZER("OPTIONS"), HTTP_OTHER},
+        {VIEW_INITIALIZER("OPTIONS"), HTTP_OPTIONS},
         {VIEW_INITIALIZER("TRACE"), HTTP_OTHER},
         {VIEW_INITIALIZER("CONNECT"), HTTP_OTHER},
     };
@@ -106,8 +113,8 @@ static enum http_method method_of(struct view name) {
     return HTTP_UNKNOWN;
 }
 
-/* RFC 9112, section 3.2: the origin-form of browsers or the absolute-form of
-   proxies.  Returns 0, or minus a status. */
+/* RFC 9112, section 3.2: the origin-form of browsers, the absolute-form of
+   proxies, or the asterisk-form of OPTIONS.  Returns 0, or minus a status. */
 static ssize_t parse_target(struct http_request *request, struct view method,
                             struct view target) {
     static const struct view scheme = VIEW_INITIALIZER("http://");
@@ -117,6 +124,10 @@ static ssize_t parse_target(struct http_request *request, struct view method,
         return bad(request, 400,
                    "The request target has a byte that no URI "
                    "may have.");
+    if (view_equal(method, VIEW("CONNECT")) && is_authority(target))
+        return bad(request, 501, "This server opens no tunnels.");
+    if (view_equal(method, VIEW("CONNECT")))
+        return bad(request, 400, "CONNECT names a host and a port.");
     if (target.length > scheme.length &&
         view_equal_ignoring_case(view_part(target, 0, scheme.length), scheme)) {
         struct view rest = view_from(target, scheme.length);
@@ -129,16 +140,15 @@ static ssize_t parse_target(struct http_request *request, struct view method,
         target = view_from(rest, end);
         is_absolute = true;
     }
+    bool has_query = view_find(target, '?') < target.length;
     request->path = view_cut(&target, '?');
     request->query = target;
+    bool is_options = request->method == HTTP_OPTIONS;
     if (is_absolute && request->path.length == 0) /* http://host?query */
-        request->path = VIEW("/");
-    if (view_starts_with(request->path, VIEW("/")))
+        request->path = is_options && !has_query ? VIEW("*") : VIEW("/");
+    if (view_starts_with(request->path, VIEW("/")) ||
+        (is_options && !has_query && view_equal(request->path, VIEW("*"))))
         return 0;
-    if (view_equal(method, VIEW("CONNECT")) ||
-        (view_equal(method, VIEW("OPTIONS")) &&
-         view_equal(request->path, VIEW("*"))))
-        return bad(request, 501, "This server offers no such method.");
     return bad(request, 400, "The request target must start with a slash.");
 }
 
@@ -165,7 +175,6 @@ static ssize_t parse_request_line(struct http_request *request,
     /* A higher minor version is read as the highest that we know: RFC 9110,
        section 2.5. */
     request->minor_version = version.data[7] == '0' ? 0 : 1;
-    request->method = method_of(method);
     return parse_target(request, method, target);
 }
 
@@ -174,6 +183,9 @@ struct gathered {
     size_t fields;
     bool has_length;
     bool has_encoding;
+    bool ends_in_chunked; /* the last transfer coding so far is chunked */
+    bool early_chunked;   /* one before it is */
+    bool other_codings;   /* one before it is not */
     bool close;
     bool keep_alive;
 };
@@ -199,28 +211,39 @@ static ssize_t parse_content_length(struct http_request *request,
     return 0;
 }
 
-/* RFC 9112, section 6.1.  We know one coding, chunked, and it must be alone:
-   anything else would have to be decoded before the length is known. */
-static ssize_t parse_transfer_encoding(struct http_request *request,
-                                       struct gathered *gathered,
-                                       struct view value) {
-    if (gathered->has_encoding)
-        return bad(request, 400, "There is more than one Transfer-Encoding.");
-    gathered->has_encoding = true;
-    if (!view_equal_ignoring_case(value, VIEW("chunked")))
-        return bad(request, 501,
-                   "The only transfer coding known here is "
-                   "chunked.");
-    return 0;
+/* RFC 9112, section 6.1: a list, over all lines of that name.  Its lines are
+   not judged one by one, for what ends the list is not known before the end.
+   An empty element, which other lists may have, is taken for a coding that
+   nobody knows: two programs might read it in two ways. */
+static void parse_transfer_encoding(struct gathered *gathered,
+                                    struct view value) {
+    bool more = true;
+
+    while (more) {
+        more = view_find(value, ',') < value.length;
+        struct view coding = view_trim(view_cut(&value, ','));
+        gathered->early_chunked |= gathered->ends_in_chunked;
+        gathered->other_codings |=
+            gathered->has_encoding && !gathered->ends_in_chunked;
+        gathered->has_encoding = true;
+        gathered->ends_in_chunked =
+            view_equal_ignoring_case(coding, VIEW("chunked"));
+    }
 }
 
+/* RFC 9110, section 10.1.1: a list, which may be empty. */
 static ssize_t parse_expect(struct http_request *request, struct view value) {
-    if (!view_equal_ignoring_case(value, VIEW("100-continue")))
-        return bad(request, 417,
-                   "The only expectation known here is "
-                   "100-continue.");
-    /* RFC 9110, section 10.1.1: ignored in HTTP/1.0, which has no 100. */
-    request->expects_continue = request->minor_version > 0;
+    while (value.length > 0) {
+        struct view expectation = view_trim(view_cut(&value, ','));
+        if (expectation.length == 0)
+            continue;
+        if (!view_equal_ignoring_case(expectation, VIEW("100-continue")))
+            return bad(request, 417,
+                       "The only expectation known here is "
+                       "100-continue.");
+        /* Ignored in HTTP/1.0, which has no 100. */
+        request->expects_continue = request->minor_version > 0;
+    }
     return 0;
 }
 
@@ -239,14 +262,15 @@ static ssize_t parse_field(struct http_request *request,
     const struct {
         struct view name;
         struct view *value;
+        bool is_list;
     } plain[] = {
-        {VIEW("Content-Type"), &request->content_type},
-        {VIEW("If-Match"), &request->if_match},
-        {VIEW("If-Unmodified-Since"), &request->if_unmodified_since},
-        {VIEW("If-None-Match"), &request->if_none_match},
-        {VIEW("If-Modified-Since"), &request->if_modified_since},
-        {VIEW("If-Range"), &request->if_range},
-        {VIEW("Range"), &request->range},
+        {VIEW("Content-Type"), &request->content_type, false},
+        {VIEW("If-Match"), &request->if_match, true},
+        {VIEW("If-Unmodified-Since"), &request->if_unmodified_since, false},
+        {VIEW("If-None-Match"), &request->if_none_match, true},
+        {VIEW("If-Modified-Since"), &request->if_modified_since, false},
+        {VIEW("If-Range"), &request->if_range, false},
+        {VIEW("Range"), &request->range, false},
     };
 
     if (view_equal_ignoring_case(name, VIEW("Host")))
@@ -254,14 +278,19 @@ static ssize_t parse_field(struct http_request *request,
     if (view_equal_ignoring_case(name, VIEW("Content-Length")))
         return parse_content_length(request, gathered, value);
     if (view_equal_ignoring_case(name, VIEW("Transfer-Encoding")))
-        return parse_transfer_encoding(request, gathered, value);
+        parse_transfer_encoding(gathered, value);
     if (view_equal_ignoring_case(name, VIEW("Expect")))
         return parse_expect(request, value);
     if (view_equal_ignoring_case(name, VIEW("Connection")))
         parse_connection(gathered, value);
-    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
-        if (view_equal_ignoring_case(name, plain[i].name))
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        if (!view_equal_ignoring_case(name, plain[i].name))
+            continue;
+        if (plain[i].value->data == NULL)
             *plain[i].value = value;
+        else if (!plain[i].is_list)
+            *plain[i].value = VIEW("");
+    }
     return 0;
 }
 
@@ -294,6 +323,15 @@ static ssize_t judge(struct http_request *request,
                    "Content-Length and by Transfer-Encoding.");
     if (gathered->has_encoding && request->minor_version == 0)
         return bad(request, 400, "HTTP/1.0 has no Transfer-Encoding.");
+    if (gathered->has_encoding &&
+        (!gathered->ends_in_chunked || gathered->early_chunked))
+        return bad(request, 400,
+                   "Of the transfer codings chunked must be the last, and "
+                   "come once: else nobody can tell where the body ends.");
+    if (gathered->other_codings)
+        return bad(request, 501,
+                   "The only transfer coding known here is "
+                   "chunked.");
 
     if (gathered->has_encoding)
         request->body = HTTP_CHUNKED_BODY;
@@ -328,6 +366,14 @@ static ssize_t find_end(struct view input, size_t start, size_t seen,
     return at < input.length ? (ssize_t)at + 1 : 0;
 }
 
+/* The method is known before anything else is, and stays known: what answers
+   HEAD has no body, whatever is wrong with the rest. */
+static enum http_method find_method(struct view input) {
+    size_t end = view_find(input, ' ');
+    return end < input.length ? method_of(view_part(input, 0, end))
+                              : HTTP_UNKNOWN;
+}
+
 ssize_t http_parse_head(struct view input, size_t seen,
                         struct http_request *request) {
     struct gathered gathered = {0};
@@ -341,6 +387,7 @@ ssize_t http_parse_head(struct view input, size_t seen,
     if (start < input.length && input.data[start] != '\r' &&
         !http_is_token_byte(input.data[start]))
         return bad(request, 400, "This is not an HTTP request.");
+    request->method = find_method(view_from(input, start));
     ssize_t end = find_end(input, start, seen, request);
     if (end <= 0)
         return end;
@@ -354,7 +401,22 @@ ssize_t http_parse_head(struct view input, size_t seen,
                                : parse_field_line(request, &gathered, line);
         if (result < 0)
             return result;
+        if (first)
+            request->fields = rest;
     }
     ssize_t result = judge(request, &gathered);
     return result < 0 ? result : end;
+}
+
+bool http_next_line(struct view *fields, struct view name, struct view *value) {
+    while (fields->length > 0) {
+        struct view line = view_cut(fields, '\n');
+        struct view text = view_part(line, 0, line.length - 1); /* its CR */
+        bool found = view_equal_ignoring_case(view_cut(&text, ':'), name);
+        if (found) {
+            *value = view_trim(text);
+            return true;
+        }
+    }
+    return false;
 }

@@ -24,6 +24,7 @@ enum http_method {
     HTTP_GET,
     HTTP_HEAD,
     HTTP_POST,
+    HTTP_OPTIONS,
     HTTP_OTHER,   /* a method of RFC 9110 or 5789 that nothing here allows */
     HTTP_UNKNOWN, /* any other token */
 };
@@ -31,11 +32,14 @@ enum http_method {
 enum http_body { HTTP_NO_BODY, HTTP_LENGTH_BODY, HTTP_CHUNKED_BODY };
 
 /* A parsed head.  The views point into the input and live as long as it.
-   A field that the client did not send is a view with data == NULL. */
+   A field that the client did not send is a view with data == NULL; one that
+   came twice, though it is no list, is empty: RFC 9110, section 5.3, joins the
+   two with a comma, and that is no date, range or type. */
 struct http_request {
-    enum http_method method;
-    struct view line;  /* the request line, for the log */
-    struct view path;  /* still percent-encoded; starts with a slash */
+    enum http_method method; /* known even when the head is bad or not whole */
+    struct view line;        /* the request line, for the log */
+    struct view path;  /* still percent-encoded; starts with a slash, or is the
+                          "*" of OPTIONS, which means the whole server */
     struct view query; /* behind the '?', without it */
     int minor_version; /* 0 or 1 */
     bool keep_alive;   /* RFC 9112, section 9.3 */
@@ -46,12 +50,15 @@ struct http_request {
 
     struct view host;
     struct view content_type;
-    struct view if_match;
     struct view if_unmodified_since;
-    struct view if_none_match;
     struct view if_modified_since;
     struct view if_range;
     struct view range;
+
+    /* Lists, of which each line holds a part: see http_next_line. */
+    struct view if_match;      /* its first line, to tell whether it came */
+    struct view if_none_match; /* likewise */
+    struct view fields;        /* all field lines, each with its CR LF */
 
     const char *complaint; /* after "bad": a sentence that says why */
 };
@@ -67,5 +74,12 @@ bool http_is_token_byte(char byte);
  */
 ssize_t http_parse_head(struct view input, size_t seen,
                         struct http_request *request);
+
+/*
+ * Takes from the front of *fields, which starts as request.fields, the next
+ * line of that name.  Returns false when there is none left.  The lines of one
+ * name are one list, in their order: RFC 9110, section 5.3.
+ */
+bool http_next_line(struct view *fields, struct view name, struct view *value);
 
 #endif

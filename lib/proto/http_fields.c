@@ -60,12 +60,20 @@ static struct view without_weakness(struct view etag) {
 
 /* A comma inside a quoted tag would cut it in two.  Our own tags have none, so
    that a foreign one can only fail to match, as it should. */
-bool http_lists_etag(struct view value, struct view etag) {
+static bool is_same(struct view a, struct view b,
+                    enum http_comparison comparison) {
+    if (comparison == HTTP_STRONG)
+        return view_equal(a, b) && !view_starts_with(a, VIEW("W/"));
+    return view_equal(without_weakness(a), without_weakness(b));
+}
+
+bool http_lists_etag(struct view value, struct view etag,
+                     enum http_comparison comparison) {
     if (view_equal(view_trim(value), VIEW("*")))
         return true;
     while (value.length > 0) {
         struct view one = view_trim(view_cut(&value, ','));
-        if (view_equal(without_weakness(one), without_weakness(etag)))
+        if (is_same(one, etag, comparison))
             return true;
     }
     return false;

@@ -17,9 +17,15 @@ void http_format_date(time_t time, char date[HTTP_DATE_SIZE]);
    section).  Returns false where it is none. */
 bool http_parse_date(struct view value, time_t *time);
 
-/* Is the tag in an If-None-Match value?  "*" matches every tag, and the
-   comparison is the weak one: RFC 9110, sections 8.8.3 and 13.1.2. */
-bool http_lists_etag(struct view value, struct view etag);
+/*
+ * Is the tag in a line of If-Match or If-None-Match?  "*" matches every tag.
+ * The two fields compare in two ways (RFC 9110, section 8.8.3.2): If-Match
+ * strongly, so that a tag with W/ is never the same as another (section
+ * 13.1.1), If-None-Match weakly, so that W/ makes no difference (13.1.2).
+ */
+enum http_comparison { HTTP_STRONG, HTTP_WEAK };
+bool http_lists_etag(struct view value, struct view etag,
+                     enum http_comparison comparison);
 
 enum http_range {
     HTTP_RANGE_NONE,          /* no range that we serve: send all of it */

@@ -86,13 +86,14 @@ REQUEST_LINE = [
 ]
 
 # RFC 9110, section 9, and 15.5.6.
-_STATIC = "GET, HEAD"
-_FORM = "GET, HEAD, POST"
+_STATIC = "GET, HEAD, OPTIONS"
+_FORM = "GET, HEAD, POST, OPTIONS"
 
 
 def _method(method: bytes, target: bytes, allow: str) -> Case:
     raw = method + b" " + target + b" HTTP/1.1\r\n" + HOST + BLANK
-    return Case(f"{method.decode()} {target.decode()}", raw, (405,), allow=allow)
+    status = 204 if method == b"OPTIONS" else 405
+    return Case(f"{method.decode()} {target.decode()}", raw, (status,), allow=allow)
 
 
 METHODS = [
@@ -104,8 +105,15 @@ METHODS = [
     Case("unknown method", b"BREW / HTTP/1.1\r\nHost: test\r\n\r\n", (501,)),
     Case("lower case method", b"get / HTTP/1.1\r\nHost: test\r\n\r\n", (501,)),
     Case("longer method", b"GETS / HTTP/1.1\r\nHost: test\r\n\r\n", (501,)),
-    Case("OPTIONS *", b"OPTIONS * HTTP/1.1\r\nHost: test\r\n\r\n", (501,)),
+    _method(b"OPTIONS", b"*", _FORM),
+    _method(b"OPTIONS", b"http://test", _FORM),
+    _method(b"OPTIONS", b"http://test/t/digits.txt", _STATIC),
+    _method(b"OPTIONS", b"/t/plain", _FORM),
+    _method(b"OPTIONS", b"/t/nothing-here", _STATIC),
+    _bad("OPTIONS **", b"OPTIONS ** HTTP/1.1\r\nHost: test\r\n\r\n"),
     Case("CONNECT", b"CONNECT test:443 HTTP/1.1\r\nHost: test:443\r\n\r\n", (501,)),
+    _bad("CONNECT to a path", b"CONNECT / HTTP/1.1\r\nHost: test\r\n\r\n"),
+    _bad("CONNECT without port", b"CONNECT test HTTP/1.1\r\nHost: test\r\n\r\n"),
 ]
 
 # Section 3.2, and RFC 9110, section 7.2.
@@ -166,6 +174,8 @@ EXPECTATIONS = [
     _bad("unknown expectation (9110 10.1.1)", _get(HOST, b"Expect: 200-ok"), 417),
     _bad("two expectations", _get(HOST, b"Expect: 100-continue, tea"), 417),
     _ok("100-continue without a body", _get(HOST, b"Expect: 100-continue")),
+    _ok("an empty expectation (9110 5.6.1.2)", _get(HOST, b"Expect:")),
+    _ok("a list of no expectations", _get(HOST, b"Expect: , ,")),
     _ok("100-continue in 1.0", _get(HOST, b"Expect: 100-continue", version=b"HTTP/1.0")),
 ]
 # An expectation that cannot be met leaves no body unread here: it may stay open.

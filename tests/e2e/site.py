@@ -54,6 +54,7 @@ TEMPLATE = """<!DOCTYPE html>
 <textarea name="guest-remarks">$GUEST_REMARKS_TYPED$</textarea>
 <p id="remarks-error">$GUEST_REMARKS_ERROR$</p>
 </form>
+<p id="written">$REMARKS_COUNT$</p>
 <ul>$GUEST_REMARKS$</ul>
 <p id="rest">$UNKNOWN$ costs $5.00$ $$ $VISITOR_COUNT $</p>
 </body></html>

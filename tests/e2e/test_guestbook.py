@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from .client import fetch, sign
+from .client import fetch, request, send, sign
 from .conftest import Start
 from .harness import Server
 from .markup import part, remarks, remarks_html
@@ -30,7 +31,7 @@ NASTY = [
     "$GUEST_REMARKS$ $GUEST_NAME$",
     "%s %n %% \\n \\0",
     "a\tb  c",
-    "ünïcödé 日本語 🐧 \u202e rtl",
+    "ünïcödé 日本語 🐧 \u200eשלום\u200f",
     "*1\r\n$8\r\nFLUSHALL\r\n",
 ]
 
@@ -53,6 +54,7 @@ def test_exact_page(server: Server, store: RedisClient) -> None:
         "$GUEST_REMARKS$": '<li class="remark"><p>second - B</p></li>'
         '<li class="remark"><p>first - A</p></li>',
         "$VISITOR_COUNT$": "1",
+        "$REMARKS_COUNT$": "2",
         "$GUEST_NAME$": "",
         "$GUEST_NAME_ERROR$": "",
         "$GUEST_REMARKS_TYPED$": "",
@@ -102,12 +104,35 @@ def test_newest_first_and_only_fifty(server: Server, store: RedisClient) -> None
         ("999999", "1,000,000"),
         ("1234566", "1,234,567"),
         ("9223372036854775806", "9,223,372,036,854,775,807"),
+        ("-1001", "-1,000"),
+        ("-2", "-1"),
     ],
 )
 def test_count(server: Server, store: RedisClient, before: str, shown: str) -> None:
     """The count goes up by one with each visit and has thousands separators."""
     store.do("SET", "visitor_count", before)
     assert part(fetch(server, "/guestbook").text, "count") == shown
+
+
+def test_each_visitor_has_his_own_number(server: Server, store: RedisClient) -> None:
+    """However many come at once, no two are told the same, and none is left out."""
+    target = request("GET", "/guestbook", (("Connection", "close"),))
+
+    def visit(_number: int) -> int:
+        return int(part(send(server, target).text, "count").replace(",", ""))
+
+    with ThreadPoolExecutor(32) as pool:
+        shown = list(pool.map(visit, range(960)))
+    assert sorted(shown) == list(range(1, 961))
+    assert store.number("visitor_count") == 960
+
+
+def test_number_of_remarks(server: Server, store: RedisClient) -> None:
+    """The page tells how many there are, those that it does not show as well."""
+    assert part(fetch(server, "/guestbook").text, "written") == "0"
+    store.do("RPUSH", "guestbook_remarks", *(f"remark {n} - Ann" for n in range(1234)))
+    assert part(fetch(server, "/guestbook").text, "written") == "1,234"
+    assert part(sign(server, "", "x").text, "written") == "1,234"
 
 
 def test_who_counts(server: Server, store: RedisClient) -> None:
@@ -146,6 +171,8 @@ LEGACY = [
     b"two\r\nlines - X",
     b"$VISITOR_COUNT$ $GUEST_REMARKS$ - $GUEST_NAME$",
     b"<b>bold</b> & - <i>x</i>",
+    "C1 \u0080\u0085\u009b31m\u009f - X".encode(),
+    "turned \u202aa\u202bb\u202cc\u202dd\u202ee - \u2066f\u2067g\u2068h\u2069i".encode(),
 ]
 
 
@@ -163,7 +190,11 @@ def test_data_of_other_programs(server: Server, store: RedisClient) -> None:
     assert re.fullmatch("invalid .* bytes - X", shown[13])
     assert shown[37] == "$VISITOR_COUNT$ $GUEST_REMARKS$ - $GUEST_NAME$"
     assert shown[40] == "<b>bold</b> & - <i>x</i>"
+    assert shown[43] == "C1 \ufffd\ufffd\ufffd31m\ufffd - X"
+    turned = re.sub("[\u202a-\u202e\u2066-\u2069]", "\ufffd", LEGACY[15].decode())
+    assert shown[46] == turned
     assert not any(byte in page.body for byte in (b"\0", b"\x01", b"\x1b"))
+    assert not re.search("[\x80-\x9f\u202a-\u202e\u2066-\u2069]", text)
 
 
 def test_long_data_of_other_programs(server: Server, store: RedisClient) -> None:
@@ -189,7 +220,7 @@ def test_keys_of_a_wrong_type(server: Server, store: RedisClient) -> None:
 
 def test_three_commands(server: Server, store: RedisClient, redis: PrivateRedis) -> None:
     """A visit is three commands, a remark one, everything else but /go/ none."""
-    wanted = {"lrange": 1, "incr": 1, "get": 1}
+    wanted = {"lrange": 1, "incr": 1, "llen": 1}
     for make, expected in (
         (lambda: fetch(server, "/guestbook"), wanted),
         (lambda: sign(server, "", "x"), wanted),

@@ -37,6 +37,20 @@ def test_request(server: Server, case: Case) -> None:
             assert client.read_to_end() == b""
 
 
+GETS = [case for case in SYNTAX if case.raw.lstrip(b"\r\n").startswith(b"GET ")]
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in GETS])
+def test_head_has_no_body(server: Server, case: Case) -> None:
+    """HEAD gets the head that GET gets and no body, whatever its status (RFC 9110, 9.3.2)."""
+    with Client(server) as client:
+        response = client.exchange(case.raw.replace(b"GET ", b"HEAD ", 1), "HEAD")
+        assert response.status in case.statuses, response.head
+        assert int(response.field("Content-Length") or 0) > 0
+        client.half_close()
+        assert client.read_to_end() == b""
+
+
 def test_not_found(server: Server) -> None:
     """A path nobody serves is 404, and the connection stays open."""
     response = fetch(server, "/t/nothing-here.html")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from email.utils import formatdate, parsedate_to_datetime
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .client import Client, Response, fetch, request
+from .client import Client, Response, fetch, request, send
 from .harness import Server
 from .site import MODIFIED, TYPES, eighty_kilobytes
 from .timing import wait_until
@@ -218,8 +219,36 @@ def test_preconditions_that_must_hold(server: Server) -> None:
     assert fetch(server, DIGITS, ("If-Match", _etag(server))).status == 200
     assert fetch(server, DIGITS, ("If-Match", "*")).status == 200
     assert fetch(server, DIGITS, ("If-Match", '"other"')).status == 412
+    # A weak tag says that two versions are alike, and not that they are the same.
+    assert fetch(server, DIGITS, ("If-Match", f"W/{_etag(server)}")).status == 412
+    assert fetch(server, DIGITS, ("If-Match", f"W/{_etag(server)}, {_etag(server)}")).status == 200
     assert fetch(server, DIGITS, ("If-Unmodified-Since", DATE)).status == 200
     assert fetch(server, DIGITS, ("If-Unmodified-Since", old)).status == 412
+
+
+@pytest.mark.parametrize(
+    ("name", "listed", "not_listed"), [("If-Match", 200, 412), ("If-None-Match", 304, 200)]
+)
+def test_tags_in_several_lines(server: Server, name: str, listed: int, not_listed: int) -> None:
+    """The lines of a list are one list, whatever stands between them (RFC 9110, 5.3)."""
+    tags = [(name, tag) for tag in ('"a"', '"b", "c"', _etag(server))]
+    for order in itertools.permutations(tags):
+        first, second, third = order
+        assert fetch(server, DIGITS, first, ("X-Other", "1"), second, third).status == listed
+    assert fetch(server, DIGITS, *tags[:2]).status == not_listed
+
+
+def test_what_is_no_list(server: Server) -> None:
+    """Two dates, ranges or types are as good as none: RFC 9110, 5.3, 13.1.3 and 13.1.4."""
+    old, both = formatdate(MODIFIED - 1, usegmt=True), 2
+    range_, etag = ("Range", "bytes=0-2"), ("If-Range", _etag(server))
+    assert fetch(server, DIGITS, *[("If-Modified-Since", DATE)] * both).status == 200
+    assert fetch(server, DIGITS, *[("If-Unmodified-Since", old)] * both).status == 200
+    assert fetch(server, DIGITS, *[range_] * both).status == 200
+    assert fetch(server, DIGITS, range_, etag).status == 206
+    assert fetch(server, DIGITS, range_, *[etag] * both).status == 200
+    types = [("Content-Type", "application/x-www-form-urlencoded")] * both
+    assert send(server, request("POST", "/guestbook", tuple(types), b"x=1")).status == 415
 
 
 def test_changed_file(server: Server, site: Path) -> None:

@@ -180,6 +180,26 @@ static const struct text_row texts[] = {
     {"text: overlong <", V("\xc0\xbc"), V(FFFD FFFD)},
     {"text: overlong <, of three", V("\xe0\x80\xbc"), V(FFFD FFFD FFFD)},
     {"text: a surrogate", V("\xed\xa0\x80"), V(FFFD FFFD FFFD)},
+    {"text: U+0080", V("a\xc2\x80z"), V("a" FFFD "z")},
+    {"text: U+0085, NEL", V("\xc2\x85"), V(FFFD)},
+    {"text: U+009B, CSI", V("\xc2\x9b[1m"), V(FFFD "[1m")},
+    {"text: U+009F and U+00A0", V("\xc2\x9f\xc2\xa0"), V(FFFD "\xc2\xa0")},
+    {"text: U+00C2 is a letter", V("\xc3\x82"), V("\xc3\x82")},
+    {"text: U+2029 and U+202A", V("\xe2\x80\xa9\xe2\x80\xaa"),
+     V("\xe2\x80\xa9" FFFD)},
+    {"text: U+202E, an override",
+     V("a\xe2\x80\xae"
+       "evil"),
+     V("a" FFFD "evil")},
+    {"text: U+202F stays", V("\xe2\x80\xaf"), V("\xe2\x80\xaf")},
+    {"text: U+2065 and U+2066", V("\xe2\x81\xa5\xe2\x81\xa6"),
+     V("\xe2\x81\xa5" FFFD)},
+    {"text: U+2069 and U+206A", V("\xe2\x81\xa9\xe2\x81\xaa"),
+     V(FFFD "\xe2\x81\xaa")},
+    {"text: U+200E, U+200F, U+061C stay", V("\xe2\x80\x8e\xe2\x80\x8f\xd8\x9c"),
+     V("\xe2\x80\x8e\xe2\x80\x8f\xd8\x9c")},
+    {"text: the bytes of U+202E elsewhere", V("\xf0\xa2\x80\xae"),
+     V("\xf0\xa2\x80\xae")},
 };
 
 static void text(void **state) {
@@ -216,6 +236,7 @@ static void every_pair_of_bytes_is_safe(void **state) {
             assert_true(byte >= 0x20 || byte == '\t' || byte == '\n' ||
                         byte == '\r');
             assert_int_not_equal(byte, 0x7f);
+            assert_false(byte == 0xc2 && (unsigned char)out.data[i + 1] < 0xa0);
         }
     }
     buffer_free(&html);

@@ -95,9 +95,10 @@ static const struct line_row lines[] = {
     {"method PUT", V("PUT / HTTP/1.1"), HTTP_OTHER, ROOT},
     {"method DELETE", V("DELETE / HTTP/1.1"), HTTP_OTHER, ROOT},
     {"method PATCH", V("PATCH / HTTP/1.1"), HTTP_OTHER, ROOT},
-    {"method OPTIONS", V("OPTIONS / HTTP/1.1"), HTTP_OTHER, ROOT},
+    {"method OPTIONS", V("OPTIONS / HTTP/1.1"), HTTP_OPTIONS, ROOT},
+    {"OPTIONS of the whole server", V("OPTIONS * HTTP/1.1"), HTTP_OPTIONS,
+     V("*"), V("")},
     {"method TRACE", V("TRACE / HTTP/1.1"), HTTP_OTHER, ROOT},
-    {"method CONNECT with a path", V("CONNECT / HTTP/1.1"), HTTP_OTHER, ROOT},
     {"unknown method", V("BREW / HTTP/1.1"), HTTP_UNKNOWN, ROOT},
     {"methods know case", V("get / HTTP/1.1"), HTTP_UNKNOWN, ROOT},
     {"longer than GET", V("GETS / HTTP/1.1"), HTTP_UNKNOWN, ROOT},
@@ -136,8 +137,13 @@ static const struct line_row lines[] = {
      HTTP_GET, V("/http://c"), V("")},
     {"absolute, POST", V("POST http://b/c HTTP/1.1"), HTTP_POST, V("/c"),
      V("")},
-    {"absolute, OPTIONS", V("OPTIONS http://b/c HTTP/1.1"), HTTP_OTHER, V("/c"),
-     V("")},
+    {"absolute, OPTIONS", V("OPTIONS http://b/c HTTP/1.1"), HTTP_OPTIONS,
+     V("/c"), V("")},
+    /* RFC 9112, section 3.2.4: this is how a proxy is asked for "*". */
+    {"absolute, OPTIONS, no path", V("OPTIONS http://b HTTP/1.1"), HTTP_OPTIONS,
+     V("*"), V("")},
+    {"absolute, OPTIONS, only a query", V("OPTIONS http://b?c HTTP/1.1"),
+     HTTP_OPTIONS, V("/"), V("c")},
     /* RFC 9110, section 2.5: read as the highest minor version known. */
     {"HTTP/1.2 is read as 1.1", V("GET / HTTP/1.2"), HTTP_GET, ROOT},
     {"HTTP/1.9 is read as 1.1", V("GET / HTTP/1.9"), HTTP_GET, ROOT},
@@ -197,6 +203,16 @@ static const struct field_row fields[] = {
      IN(if_modified_since), V("Sun, 06 Nov 1994 08:49:37 GMT")},
     {"If-Range", V(HOST "If-Range: \"x\"\r\n"), IN(if_range), V("\"x\"")},
     {"Range", V(HOST "Range: bytes=0-1\r\n"), IN(range), V("bytes=0-1")},
+    /* No lists: two of them are as good as none.  RFC 9110, section 5.3. */
+    {"Range twice", V(HOST "Range: bytes=0-1\r\nRange: bytes=2-3\r\n"),
+     IN(range), V("")},
+    {"Range twice, the first empty", V(HOST "Range:\r\nrange: bytes=2-3\r\n"),
+     IN(range), V("")},
+    {"If-Range twice, the same",
+     V(HOST "If-Range: \"x\"\r\nIf-Range: \"x\"\r\n"), IN(if_range), V("")},
+    {"Content-Type thrice",
+     V(HOST "Content-Type: a/b\r\nContent-Type: a/b\r\nContent-Type: a/b\r\n"),
+     IN(content_type), V("")},
     {"a value with HTAB, colon and obs-text", V(HOST "Range: a\tb: \xe9\r\n"),
      IN(range), V("a\tb: \xe9")},
     {"fields before Host", V("Range: x\r\nHost: a\r\n"), IN(range), V("x")},
@@ -305,6 +321,12 @@ static const struct body_row bodies[] = {
      0, true, false},
     {"expects twice", V(HOST "Expect: 100-continue\r\nExpect:100-continue\r\n"),
      HTTP_NO_BODY, 0, true, false},
+    /* RFC 9110, section 5.6.1.2: empty elements of a list are ignored. */
+    {"expects nothing", V(HOST "Expect:\r\n"), HTTP_NO_BODY, 0, false, false},
+    {"expects an empty list", V(HOST "Expect: , ,\r\n"), HTTP_NO_BODY, 0, false,
+     false},
+    {"expects with gaps", V(HOST "Expect: ,100-continue,\r\n"), HTTP_NO_BODY, 0,
+     true, false},
     {"TE is another field", V(HOST "TE: trailers\r\n"), HTTP_NO_BODY, 0, false,
      false},
 };
@@ -327,6 +349,73 @@ static void body(void **state) {
     expected.keep_alive = false;
     expected.expects_continue = row->expects_in_1_0;
     feed_head(VIEW(""), row->fields, &expected);
+}
+
+/* ---- Lists over several lines: RFC 9110, section 5.3 ---- */
+
+struct lines_row {
+    const char *name;
+    struct view fields;
+    struct view values; /* of all lines of If-Match, each in brackets */
+};
+static const struct lines_row several[] = {
+    {"lines: none", V(HOST), V("")},
+    {"lines: one", V(HOST "If-Match: \"x\"\r\n"), V("[\"x\"]")},
+    {"lines: one, empty", V("If-Match:\r\n" HOST), V("[]")},
+    {"lines: three, others between",
+     V("If-Match: \"x\"\r\n" HOST "if-match:\t\"y\" ,\"z\" \r\n"
+       "If-None-Match: \"q\"\r\nIF-MATCH:*\r\n"),
+     V("[\"x\"][\"y\" ,\"z\"][*]")},
+    {"lines: longer and shorter names",
+     V("If-Matches: a\r\nIf-Matc: b\r\n" HOST "X: If-Match: c\r\n"), V("")},
+};
+
+static void lines_of_a_list(void **state) {
+    const struct lines_row *row = *state;
+    struct buffer head = {0}, got = {0};
+    struct http_request request;
+    struct view value;
+
+    compose(&head, VIEW("GET / HTTP/1.1"), row->fields);
+    struct view input = guarded(buffer_view(&head), GUARD_BEHIND);
+    assert_int_equal(http_parse_head(input, 0, &request), head.length);
+    struct view rest = request.fields;
+    while (http_next_line(&rest, VIEW("If-Match"), &value)) {
+        buffer_append(&got, VIEW("["));
+        buffer_append(&got, value);
+        buffer_append(&got, VIEW("]"));
+    }
+    assert_view_equal(buffer_view(&got), row->values);
+    assert_int_equal(request.if_match.data != NULL, got.length > 0);
+    buffer_free(&head);
+    buffer_free(&got);
+}
+
+/* ---- The method of what is bad or not whole ---- */
+
+struct method_row {
+    const char *name;
+    struct view input;
+    enum http_method method;
+};
+static const struct method_row methods[] = {
+    {"HEAD, no blank yet", V("HEAD"), HTTP_UNKNOWN},
+    {"HEAD, no more", V("HEAD "), HTTP_HEAD},
+    {"HEAD behind a blank line", V("\r\nHEAD /"), HTTP_HEAD},
+    {"HEAD, a fragment", V("HEAD /#a HTTP/1.1\r\n\r\n"), HTTP_HEAD},
+    {"HEAD, HTTP/2.0", V("HEAD / HTTP/2.0\r\n\r\n"), HTTP_HEAD},
+    {"HEAD, no Host", V("HEAD / HTTP/1.1\r\n\r\n"), HTTP_HEAD},
+    {"HEAD, bare LF", V("HEAD / HTTP/1.1\n"), HTTP_HEAD},
+    {"HEADS", V("HEADS / HTTP/1.1\r\n\r\n"), HTTP_UNKNOWN},
+};
+
+static void method_is_known(void **state) {
+    const struct method_row *row = *state;
+    struct http_request request;
+
+    assert_true(
+        http_parse_head(guarded(row->input, GUARD_BEHIND), 0, &request) <= 0);
+    assert_int_equal(request.method, row->method);
 }
 
 /* ---- What is not whole ---- */
@@ -356,6 +445,8 @@ int main(void) {
     SUITE_ADD_TABLE(persistence, persistences);
     suite_add("1.0 needs no Host", http_1_0_needs_no_host, NULL);
     SUITE_ADD_TABLE(body, bodies);
+    SUITE_ADD_TABLE(lines_of_a_list, several);
+    SUITE_ADD_TABLE(method_is_known, methods);
     suite_add("unfinished heads", unfinished_heads_need_more, NULL);
     return suite_run("http");
 }

@@ -130,48 +130,53 @@ static void every_time_has_a_date(void **state) {
     }
 }
 
-/* ---- Entity tags: RFC 9110, sections 8.8.3 and 13.1.2 ---- */
+/* ---- Entity tags: RFC 9110, sections 8.8.3, 13.1.1 and 13.1.2 ---- */
 
 struct etag_row {
     const char *name;
     struct view value, etag;
-    bool listed;
+    bool weakly, strongly; /* is it listed? */
 };
 static const struct etag_row etags[] = {
-    {"etag: the same", V("\"a\""), V("\"a\""), true},
-    {"etag: another", V("\"b\""), V("\"a\""), false},
-    {"etag: any", V("*"), V("\"a\""), true},
-    {"etag: any, blanks", V(" \t* "), V("\"a\""), true},
-    {"etag: a quoted asterisk", V("\"*\""), V("\"a\""), false},
-    {"etag: two asterisks", V("**"), V("\"a\""), false},
-    {"etag: first of a list", V("\"a\", \"b\""), V("\"a\""), true},
-    {"etag: last of a list", V("\"b\",\"c\" ,\t\"a\""), V("\"a\""), true},
-    {"etag: not in a list", V("\"b\", \"c\""), V("\"a\""), false},
-    {"etag: list of nothing", V(",, ,"), V("\"a\""), false},
-    {"etag: list with gaps", V(", ,\"a\",,"), V("\"a\""), true},
-    {"etag: nothing", V(""), V("\"a\""), false},
-    {"etag: weak in the list", V("W/\"a\""), V("\"a\""), true},
-    {"etag: weak behind others", V("\"b\", W/\"a\""), V("\"a\""), true},
-    {"etag: ours is weak", V("\"a\""), V("W/\"a\""), true},
-    {"etag: both weak", V("W/\"a\""), V("W/\"a\""), true},
-    {"etag: w is not W", V("w/\"a\""), V("\"a\""), false},
-    {"etag: weak twice", V("W/W/\"a\""), V("\"a\""), false},
-    {"etag: tags know case", V("\"A\""), V("\"a\""), false},
-    {"etag: a prefix", V("\"a"), V("\"a\""), false},
-    {"etag: longer", V("\"ab\""), V("\"a\""), false},
-    {"etag: no quotes", V("a"), V("\"a\""), false},
-    {"etag: inside another", V("\"x\"a\""), V("\"a\""), false},
-    {"etag: an empty one", V("\"\""), V("\"\""), true},
-    {"etag: dashes", V("\"6a2b-1f\""), V("\"6a2b-1f\""), true},
-    {"etag: NUL in it", V("\"a\0b\""), V("\"a\0c\""), false},
+    {"etag: the same", V("\"a\""), V("\"a\""), true, true},
+    {"etag: another", V("\"b\""), V("\"a\""), false, false},
+    {"etag: any", V("*"), V("\"a\""), true, true},
+    {"etag: any, blanks", V(" \t* "), V("\"a\""), true, true},
+    {"etag: a quoted asterisk", V("\"*\""), V("\"a\""), false, false},
+    {"etag: two asterisks", V("**"), V("\"a\""), false, false},
+    {"etag: first of a list", V("\"a\", \"b\""), V("\"a\""), true, true},
+    {"etag: last of a list", V("\"b\",\"c\" ,\t\"a\""), V("\"a\""), true, true},
+    {"etag: not in a list", V("\"b\", \"c\""), V("\"a\""), false, false},
+    {"etag: list of nothing", V(",, ,"), V("\"a\""), false, false},
+    {"etag: list with gaps", V(", ,\"a\",,"), V("\"a\""), true, true},
+    {"etag: nothing", V(""), V("\"a\""), false, false},
+    {"etag: weak in the list", V("W/\"a\""), V("\"a\""), true, false},
+    {"etag: weak behind others", V("\"b\", W/\"a\""), V("\"a\""), true, false},
+    {"etag: ours is weak", V("\"a\""), V("W/\"a\""), true, false},
+    {"etag: both weak", V("W/\"a\""), V("W/\"a\""), true, false},
+    {"etag: w is not W", V("w/\"a\""), V("\"a\""), false, false},
+    {"etag: weak twice", V("W/W/\"a\""), V("\"a\""), false, false},
+    {"etag: weak, then strong", V("W/\"a\", \"a\""), V("\"a\""), true, true},
+    {"etag: tags know case", V("\"A\""), V("\"a\""), false, false},
+    {"etag: a prefix", V("\"a"), V("\"a\""), false, false},
+    {"etag: longer", V("\"ab\""), V("\"a\""), false, false},
+    {"etag: no quotes", V("a"), V("\"a\""), false, false},
+    {"etag: inside another", V("\"x\"a\""), V("\"a\""), false, false},
+    {"etag: an empty one", V("\"\""), V("\"\""), true, true},
+    {"etag: dashes", V("\"6a2b-1f\""), V("\"6a2b-1f\""), true, true},
+    {"etag: NUL in it", V("\"a\0b\""), V("\"a\0c\""), false, false},
 };
 
 static void lists_etag(void **state) {
     const struct etag_row *row = *state;
 
-    for (enum guard guard = 0; guard < GUARDS; guard++)
-        assert_int_equal(http_lists_etag(guarded(row->value, guard), row->etag),
-                         row->listed);
+    for (enum guard guard = 0; guard < GUARDS; guard++) {
+        struct view value = guarded(row->value, guard);
+        assert_int_equal(http_lists_etag(value, row->etag, HTTP_WEAK),
+                         row->weakly);
+        assert_int_equal(http_lists_etag(value, row->etag, HTTP_STRONG),
+                         row->strongly);
+    }
 }
 
 /* ---- Ranges: RFC 9110, sections 14.1.2 and 14.2 ---- */

@@ -33,8 +33,9 @@ const (
 )
 
 type page struct {
-	Visitors string
-	Remarks  []string
+	Visitor string
+	Written string
+	Remarks []string
 }
 
 type guestbook struct {
@@ -49,7 +50,8 @@ func parseTemplate(root string) (*template.Template, error) {
 		return nil, err
 	}
 	translated := strings.NewReplacer(
-		"$VISITOR_COUNT$", "{{.Visitors}}",
+		"$VISITOR_COUNT$", "{{.Visitor}}",
+		"$REMARKS_COUNT$", "{{.Written}}",
 		"$GUEST_REMARKS$", `{{range .Remarks}}<li class="remark"><p>{{.}}</p></li>`+
 			`{{else}}<li class="remark none"><p>No remarks yet. Yours could be the first.</p></li>{{end}}`,
 		// A plain visit has nothing typed and no errors.
@@ -74,15 +76,16 @@ func (g *guestbook) load(ctx context.Context) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	if err := g.redis.Incr(ctx, "visitor_count").Err(); err != nil {
+	visitor, err := g.redis.Incr(ctx, "visitor_count").Result()
+	if err != nil {
 		return page{}, err
 	}
-	visitors, err := g.redis.Get(ctx, "visitor_count").Int64()
+	written, err := g.redis.LLen(ctx, "guestbook_remarks").Result()
 	if err != nil {
 		return page{}, err
 	}
 	slices.Reverse(remarks)
-	return page{withThousands(visitors), remarks}, nil
+	return page{withThousands(visitor), withThousands(written), remarks}, nil
 }
 
 func (g *guestbook) ServeHTTP(w http.ResponseWriter, r *http.Request) {

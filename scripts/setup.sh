@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that the tools of one or more groups are there:
 #
-#     scripts/setup.sh GROUP...      build  bench  openloop  hosts  test  lint  compare
+#     scripts/setup.sh GROUP...      build  bench  openloop  hosts  test  fuzz  lint  compare
 #
 # Looks first, and says nothing if nothing is missing. Missing Debian packages are installed with
 # apt-get (through sudo when not root) after a line that says what and why; a service that comes
@@ -14,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly venv=.venv
 readonly policy=/usr/sbin/policy-rc.d
-readonly groups="build bench openloop hosts test lint compare"
+readonly groups="build bench openloop hosts test fuzz lint compare"
 readonly oldest_python=3.11
 readonly oha_version=1.16.0 # 1.4 or newer will do, if one is there already
 
@@ -113,6 +113,23 @@ have_header() {
 
 # gcc names the full path of a library that it finds.
 have_sanitizer() { [[ $(gcc -print-file-name="lib$1.so" 2>/dev/null) == /* ]]; }
+
+# clang brings its own, in a package that is named for its version; before 14, with itself. Where
+# clang is not installed yet, that version is the one which the package clang stands for.
+have_fuzzer() {
+    compgen -G "$(clang -print-resource-dir 2>/dev/null)/lib/linux/libclang_rt.fuzzer-*.a" >/dev/null
+}
+fuzzer_package() {
+    local version
+    version=$(clang -dumpversion 2>/dev/null ||
+        apt-cache depends clang 2>/dev/null | sed -n 's/^ *Depends: clang-\([0-9]\)/\1/p')
+    version=${version%%.*}
+    if ((${version:-14} < 14)); then
+        echo "libclang-common-$version-dev"
+    else
+        echo "libclang-rt-${version:-14}-dev"
+    fi
+}
 
 missing=()
 reasons=()
@@ -216,6 +233,10 @@ look_for_group() {
         need apache2-utils "ab, a client of the tests" have ab
         need chromium "the browser of the tests" have_chromium
         need_python bench test
+        ;;
+    fuzz)
+        need clang "compiles the fuzzers" have clang
+        need "$(fuzzer_package)" "the fuzzer's library" have_fuzzer
         ;;
     lint)
         need clang "a second compiler" have clang

@@ -27,7 +27,7 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fu
 FUZZ_PARTS := $(filter-out tests/fuzz/fuzz_%.c tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c))
 FUZZ_REPLAYS = $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/replay_%)
 PARSERS = $(BUILD)/tests/properties/parsers
-FLOORS := $(patsubst bench/floor/%.c,%,$(sort $(wildcard bench/floor/[0-9][0-9]_*.c)))
+FLOORS := $(patsubst floors/%.c,%,$(sort $(wildcard floors/[0-9][0-9]_*.c)))
 
 # 07_epoll -> epoll
 name = $(patsubst $(firstword $(subst _, ,$(1)))_%,%,$(1))
@@ -35,6 +35,7 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 
 PYTHON = .venv/bin/python
+ZEROHTTPD = .venv/bin/zerohttpd
 ARGS ?=
 
 all: $(SERVERS:%=$(BIN)/%) ## build all servers into this folder
@@ -42,20 +43,21 @@ all: $(SERVERS:%=$(BIN)/%) ## build all servers into this folder
 debug: ## build into build/debug/: address and undefined-behaviour sanitizers
 	$(MAKE) $(or $(TARGET),all) BUILD=build/debug/objects BIN=build/debug \
 		CFLAGS='-O1 -g -fno-omit-frame-pointer' HARDENING=-fPIE \
-		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all'
+		SANITIZE='-DSANITIZED -fsanitize=address,undefined -fno-sanitize-recover=all'
 
 tsan: ## build into build/tsan/: thread sanitizer
 	$(MAKE) $(or $(TARGET),all) BUILD=build/tsan/objects BIN=build/tsan \
-		CFLAGS='-O1 -g' HARDENING=-fPIE SANITIZE=-fsanitize=thread
+		CFLAGS='-O1 -g' HARDENING=-fPIE \
+		SANITIZE='-DSANITIZED -fsanitize=thread'
 
 # The open loop and the floors are got only when they are asked for.
 bench: ## sweep all servers with ab; ARGS="--full", ARGS=--help; HOSTS=lab or inventory.ini
 	@scripts/setup.sh build bench $(if $(findstring --rate,$(ARGS)),openloop) $(if $(HOSTS),hosts)
 ifneq ($(strip $(HOSTS)),)
-	@$(PYTHON) -m bench.deploy --inventory '$(strip $(HOSTS))' $(ARGS)
+	@$(ZEROHTTPD) hosts --inventory '$(strip $(HOSTS))' $(ARGS)
 else
 	@$(MAKE) --no-print-directory all $(if $(findstring floor,$(ARGS)),floor)
-	@$(PYTHON) -m bench sweep $(ARGS)
+	@$(ZEROHTTPD) sweep $(ARGS)
 endif
 
 lab: ## four one-core hosts on this machine (root or sudo); ARGS="--servers 4"
@@ -67,31 +69,31 @@ lab-down: ## take the lab away, and whatever is left of one that was killed
 
 doctor: ## what this machine allows, and what cures it; ARGS as for bench
 	@scripts/setup.sh bench
-	@$(PYTHON) -m bench doctor $(ARGS)
+	@$(ZEROHTTPD) doctor $(ARGS)
 
 NEWEST = $(lastword $(sort $(wildcard results/[0-9]*)))
 report: ## one HTML page of the newest results, or of RESULTS=results/...
 	@scripts/setup.sh bench
 	@test -n '$(or $(RESULTS),$(NEWEST))' || { echo 'no results yet: run make bench first'; exit 1; }
-	@$(PYTHON) -m bench.report $(or $(RESULTS),$(NEWEST)) $(ARGS)
+	@$(ZEROHTTPD) report $(or $(RESULTS),$(NEWEST)) $(ARGS)
 
 serve: ## run one server with a Redis of its own: make serve ARCH=epoll
 	@scripts/setup.sh build bench
 	@$(MAKE) --no-print-directory all
-	@$(PYTHON) -m bench serve $(or $(ARCH),epoll) $(ARGS)
+	@$(ZEROHTTPD) serve $(or $(ARCH),epoll) $(ARGS)
 
 measure: ## CPU and memory against nginx, Go and the barest loops
 	@scripts/setup.sh build bench compare
 	@$(MAKE) --no-print-directory all floor
-	@$(PYTHON) -m bench.measure $(ARGS)
+	@$(ZEROHTTPD) measure $(ARGS)
 
-floor: $(FLOORS:%=$(FLOOR)/%) ## build the barest loop of each architecture
+floor: $(FLOORS:%=$(FLOOR)/%) $(FLOOR)/first ## build the first server and the barest loop of each architecture
 
 # The lab needs root; for others its tests are skipped, and its packages are not wanted.
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
 test: ## all tests of all servers; ARGS="-k guestbook --server epoll"
 	@scripts/setup.sh build bench test $(LAB_TESTS)
-	@$(MAKE) --no-print-directory all unit
+	@$(MAKE) --no-print-directory all unit faults
 	@$(PYTHON) -m pytest -n 4 --dist loadgroup $(ARGS)
 
 test-sanitized: test-debug test-tsan ## the same, built with the sanitizers
@@ -113,6 +115,8 @@ unit: unit-programs ## the unit tests alone, and what the fuzzers have found
 		$(BUILD)/tests/fuzz/replay_$$name tests/fuzz/corpus/$$name || exit 1; done
 
 unit-programs: $(UNIT_PROGRAMS) $(FUZZ_REPLAYS) $(PARSERS)
+
+faults: build/faults.so ## build the library that lets system calls of a server fail
 
 # Half of the time for whole exchanges, a quarter each for the parsers alone and for properties.
 SECONDS ?= 60
@@ -139,7 +143,7 @@ help: ## list the targets
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
 .PHONY: all debug tsan bench lab lab-down doctor report serve measure floor test test-sanitized \
-	test-debug test-tsan unit unit-programs fuzz lint clean help
+	test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- How things are made ----
 
@@ -169,7 +173,12 @@ build/fuzz/%: tests/fuzz/fuzz_%.c $(FUZZ_PARTS) $(filter-out lib/net/%,$(LIB)) \
 $(PARSERS): $(BUILD)/tests/properties/parsers.o $(call objects,$(PROTO))
 	$(CC) $(ALL_LDFLAGS) $^ -o $@
 
-$(FLOOR)/%: bench/floor/%.c $(wildcard bench/floor/*.h) lib/config.h Makefile
+# It stands in for functions of the C library, whose types ISO C does not allow.
+build/faults.so: tests/faults/faults.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -MMD -MP -Wpedantic,$(ALL_CFLAGS)) -fPIC -shared $< -o $@
+
+$(FLOOR)/%: floors/%.c $(wildcard floors/*.h) lib/config.h Makefile
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) $< $(ALL_LDFLAGS) -o $@
 

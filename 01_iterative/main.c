@@ -37,7 +37,14 @@ static const struct architecture architecture = {
     .name = "iterative",
     .summary = "one process, one connection after another",
     .requests = 1,
+    .calls = {BLOCKING_CALLS},
 };
+
+/* Whoever waits, waits for us.  Asked only when a client is silent. */
+static bool others_wait(const struct worker *worker) {
+    (void)worker;
+    return server_somebody_waits();
+}
 
 int main(int argc, char **argv) {
     struct server server;
@@ -46,10 +53,13 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     redis_client_init(&redis, &server.redis);
-    struct worker worker = {
-        .server = &server, .counters = server.counters, .redis = &redis};
+    struct worker worker = {.server = &server,
+                            .counters = server.counters,
+                            .redis = &redis,
+                            .others_wait = others_wait};
 
-    while (!server_is_stopping())
+    server_ready(&server);
+    while (server_goes_on())
         if (server_accept(&server, 0, &client))
             blocking_serve(&worker, &client);
 

@@ -46,7 +46,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,6 +53,7 @@ static const struct architecture architecture = {
     .name = "forking",
     .summary = "a child process for each connection",
     .requests = KEEP_ALIVE_REQUESTS,
+    .calls = {BLOCKING_CALLS, FORKING_CALLS, CALL(ppoll)},
 };
 
 /* How a child leaves the connection that it was lent. */
@@ -81,12 +81,7 @@ struct places {
 static struct places places; /* all zero: in no process's way until used */
 
 static void places_init(const struct server *server) {
-    places.notes = mmap(NULL, sizeof *places.notes, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (places.notes == MAP_FAILED) {
-        perror("forking: no shared memory");
-        exit(EXIT_FAILURE);
-    }
+    places.notes = server_share(sizeof *places.notes);
     /* The last one freed is the first one taken: its connection is warm. */
     for (size_t i = 0; i < CHILDREN_LIMIT; i++) {
         redis_client_init(&places.redis[i], &server->redis);
@@ -174,7 +169,8 @@ static void fork_for(struct server *server, const struct client *client) {
     begin_redis(&places.redis[place]);
     places.notes->left_as[place] = SPOILT;
     /* Where processes have run out, some child must end first. */
-    while ((child = server_fork()) < 0 && !server_is_stopping()) {
+    while ((child = server_fork()) < 0 && !server_is_out_of_time()) {
+        server_is_out_of("processes");
         poll(NULL, 0, PAUSE);
         reap();
     }
@@ -201,6 +197,7 @@ int main(int argc, char **argv) {
     struct sigaction action = {.sa_handler = on_child,
                                .sa_flags = SA_NOCLDSTOP};
     sigset_t child_ended, none;
+    bool told = false;
 
     server_start(&server, &architecture, argc, argv);
     server_accept_without_waiting(&server);
@@ -213,10 +210,16 @@ int main(int argc, char **argv) {
     sigprocmask(SIG_BLOCK, &child_ended, NULL);
     sigaction(SIGCHLD, &action, NULL);
 
-    while (!server_is_stopping()) {
+    server_ready(&server);
+    while (server_goes_on()) {
         struct pollfd listener = {.fd = server.listener, .events = POLLIN};
         ppoll(&listener, places.free_count > 0 ? 1 : 0, NULL, &none);
         reap();
+        if (server_is_stopping() && !told) {
+            /* Idle ones make room for who waits.  Later ones know. */
+            server_tell_children(places.children, CHILDREN_LIMIT, SIGTERM);
+            told = true;
+        }
         if (listener.revents != 0 && server_accept(&server, 0, &client))
             fork_for(&server, &client);
     }

@@ -16,16 +16,17 @@
  * connection, and not the whole herd.
  *
  * Where does a half-done request live?  On the stack of its worker's
- * blocking_serve().  Nothing is shared but counters: if one worker crashes,
- * its client suffers and nobody else, and the parent forks another.
+ * blocking_serve().  Nothing is shared but counters and flags: if one worker
+ * crashes, its client suffers and nobody else, and the parent forks another.
  *
  * What does it cost?  A process each, made once: memory (most of it shared
  * with the parent until somebody writes to it), one connection to Redis, and a
  * switch of processes whenever one waits.
  *
  * What happens at the limit?  N workers serve N connections; the next waits in
- * the backlog until one ends.  While any waits there, no connection is kept
- * alive; one that is idle already holds its worker until IDLE_TIMEOUT.
+ * the backlog until one ends.  While any waits there and no worker is free, no
+ * connection is kept alive; one that is idle already holds its worker until
+ * IDLE_TIMEOUT.
  *
  * What to try: --workers 1, 2, 10, 1000.  Where is the best number for the
  * guestbook, and where for /sorted?
@@ -35,7 +36,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -46,12 +46,20 @@ static const struct architecture architecture = {
     .summary = "processes forked at the start, one connection each at a time",
     .requests = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
+    .calls = {BLOCKING_CALLS, FORKING_CALLS},
 };
 
-/* Asked after each request: a look at the backlog, without waiting. */
+/* Who has a client: a flag for each worker, in memory that all share.  Not a
+   count: a worker that is killed could not take itself out of it. */
+static _Atomic bool *is_busy;
+
+/* Does a connection wait for which no worker is free?  Only then the backlog
+   is looked at, without waiting, for that costs a system call. */
 static bool others_wait(const struct worker *worker) {
-    struct pollfd listener = {.fd = worker->server->listener, .events = POLLIN};
-    return poll(&listener, 1, 0) > 0;
+    for (size_t i = 0; i < worker->server->options.workers; i++)
+        if (!atomic_load_explicit(&is_busy[i], memory_order_relaxed))
+            return false;
+    return server_somebody_waits();
 }
 
 /* A worker's whole life. */
@@ -64,9 +72,13 @@ static void work(struct server *server, size_t number) {
                             .counters = &server->counters[number],
                             .redis = &redis,
                             .others_wait = others_wait};
-    while (!server_is_stopping())
-        if (server_accept(server, 0, &client))
-            blocking_serve(&worker, &client);
+    while (server_goes_on()) {
+        is_busy[number] = false;
+        if (!server_accept(server, 0, &client))
+            continue;
+        is_busy[number] = true;
+        blocking_serve(&worker, &client);
+    }
     redis_client_close(&redis);
 }
 
@@ -92,8 +104,10 @@ static void replace_workers(struct server *server, pid_t *workers) {
         missing |= workers[i] < 0 && (workers[i] = start_worker(server, i)) < 0;
     pid_t dead = waitpid(-1, NULL, missing ? WNOHANG : 0);
     for (size_t i = 0; i < count; i++)
-        if (dead > 0 && workers[i] == dead)
+        if (dead > 0 && workers[i] == dead) {
             workers[i] = -1;
+            is_busy[i] = true; /* nobody is free there, till it is replaced */
+        }
     if (!server_is_stopping())
         poll(NULL, 0, PAUSE);
 }
@@ -103,16 +117,14 @@ int main(int argc, char **argv) {
     struct server server;
 
     server_start(&server, &architecture, argc, argv);
+    server_ready(&server);
     size_t count = server.options.workers;
+    is_busy = server_share(count * sizeof *is_busy);
     for (size_t i = 0; i < count; i++) {
         workers[i] = start_worker(&server, i);
-        if (workers[i] < 0) {
-            fprintf(stderr,
-                    "preforking: cannot fork worker %zu (%s); give fewer "
-                    "--workers\n",
-                    i + 1, strerror(errno));
-            return EXIT_FAILURE; /* the others die with us */
-        }
+        if (workers[i] < 0) /* those that were forked die with us */
+            server_give_up("cannot fork worker %zu (%s); give fewer --workers",
+                           i + 1, strerror(errno));
     }
 
     while (!server_is_stopping())

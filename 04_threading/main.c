@@ -38,6 +38,7 @@
 #include "config.h"
 #include "net/blocking.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -50,6 +51,7 @@ static const struct architecture architecture = {
     .name = "threading",
     .summary = "a thread for each connection",
     .requests = KEEP_ALIVE_REQUESTS,
+    .calls = {BLOCKING_CALLS, THREADED_CALLS, THREAD_CREATING_CALLS},
 };
 
 /* A thread, from its creation to its end. */
@@ -88,14 +90,13 @@ static struct pooled *borrow_redis(struct server *server) {
 }
 
 /* Leaves the list of those alive and gives everything back. */
-static void end_thread(struct thread *thread) {
+static void forget(struct thread *thread) {
     pthread_mutex_lock(&lock);
     if (thread->pooled != NULL)
         LL_PREPEND(pool, thread->pooled);
     DL_DELETE(alive, thread);
     pthread_mutex_unlock(&lock);
     free(thread);
-    sem_post(&room_for_threads);
 }
 
 /* A thread's whole life. */
@@ -103,21 +104,20 @@ static void *serve(void *context) {
     struct thread *thread = context;
 
     blocking_serve(&thread->worker, &thread->client);
-    end_thread(thread);
+    forget(thread);
+    sem_post(&room_for_threads);
     return NULL;
 }
 
-/* Nobody joins these threads: a detached one leaves nothing behind. */
-static void create_thread_for(struct server *server,
-                              const struct client *client,
-                              const pthread_attr_t *attributes) {
+/* False: short of threads or memory.  Nobody joins these threads: a detached
+   one leaves nothing behind. */
+static bool create_thread(struct server *server, const struct client *client,
+                          const pthread_attr_t *attributes) {
     struct thread *thread = calloc(1, sizeof *thread);
 
     if (thread == NULL || (thread->pooled = borrow_redis(server)) == NULL) {
         free(thread);
-        close(client->socket);
-        sem_post(&room_for_threads);
-        return;
+        return false;
     }
     thread->client = *client;
     thread->worker = (struct worker){.server = server,
@@ -128,25 +128,39 @@ static void create_thread_for(struct server *server,
     DL_APPEND(alive, thread);
     int error = pthread_create(&thread->id, attributes, serve, thread);
     pthread_mutex_unlock(&lock);
-    if (error != 0) { /* out of threads: this client is turned away */
-        close(client->socket);
-        end_thread(thread);
+    if (error != 0)
+        forget(thread);
+    errno = error;
+    return error == 0;
+}
+
+/* Where threads or memory have run out, some thread must end first; the client
+   waits meanwhile. */
+static void create_thread_for(struct server *server,
+                              const struct client *client,
+                              const pthread_attr_t *attributes) {
+    while (!create_thread(server, client, attributes)) {
+        if (server_is_out_of_time()) {
+            close(client->socket);
+            sem_post(&room_for_threads);
+            return;
+        }
+        server_is_out_of("threads or memory");
+        poll(NULL, 0, PAUSE);
     }
 }
 
-/* Wakes those who sleep, again and again, until all have ended. */
-static void end_threads(void) {
+/* Wakes those who sleep, so that they see that the server stops.  Returns false
+   when there are none any more. */
+static bool wake_threads(void) {
     struct thread *thread;
-    bool all_ended = false;
 
-    while (!all_ended) {
-        pthread_mutex_lock(&lock);
-        DL_FOREACH (alive, thread)
-            pthread_kill(thread->id, SIGALRM);
-        all_ended = alive == NULL;
-        pthread_mutex_unlock(&lock);
-        poll(NULL, 0, PAUSE);
-    }
+    pthread_mutex_lock(&lock);
+    DL_FOREACH (alive, thread)
+        pthread_kill(thread->id, SIGALRM);
+    bool any = alive != NULL;
+    pthread_mutex_unlock(&lock);
+    return any;
 }
 
 int main(int argc, char **argv) {
@@ -160,16 +174,21 @@ int main(int argc, char **argv) {
     pthread_attr_setstacksize(&attributes, THREAD_STACK);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 
-    while (!server_is_stopping()) {
-        if (sem_wait(&room_for_threads) < 0)
-            continue; /* interrupted by a signal */
+    server_ready(&server);
+    while (server_goes_on()) {
+        if (sem_wait(&room_for_threads) < 0) { /* interrupted by a signal */
+            if (server_is_stopping())
+                wake_threads(); /* idle ones make room for who waits */
+            continue;
+        }
         if (server_accept(&server, 0, &client))
             create_thread_for(&server, &client, &attributes);
         else
             sem_post(&room_for_threads);
     }
 
-    end_threads();
+    while (wake_threads())
+        poll(NULL, 0, PAUSE);
     pthread_attr_destroy(&attributes);
     while (pool != NULL) {
         struct pooled *pooled = pool;

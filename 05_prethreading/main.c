@@ -29,8 +29,9 @@
  * the address space stays.  And one lock for each connection.
  *
  * What happens at the limit?  N threads serve N connections; the next waits in
- * the queue until one ends.  While any waits there, no connection is kept
- * alive; one that is idle already holds its thread until IDLE_TIMEOUT.  The
+ * the queue until one ends.  While any waits there and no thread is free, no
+ * connection is kept alive; one that is idle already holds its thread until
+ * IDLE_TIMEOUT.  The
  * queue is why this server holds more connections than the kernel's backlog
  * (net.core.somaxconn, usually 4,096) has room for.  03_preforking has none,
  * since processes cannot hand a connection on so easily; there each worker
@@ -45,15 +46,16 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 static const struct architecture architecture = {
     .name = "prethreading",
     .summary = "threads created at the start, one connection each at a time",
     .requests = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
+    .calls = {BLOCKING_CALLS, THREADED_CALLS},
 };
 
 struct thread {
@@ -62,15 +64,26 @@ struct thread {
     struct redis_client redis;
 };
 
-/* Clients that have been accepted and wait for a thread: a ring, in the order
-   of their arrival. */
+/* A client that has been accepted and waits for a thread. */
+struct waiting {
+    struct client client;
+    struct waiting *prev, *next;
+};
+
+/* All who wait, in the order of their arrival.  The place that was left last is
+   taken first, so that no more places are ever touched, and take memory, than
+   clients have waited at once. */
 static struct queue {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t changed;
-    size_t first;
+    struct waiting *first;
+    struct waiting *left; /* places where somebody has waited */
+    size_t touched;       /* places */
     size_t count;
-    size_t limit; /* each thread needs three: client, Redis, file */
-    struct client clients[DESCRIPTORS_LIMIT]; /* costs what is used of it */
+    bool closed;         /* nobody will be put in any more */
+    size_t limit;        /* each thread needs three: client, Redis, file */
+    _Atomic size_t free; /* threads that have no client */
+    struct waiting *places;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .changed = PTHREAD_COND_INITIALIZER};
 
@@ -83,34 +96,50 @@ static bool queue_has_room(void) {
 
 static void queue_put(const struct client *client) {
     pthread_mutex_lock(&queue.lock);
-    size_t last = (queue.first + queue.count) % DESCRIPTORS_LIMIT;
-    queue.clients[last] = *client;
+    struct waiting *place = queue.left;
+    if (place != NULL)
+        LL_DELETE(queue.left, place);
+    else
+        place = &queue.places[queue.touched++];
+    place->client = *client;
+    DL_APPEND(queue.first, place);
     queue.count++;
     pthread_mutex_unlock(&queue.lock);
     /* Wakes one thread, and not the whole herd. */
     pthread_cond_signal(&queue.changed);
 }
 
-/* Sleeps until there is a client.  False: there is none, and the server
-   stops. */
+/* Sleeps until there is a client.  False: there will be none any more. */
 static bool queue_take(struct client *client) {
     pthread_mutex_lock(&queue.lock);
-    while (queue.count == 0 && !server_is_stopping())
+    while (queue.count == 0 && !queue.closed)
         pthread_cond_wait(&queue.changed, &queue.lock);
     bool taken = queue.count > 0;
     if (taken) {
-        *client = queue.clients[queue.first];
-        queue.first = (queue.first + 1) % DESCRIPTORS_LIMIT;
+        struct waiting *place = queue.first;
+        *client = place->client;
+        DL_DELETE(queue.first, place);
+        LL_PREPEND(queue.left, place);
         queue.count--;
+        queue.free--;
     }
     pthread_mutex_unlock(&queue.lock);
     return taken;
 }
 
+static void queue_close(void) {
+    pthread_mutex_lock(&queue.lock);
+    queue.closed = true;
+    pthread_mutex_unlock(&queue.lock);
+    pthread_cond_broadcast(&queue.changed);
+}
+
+/* Does a connection wait for which no thread is free?  The queue alone does not
+   tell: one that is free may not have woken yet. */
 static bool others_wait(const struct worker *worker) {
     (void)worker;
     pthread_mutex_lock(&queue.lock);
-    bool wait = queue.count > 0;
+    bool wait = queue.count > queue.free;
     pthread_mutex_unlock(&queue.lock);
     return wait;
 }
@@ -120,8 +149,10 @@ static void *work(void *context) {
     struct thread *thread = context;
     struct client client;
 
-    while (queue_take(&client))
+    while (queue_take(&client)) {
         blocking_serve(&thread->worker, &client);
+        queue.free++;
+    }
     redis_client_close(&thread->redis);
     return NULL;
 }
@@ -132,6 +163,7 @@ static int start_thread(struct server *server, struct thread *threads,
     struct thread *thread = &threads[number];
     pthread_attr_t attributes;
 
+    queue.free++;
     redis_client_init(&thread->redis, &server->redis);
     thread->worker = (struct worker){.server = server,
                                      .counters = &server->counters[number],
@@ -144,11 +176,12 @@ static int start_thread(struct server *server, struct thread *threads,
     return error;
 }
 
-/* Wakes those who sleep, again and again, until all have ended. */
+/* They take what is left in the queue, and end.  Who sleeps elsewhere is woken
+   again and again until all have ended. */
 static void end_threads(struct thread *threads, size_t count) {
+    queue_close();
     for (size_t i = 0; i < count; i++)
         while (pthread_tryjoin_np(threads[i].id, NULL) != 0) {
-            pthread_cond_broadcast(&queue.changed);
             for (size_t j = i; j < count; j++)
                 pthread_kill(threads[j].id, SIGALRM);
             poll(NULL, 0, PAUSE);
@@ -156,25 +189,28 @@ static void end_threads(struct thread *threads, size_t count) {
 }
 
 int main(int argc, char **argv) {
-    static struct thread threads[WORKERS_LIMIT]; /* costs what is used of it */
     struct server server;
     struct client client;
 
     server_start(&server, &architecture, argc, argv);
     size_t count = server.options.workers;
     queue.limit = server_descriptors_for_clients(3 * count);
+    queue.places = calloc(queue.limit, sizeof queue.places[0]);
+    struct thread *threads = calloc(count, sizeof *threads);
+    if (queue.places == NULL || threads == NULL)
+        server_give_up("no memory for %zu threads and a queue of %zu clients; "
+                       "give fewer --workers, or allow fewer descriptors",
+                       count, queue.limit);
     for (size_t i = 0; i < count; i++) {
         int error = start_thread(&server, threads, i);
-        if (error != 0) {
-            fprintf(stderr,
-                    "prethreading: cannot create thread %zu (%s); give fewer "
-                    "--workers\n",
-                    i + 1, strerror(error));
-            return EXIT_FAILURE;
-        }
+        if (error != 0)
+            server_give_up(
+                "cannot create thread %zu (%s); give fewer --workers", i + 1,
+                strerror(error));
     }
 
-    while (!server_is_stopping()) {
+    server_ready(&server);
+    while (server_goes_on()) {
         if (!queue_has_room())
             poll(NULL, 0, PAUSE); /* some client will end meanwhile */
         else if (server_accept(&server, 0, &client))
@@ -182,5 +218,7 @@ int main(int argc, char **argv) {
     }
 
     end_threads(threads, count);
+    free(queue.places);
+    free(threads);
     return server_end(&server);
 }

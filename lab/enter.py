@@ -45,7 +45,7 @@ def run(name: str, host_name: str, command: list[str]) -> int:
     kernel.enter(descriptor, ALL)
     pid = os.fork()
     if pid == 0:
-        _become(folder, command)
+        _become(folder, command, known["roots"][host_name])
     # Ctrl-C is for the command; it reaches both.
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
@@ -62,9 +62,12 @@ def ssh(name: str, host_name: str, command: list[str]) -> NoReturn:
     os.execvp("ssh", ["ssh", "-F", str(config), host_name, *command])
 
 
-def _become(folder: Path, command: list[str]) -> NoReturn:
+def _become(folder: Path, command: list[str], root: int) -> NoReturn:
     try:
         kernel.die_with_parent(signal.SIGKILL)
+        if host.root_device() != root:
+            print("lab: this is not the host's root: nothing is run here", file=sys.stderr)
+            return
         # The same folder, where the host has it.
         os.chdir(folder if folder.is_dir() else "/root")
         host.restore_signals()

@@ -50,8 +50,8 @@ PidFile none
 def become(plan: Plan, host: Host, groups: list[str], keeper: socket.socket) -> NoReturn:
     """Become the host. Runs in a new process, the first of a new process namespace.
 
-    `keeper` gets lines of JSON: first our number outside, then {"read_only": [...]} just before
-    sshd starts, or {"failed": why} instead of either. It gives one line: eth0 is there.
+    `keeper` gets lines of JSON: first our number outside, then {"read_only": [...], "root": device}
+    just before sshd starts, or {"failed": why} instead of either. It gives one line: eth0 is there.
     """
     try:
         _become(plan, host, groups, keeper)
@@ -86,8 +86,13 @@ def _become(plan: Plan, host: Host, groups: list[str], keeper: socket.socket) ->
     kernel.detach(files.MACHINE)
     files.MACHINE.rmdir()
     _settle(plan, host, key, public)
-    _tell(keeper, read_only=read_only)
+    _tell(keeper, read_only=read_only, root=root_device())
     _start_sshd(log)
+
+
+def root_device() -> int:
+    """The device of `/`, as stat(2) has it. Each overlay has its own, so it names a host."""
+    return Path("/").stat().st_dev
 
 
 def _change_root(root: Path) -> None:

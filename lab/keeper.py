@@ -83,7 +83,7 @@ def _build(plan: Plan) -> None:
         outside[one.host.name] = one.hear()["pid"]
         network.connect(one.host.name, one.pid)
         one.line.sendall(b"\n")
-    read_only = {folder for one in started for folder in one.hear()["read_only"]}
+    ready = {one.host.name: one.hear() for one in started}
     for one in started:
         _await_ssh(plan, one)
     # `_keep` waits for this signal; threads started from here on must not swallow it.
@@ -99,7 +99,8 @@ def _build(plan: Plan) -> None:
             "keeper": _identity(kernel.number_outside()),
             "hosts": {name: _identity(pid) for name, pid in outside.items()},
             "groups": {one.name: limit.groups_of(one.name) for one in plan.hosts},
-            "read_only": sorted(read_only),
+            "roots": {name: said["root"] for name, said in ready.items()},
+            "read_only": sorted({path for said in ready.values() for path in said["read_only"]}),
             "unseen": files.view(plan).unseen,
         },
     )

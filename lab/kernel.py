@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 NEW_MOUNTS = 0x00020000
 NEW_HOST_NAME = 0x04000000
@@ -62,6 +63,49 @@ def set_domain(name: str) -> None:
     """Set the NIS domain name of this namespace, which nobody uses any more."""
     raw = name.encode()
     _check(_libc.setdomainname(raw, ctypes.c_size_t(len(raw))), "setdomainname")
+
+
+def in_a_chroot() -> bool:
+    """Whether `/` is not the root of this mount namespace; OSError if setns(2) is not allowed.
+
+    setns(2) puts whoever enters a mount namespace at that namespace's own root, so in a chroot it
+    leads out. This is found out by trying, in a child: that `/` is a mount does not tell (in a
+    chroot it may be one), and in a container /proc/1/root may not be looked at.
+    """
+    hears, says = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _say_where_setns_leads(says)
+    os.close(says)
+    words = os.read(hears, 100).decode().split()
+    os.close(hears)
+    os.waitpid(child, 0)
+    if words[0] == "refused":
+        raise OSError(int(words[1]), os.strerror(int(words[1])), "setns")
+    return words[0] != "same"
+
+
+def _say_where_setns_leads(says: int) -> NoReturn:
+    try:
+        # Afterwards there may be no /proc, or another one.
+        descriptors = os.open("/proc/self/fdinfo", os.O_RDONLY | os.O_DIRECTORY)
+        own = os.open("/proc/self/ns/mnt", os.O_RDONLY)
+        before = _root(descriptors)
+        enter(own, NEW_MOUNTS)
+        os.write(says, b"same" if _root(descriptors) == before else b"another")
+    except OSError as error:
+        os.write(says, b"refused %d" % (error.errno or 0))
+    finally:
+        os._exit(0)
+
+
+def _root(descriptors: int) -> tuple[str, int, int]:
+    """What `/` is: the mount that it belongs to (proc(5), fdinfo), its device and its inode."""
+    root = os.open("/", os.O_PATH)
+    text = os.read(os.open(str(root), os.O_RDONLY, dir_fd=descriptors), 4096).decode()
+    mount = next(line for line in text.splitlines() if line.startswith("mnt_id:"))
+    status = os.fstat(root)
+    return mount, status.st_dev, status.st_ino
 
 
 def number_outside() -> int:

@@ -26,9 +26,10 @@ PROGRAMS = {
     "/usr/sbin/sshd": "openssh-server",
     "ssh": "openssh-client",
     "ssh-keygen": "openssh-client",
-    "pivot_root": "util-linux",
+    "pivot_root": "util-linux-extra",
 }
-"""What a lab is made with, and the Debian packages that have it."""
+"""What a lab is made with, and the Debian packages that have it. pivot_root is missing only where
+util-linux, which is always there, has given it away: since Debian 14."""
 
 
 @dataclass

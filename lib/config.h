@@ -27,16 +27,35 @@
 /* A path below public/, decoded. */
 #define PATH_SIZE            1024
 
+/* What a client may take its time for.  All but SEND_TIMEOUT are deadlines.
+
+   The first byte of a connection that was accepted without one, while others
+   wait for a worker: see TCP_DEFER_ACCEPT in net/server.c.  A packet lost on
+   its way is sent again within that. */
+#define FIRST_TIMEOUT       1000
 /* An idle kept-alive connection costs a worker in 03 and 05, so it is not
    kept for long. */
 #define IDLE_TIMEOUT        5000
-/* A whole request, from its first byte: a client that trickles is cut off
-   however steadily it trickles. */
+/* A whole request, from its first byte (or, if none has come, from accept): a
+   client that trickles is cut off
+   however steadily it trickles.  So there is a least rate: 11 kbit/s for the
+   longest form that the guestbook accepts (13 KB), 52 kbit/s for a body of
+   BODY_LIMIT, which a modem cannot send in time. */
 #define REQUEST_TIMEOUT     10000
-/* A client that takes no byte of its response for this long has gone. */
+/* A client that takes no byte of its response for this long has gone; one that
+   takes some is served, however slow it is, as with nginx's send_timeout.  To
+   take means that its kernel has acknowledged them.  There is no least rate but
+   the one that comes from this: a program that reads slowly behind a full
+   buffer lets its kernel ask for more in steps (a packet, or a sixteenth of the
+   buffer: RFC 9293, section 3.8.6.2.2), and one step must fall into this time.
+ */
 #define SEND_TIMEOUT        10000
+/* How often we look whether it has.  So it is cut off within two of these after
+   its time. */
+#define SEND_LOOK           1000
 /* How long we read on after an early error response, so that the kernel does
-   not reset the connection before the client has read it. */
+   not reset the connection before the client has read it.  Who still sends then
+   without having read is reset: it holds a worker in 01, 03 and 05. */
 #define LINGER_TIMEOUT      2000
 #define LINGER_LIMIT        (1024 * 1024)
 /* A long-lived connection would let a lucky client keep its worker for good. */
@@ -76,6 +95,8 @@
 /* ---- The server ---- */
 
 #define DEFAULT_PORT         8000
+#define DEFAULT_TIME_SCALE   1
+#define TIME_SCALE_LIMIT     100
 #define DEFAULT_WORKERS      100
 #define WORKERS_LIMIT        10000
 /* Connections that wait to be accepted.  The kernel lowers it to
@@ -84,6 +105,9 @@
 /* Processes (02) or threads (04) alive at once; beyond that, connections wait
    in the backlog. */
 #define CHILDREN_LIMIT       1000
+/* With fewer there is hardly room for a client beside the standard three, the
+   folders, the listener, the loop, Redis and a file. */
+#define DESCRIPTORS_LEAST    16
 /* Where the system allows a billion descriptors, as some containers do, we do
    not want arrays of that length. */
 #define DESCRIPTORS_LIMIT    262144
@@ -104,8 +128,7 @@
 /* Pipelined requests of one client that an event loop answers in one go. */
 #define EXCHANGES_AT_ONCE    16
 /* One sendfile(2) call: in an event loop a fast client with a huge file must
-   leave time for the others, and where the call sleeps, a client so slow that
-   this takes it SEND_TIMEOUT is as good as gone. */
+   leave time for the others. */
 #define SENDFILE_AT_ONCE     (128 * 1024)
 
 #endif

@@ -27,3 +27,5 @@ shellcheck "${shell_files[@]}"
 echo 'lint: ruff'
 .venv/bin/ruff check --quiet .
 .venv/bin/ruff format --check --quiet .
+echo 'lint: the rooms and their doors'
+.venv/bin/lint-imports --no-logo >build/lint/imports || { cat build/lint/imports; exit 1; }

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from bench.deploy.inventory import LoadHost
-from bench.process import POLL_SECONDS, guarded
-from bench.signals import SignalWatch
+from bench.host.process import POLL_SECONDS, guarded
+from bench.host.signals import SignalWatch
 
 SWEEP = "/opt/zerohttpd-seven/deploy/files/sweep"
 CONNECTION_LOST = 255

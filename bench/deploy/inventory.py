@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.errors import UserError
+from bench.records.errors import UserError
 
 LAB = "lab"
 LAB_INVENTORY = Path("/run/zerohttpd-lab/default/inventory.ini")

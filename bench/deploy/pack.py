@@ -22,8 +22,8 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from bench.errors import UserError
-from bench.servers import ROOT
+from bench.host.project import ROOT
+from bench.records.errors import UserError
 
 REQUIREMENTS = ROOT / "requirements" / "bench.txt"
 ONLY_FOR_CHARTS = ("altair*", "narwhals*", "vl_convert*")

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.errors import UserError
-from bench.servers import ROOT
-from bench.signals import SignalWatch
+from bench.host.project import ROOT
+from bench.host.signals import SignalWatch
+from bench.records.errors import UserError
 
 DEPLOY = ROOT / "deploy"
 POLL_SECONDS = 0.1

@@ -19,17 +19,16 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from bench import results
-from bench.declared import LeftOut
-from bench.errors import UserError
+from bench.host.process import Child, last_line
+from bench.host.project import ROOT
 from bench.measure.comparisons import Plan
 from bench.measure.cost import Order, interleaved
 from bench.measure.load import GUESTBOOK, REDIRECT
 from bench.measure.running import Bench
-from bench.process import Child
-from bench.results import Run
-from bench.server_process import last_line
-from bench.servers import ROOT
+from bench.records import store
+from bench.records.errors import UserError
+from bench.records.run import Run
+from bench.subjects.declared import LeftOut
 
 WORKLOADS = (REDIRECT, GUESTBOOK)
 PROBES = 1
@@ -137,6 +136,6 @@ def _swept(plan: Plan, bench: Bench) -> list[Run]:
         if file is None:
             raise LeftOut(f"agreement is left out: the sweep said: {last_line(child.stderr)}")
         try:
-            return results.load(file).runs
+            return store.load(file).runs
         except UserError as error:
             raise LeftOut(f"agreement is left out: {error}") from error

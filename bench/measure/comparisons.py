@@ -6,15 +6,15 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from bench.declared import LeftOut
-from bench.errors import UserError
+from bench.host.process import StartError
 from bench.measure import load
 from bench.measure.cost import Cell, Order, interleaved
 from bench.measure.load import GUESTBOOK, REDIRECT, Load, NoFigure
 from bench.measure.running import Bench, Running
-from bench.server_process import StartError
-from bench.subjects import Subject, floor_subject, server_subjects, stranger_subject
-from bench.workloads import Workload
+from bench.records.errors import UserError
+from bench.records.workloads import Workload
+from bench.subjects.declared import LeftOut
+from bench.subjects.subject import Subject, floor_subject, server_subjects, stranger_subject
 
 NGINX_TARGET = 1.0
 GO_TARGET = 1 / 3

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 from pydantic import BaseModel
 
-from bench.load import SETTLE_SECONDS
+from bench.host.accounting import CpuTime
+from bench.host.process import StartError
 from bench.measure import load
-from bench.measure.accounting import CpuTime
 from bench.measure.load import Load, NoFigure
 from bench.measure.running import Bench, Running
-from bench.server_process import StartError
-from bench.subjects import Subject
-from bench.workloads import Workload
+from bench.records.workloads import Workload
+from bench.subjects.subject import Subject
+from bench.sweep.loading import SETTLE_SECONDS
 
 WARM_UP = 300
 """Requests before the measured ones: connections to Redis, caches, pages of memory."""

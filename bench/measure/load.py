@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from bench import ab
-from bench.ab import AbOutcome
-from bench.checks import Count, Evidence, first_failure, judge
+from bench.load import ab
+from bench.load.ab import AbOutcome
+from bench.load.probe import ProbeError, probe
 from bench.measure.running import Bench, Running
-from bench.probe import ProbeError, probe
-from bench.workloads import WORKLOADS, Workload
+from bench.records.workloads import WORKLOADS, Workload
+from bench.sweep.checks import Count, Evidence, first_failure, judge
 
 TIMEOUT = 120.0
 """Seconds until ab is given up."""

@@ -4,12 +4,12 @@ import shlex
 
 from pydantic import BaseModel
 
+from bench.host.process import StartError
 from bench.measure import load
 from bench.measure.comparisons import Plan, server_named
 from bench.measure.crowd import possible
 from bench.measure.load import GUESTBOOK, Load, NoFigure
 from bench.measure.running import Bench, Running
-from bench.server_process import StartError
 
 SERVERS = ("epoll", "prethreading")
 CONNECTIONS = 15_000

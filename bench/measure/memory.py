@@ -6,12 +6,12 @@ from pathlib import Path
 import redis
 from pydantic import BaseModel
 
+from bench.host.process import StartError
 from bench.measure import load
 from bench.measure.comparisons import Plan, server_named
 from bench.measure.crowd import Crowd, possible, wait_until_calm
 from bench.measure.load import GUESTBOOK, NoFigure
 from bench.measure.running import Bench, Running
-from bench.server_process import StartError
 
 SERVERS = ("poll", "epoll")
 CONNECTIONS = 15_000

@@ -14,7 +14,7 @@ from bench.measure.cost import Cell
 from bench.measure.many import Many
 from bench.measure.memory import Memory
 from bench.measure.syscalls import Calls
-from bench.placement import Placement
+from bench.records.environment import Placement
 
 SCHEMA = "zerohttpd-seven/measure"
 SCHEMA_VERSION = 1

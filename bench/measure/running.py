@@ -6,13 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urljoin
 
-from bench.measure.accounting import CpuTime, parent_of_groups, rusage_of_buried
-from bench.placement import Placement
-from bench.private_redis import RunRedis
-from bench.server_process import RunningServer, free_port
-from bench.signals import SignalWatch
-from bench.subjects import Place, Subject
-from bench.workloads import Workload
+from bench.host.accounting import CpuTime, parent_of_groups, rusage_of_buried
+from bench.host.ports import free_port
+from bench.host.signals import SignalWatch
+from bench.records.environment import Placement
+from bench.records.workloads import Workload
+from bench.services.private_redis import RunRedis
+from bench.subjects.running import RunningServer
+from bench.subjects.subject import Place, Subject
 
 
 class Bench:

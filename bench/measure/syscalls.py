@@ -14,16 +14,16 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from bench.declared import LeftOut
-from bench.load import SETTLE_SECONDS
+from bench.host.process import Child, StartError
 from bench.measure import load
 from bench.measure.comparisons import Plan
 from bench.measure.load import GUESTBOOK, REDIRECT, Load, NoFigure
 from bench.measure.running import Bench, Running
-from bench.process import Child
-from bench.server_process import START_SECONDS, StartError
-from bench.subjects import Subject
-from bench.workloads import Workload
+from bench.records.workloads import Workload
+from bench.subjects.declared import LeftOut
+from bench.subjects.running import START_SECONDS
+from bench.subjects.subject import Subject
+from bench.sweep.loading import SETTLE_SECONDS
 
 REQUESTS = 300
 CONCURRENCY = 10

@@ -50,7 +50,7 @@ agents=
 for process in /proc/[0-9]*; do
     [ "$(readlink "$process/cwd" 2>/dev/null)" = "$folder" ] || continue
     case $(tr '\0' ' ' <"$process/cmdline" 2>/dev/null) in
-    *"-m bench.agent"*) agents="$agents ${process#/proc/}" ;;
+    *"-m bench.stations.agent"*) agents="$agents ${process#/proc/}" ;;
     *"-m bench sweep"*) sweeps="$sweeps ${process#/proc/}" ;;
     esac
 done

@@ -10,6 +10,9 @@
  *      |                      |
  *      |                      | done
  *      |                      v
+ *      |                     KEEP, unless something else ends the connection
+ *      |                      |
+ *      |                      v
  *      |                     SEND --all is out--> SENT
  *      |                                           |
  *      +------- the connection is kept ------------+
@@ -53,17 +56,23 @@ void exchange_free(struct exchange *exchange) {
 
 /* ---- Responses ---- */
 
-static enum exchange_need send_response(struct exchange *exchange) {
+enum exchange_need exchange_keep(struct exchange *exchange, bool may_keep) {
     struct response *response = &exchange->response;
 
-    if (--exchange->requests_left <= 0 || response->moment->closing)
-        exchange->keep_alive = false;
+    exchange->keep_alive &= may_keep;
     response_finish(response, exchange->keep_alive,
                     exchange->request.minor_version);
     if (response->head.failed || response->body.failed)
         return EXCHANGE_CLOSE;
     exchange->state = STATE_SEND;
     return EXCHANGE_SEND;
+}
+
+static enum exchange_need send_response(struct exchange *exchange) {
+    if (--exchange->requests_left <= 0 || !exchange->keep_alive)
+        return exchange_keep(exchange, false);
+    exchange->state = STATE_KEEP;
+    return EXCHANGE_KEEP;
 }
 
 /* Answers with an error before all of the request was read: what is left of it

@@ -10,6 +10,7 @@
  *     need                the driver's next call
  *     EXCHANGE_RECEIVE    put bytes into exchange_room(), exchange_received()
  *     EXCHANGE_ASK_REDIS  carry exchange_command(); exchange_replied()
+ *     EXCHANGE_KEEP       exchange_keep(): may the connection be kept?
  *     EXCHANGE_SEND       send exchange_pending(), exchange_sent()
  *     EXCHANGE_DONE       note it in statistics and log; exchange_next()
  *     EXCHANGE_LINGER     shutdown(SHUT_WR), then as for RECEIVE
@@ -27,6 +28,7 @@
 enum exchange_need {
     EXCHANGE_RECEIVE,
     EXCHANGE_ASK_REDIS,
+    EXCHANGE_KEEP,
     EXCHANGE_SEND,
     EXCHANGE_DONE,
     EXCHANGE_LINGER,
@@ -40,9 +42,10 @@ struct exchange {
         STATE_CONTINUE, /* "100 Continue" goes out, then STATE_BODY */
         STATE_BODY,     /* the rest of the body is awaited */
         STATE_REDIS,    /* the handler awaits a reply */
-        STATE_SEND,     /* the response goes out */
-        STATE_SENT,     /* all of it is out */
-        STATE_LINGER,   /* what still comes is read and dropped */
+        STATE_KEEP,   /* the response is there, but for its Connection field */
+        STATE_SEND,   /* the response goes out */
+        STATE_SENT,   /* all of it is out */
+        STATE_LINGER, /* what still comes is read and dropped */
     } state;
     int requests_left; /* that this connection may still bring */
     bool greeted;      /* at least one request has been answered */
@@ -101,6 +104,10 @@ bool exchange_accepts(const struct exchange *exchange,
 enum exchange_need exchange_replied(struct exchange *exchange,
                                     const struct resp_reply *reply);
 
+/* May the connection be kept after this response?  Asked at most once a
+   request, at the last moment, and only where nothing else ends it. */
+enum exchange_need exchange_keep(struct exchange *exchange, bool may_keep);
+
 struct exchange_pending exchange_pending(const struct exchange *exchange);
 enum exchange_need exchange_sent(struct exchange *exchange, uint64_t count);
 
@@ -114,8 +121,8 @@ enum exchange_need exchange_next(struct exchange *exchange);
 enum exchange_need exchange_timed_out(struct exchange *exchange);
 
 /* What the client is waited for now, and for how long, in milliseconds.
-   The time for a request counts from its first byte, the others from the last
-   progress. */
+   All are deadlines, which count from the beginning of the wait, but for
+   PATIENCE_SEND, which counts from the last byte that the client took. */
 enum patience {
     PATIENCE_NONE, /* it is not the client that is waited for; time: -1 */
     PATIENCE_IDLE, /* between requests; the first one counts as begun */

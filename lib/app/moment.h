@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The time as the application sees it, and whether connections are kept now:
- * told by whoever drives it, never asked for.  One a worker; nothing here is
- * shared between threads.
+ * The time as the application sees it: told by whoever drives it, never asked
+ * for.  One a worker; nothing here is shared between threads.
  */
 #ifndef APP_MOMENT_H
 #define APP_MOMENT_H
@@ -12,7 +11,6 @@
 struct moment {
     time_t now; /* seconds since 1970 */
     char date[HTTP_DATE_SIZE];
-    bool closing; /* no connection is kept: the server stops, or others wait */
 };
 
 /* Formats the date anew only when the second has changed. */

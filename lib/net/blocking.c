@@ -6,6 +6,7 @@
 #include "net/transmit.h"
 
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -15,30 +16,33 @@ struct serving {
     struct worker *worker;
     const struct client *client;
     struct exchange exchange;
+    bool is_new;           /* nothing has been received yet */
+    int64_t silent_till;   /* then it is closed; 0: it should not be silent */
     enum patience awaited; /* what is being waited for */
     int64_t deadline;      /* when that must have come */
     int timeout;           /* the socket's receive timeout, milliseconds */
+    struct progress progress; /* of what is sent */
 };
 
-/* After a call that may have slept: what time is it, and can this connection
-   be kept? */
-static void look_around(struct worker *worker) {
-    moment_set(&worker->moment, time(NULL));
-    worker->moment.closing =
-        server_is_stopping() ||
-        (worker->others_wait != NULL && worker->others_wait(worker));
+static bool others_wait(const struct worker *worker) {
+    return worker->others_wait != NULL && worker->others_wait(worker);
+}
+
+static bool may_keep(const struct worker *worker) {
+    return !server_is_stopping() && !others_wait(worker);
 }
 
 /* Lets the next recv sleep as long as the client may take: one deadline for a
    whole request, however many pieces it comes in.  The usual request, in one
    piece, finds the timeout of the listening socket and costs no call here. */
 static void set_timeout(struct serving *serving) {
+    const struct server *server = serving->worker->server;
     enum patience awaited = exchange_patience(&serving->exchange);
     int64_t now = clock_milliseconds();
 
     if (awaited != serving->awaited) {
         serving->awaited = awaited;
-        serving->deadline = now + patience_time(awaited);
+        serving->deadline = now + server_time(server, patience_time(awaited));
     }
     int wanted = now < serving->deadline ? (int)(serving->deadline - now)
                                          : 1; /* 0 would mean for ever */
@@ -51,24 +55,75 @@ static void set_timeout(struct serving *serving) {
         serving->timeout = wanted;
 }
 
+/*
+ * Has the kernel waited for this client already?  A new connection on which
+ * nothing has come is one of two.  It has used up TCP_DEFER_ACCEPT's time,
+ * whose end the kernel marks by greeting (SYN-ACK) once more.  Or it came by a
+ * SYN cookie, for which the kernel keeps no place where it could be deferred:
+ * then its request may be a moment behind.
+ */
+static bool kernel_has_waited(int socket) {
+    struct tcp_info info;
+    socklen_t length = sizeof info;
+
+    return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
+           info.tcpi_total_retrans > 0;
+}
+
+/* Nothing has come on a new connection: may it hold this worker?  As long as
+   nobody else wants it, until the time for a request is over. */
+static enum exchange_need wait_for_first(struct serving *serving) {
+    const struct worker *worker = serving->worker;
+    int64_t now = clock_milliseconds();
+
+    if (serving->silent_till == 0) {
+        if (kernel_has_waited(serving->client->socket))
+            return EXCHANGE_CLOSE;
+        serving->silent_till =
+            now + server_time(worker->server, REQUEST_TIMEOUT);
+    } else if (now >= serving->silent_till || others_wait(worker)) {
+        return EXCHANGE_CLOSE;
+    }
+    if (server_is_stopping())
+        return EXCHANGE_CLOSE;
+    serving->awaited = exchange_patience(&serving->exchange);
+    serving->deadline = now + server_time(worker->server, FIRST_TIMEOUT);
+    return EXCHANGE_RECEIVE;
+}
+
+/* Not the first recv of a connection, for its bytes should be there; nor that
+   of a stopping server for what might come: it waits for what is half done. */
+static bool may_sleep(const struct serving *serving) {
+    if (serving->is_new && serving->silent_till == 0)
+        return false;
+    return !server_is_stopping() || !exchange_is_idle(&serving->exchange);
+}
+
+static enum exchange_need received(struct serving *serving, size_t count) {
+    if (serving->is_new) /* the time for a request begins now */
+        serving->awaited = PATIENCE_NONE;
+    serving->is_new = false;
+    return exchange_received(&serving->exchange, count);
+}
+
 static enum exchange_need receive(struct serving *serving) {
     struct exchange *exchange = &serving->exchange;
+    bool sleeps = may_sleep(serving);
     size_t size;
 
-    /* A stopping server waits for what is half done, not for what might come.
-     */
-    if (server_is_stopping() && exchange_is_idle(exchange))
-        return EXCHANGE_CLOSE;
     char *room = exchange_room(exchange, &size);
-    if (room == NULL)
+    if (room == NULL || server_is_out_of_time())
         return EXCHANGE_CLOSE;
-    set_timeout(serving);
-    ssize_t count = recv(serving->client->socket, room, size, 0);
-    look_around(serving->worker);
+    if (sleeps)
+        set_timeout(serving);
+    ssize_t count =
+        recv(serving->client->socket, room, size, sleeps ? 0 : MSG_DONTWAIT);
+    moment_set(&serving->worker->moment, time(NULL));
     if (count >= 0)
-        return exchange_received(exchange, (size_t)count);
+        return received(serving, (size_t)count);
     if (errno == EAGAIN)
-        return exchange_timed_out(exchange);
+        return serving->is_new ? wait_for_first(serving)
+                               : exchange_timed_out(exchange);
     if (errno == EINTR && !server_is_out_of_time())
         return EXCHANGE_RECEIVE;
     return EXCHANGE_CLOSE;
@@ -80,7 +135,7 @@ static enum exchange_need ask_redis(struct serving *serving) {
     struct resp_reply reply;
 
     bool called = redis_client_call(redis, exchange_command(exchange), &reply);
-    look_around(serving->worker);
+    moment_set(&serving->worker->moment, time(NULL));
     if (!called)
         return exchange_replied(exchange, NULL);
     if (!exchange_accepts(exchange, &reply)) {
@@ -92,26 +147,35 @@ static enum exchange_need ask_redis(struct serving *serving) {
     return exchange_replied(exchange, &reply);
 }
 
+/* A call that sleeps for SEND_LOOK returns with what went out, or EAGAIN. */
 static enum exchange_need send_some(struct serving *serving) {
+    const struct server *server = serving->worker->server;
     struct exchange *exchange = &serving->exchange;
+    int socket = serving->client->socket;
     int64_t begun = clock_milliseconds();
 
     if (server_is_out_of_time())
         return EXCHANGE_CLOSE;
-    ssize_t count =
-        transmit(serving->client->socket, exchange_pending(exchange));
+    ssize_t count = transmit(socket, exchange_pending(exchange));
     if (count < 0 && errno == EINTR)
         return EXCHANGE_SEND;
-    /* Gone; or it took nothing for SEND_TIMEOUT, which sendmsg says and
-       sendfile, which tries again by itself, does not. */
-    if (count <= 0 || clock_milliseconds() - begun >= SEND_TIMEOUT)
+    if (count == 0 || (count < 0 && errno != EAGAIN))
         return EXCHANGE_CLOSE;
-    return exchange_sent(exchange, (uint64_t)count);
+    int64_t now = clock_milliseconds();
+    if (count > 0 && now - begun < server_time(server, SEND_LOOK))
+        serving->progress.since = now;
+    else if (transmit_stalled(socket, &serving->progress, now) >=
+             server_time(server, SEND_TIMEOUT))
+        return EXCHANGE_CLOSE;
+    return count > 0 ? exchange_sent(exchange, (uint64_t)count) : EXCHANGE_SEND;
 }
 
 void blocking_serve(struct worker *worker, const struct client *client) {
-    struct serving serving = {
-        .worker = worker, .client = client, .timeout = REQUEST_TIMEOUT};
+    struct serving serving = {.worker = worker,
+                              .client = client,
+                              .is_new = true,
+                              .timeout =
+                                  server_time(worker->server, REQUEST_TIMEOUT)};
     struct exchange *exchange = &serving.exchange;
     enum exchange_need need = EXCHANGE_RECEIVE;
 
@@ -128,6 +192,9 @@ void blocking_serve(struct worker *worker, const struct client *client) {
             break;
         case EXCHANGE_ASK_REDIS:
             need = ask_redis(&serving);
+            break;
+        case EXCHANGE_KEEP:
+            need = exchange_keep(exchange, may_keep(worker));
             break;
         case EXCHANGE_SEND:
             need = send_some(&serving);

@@ -13,8 +13,8 @@ struct worker {
     struct counters *counters;
     struct redis_client *redis;
     struct moment moment;
-    /* Does a connection wait that nobody else will serve?  Then none is kept
-       alive.  NULL: there is always somebody else. */
+    /* Does a connection wait for which no worker is free?  Then none is kept
+       alive.  Asked at most once a request.  NULL: there is always one free. */
     bool (*others_wait)(const struct worker *worker);
 };
 

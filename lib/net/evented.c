@@ -3,7 +3,6 @@
 
 #include "config.h"
 #include "net/clock.h"
-#include "net/transmit.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -32,23 +31,37 @@ static void stop_waiting(struct evented *evented,
     connection->awaited = PATIENCE_NONE;
 }
 
-/* Notes by when the client must have done something.  A request keeps its one
-   deadline until it is whole; any other progress starts the time anew. */
+/* Notes by when the client must have done something.  What began to be waited
+   for keeps its one deadline, but for a client that is sent to. */
 static void start_waiting(struct evented *evented,
                           struct connection *connection) {
     enum patience awaited = exchange_patience(&connection->exchange);
     bool same = awaited == connection->awaited &&
                 connection->requests_left == connection->exchange.requests_left;
 
-    if (same && (awaited == PATIENCE_REQUEST || awaited == PATIENCE_LINGER))
+    if (same && awaited != PATIENCE_SEND)
         return;
     stop_waiting(evented, connection);
     if (awaited == PATIENCE_NONE)
         return;
     connection->awaited = awaited;
     connection->requests_left = connection->exchange.requests_left;
-    connection->deadline = evented->now + patience_time(awaited);
+    connection->deadline =
+        evented->now +
+        server_time(evented->server, awaited == PATIENCE_SEND
+                                         ? SEND_LOOK
+                                         : patience_time(awaited));
     DL_APPEND(evented->waiting[awaited], connection);
+}
+
+/* One that is sent to is looked at now and then, and goes on while it takes
+   bytes. */
+static bool has_time(const struct evented *evented,
+                     struct connection *connection) {
+    return exchange_patience(&connection->exchange) == PATIENCE_SEND &&
+           transmit_stalled(connection->source.descriptor,
+                            &connection->progress, evented->now) <
+               server_time(evented->server, SEND_TIMEOUT);
 }
 
 static void expire(struct evented *evented) {
@@ -57,8 +70,11 @@ static void expire(struct evented *evented) {
         while ((connection = evented->waiting[i]) != NULL &&
                connection->deadline <= evented->now) {
             stop_waiting(evented, connection);
-            drive(evented, connection,
-                  exchange_timed_out(&connection->exchange), false);
+            if (has_time(evented, connection))
+                start_waiting(evented, connection);
+            else
+                drive(evented, connection,
+                      exchange_timed_out(&connection->exchange), false);
         }
     }
 }
@@ -123,11 +139,13 @@ static bool ask_redis(struct evented *evented, struct connection *connection) {
     return true;
 }
 
-/* Waits for the loop to say that the client is ready. */
+/* Waits for the loop to say that the client is ready; one that cannot be
+   watched, for want of memory, would never be heard of again. */
 static void wait_for(struct evented *evented, struct connection *connection,
                      unsigned interest) {
     start_waiting(evented, connection);
-    source_watch(&evented->watcher, &connection->source, interest);
+    if (!source_watch(&evented->watcher, &connection->source, interest))
+        close_connection(evented, connection);
 }
 
 static bool would_wait(void) {
@@ -173,12 +191,16 @@ static void drive(struct evented *evented, struct connection *connection,
                 return;
             need = exchange_replied(exchange, NULL);
             break;
+        case EXCHANGE_KEEP:
+            need = exchange_keep(exchange, !server_is_stopping());
+            break;
         case EXCHANGE_SEND:
             count = 0;
             if (sends < 2)
                 count = transmit(socket, exchange_pending(exchange));
             if (count > 0) {
                 sends++;
+                connection->progress.since = evented->now;
                 need = exchange_sent(exchange, (uint64_t)count);
             } else if (sends == 2 || (count < 0 && would_wait())) {
                 wait_for(evented, connection, WRITABLE);
@@ -216,7 +238,7 @@ static void client_ready(struct evented *evented,
         /* It sends more, or has left: either is found out when its reply is
            sent.  Till then it is not watched, or we would hear of it again
            and again. */
-        source_watch(&evented->watcher, &connection->source, 0);
+        (void)source_watch(&evented->watcher, &connection->source, 0);
         break;
     case STATE_CONTINUE:
     case STATE_SEND:
@@ -302,7 +324,6 @@ void evented_ready(struct evented *evented, struct source *source,
 void evented_begin_round(struct evented *evented) {
     evented->now = clock_milliseconds();
     moment_set(&evented->moment, time(NULL));
-    evented->moment.closing = server_is_stopping();
 }
 
 void evented_end_round(struct evented *evented) {
@@ -322,11 +343,18 @@ void evented_end_round(struct evented *evented) {
 
 bool evented_has_room(const struct evented *evented) {
     return evented->count < evented->limit &&
-           evented->now >= evented->paused_till && !server_is_stopping();
+           evented->now >= evented->paused_till && server_goes_on();
 }
 
 void evented_pause(struct evented *evented) {
     evented->paused_till = evented->now + PAUSE;
+}
+
+void evented_watch_listener(struct evented *evented, struct source *listener) {
+    unsigned interest = evented_has_room(evented) ? READABLE : 0;
+
+    if (!source_watch(&evented->watcher, listener, interest))
+        evented_pause(evented); /* and then again */
 }
 
 bool evented_goes_on(struct evented *evented) {
@@ -334,11 +362,17 @@ bool evented_goes_on(struct evented *evented) {
 
     if (!server_is_stopping())
         return true;
-    for (int i = PATIENCE_NONE + 1; i < PATIENCES; i++)
-        DL_FOREACH_SAFE (evented->waiting[i], connection, next)
-            if (exchange_is_idle(&connection->exchange))
+    /* Idle, unless its next request is there already. */
+    for (int i = PATIENCE_IDLE; i <= PATIENCE_REQUEST; i++)
+        DL_FOREACH_SAFE (evented->waiting[i], connection, next) {
+            if (!exchange_is_idle(&connection->exchange))
+                continue;
+            drive(evented, connection, EXCHANGE_RECEIVE, true);
+            if (connection->source.descriptor >= 0 &&
+                exchange_is_idle(&connection->exchange))
                 close_connection(evented, connection);
-    return evented->count > 0 && !server_is_out_of_time();
+        }
+    return (server_goes_on() || evented->count > 0) && !server_is_out_of_time();
 }
 
 void evented_free(struct evented *evented) {

@@ -14,6 +14,7 @@
 
 #include "net/redis_pipeline.h"
 #include "net/server.h"
+#include "net/transmit.h"
 
 /* One client's connection: here its half-done request lives. */
 struct connection {
@@ -23,6 +24,7 @@ struct connection {
     enum patience awaited; /* the list of waiting that it is in */
     int requests_left;     /* of the exchange, when it was put there */
     int64_t deadline;
+    struct progress progress;       /* of what is sent */
     struct connection *prev, *next; /* in a list of waiting, or of the closed */
     struct connection *next_asker;  /* behind it in the queue for Redis */
 };
@@ -61,6 +63,9 @@ void evented_end_round(struct evented *evented);
 /* May another connection be accepted now?  And none for a while, please. */
 bool evented_has_room(const struct evented *evented);
 void evented_pause(struct evented *evented);
+
+/* Has the listening socket watched as long as there is room; once a round. */
+void evented_watch_listener(struct evented *evented, struct source *listener);
 
 /* How long the loop may sleep, in milliseconds; -1: until something happens. */
 int evented_timeout(const struct evented *evented);

@@ -14,7 +14,14 @@
 
 #define VERSION "1.0"
 
-enum { HELP = 'h', VERSION_OPTION = 'V' };
+/* Sanitizers make calls of their own, and read /proc. */
+#ifdef SANITIZED
+#define CONFINED false
+#else
+#define CONFINED true
+#endif
+
+enum { HELP = 'h', VERSION_OPTION = 'V', NO_CONFINEMENT = 256, PRINT_CALLS };
 
 static void print_help(const struct architecture *architecture) {
     printf(
@@ -37,16 +44,26 @@ static void print_help(const struct architecture *architecture) {
         "  -b, --backlog N     connections that may wait to be accepted (%d; "
         "the\n"
         "                      kernel lowers it to net.core.somaxconn)\n"
+        "  -t, --time-scale N  clients get 1/N of their time (%d): for tests "
+        "of "
+        "timeouts\n"
         "  -l, --log           access log, Common Log Format, on standard "
         "output;\n"
         "                      start and end are then told on standard error\n"
+        "  -u, --user NAME     become this user once the port is bound (root "
+        "only)\n"
+        "  --no-confinement    keep all system calls, files and ports: for "
+        "gdb and\n"
+        "                      valgrind\n"
+        "  --print-syscalls    print the system calls that it keeps, and "
+        "exit\n"
         "  -h, --help          print this and exit\n"
         "  -V, --version       print the version and exit\n"
         "\n"
         "SIGINT and SIGTERM finish what is in flight, print statistics and "
         "exit.\n",
         architecture->name, architecture->name, architecture->summary,
-        DEFAULT_PORT, DEFAULT_WORKERS, DEFAULT_BACKLOG);
+        DEFAULT_PORT, DEFAULT_WORKERS, DEFAULT_BACKLOG, DEFAULT_TIME_SCALE);
 }
 
 __attribute__((format(printf, 1, 2), noreturn)) static void
@@ -122,7 +139,11 @@ void options_parse(struct options *options,
         {"workers", required_argument, NULL, 'w'},
         {"root", required_argument, NULL, 'd'},
         {"backlog", required_argument, NULL, 'b'},
+        {"time-scale", required_argument, NULL, 't'},
         {"log", no_argument, NULL, 'l'},
+        {"user", required_argument, NULL, 'u'},
+        {"no-confinement", no_argument, NULL, NO_CONFINEMENT},
+        {"print-syscalls", no_argument, NULL, PRINT_CALLS},
         {"help", no_argument, NULL, HELP},
         {"version", no_argument, NULL, VERSION_OPTION},
         {NULL, 0, NULL, 0},
@@ -132,11 +153,13 @@ void options_parse(struct options *options,
     *options = (struct options){.address = "127.0.0.1",
                                 .redis = "redis://127.0.0.1:6379",
                                 .workers = DEFAULT_WORKERS,
-                                .backlog = DEFAULT_BACKLOG};
+                                .backlog = DEFAULT_BACKLOG,
+                                .time_scale = DEFAULT_TIME_SCALE,
+                                .confined = CONFINED};
     snprintf(options->port, sizeof options->port, "%d", DEFAULT_PORT);
     set_default_root(options);
     opterr = 0; /* we say it ourselves, in one line */
-    while ((letter = getopt_long(argc, argv, ":p:a:r:w:d:b:lhV", known,
+    while ((letter = getopt_long(argc, argv, ":p:a:r:w:d:b:t:u:lhV", known,
                                  NULL)) != -1) {
         switch (letter) {
         case 'p':
@@ -159,9 +182,22 @@ void options_parse(struct options *options,
             options->backlog =
                 (int)parse_number("--backlog", optarg, 1, 1000000);
             break;
+        case 't':
+            options->time_scale =
+                (int)parse_number("--time-scale", optarg, 1, TIME_SCALE_LIMIT);
+            break;
         case 'l':
             options->log = true;
             break;
+        case 'u':
+            options->user = optarg;
+            break;
+        case NO_CONFINEMENT:
+            options->confined = false;
+            break;
+        case PRINT_CALLS:
+            confine_print_calls(architecture);
+            exit(EXIT_SUCCESS);
         case HELP:
             print_help(architecture);
             exit(EXIT_SUCCESS);

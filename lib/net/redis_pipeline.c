@@ -194,7 +194,7 @@ void redis_pipeline_watch(struct redis_pipeline *pipeline) {
         pipeline->output.length > 0 ? READABLE | WRITABLE : READABLE;
 
     if (pipeline->source.descriptor >= 0)
-        source_watch(pipeline->watcher, &pipeline->source, interest);
+        (void)source_watch(pipeline->watcher, &pipeline->source, interest);
 }
 
 int64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline) {

@@ -8,13 +8,16 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -30,8 +33,9 @@ static struct {
     int listener;
 } stop = {.listener = -1};
 
-__attribute__((format(printf, 1, 2), noreturn)) static void
-give_up(const char *format, ...) {
+static _Atomic bool *ran_out; /* it has been said */
+
+void server_give_up(const char *format, ...) {
     va_list arguments;
 
     fprintf(stderr, "%s: ", program_invocation_short_name);
@@ -44,6 +48,20 @@ give_up(const char *format, ...) {
 
 /* ---- Signals ---- */
 
+/* A socket that has been shut down is readable too, but says POLLHUP as well.
+ */
+bool server_somebody_waits(void) {
+    struct pollfd listener = {.fd = stop.listener, .events = POLLIN};
+
+    return poll(&listener, 1, 0) > 0 && listener.revents == POLLIN;
+}
+
+/* One worker told to stop must not close the door of the others. */
+static void close_door_behind_last(void) {
+    if (getpid() == stop.owner && !server_somebody_waits())
+        shutdown(stop.listener, SHUT_RD);
+}
+
 /* Every call here may be made in a signal handler: signal-safety(7).  setitimer
    is not in its list, but on Linux it is a bare system call as well. */
 static void on_stop(int signal_number) {
@@ -55,16 +73,22 @@ static void on_stop(int signal_number) {
     if (!stop.stopping)
         stop.out_of_time_at = clock_milliseconds() + STOP_TIMEOUT;
     stop.stopping = true;
-    /* One worker told to stop must not take the socket from the others. */
+    /* Who waits shall be served, and nobody join them: where the backlog is
+       full, the kernel drops what asks for a connection. */
     if (getpid() == stop.owner)
-        shutdown(stop.listener, SHUT_RD);
+        listen(stop.listener, 0);
+    close_door_behind_last();
     setitimer(ITIMER_REAL, &tick, NULL);
     errno = error;
 }
 
-/* It interrupts the call that sleeps: that is all it is for. */
+/* It interrupts the call that sleeps; and in 01 nobody else has the time. */
 static void on_tick(int signal_number) {
+    int error = errno;
+
     (void)signal_number;
+    close_door_behind_last();
+    errno = error;
 }
 
 static void handle(int signal_number, void (*handler)(int)) {
@@ -83,6 +107,30 @@ bool server_is_out_of_time(void) {
     return stop.stopping && clock_milliseconds() >= stop.out_of_time_at;
 }
 
+bool server_goes_on(void) {
+    return !stop.stopping ||
+           (!server_is_out_of_time() && server_somebody_waits());
+}
+
+void *server_share(size_t size) {
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        server_give_up("no memory to share (%s); allow it more",
+                       strerror(errno));
+    return memory;
+}
+
+void server_is_out_of(const char *what) {
+    int error = errno;
+
+    if (!atomic_exchange(ran_out, true))
+        dprintf(STDERR_FILENO,
+                "%s: out of %s (%s); clients wait, allow it more\n",
+                program_invocation_short_name, what, strerror(error));
+    errno = error;
+}
+
 pid_t server_fork(void) {
     pid_t parent = getpid();
     pid_t child = fork();
@@ -96,8 +144,7 @@ pid_t server_fork(void) {
     return 0;
 }
 
-/* Places that hold no process, 0 or -1, are passed over. */
-static void tell_children(const pid_t *children, size_t count, int number) {
+void server_tell_children(const pid_t *children, size_t count, int number) {
     for (size_t i = 0; i < count; i++)
         if (children[i] > 0)
             kill(children[i], number);
@@ -107,13 +154,13 @@ void server_end_children(const pid_t *children, size_t count) {
     bool killed = false;
     pid_t ended;
 
-    tell_children(children, count, SIGTERM);
+    server_tell_children(children, count, SIGTERM);
     while ((ended = waitpid(-1, NULL, WNOHANG)) >= 0 || errno == EINTR) {
         if (ended == 0)
             poll(NULL, 0, PAUSE);
         if (server_is_out_of_time() && !killed) {
             poll(NULL, 0, 5 * PAUSE); /* they know themselves that it is time */
-            tell_children(children, count, SIGKILL);
+            server_tell_children(children, count, SIGKILL);
             killed = true;
         }
     }
@@ -121,10 +168,15 @@ void server_end_children(const pid_t *children, size_t count) {
 
 /* ---- The listening socket ---- */
 
+static struct timeval timeval_of(int milliseconds) {
+    return (struct timeval){.tv_sec = milliseconds / 1000,
+                            .tv_usec = milliseconds % 1000 * 1000};
+}
+
 static void set_option(int descriptor, int level, int name, const void *value,
                        socklen_t size, const char *what) {
     if (setsockopt(descriptor, level, name, value, size) < 0)
-        give_up("cannot set %s: %s", what, strerror(errno));
+        server_give_up("cannot set %s: %s", what, strerror(errno));
 }
 
 /*
@@ -135,11 +187,13 @@ static void set_option(int descriptor, int level, int name, const void *value,
  * which saves three calls for each of them.  The receive timeout is the
  * listener's own as well: accept then returns every ten seconds, to no harm.
  */
-static void set_options(int descriptor) {
+static void set_options(const struct server *server, int descriptor) {
     int on = 1;
-    int seconds = REQUEST_TIMEOUT / 1000;
-    struct timeval receive = {.tv_sec = REQUEST_TIMEOUT / 1000};
-    struct timeval sending = {.tv_sec = SEND_TIMEOUT / 1000};
+    int seconds = server_time(server, REQUEST_TIMEOUT) / 1000;
+    struct timeval receive = timeval_of(server_time(server, REQUEST_TIMEOUT));
+    struct timeval sending = timeval_of(server_time(server, SEND_LOOK));
+
+    seconds += seconds == 0; /* 0 would not defer at all */
 
     set_option(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on,
                "SO_REUSEADDR");
@@ -153,20 +207,22 @@ static void set_options(int descriptor) {
                "SO_SNDTIMEO");
 }
 
-static int listen_on(const struct options *options) {
+static int listen_on(const struct server *server) {
+    const struct options *options = &server->options;
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE},
                     *found;
 
     int result = getaddrinfo(options->address, options->port, &hints, &found);
     if (result != 0)
-        give_up("cannot listen on '%s' (%s); give --address an address of this "
-                "machine",
-                options->address, gai_strerror(result));
+        server_give_up(
+            "cannot listen on '%s' (%s); give --address an address of this "
+            "machine",
+            options->address, gai_strerror(result));
     int descriptor = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (descriptor < 0)
-        give_up("cannot make a socket: %s", strerror(errno));
-    set_options(descriptor);
+        server_give_up("cannot make a socket: %s", strerror(errno));
+    set_options(server, descriptor);
     if (bind(descriptor, found->ai_addr, found->ai_addrlen) < 0 ||
         listen(descriptor, options->backlog) < 0) {
         const char *cure = "give another --address or --port";
@@ -174,8 +230,8 @@ static int listen_on(const struct options *options) {
             cure = "stop the program that uses it, or give another --port";
         if (errno == EACCES)
             cure = "ports below 1024 need root; give another --port";
-        give_up("cannot listen on port %s of %s (%s); %s", options->port,
-                options->address, strerror(errno), cure);
+        server_give_up("cannot listen on port %s of %s (%s); %s", options->port,
+                       options->address, strerror(errno), cure);
     }
     freeaddrinfo(found);
     return descriptor;
@@ -190,10 +246,27 @@ static void print_url(const struct server *server) {
             0 ||
         getnameinfo((struct sockaddr *)&address, length, host, sizeof host,
                     port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        give_up("cannot tell the address of the listening socket");
+        server_give_up("cannot tell the address of the listening socket");
     bool is_ipv6 = strchr(host, ':') != NULL;
     fprintf(server->notes, "url           http://%s%s%s:%s/\n",
             is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
+}
+
+static void print_confinement(const struct server *server, int calls) {
+    static const char *const files[] = {
+        "all files and ports (this kernel has no Landlock)",
+        "public/, templates/, all ports (this kernel's Landlock knows none)",
+        "public/, templates/, the port of Redis",
+    };
+
+    if (!server->options.confined)
+        fprintf(server->notes, "confined      no\n");
+    else if (calls == 0)
+        fprintf(server->notes, "confined      to all system calls, %s\n",
+                files[server->files_confined]);
+    else
+        fprintf(server->notes, "confined      to %d system calls, %s\n", calls,
+                files[server->files_confined]);
 }
 
 static void print_banner(const struct server *server) {
@@ -203,7 +276,6 @@ static void print_banner(const struct server *server) {
     fprintf(server->notes, "workers       %zu\n", server->options.workers);
     print_url(server);
     fprintf(server->notes, "redis         %s\n", server->redis.text);
-    fflush(server->notes); /* before any fork: a child would print it again */
 }
 
 /* One descriptor a connection: take as many as we may have. */
@@ -212,9 +284,29 @@ static void raise_descriptor_limit(void) {
 
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return;
+    if (limit.rlim_max < DESCRIPTORS_LEAST)
+        server_give_up("%ju descriptors are too few; allow it %d (ulimit -n)",
+                       (uintmax_t)limit.rlim_max, DESCRIPTORS_LEAST);
     limit.rlim_cur =
         limit.rlim_max < DESCRIPTORS_LIMIT ? limit.rlim_max : DESCRIPTORS_LIMIT;
     (void)setrlimit(RLIMIT_NOFILE, &limit); /* else we go on with fewer */
+}
+
+/* Who started us may have closed them (`>&-`).  The next file or socket would
+   then be number 1, and a line of the log would go to a client or to Redis. */
+static void open_standard_descriptors(void) {
+    int descriptor;
+
+    do {
+        descriptor = open("/dev/null", O_RDWR);
+    } while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+    if (descriptor < 0)
+        server_give_up("cannot open /dev/null: %s", strerror(errno));
+    close(descriptor);
+}
+
+int server_time(const struct server *server, int milliseconds) {
+    return milliseconds / server->options.time_scale;
 }
 
 size_t server_descriptors_for_clients(size_t needed) {
@@ -224,32 +316,84 @@ size_t server_descriptors_for_clients(size_t needed) {
     return needed < all / 2 ? all - needed : all / 2;
 }
 
+/* ---- The start ---- */
+
+/* From root to somebody else, who cannot come back. */
+static void become(const char *name) {
+    const struct passwd *user = getpwnam(name);
+
+    if (user == NULL)
+        server_give_up("--user: this system has no user '%s'", name);
+    if (initgroups(name, user->pw_gid) < 0 || setgid(user->pw_gid) < 0 ||
+        setuid(user->pw_uid) < 0)
+        server_give_up("--user: cannot become '%s' (%s); only root can", name,
+                       strerror(errno));
+}
+
+static void give_up_confinement(void) {
+    server_give_up("cannot confine itself (%s); give --no-confinement",
+                   strerror(errno));
+}
+
+/* The port of Redis; 0 for a Unix socket. */
+static int redis_port(const struct redis_server *redis) {
+    const struct sockaddr_storage *first = &redis->addresses[0].socket;
+
+    if (first->ss_family == AF_INET6)
+        return ntohs(((const struct sockaddr_in6 *)first)->sin6_port);
+    if (first->ss_family == AF_INET)
+        return ntohs(((const struct sockaddr_in *)first)->sin_port);
+    return 0;
+}
+
 void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv) {
     char error[2 * PATH_MAX];
+    struct options *options = &server->options;
 
     *server = (struct server){.architecture = architecture};
-    options_parse(&server->options, architecture, argc, argv);
-    server->notes = server->options.log ? stderr : stdout;
+    open_standard_descriptors();
+    options_parse(options, architecture, argc, argv);
+    server->notes = options->log ? stderr : stdout;
     raise_descriptor_limit();
-    if (redis_parse(&server->redis, server->options.redis, error,
-                    sizeof error) < 0 ||
-        app_open(&server->app, server->options.root, error, sizeof error) < 0)
-        give_up("%s", error);
-    server->counters = statistics_create(server->options.workers);
-    if (server->counters == NULL)
-        give_up("no memory for the statistics: %s", strerror(errno));
-    server->listener = stop.listener = listen_on(&server->options);
+    if (redis_parse(&server->redis, options->redis, error, sizeof error) < 0)
+        server_give_up("%s", error);
+    server->listener = stop.listener = listen_on(server);
     stop.owner = getpid();
+    if (options->user != NULL)
+        become(options->user);
+    if (app_open(&server->app, options->root, error, sizeof error) < 0)
+        server_give_up("%s", error);
+    server->counters = statistics_create(options->workers);
+    if (server->counters == NULL)
+        server_give_up("no memory for the statistics: %s", strerror(errno));
+    ran_out = server_share(sizeof *ran_out);
     handle(SIGPIPE, SIG_IGN); /* sendfile(2) has no MSG_NOSIGNAL */
+    handle(SIGXFSZ, SIG_IGN); /* a log may reach the limit of a file's size */
     handle(SIGALRM, on_tick);
     handle(SIGTERM, on_stop);
     handle(SIGINT, on_stop);
     /* The C library reads the time zone when it is first needed: here, once,
        and not in every child. */
     tzset();
+    if (options->confined)
+        server->files_confined =
+            confine_files_and_ports(options->root, redis_port(&server->redis));
+    if (server->files_confined < 0)
+        give_up_confinement();
+}
+
+void server_ready(const struct server *server) {
+    int calls = 0;
+
     print_banner(server);
+    if (server->options.confined)
+        calls = confine_calls(server->architecture);
+    if (calls < 0)
+        give_up_confinement();
+    print_confinement(server, calls);
+    fflush(server->notes); /* before any fork: a child would print it again */
 }
 
 /* ---- Accepting ---- */
@@ -269,7 +413,8 @@ static void note_address(struct client *client,
 void server_accept_without_waiting(const struct server *server) {
     int flags = fcntl(server->listener, F_GETFL);
     if (fcntl(server->listener, F_SETFL, flags | O_NONBLOCK) < 0)
-        give_up("cannot make the socket non-blocking: %s", strerror(errno));
+        server_give_up("cannot make the socket non-blocking: %s",
+                       strerror(errno));
 }
 
 bool server_accept(const struct server *server, int flags,
@@ -287,9 +432,12 @@ bool server_accept(const struct server *server, int flags,
            accept(2) lists what a network may do to it. */
         bool short_of_something = errno == EMFILE || errno == ENFILE ||
                                   errno == ENOBUFS || errno == ENOMEM;
-        if (!short_of_something)
+        if (!short_of_something) {
             errno = EAGAIN;
-        else if ((flags & SOCK_NONBLOCK) == 0)
+            return false;
+        }
+        server_is_out_of("descriptors or memory");
+        if ((flags & SOCK_NONBLOCK) == 0)
             poll(NULL, 0, PAUSE); /* some client will end meanwhile */
         return false;
     }

@@ -3,6 +3,8 @@
 
 #include "config.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 
@@ -21,4 +23,16 @@ ssize_t transmit(int socket, struct exchange_pending pending) {
     size_t count = pending.count < SENDFILE_AT_ONCE ? (size_t)pending.count
                                                     : SENDFILE_AT_ONCE;
     return sendfile(socket, pending.descriptor, &offset, count);
+}
+
+int64_t transmit_stalled(int socket, struct progress *progress, int64_t now) {
+    struct tcp_info info = {0};
+    socklen_t length = sizeof info;
+
+    if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
+        info.tcpi_bytes_acked != progress->taken) {
+        progress->taken = info.tcpi_bytes_acked;
+        progress->since = now;
+    }
+    return now - progress->since;
 }

@@ -13,4 +13,20 @@
  */
 ssize_t transmit(int socket, struct exchange_pending pending);
 
+/*
+ * Whether the client takes what it is sent.  That a call of ours returns says
+ * only that the kernel had room: of a slow client nothing may be heard for
+ * long, and then the kernel takes a third of its buffer at once.
+ */
+struct progress {
+    uint64_t taken; /* bytes that the client had acknowledged at the last look
+                     */
+    int64_t since;  /* clock_milliseconds() when it was last known to take some;
+                       the driver's to set when the kernel had room */
+};
+
+/* Looks, with one system call: for how many milliseconds has the client taken
+   nothing, as far as looks can tell?  (tcpi_bytes_acked of TCP_INFO.) */
+int64_t transmit_stalled(int socket, struct progress *progress, int64_t now);
+
 #endif

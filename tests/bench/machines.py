@@ -1,6 +1,6 @@
 """Made-up machines."""
 
-from bench.system_limits import SystemLimits
+from bench.records.environment import SystemLimits
 
 ROOMY = SystemLimits(
     descriptors=100_000,

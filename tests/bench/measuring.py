@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from bench import open_loop
-from bench.cell import Bench, measure
-from bench.conditions import Conditions
-from bench.ladder import RunSpec
-from bench.placement import Placement
-from bench.private_redis import RedisUse
-from bench.results import Run
-from bench.signals import SignalWatch
-from bench.site import Site
-from bench.subjects import Place, Subject
+from bench.host.signals import SignalWatch
+from bench.load import open_loop
+from bench.records.conditions import Conditions
+from bench.records.environment import Placement
+from bench.records.plan import RunSpec
+from bench.records.run import Run
+from bench.services.private_redis import RedisUse
+from bench.stations.site import Site
+from bench.subjects.subject import Place, Subject
+from bench.sweep.cell import Bench, measure
 
 SCRIPT = Path(__file__).parent / "broken_server.py"
 REQUESTS = 600

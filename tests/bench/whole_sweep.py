@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.servers import ROOT
+from bench.host.project import ROOT
 
 MARK = "ZEROHTTPD_TEST_MARK"
 SECONDS = 300
 """For anything that a test waits for; a loaded machine is slow."""
 GRACE_SECONDS = 20
-AGENT = [sys.executable, "-m", "bench.agent"]
+AGENT = [sys.executable, "-m", "bench.stations.agent"]
 
 
 class Sweep:

@@ -16,7 +16,7 @@ import pytest
 from bench.deploy import command, inventory
 from bench.deploy.inventory import LoadHost
 from bench.deploy.pack import pack_project, project_files
-from bench.errors import UserError
+from bench.records.errors import UserError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"

@@ -22,8 +22,8 @@ from typing import IO
 
 import pytest
 
-from bench import results
-from bench.results import Results
+from bench.records import store
+from bench.records.results import Results
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STATE = Path("/run/zerohttpd-lab")
@@ -161,7 +161,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
 
 def only_results(hosts: Hosts) -> Results:
     (folder,) = hosts.results.iterdir()
-    found = results.load(folder / "results.json")
+    found = store.load(folder / "results.json")
     # The same as those of a sweep on one machine: no more, no less.
     content = json.loads((folder / "results.json").read_text())
     assert set(content) == {field.alias or name for name, field in Results.model_fields.items()}
@@ -249,7 +249,7 @@ def test_everything_can_be_taken_back(hosts: Hosts) -> None:
     before = hosts.on("load", f"cat {FOLDER}/.deploy/sysctl-before.conf")
     run = hosts.deploy("--only", "remove")
     assert run.end() == 0, run.output
-    states = [results.load(f / "results.json").state for f in sorted(hosts.results.iterdir())]
+    states = [store.load(f / "results.json").state for f in sorted(hosts.results.iterdir())]
     assert states == ["complete", "interrupted"]
     for role in ROLES:
         assert hosts.on(role, f"ls -d {FOLDER} {SYSCTL_FILE} /opt/zerohttpd-seven* || true") == ""

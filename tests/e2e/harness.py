@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 from urllib.parse import urlsplit
+
+from typing_extensions import Self
 
 from . import processes, sockets
 from .timing import PACE, PATIENCE, wait_until
@@ -84,6 +85,8 @@ class Server:
     root: Path
     redis: str
     options: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
+    """A program that starts it under some limit, and that program's arguments."""
     pid: int = 0
     banner: dict[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
@@ -131,7 +134,7 @@ class Server:
     def command(self) -> list[str]:
         """The command line."""
         fixed = ["--port", "0", "--redis", self.redis, "--root", str(self.root)]
-        return [str(self.binary), *fixed, *self.options]
+        return [*self.prefix, str(self.binary), *fixed, *self.options]
 
     def start(self) -> Self:
         """Start it and wait for its banner; AssertionError when it does not come up.

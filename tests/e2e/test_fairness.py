@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from .client import Client, request
+from .client import Client, fetch, request
 from .conftest import Start
 from .harness import Server, architecture
+from .sockets import any_unread
 from .timing import TRIES, wait_until
 
 PIPELINED = 600
 # Computed as for GET, and so short an answer that all of them fit into the kernel's buffers: the
 # server never has to wait for the client.
 SORTED = request("HEAD", "/sorted")
+DIGITS = request("GET", "/t/digits.txt")
 
 
 def test_empty_body_in_a_later_segment(server: Server) -> None:
@@ -57,3 +60,56 @@ def test_pipeline_does_not_stop_the_others(binary: Path, start: Start) -> None:
     if not architecture(binary.name).keeps_alive:
         pytest.skip("one connection after another is what it does")
     assert any(_is_served_among_many(start("--log", "--workers", "16")) for _ in range(TRIES))
+
+
+def _pipeline(server: Server, rounds: int, depth: int) -> int:
+    """Send rounds of pipelined requests on one connection; return how many answers said close."""
+    closing = 0
+    with Client(server) as client:
+        for _ in range(rounds):
+            client.send(DIGITS * depth)
+            closing += sum(client.read().closes for _ in range(depth))
+    return closing
+
+
+def test_connections_are_kept_while_workers_are_free(start: Start) -> None:
+    """Nobody's connection is ended for clients who come: more than half of the workers are free.
+
+    Those who come ask one thing each, so that now and then one has not been taken yet by the
+    worker that is free for it; it must not count as one who waits for want of a worker.
+    """
+    server = start("--workers", "16")
+    if not server.kind.keeps_alive:
+        pytest.skip("it closes after each response")
+    with ThreadPoolExecutor(6) as pool:
+        kept = [pool.submit(_pipeline, server, 30, 8) for _ in range(4)]
+        for _ in range(300):
+            assert fetch(server, "/t/digits.txt").status == 200
+        assert [one.result() for one in kept] == [0] * 4
+
+
+def _gives_way(server: Server) -> bool:
+    """Whether the first of two who hold both workers is let go for a third who waits.
+
+    It is not if it is answered before the server has seen the third.
+    """
+    with Client(server) as first, Client(server) as second, Client(server) as third:
+        for client in (first, second):
+            assert not client.exchange(DIGITS).closes
+            client.send(DIGITS[:-2])  # half a request: no idle time ends it
+            client.wait_until_read()
+        third.send(DIGITS)
+        wait_until(lambda: any_unread(server.port), "the third one's request is there")
+        gives_way = first.exchange(DIGITS[-2:]).closes
+        first.close()
+        assert not third.read().closes, "nobody waits any more"
+        assert not second.exchange(DIGITS[-2:]).closes, "a worker is free"
+        return gives_way
+
+
+def test_connections_are_not_kept_while_one_waits(start: Start) -> None:
+    """Where all workers have a client and one more waits, the next response ends a connection."""
+    server = start("--workers", "2")
+    if not server.kind.has_workers:
+        pytest.skip("it has a worker for everybody")
+    assert any(_gives_way(server) for _ in range(TRIES))

@@ -33,6 +33,8 @@ def why_not() -> str:
     for program in ("ip", "/usr/sbin/sshd", "ssh", "ssh-keygen", "unshare"):
         if run(["sh", "-c", f"PATH=$PATH:/usr/sbin command -v {program}"]).returncode != 0:
             return f"{program} is not installed"
+    if in_a_chroot():
+        return "this is a chroot, and commands on a host would run outside of it"
     tried = run(["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "true"])
     if tried.returncode != 0:
         return tried.stderr.strip()
@@ -41,6 +43,12 @@ def why_not() -> str:
         "mount -t overlay none -o lowerdir=/,upperdir=/mnt/a,workdir=/mnt/b /mnt/c"
     )
     return run(["unshare", "--mount", "sh", "-c", script]).stderr.strip()
+
+
+def in_a_chroot() -> bool:
+    """Whether entering the own mount namespace leads to where other mounts are to be seen."""
+    look = ["cat", "/proc/self/mountinfo"]
+    return run(["nsenter", "--mount=/proc/self/ns/mnt", *look]).stdout != run(look).stdout
 
 
 def run(command: list[str], **options: Any) -> Done:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from lab_harness import BASE, HOSTS, NOBODY, REPOSITORY, Lab, run, wait_until
+from other_roots import LAYER, run_in
 
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
 
@@ -182,6 +184,22 @@ def test_commands_answer_for_what_they_run(lab: Lab) -> None:
     assert "is a host of a lab" in lab.run("exec", "load", *lab.command("down")).stderr
 
 
+def test_nothing_is_run_where_the_root_is_not_the_host_s(lab: Lab) -> None:
+    """As it would be where setns(2) leads elsewhere than to the host's own root."""
+    state = lab.folder / "state.json"
+    known = state.read_text()
+    other = json.loads(known)
+    other["roots"]["load"] = Path("/").stat().st_dev
+    state.write_text(json.dumps(other))
+    try:
+        done = lab.run("exec", "load", "touch", "/run/only-here")
+    finally:
+        state.write_text(known)
+    assert (done.returncode, done.stdout) == (127, "")
+    assert "not the host's root" in done.stderr
+    assert lab.on("load", "ls /run/only-here 2>&1 || true").count("No such file") == 1
+
+
 def test_status_lists_the_hosts(lab: Lab) -> None:
     done = lab.run("status")
     assert done.returncode == 0
@@ -197,26 +215,19 @@ def test_nothing_is_added_to_the_network_of_the_machine(lab: Lab) -> None:
     assert lab.name not in run(["ip", "netns", "list"]).stdout
 
 
-INSIDE_ANOTHER_ROOT = """
-set -e
-mount --make-rprivate /
-mount -t tmpfs none /mnt
-mkdir /mnt/changes /mnt/work /mnt/root
-mount -t overlay none -o lowerdir=/,upperdir=/mnt/changes,workdir=/mnt/work /mnt/root
-cd /mnt/root
-for folder in /dev /proc /run /sys "$0"; do mount --rbind $folder .$folder; done
-sed -i 's/^root:[^:]*:/root:!:/' etc/shadow
-exec chroot . "$@"
+LOCKED_UP = """
+sed -i 's/^root:[^:]*:/root:!:/' /etc/shadow
+scripts/lab up --name "$0" && ssh -F "$1/ssh_config" redis "grep ^root: /etc/shadow; ls $PWD"
+status=$?
+scripts/lab down --name "$0" && exit $status
 """
 
 
 def test_ssh_works_where_root_is_locked(make_lab: Callable[[str], Lab]) -> None:
     """As on a fresh Ubuntu. Also: `/` is an overlay itself, and the project a mount of its own."""
     lab = make_lab("locked")
-    words = ["unshare", "--mount", "sh", "-c", INSIDE_ANOTHER_ROOT, str(REPOSITORY)]
-    done = run([*words, "env", "--chdir", str(REPOSITORY), *lab.command("up")])
+    words = ["env", "--chdir", str(REPOSITORY), "sh", "-c", LOCKED_UP, lab.name, str(lab.folder)]
+    done, _ = run_in(LAYER, words)
     assert done.returncode == 0, done.stderr
-    done = run(ssh(lab, "redis", "grep ^root: /etc/shadow; ls " + str(REPOSITORY)))
-    assert done.stdout.startswith("root:*:"), done.stderr
-    assert "pyproject.toml" in done.stdout
-    lab.down()
+    assert "\nroot:*:" in done.stdout, done.stderr
+    assert "\npyproject.toml\n" in done.stdout

@@ -6,8 +6,8 @@ from typing import Any
 import altair as alt
 
 from bench.report.charts import base
-from bench.report.metrics import BY_KEY, PERCENTILES
-from bench.report.study import Subject
+from bench.report.study.metrics import BY_KEY, PERCENTILES
+from bench.report.study.study import Subject
 
 ROOM_FOR_TEXT = 1.45
 """The axis goes so much further than the longest bar, for the words behind it."""

@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 
 from bench.report.charts import style
-from bench.report.study import Subject
+from bench.report.study.study import Subject
 
 HEIGHT = 380
 ROW = 30

@@ -5,15 +5,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from bench.report import across, findings, findings_across, floors, hosts, instances
+from bench.records.conditions import Conditions
 from bench.report.charts import bars, base, lines, loops, rows, strips
 from bench.report.charts import floors as floors_chart
 from bench.report.charts import hosts as hosts_chart
 from bench.report.charts import instances as instances_charts
-from bench.report.metrics import BY_KEY
-from bench.report.study import Study
-from bench.report.words import upper_first
-from bench.results import Conditions
+from bench.report.findings import findings, findings_across, floors, instances
+from bench.report.study import across, hosts
+from bench.report.study.metrics import BY_KEY
+from bench.report.study.study import Study
+from bench.report.study.words import upper_first
 
 Finding = Callable[[Study, Conditions], str]
 FindingAt = Callable[[Study, Conditions, int], str]

@@ -9,7 +9,7 @@ import vl_convert
 
 from bench.report.charts import style
 from bench.report.charts.catalogue import Catalogue, Exhibit
-from bench.report.study import Study, describe
+from bench.report.study.study import Study, describe
 
 WIDTH = 820
 LINE = 92

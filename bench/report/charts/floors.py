@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 
 from bench.report.charts import base
-from bench.report.study import Subject
+from bench.report.study.study import Subject
 
 
 def floors(

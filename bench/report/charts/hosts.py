@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 
 from bench.report.charts import base
-from bench.report.study import Subject
+from bench.report.study.study import Subject
 
 ROOM = f"(width < {base.NARROW} ? 0.45 : 0.62)"
 """Width of a bar that stands for all of a host's CPU; 1 is the whole column."""

@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 
 from bench.report.charts import base
-from bench.report.study import THROUGH, Subject
+from bench.report.study.study import THROUGH, Subject
 
 OF_FAMILY = "indexof(datum.s, scenario) >= 0"
 

@@ -7,8 +7,8 @@ from typing import Any
 import altair as alt
 
 from bench.report.charts import base
-from bench.report.metrics import BY_KEY
-from bench.report.study import Subject
+from bench.report.study.metrics import BY_KEY
+from bench.report.study.study import Subject
 
 
 def over_levels(

@@ -5,12 +5,7 @@ from typing import Any
 import altair as alt
 
 from bench.report.charts import base
-
-WAYS = (
-    "closed loop",
-    "open loop, from the sending (uncorrected)",
-    "open loop, from when it was due (corrected)",
-)
+from bench.report.study.study import WAYS
 
 
 def loops(parameters: list[Any]) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from bench.measurement import HostFigures
-from bench.report import hosts, paper
-from bench.report.findings import all_switches
-from bench.report.metrics import METRICS
-from bench.report.scaling import scalings
-from bench.report.study import Point, Study
-from bench.report.words import figure, percent
+from bench.records.figures import HostFigures
+from bench.report.findings.findings import all_switches
+from bench.report.study import hosts, paper
+from bench.report.study.metrics import METRICS
+from bench.report.study.scaling import scalings
+from bench.report.study.study import Point, Study
+from bench.report.study.words import figure, percent
 
 CURVE_STEPS = 60
 Rows = list[dict[str, Any]]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from bench.report.study import Subject
+from bench.report.study.study import Subject
 
 SEVEN = {
     "iterative": ("#D55E00", "#FF8F45"),

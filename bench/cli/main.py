@@ -1,0 +1,73 @@
+"""The command line: `zerohttpd COMMAND ...`, and `python -m bench COMMAND ...` where it is not
+installed.
+
+A command is a module with a function `run`, named here and loaded when it is asked for: a host that
+runs servers only has no library for charts, and `--help` need not wait for one.
+"""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from typing import NamedTuple
+
+from bench.records.errors import UserError
+
+USAGE_ERROR = 2
+DISTRIBUTION = "zerohttpd-seven"
+
+
+class Command(NamedTuple):
+    """A command: the module whose `run` takes the words behind its name, and what it does."""
+
+    module: str
+    what: str
+
+
+COMMANDS = {
+    "sweep": Command("bench.cli.sweep", "every server at every concurrency"),
+    "doctor": Command("bench.cli.doctor", "what stands in the way, and its cure"),
+    "report": Command("bench.cli.report", "one HTML page of a sweep's results"),
+    "compare": Command("bench.cli.compare", "two sweeps side by side"),
+    "capacity": Command("bench.cli.capacity", "what 4, 40, 400 such hosts carry"),
+    "measure": Command("bench.measure.command", "what a request costs, against nginx, Go, floors"),
+    "timeline": Command("bench.timeline.command", "what each server does, call by call"),
+    "serve": Command("bench.cli.serve", "one server, to look at in a browser"),
+    "hosts": Command("bench.deploy.command", "a sweep over several hosts, prepared by Ansible"),
+    "lab": Command("lab.command", "four one-core hosts on this machine"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; its exit status. 2: something stands in the way that the user can mend."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    name: str = parser().parse_args(words[:1]).command
+    run = importlib.import_module(COMMANDS[name].module).run
+    try:
+        return int(run(words[1:]))
+    except UserError as error:
+        print(f"zerohttpd: {error}", file=sys.stderr)
+        return USAGE_ERROR
+
+
+def parser() -> argparse.ArgumentParser:
+    """The first word of the command line."""
+    listed = "\n".join(f"  {name:<10} {command.what}" for name, command in COMMANDS.items())
+    top = argparse.ArgumentParser(
+        prog="zerohttpd",
+        usage="zerohttpd COMMAND ...",
+        description="Measure the servers. Commands (each takes --help):\n" + listed,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=version())
+    top.add_argument("command", metavar="COMMAND", choices=COMMANDS, help=argparse.SUPPRESS)
+    return top
+
+
+def version() -> str:
+    """The project's, from pyproject.toml."""
+    try:
+        return metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,119 @@
+"""`zerohttpd serve`: one server with a Redis to go with it, to look at in a browser."""
+
+import argparse
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from bench.host.process import Child
+from bench.host.project import ROOT
+from bench.host.signals import Interrupted, SignalWatch
+from bench.records.errors import UserError
+from bench.services.private_redis import redis_for
+from bench.subjects.banner import url_in
+from bench.subjects.running import STOP_SECONDS
+from bench.subjects.servers import discover, require_built, select
+
+ADDRESS = "127.0.0.1"
+LOOK_SECONDS = 0.1
+
+
+def run(words: Sequence[str]) -> int:
+    """Serve until Ctrl-C. Exit status: 0 after Ctrl-C, 1 if the server ended by itself.
+
+    Raises UserError for an unknown server, one not built, an occupied port, no Redis.
+    """
+    options = _parser().parse_args(words)
+    server = select(discover(), [options.server])[0]
+    require_built([server])
+    require_free(options.port)
+    with SignalWatch() as watch:
+        try:
+            with redis_for(options.redis, (), watch) as redis:
+                redis.prepare()
+                command = [str(server.executable), "--port", str(options.port)]
+                return _Foreground([*command, "--redis", redis.url], watch).run()
+        except Interrupted as interrupted:
+            return 0 if interrupted.number == signal.SIGINT else interrupted.exit_status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="zerohttpd serve",
+        allow_abbrev=False,
+        description="Serve with a private Redis until Ctrl-C.",
+    )
+    add = parser.add_argument
+    add("server", metavar="ARCH", help="iterative, ..., epoll")
+    add("--port", type=port_number, default=8000, help="(%(default)s; 0: any free one)")
+    add("--redis", metavar="URL", help="use this Redis; default: a private one, thrown away")
+    return parser
+
+
+def port_number(text: str) -> int:
+    """A port number. Raises UserError."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise UserError(f"{text!r} is not a port: 0 to 65535")
+    return int(text)
+
+
+class _Foreground:
+    """A child whose output is passed on while it runs."""
+
+    def __init__(self, command: list[str], watch: SignalWatch) -> None:
+        self._child = Child(command, cwd=ROOT)
+        self._watch = watch
+        self._shown = {"stdout": 0, "stderr": 0}
+        self._invited = False
+
+    def run(self) -> int:
+        """Until Ctrl-C, or until the server ends by itself."""
+        try:
+            while self._child.running():
+                self._pass_on()
+                self._watch.sleep(LOOK_SECONDS)
+        finally:
+            self._child.end(STOP_SECONDS)
+            self._pass_on()
+        print(f"The server ended by itself, status {self._child.exit_status}.", file=sys.stderr)
+        return 1
+
+    def _pass_on(self) -> None:
+        """Write what is new, and invite to the browser as soon as the server listens."""
+        for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
+            text = getattr(self._child, name)
+            print(text[self._shown[name] :], end="", file=stream, flush=True)
+            self._shown[name] = len(text)
+        url = url_in(self._child.stdout)
+        if url and not self._invited:
+            self._invited = True
+            print(f"\nOpen {url} in a browser. Ctrl-C ends the server and its Redis.\n", flush=True)
+
+
+def require_free(port: int) -> None:
+    """Raise UserError if somebody listens on the port already, or if we may not."""
+    if port == 0:
+        return
+    try:
+        socket.create_server((ADDRESS, port)).close()
+    except PermissionError as error:
+        raise UserError(f"port {port} is for the administrator only; take one from 1024") from error
+    except OSError as error:
+        owner = _listener(port)
+        raise UserError(
+            f"port {port} is in use{owner}. End that program or take another port: "
+            f"make serve ARCH=... ARGS='--port {port + 1}'"
+        ) from error
+
+
+def _listener(port: int) -> str:
+    """Who listens on a port, as far as `ss` may tell."""
+    try:
+        found = subprocess.run(
+            ["ss", "-Hltnp", f"sport = :{port}"], capture_output=True, text=True
+        ).stdout
+    except OSError:
+        return ""
+    return f" by {found.split('users:((')[1].split(',')[0]}" if "users:((" in found else ""

@@ -1,0 +1,1 @@
+"""What the machines allow, what the chosen runs need, and what cures it."""

@@ -1,0 +1,1 @@
+"""This host: its processes, control groups, counters, limits, programs."""

@@ -1,0 +1,75 @@
+"""What a result must say about where it came from."""
+
+import os
+import platform
+import re
+import resource
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bench.host.quota import Host
+from bench.records.environment import HostInfo
+
+SETTINGS = (
+    "net.core.somaxconn",
+    "net.ipv4.tcp_max_syn_backlog",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.tcp_tw_reuse",
+)
+"""Settings of the kernel that decide how many connections a host can take."""
+
+
+def describe_machine() -> dict[str, Any]:
+    """Hardware, kernel and load of this machine."""
+    return {
+        "system": _system(),
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "cpu_model": _cpu_model(Path("/proc/cpuinfo").read_text()),
+        "cpus": os.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "load_average_at_start": [round(value, 2) for value in os.getloadavg()],
+    }
+
+
+def describe_host(host: Host) -> HostInfo:
+    """This host as one of several. What it is there for, and its name, others know."""
+    quota = host.quota
+    return HostInfo(
+        role="server",
+        name="",
+        address="",
+        kernel=platform.release(),
+        cpu_model=_cpu_model(Path("/proc/cpuinfo").read_text()),
+        cpus=len(host.cpus),
+        cpu_limit=round(quota.cpus, 4) if quota else None,
+        limited_by=quota.version if quota else "",
+        memory_mb=round(psutil.virtual_memory().total / 1e6),
+        settings={
+            **{name: _kernel_setting(name) for name in SETTINGS},
+            "descriptors": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+        },
+    )
+
+
+def _kernel_setting(name: str) -> str | int | None:
+    try:
+        text = Path("/proc/sys", *name.split(".")).read_text().split()
+    except OSError:
+        return None
+    return int(text[0]) if len(text) == 1 and text[0].isdigit() else " ".join(text)
+
+
+def _system() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+    except OSError:
+        return platform.system()
+
+
+def _cpu_model(cpuinfo: str) -> str:
+    match = re.search(r"^(?:model name|Hardware|Model)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
+    return match[1] if match else platform.processor() or "unknown"

@@ -1,0 +1,55 @@
+"""Installed programs: where they are, and what they say about themselves."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+
+def compiler_of(executable: Path) -> str | None:
+    """The compiler that a program was built with, from its own .comment section."""
+    said = output_of(["readelf", "--string-dump=.comment", str(executable)])
+    names = re.findall(r"^\s+\[\s*[0-9a-f]+\]\s+(.+)$", said, re.MULTILINE)
+    # A program built by clang also carries the gcc of the C library's start-up files.
+    return next((name for name in names if "clang" in name), names[0] if names else None)
+
+
+def stranger_version(name: str) -> str | None:
+    """What `NAME -v` says, as nginx does, on standard error; None where it says nothing."""
+    program = find_program(name)
+    if program is None:
+        return None
+    try:
+        done = subprocess.run([program, "-v"], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = (done.stderr or done.stdout).splitlines()
+    return lines[0] if lines and done.returncode == 0 else None
+
+
+def output_of(command: list[str]) -> str:
+    if shutil.which(command[0]) is None:
+        return ""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def first_line(command: list[str]) -> str | None:
+    lines = output_of(command).splitlines()
+    return lines[0].strip() if lines else None
+
+
+def find_program(name: str) -> str | None:
+    """Where a program is; None if it is not installed."""
+    return shutil.which(name, path=search_path())
+
+
+def search_path() -> str:
+    # Debian puts nginx where an ordinary user's shell does not look; Go's own installer, too.
+    return os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/go/bin"])

@@ -1,0 +1,1 @@
+"""What puts a load on a subject: ab, oha, a first request read with care, idle connections."""

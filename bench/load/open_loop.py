@@ -1,0 +1,244 @@
+"""The open loop: requests at a constant rate, whatever the server does, by oha.
+
+ab asks again only when it has been answered: when the server stalls, it stops asking, and those who
+would have come meanwhile are never seen. oha sends when it is time to. Where it cannot, because all
+its connections wait for answers, `--latency-correction` counts a request's time from when it was
+due, and not from when it was sent at last. What it prints is that; both times of each request it
+writes into a small database (`--db-url`), from which the latencies as they would look without the
+correction are worked out: of the same requests, not of a second run.
+"""
+
+import json
+import math
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.host.accounting import CpuTime
+from bench.host.process import last_line, run_measured
+from bench.host.project import ROOT
+from bench.host.signals import SignalWatch
+from bench.records.errors import UserError
+from bench.records.figures import Latency, OpenLoopFigures
+from bench.records.workloads import FORM
+
+SETUP = "scripts/setup.sh openloop"
+PROGRESS = "Storing results to"
+"""How a line of oha's begins that is no trouble."""
+
+
+class Times(NamedTuple):
+    """One request that was answered, in seconds since the start of the run."""
+
+    due: float
+    sent: float
+    """Its connection is opened behind this moment, if it needs one."""
+    end: float
+
+
+@dataclass(frozen=True)
+class OpenLoad:
+    """What the tool is asked to do."""
+
+    url: str
+    rate: float
+    """Requests per second."""
+    requests: int
+    connections: int
+    """The most that may be open at once."""
+    timeout: float
+    """Seconds until the run is broken off."""
+    keep_alive: bool = False
+    form: str | None = None
+    """The body of a POST; None: GET."""
+
+
+@dataclass(frozen=True)
+class OpenOutcome:
+    """What came of it."""
+
+    tool: str
+    command: list[str]
+    status: int | None
+    timed_out: bool
+    message: str
+    """What the tool wrote to standard error, its last line."""
+    report: str
+    figures: OpenLoopFigures | None
+    latency: Latency | None
+    """Corrected: from when each request was due."""
+    body_bytes: int | None = None
+    """Of all answers."""
+    wall_seconds: float = 0.0
+    cpu: CpuTime | None = None
+    demand: float | None = None
+
+
+def program() -> str | None:
+    """Where oha is; None if it is not installed."""
+    ours, cargo = ROOT / "build" / "tools" / "bin", Path.home() / ".cargo" / "bin"
+    places = [os.environ.get("PATH", ""), str(ours), str(cargo)]
+    return shutil.which("oha", path=os.pathsep.join(places))
+
+
+def require_oha() -> None:
+    """Raise UserError unless oha is installed."""
+    if program() is None:
+        raise UserError(f"the open loop (--rate) needs oha. Run: {SETUP}")
+
+
+def version() -> str | None:
+    """oha's own name and version; None if it is not installed."""
+    found = program()
+    if not found:
+        return None
+    return subprocess.run([found, "--version"], capture_output=True, text=True).stdout.strip()
+
+
+def command(load: OpenLoad, database: Path) -> list[str]:
+    """oha's command line. It follows no redirect, and keeps no connection unless it shall."""
+    return [
+        "oha",
+        "--no-tui",
+        *("--output-format", "json"),
+        *("--redirect", "0"),
+        *("-n", str(load.requests)),
+        *("-c", str(load.connections)),
+        *("-q", f"{load.rate:g}"),
+        "--latency-correction",
+        *("--db-url", str(database)),
+        *([] if load.keep_alive else ["--disable-keepalive"]),
+        *("-t", f"{math.ceil(load.timeout)}s"),
+        *(["-m", "POST", "-T", FORM, "-d", load.form] if load.form is not None else []),
+        load.url,
+    ]
+
+
+def run(
+    load: OpenLoad,
+    cpus: Sequence[int],
+    watch: SignalWatch,
+    meanwhile: Callable[[], None] | None = None,
+) -> OpenOutcome:
+    """Run oha to its end, or to the load's timeout. May raise Interrupted; oha is gone then."""
+    with tempfile.TemporaryDirectory(prefix="zerohttpd-oha-") as folder:
+        database = Path(folder, "requests.sqlite")
+        done = _run(load, database, cpus, watch, meanwhile)
+        if done.figures:
+            done.figures.uncorrected = latency_of(
+                [times.end - times.sent for times in requests_in(database)],
+                "oha --db-url: from when a request was sent",
+            )
+        return done
+
+
+def _run(
+    load: OpenLoad,
+    database: Path,
+    cpus: Sequence[int],
+    watch: SignalWatch,
+    meanwhile: Callable[[], None] | None,
+) -> OpenOutcome:
+    words = command(load, database)
+    ran = run_measured([program() or "oha", *words[1:]], cpus, load.timeout, watch, meanwhile)
+    child, demand = ran.child, ran.demand_seconds
+    figures, latency, body = parse(child.stdout, load.rate)
+    return OpenOutcome(
+        tool="oha",
+        command=command(load, Path(database.name)),  # without the temporary folder
+        status=child.exit_status,
+        timed_out=not ran.in_time,
+        message=last_line(
+            "".join(x for x in child.stderr.splitlines(True) if not x.startswith(PROGRESS))
+        ),
+        report=child.stdout,
+        figures=figures,
+        latency=latency,
+        body_bytes=body,
+        wall_seconds=ran.wall_seconds,
+        cpu=ran.cpu,
+        demand=demand and demand / ran.wall_seconds,
+    )
+
+
+def parse(text: str, rate: float) -> tuple[OpenLoopFigures | None, Latency | None, int | None]:
+    """The figures, the latencies and the bytes of all bodies in oha's JSON; Nones if it is none."""
+    try:
+        said: dict[str, Any] = json.loads(text)
+        summary = said["summary"]
+        codes = {str(code): int(n) for code, n in said["statusCodeDistribution"].items()}
+        errors = {str(kind): int(n) for kind, n in said["errorDistribution"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None, None, None
+    answered = sum(codes.values())
+    figures = OpenLoopFigures(
+        tool="oha",
+        rate_asked=rate,
+        rate_done=answered / summary["total"] if summary.get("total") else 0.0,
+        seconds=summary.get("total") or 0.0,
+        sent=answered + sum(errors.values()),
+        succeeded=answered,
+        status_codes=codes,
+        errors=errors,
+    )
+    return figures, _latency(said, answered), summary.get("totalData")
+
+
+def requests_in(database: Path) -> list[Times]:
+    """The answered requests in oha's database; none if it is missing, or of an oha that writes
+    another one."""
+    query = "SELECT start_latency_correction, start, end FROM oha"
+    try:
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+            return [Times(*row) for row in connection.execute(query) if None not in row]
+    except sqlite3.Error:
+        return []
+
+
+def latency_of(seconds: Sequence[float], source: str) -> Latency | None:
+    """Percentiles as oha takes them; None of nothing. Seconds to milliseconds."""
+    if not seconds:
+        return None
+    times = sorted(round(second * 1000, 4) for second in seconds)
+    count = len(times)
+
+    def at(share: float) -> float:
+        return times[min(int(share * count), count - 1)]
+
+    return Latency(
+        p50=at(0.5),
+        p90=at(0.9),
+        p99=at(0.99),
+        p999=at(0.999),
+        max=times[-1],
+        mean=round(sum(times) / count, 4),
+        count=count,
+        source=source,
+    )
+
+
+def _latency(said: dict[str, Any], count: int) -> Latency | None:
+    """Seconds to milliseconds; None where nothing was answered."""
+    summary, percentiles = said["summary"], said.get("latencyPercentiles", {})
+    figures = {
+        "p50": percentiles.get("p50"),
+        "p90": percentiles.get("p90"),
+        "p99": percentiles.get("p99"),
+        "p999": percentiles.get("p99.9"),
+        "max": summary.get("slowest"),
+        "mean": summary.get("average"),
+    }
+    if any(value is None for value in figures.values()):
+        return None
+    return Latency(
+        **{name: round(value * 1000, 4) for name, value in figures.items()},
+        count=count,
+        source="oha --latency-correction: from when a request was due",
+    )

@@ -1,0 +1,105 @@
+"""A first, single request, read with care: what all later answers are held against."""
+
+import re
+import socket
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from bench.records.workloads import FORM, Workload
+
+SECONDS = 10.0
+SURPLUS_SECONDS = 0.2
+"""So long more is waited for when all that was announced has come."""
+
+
+class ProbeError(Exception):
+    """No right answer. `label` says it in a word or two, the message in a sentence."""
+
+    def __init__(self, label: str, text: str) -> None:
+        super().__init__(text)
+        self.label = label
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer."""
+
+    status: int
+    head_bytes: int
+    body_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """All of it."""
+        return self.head_bytes + self.body_bytes
+
+
+def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = False) -> Answer:
+    """Ask once, as ab asks, and read until the server closes, or until nothing more comes.
+
+    Raises ProbeError for no answer, another `status` than wanted (None: any but an error), and a
+    body that is not as long as its Content-Length says: ab would never notice that.
+    """
+    parts = urlsplit(url)
+    received = _exchange(
+        parts.hostname or "", parts.port or 80, _request(parts.path, workload, keep_alive)
+    )
+    head, gap, body = received.partition(b"\r\n\r\n")
+    match = re.match(rb"HTTP/1\.[01] (\d{3}) ", head)
+    if not match or not gap:
+        words = f"{len(received):,} bytes, no HTTP head" if received else "the connection closed"
+        raise ProbeError("no answer", f"a first request got no answer: {words}")
+    answer = Answer(int(match[1]), len(head) + len(gap), len(body))
+    wrong = answer.status >= 400 if status is None else answer.status != status
+    if wrong:
+        wanted = f" and not {status}" if status else ""
+        raise ProbeError(f"status {answer.status}", f"a first request got {answer.status}{wanted}")
+    _check_length(head, body)
+    return answer
+
+
+def _check_length(head: bytes, body: bytes) -> None:
+    announced = _announced(head)
+    if announced is not None and announced != len(body):
+        raise ProbeError(
+            "wrong length", f"Content-Length says {announced:,}, but {len(body):,} bytes came"
+        )
+
+
+def _announced(head: bytes) -> int | None:
+    """The Content-Length in a head."""
+    match = re.search(rb"^content-length:\s*(\d+)\s*$", head, re.IGNORECASE | re.MULTILINE)
+    return int(match[1]) if match else None
+
+
+def _complete(received: bytes) -> bool:
+    """Whether all that was announced has come."""
+    head, gap, body = received.partition(b"\r\n\r\n")
+    announced = _announced(head) if gap else None
+    return announced is not None and len(body) >= announced
+
+
+def _request(path: str, workload: Workload, keep_alive: bool) -> bytes:
+    body = (workload.form or "").encode()
+    lines = [f"{'POST' if workload.form else 'GET'} {path} HTTP/1.0", "Host: 127.0.0.1"]
+    if workload.form:
+        lines += [f"Content-Type: {FORM}", f"Content-Length: {len(body)}"]
+    if keep_alive:
+        lines.append("Connection: Keep-Alive")
+    return "\r\n".join([*lines, "User-Agent: probe", "Accept: */*", "", ""]).encode() + body
+
+
+def _exchange(host: str, port: int, request: bytes) -> bytes:
+    received = b""
+    try:
+        with socket.create_connection((host, port), timeout=SECONDS) as connection:
+            connection.sendall(request)
+            while piece := connection.recv(65536):
+                received += piece
+                if _complete(received):
+                    connection.settimeout(SURPLUS_SECONDS)
+    except OSError as error:
+        if not received:
+            words = f"a first request got no answer: {error or type(error).__name__}"
+            raise ProbeError("no answer", words) from error
+    return received

@@ -1,0 +1,1 @@
+"""What can be said of results: tables, charts, comparisons, capacity. Needs only the records."""

@@ -1,0 +1,299 @@
+"""Two sweeps side by side: what changed beyond noise, and what else was different.
+
+A cell changed when the ranges of its runs in the two sweeps do not overlap and the medians differ
+by more than the wider of the two ranges. Of a cell with a single run nobody knows the noise: there
+a tenth is taken for it.
+
+Where others used the server's CPU meanwhile (another program, or another virtual machine on the
+same hardware), a cell is called disturbed: a change may be theirs, or hidden by them. A machine may
+also become slower as a whole from one sweep to the next without any sign of it. Where both sweeps
+have floors, CPU time per request is therefore compared as its ratio to that of the floor in the
+same round, which was slowed as much.
+"""
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from bench.records import store
+from bench.records.conditions import FLOOR_PREFIX, CellKey
+from bench.records.figures import QUIET
+from bench.records.results import Cell, Results
+from bench.records.run import Run
+
+Verdict = Literal["same", "better", "worse", "disturbed", "bound", "changed", "new", "gone"]
+
+NO_CHANGE: set[Verdict | None] = {None, "same", "bound"}
+LEAST_NOISE = 0.03
+"""Below this nothing is called a change."""
+NOISE_OF_ONE = 0.10
+"""What is taken for the noise of a single run."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A figure of one cell: median and range of its runs."""
+
+    median: float
+    low: float
+    high: float
+    runs: int
+
+    @property
+    def noise(self) -> float:
+        """The range over the median."""
+        known = (self.high - self.low) / self.median if self.median else 0.0
+        return max(known, LEAST_NOISE) if self.runs > 1 else NOISE_OF_ONE
+
+
+@dataclass(frozen=True)
+class Change:
+    """One cell in both sweeps."""
+
+    key: CellKey
+    before: Cell | None
+    after: Cell | None
+    rate: Verdict
+    """Of the requests per second; `bound`: the load generator's limit moved; `changed`: from a
+    figure to a failure, or the reverse."""
+    cpu: Verdict | None
+    """Of the CPU time per request; None: a floor, or not measured in both."""
+
+
+def compare(before: Path, after: Path, out: Console) -> int:
+    """Show it. 0: nothing changed beyond noise, 1: something did, or may have in a disturbed cell.
+    Raises UserError."""
+    old, new = store.load(before), store.load(after)
+    for line in differences(old, new):
+        out.print(line, markup=False, soft_wrap=True)
+    found = changes(old, new)
+    out.print(_table(found))
+    for line in _summary(found, len(disturbed(old) | disturbed(new))):
+        out.print(line, markup=False, soft_wrap=True)
+    return int(any({c.rate, c.cpu} - NO_CHANGE for c in found))
+
+
+def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
+    rates, costs = Counter(c.rate for c in found), Counter(c.cpu for c in found)
+    yield (
+        f"{len(found)} cells: {rates['better']} faster, {rates['worse']} slower beyond noise, "
+        f"{rates['changed'] + rates['new'] + rates['gone']} in one of the two only; "
+        f"CPU/request: {costs['better']} better, {costs['worse']} worse"
+    )
+    floors = [c for c in found if is_floor(c.key) and c.before and c.after]
+    if floors:
+        yield "CPU/request was compared as the ratio to the floor's, where there is one."
+    elif costs["better"] or costs["worse"]:
+        yield (
+            "Was it the server, or the machine as a whole? With --floors in both sweeps "
+            "CPU/request is compared with that of a program that never changes."
+        )
+    if loud:
+        yield (
+            f"In {loud} cells others used more than {QUIET:.0%} of the server's CPU in one of the "
+            "two sweeps: measure these again on a quiet machine (make doctor)."
+        )
+
+
+def is_floor(key: CellKey) -> bool:
+    """Whether it is a cell of a floor's."""
+    return key.subject.startswith(FLOOR_PREFIX)
+
+
+def changes(old: Results, new: Results) -> list[Change]:
+    """Every cell of either, those of the newer one first. Pure."""
+    before = {_key(cell): cell for cell in old.cells()}
+    after = {_key(cell): cell for cell in new.cells()}
+    costs = _comparable(_costs(old), _costs(new))
+    loud = disturbed(old) | disturbed(new)
+    found = []
+    for key in dict.fromkeys([*after, *before]):
+        rate = _rate_verdict(before.get(key), after.get(key))
+        cpu = verdict(costs[0].get(key), costs[1].get(key), less_is_better=True)
+        if key in loud:
+            rate, cpu = _doubtful(rate), cpu and _doubtful(cpu)
+        found.append(Change(key, before.get(key), after.get(key), rate, cpu))
+    return found
+
+
+def disturbed(of: Results) -> set[CellKey]:
+    """The cells during which others used the server's CPU."""
+    shares: dict[CellKey, list[float]] = {}
+    for run in of.runs:
+        if run.process and run.process.foreign_share is not None:
+            shares.setdefault(run.key, []).append(run.process.foreign_share)
+    return {key for key, known in shares.items() if statistics.median(known) > QUIET}
+
+
+def _doubtful(found: Verdict) -> Verdict:
+    return "disturbed" if found in ("better", "worse", "same", "bound") else found
+
+
+def verdict(
+    before: Spread | None, after: Spread | None, less_is_better: bool = False
+) -> Verdict | None:
+    """Whether a figure changed beyond noise; None if one of the two is missing."""
+    if before is None or after is None:
+        return None
+    overlap = before.low <= after.high and after.low <= before.high
+    change = after.median / before.median - 1 if before.median else 0.0
+    single = before.runs == 1 or after.runs == 1
+    if abs(change) <= max(before.noise, after.noise) or (overlap and not single):
+        return "same"
+    return "better" if (change < 0) == less_is_better else "worse"
+
+
+def differences(old: Results, new: Results) -> list[str]:
+    """What else was different, in lines."""
+    pairs: list[tuple[str, object, object]] = [
+        ("kernel", old.machine.get("kernel"), new.machine.get("kernel")),
+        ("CPU", old.machine.get("cpu_model"), new.machine.get("cpu_model")),
+        ("CPUs", old.machine.get("cpus"), new.machine.get("cpus")),
+        ("placement", old.placement and old.placement.note, new.placement and new.placement.note),
+        ("hosts", _hosts(old), _hosts(new)),
+        ("commit", _commit(old), _commit(new)),
+        *((name, old.versions.get(name), new.versions.get(name)) for name in ("ab", "redis")),
+        *((name, old.settings.get(name), new.settings.get(name)) for name in ("runs", "redis")),
+    ]
+    return [f"{name}: {a} before, {b} after" for name, a, b in pairs if a != b]
+
+
+def _key(cell: Cell) -> CellKey:
+    return CellKey(cell.subject, cell.conditions, cell.concurrency)
+
+
+def _rate_verdict(before: Cell | None, after: Cell | None) -> Verdict:
+    if before is None:
+        return "new"
+    if after is None:
+        return "gone"
+    if before.median is None or after.median is None:
+        return "same" if before.state == after.state else "changed"
+    found = verdict(_rate(before), _rate(after)) or "same"
+    # Of a lower bound one knows only that it was not less.
+    if (found == "better" and before.lower_bound) or (found == "worse" and after.lower_bound):
+        return "bound"
+    return found
+
+
+def _rate(cell: Cell) -> Spread:
+    assert cell.median is not None
+    assert cell.low is not None
+    assert cell.high is not None
+    return Spread(cell.median, cell.low, cell.high, cell.runs)
+
+
+Rounds = dict[int, float]
+"""A figure of one cell by the number of the run."""
+
+
+def _costs(of: Results) -> dict[CellKey, Rounds]:
+    """CPU microseconds per request of all cells in which every run held."""
+    groups: dict[CellKey, list[Run]] = {}
+    for run in of.runs:
+        groups.setdefault(run.key, []).append(run)
+    found = {}
+    for key, runs in groups.items():
+        costs = {r.run: r.process.cpu_us_per_request for r in runs if r.process}
+        if len(costs) == len(runs) and all(run.state == "held" for run in runs):
+            found[key] = costs
+    return found
+
+
+def _comparable(*sweeps: dict[CellKey, Rounds]) -> list[dict[CellKey, Spread]]:
+    """The same figure of both: over the floor's where both have that floor. Floors, being the
+    measure, have none."""
+    over = [over_floor(costs) for costs in sweeps]
+    both = over[0].keys() & over[1].keys()
+    return [
+        {
+            key: _spread(ratios[key] if key in both else rounds)
+            for key, rounds in costs.items()
+            if not is_floor(key)
+        }
+        for costs, ratios in zip(sweeps, over, strict=True)
+    ]
+
+
+def over_floor(costs: dict[CellKey, Rounds]) -> dict[CellKey, Rounds]:
+    """The ratio to the floor in each round, for those that have one in all of theirs."""
+    found = {}
+    for key, rounds in costs.items():
+        floor = costs.get(key._replace(subject=FLOOR_PREFIX + key.subject))
+        if floor and rounds.keys() <= floor.keys() and all(floor.values()):
+            found[key] = {number: cost / floor[number] for number, cost in rounds.items()}
+    return found
+
+
+def _spread(rounds: Rounds) -> Spread:
+    values = list(rounds.values())
+    return Spread(statistics.median(values), min(values), max(values), len(values))
+
+
+def _hosts(of: Results) -> str:
+    found = [
+        f"{host.name} ({host.cpus} CPUs" + (f", {host.cpu_limit:.0%})" if host.cpu_limit else ")")
+        for host in of.hosts
+    ]
+    return ", ".join(found) or "one machine"
+
+
+def _commit(of: Results) -> str | None:
+    git = of.versions.get("git")
+    return str(git.get("commit", ""))[:12] or None if isinstance(git, dict) else None
+
+
+STYLE: dict[Verdict, str] = {
+    "better": "green",
+    "worse": "red",
+    "disturbed": "yellow",
+    "bound": "yellow",
+    "changed": "yellow",
+    "new": "cyan",
+    "gone": "cyan",
+    "same": "",
+}
+
+
+def _table(found: Sequence[Change]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for head in ("conditions", "subject", "clients"):
+        table.add_column(head)
+    for head in ("before /s", "after /s", "change", "verdict", "CPU/request"):
+        table.add_column(head, justify="right")
+    for change in found:
+        key = change.key
+        table.add_row(
+            escape(key.conditions.describe()),
+            escape(key.subject),
+            f"{key.concurrency:,}",
+            _figure(change.before),
+            _figure(change.after),
+            _percent(change),
+            f"[{STYLE[change.rate]}]{change.rate}[/]" if STYLE[change.rate] else change.rate,
+            change.cpu or "",
+        )
+    return table
+
+
+def _figure(cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    if cell.median is None:
+        return escape(cell.reason.label) if cell.reason else cell.state
+    return f"{'>' if cell.lower_bound else ''}{cell.median:,.0f}"
+
+
+def _percent(change: Change) -> str:
+    before, after = change.before, change.after
+    if not before or not after or not before.median or not after.median:
+        return ""
+    return f"{after.median / before.median - 1:+.1%}"

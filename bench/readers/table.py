@@ -1,0 +1,139 @@
+"""The table: servers across, concurrency down, requests per second in the cells."""
+
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from bench.records.conditions import Conditions
+from bench.records.plan import RunSpec
+from bench.records.results import Cell, Results
+
+HEAD_LINES = 5
+"""Title, head and the lines between."""
+NOTES_LIVE = 3
+STYLE = {"failed": "red", "skipped": "yellow"}
+
+
+class Notes:
+    """The reasons of cells without a figure: numbered, each text once."""
+
+    def __init__(self) -> None:
+        self._cells: dict[str, list[Cell]] = {}
+
+    def number_for(self, cell: Cell) -> int:
+        """The number of this cell's note."""
+        self._cells.setdefault(cell.reason.text if cell.reason else "", []).append(cell)
+        return 1 + list(self._cells).index(cell.reason.text if cell.reason else "")
+
+    def lines(self) -> list[Text]:
+        """One line for each note."""
+        return [
+            Text(f"[{number}] {_places(cells)}: {text}", style=STYLE[cells[0].state])
+            for number, (text, cells) in enumerate(self._cells.items(), 1)
+        ]
+
+
+def _places(cells: Sequence[Cell]) -> str:
+    """`forking at 500, 1,000; poll at 1,000`; with the conditions where they differ."""
+    levels: dict[str, list[str]] = {}
+    differ = len({cell.conditions for cell in cells}) > 1
+    for cell in cells:
+        who = f"{cell.subject} ({cell.conditions.describe()})" if differ else cell.subject
+        levels.setdefault(who, []).append(f"{cell.concurrency:,}")
+    return "; ".join(f"{who} at {', '.join(at)}" for who, at in levels.items())
+
+
+def result_table(
+    results: Results, current: RunSpec | None = None, lines: int | None = None
+) -> RenderableType:
+    """The table of what there is so far, with the reason of each cell that has no figure below;
+    for each set of conditions one.
+
+    `current` is the run being made. Where there is room for so many `lines` only, the conditions
+    and levels that are not due, and all notes but the latest three are left out.
+    """
+    at_hand = results.conditions()
+    if current and current.conditions not in at_hand:
+        at_hand.append(current.conditions)
+    if lines is not None:
+        at_hand = [current.conditions] if current else at_hand[-1:]
+    notes = Notes()
+    parts = [_one_table(results, c, notes, current, lines) for c in at_hand]
+    return Group(*parts, *(notes.lines() if lines is None else notes.lines()[-NOTES_LIVE:]))
+
+
+def _one_table(
+    results: Results,
+    conditions: Conditions,
+    notes: Notes,
+    current: RunSpec | None,
+    lines: int | None,
+) -> RenderableType:
+    cells = {
+        (cell.subject, cell.concurrency): cell
+        for cell in results.cells()
+        if cell.conditions == conditions
+    }
+    shown = {subject for subject, _ in cells} | {current.subject if current else ""}
+    subjects = [name for name in results.servers if name in shown or current]
+    table = Table()
+    table.box, table.padding, table.pad_edge = box.SIMPLE_HEAD, (0, 0), False
+    table.add_column("clients", justify="right", style="bold")
+    for subject in subjects:
+        table.add_column(subject, justify="right")
+    for level in _levels_shown(results, current, lines):
+        row = [_cell_text(cells.get((s, level)), s, level, current, notes) for s in subjects]
+        table.add_row(f"{level:,}", *row)
+    return Group(Text(_title(results, conditions), style="bold"), table, *_legend(cells.values()))
+
+
+def _levels_shown(results: Results, current: RunSpec | None, lines: int | None) -> list[int]:
+    room = len(results.levels) if lines is None else max(1, lines - HEAD_LINES - NOTES_LIVE)
+    if room >= len(results.levels):
+        return results.levels
+    last = (
+        current.concurrency
+        if current
+        else max((r.concurrency for r in results.runs), default=results.levels[0])
+    )
+    return results.levels[: max(room, results.levels.index(last) + 1)][-room:]
+
+
+def _title(results: Results, conditions: Conditions) -> str:
+    runs = results.settings.get("runs", 1)
+    median = f", median of {runs} runs and their spread" if runs > 1 else ""
+    return f"Requests per second: {conditions.describe()}{median}"
+
+
+def _legend(cells: Iterable[Cell]) -> list[Text]:
+    cells = list(cells)
+    found = []
+    if any(cell.lower_bound for cell in cells):
+        found.append(Text("> the load generator was at its limit: the server can do more"))
+    if any(cell.outliers for cell in cells):
+        found.append(Text("! a run was far from the others of its cell"))
+    return found
+
+
+def _cell_text(
+    cell: Cell | None, subject: str, level: int, current: RunSpec | None, notes: Notes
+) -> Text:
+    """A figure, with its spread if there were several runs; or what is wrong, with the number of
+    its note."""
+    running = current and (current.subject, current.concurrency) == (subject, level)
+    if running:
+        return Text("...", style="bold cyan")
+    if cell is None:
+        return Text("")
+    if cell.median is not None and cell.low is not None and cell.high is not None:
+        sign = ">" if cell.lower_bound else ""
+        text = f"{sign}{cell.median:,.0f}"
+        if cell.runs > 1:
+            spread = (cell.high - cell.low) / 2 / cell.median
+            text += f" ±{spread:.0%}" + ("!" if cell.outliers else "")
+        return Text(text)
+    label = cell.reason.label if cell.reason else cell.state
+    return Text(f"{label} [{notes.number_for(cell)}]", style=STYLE.get(cell.state, ""))

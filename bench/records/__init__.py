@@ -1,0 +1,3 @@
+"""What is stored: runs, conditions, plans, figures. Models, and reading and writing them;
+nothing here knows how a run is made.
+"""

@@ -1,0 +1,117 @@
+"""What is known of the machines that took part: the models."""
+
+from enum import Enum
+from typing import Literal
+
+from pydantic import BaseModel
+
+from bench.records.figures import Role
+
+
+class HostInfo(BaseModel):
+    """A host that takes part."""
+
+    role: Role
+    name: str
+    address: str
+    """Of the data traffic."""
+    kernel: str = ""
+    cpu_model: str = ""
+    cpus: int = 1
+    """That it may use."""
+    cpu_limit: float | None = None
+    """Its quota of CPU time: 1.0 is one CPU. None: no limit but the CPUs."""
+    limited_by: str = ""
+    """What enforces it: "cgroup v1", "cgroup v2"."""
+    memory_mb: int = 0
+    settings: dict[str, str | int | None] = {}
+    """The kernel's settings that matter, and the descriptors that a process may have."""
+
+
+class Placement(BaseModel):
+    """CPU numbers. Empty: not placed, the kernel decides."""
+
+    server: list[int]
+    load: list[int]
+    """For ab, Redis, nginx and this program."""
+    note: str
+
+
+UNLIMITED = 2**31
+"""Stands for "no limit": more than any level."""
+
+
+class SystemLimits(BaseModel):
+    """Limits in force for this process and its children. None or UNLIMITED: none known."""
+
+    descriptors: int
+    """A process may have so many open (hard limit; `raise_descriptors` goes up to it)."""
+    somaxconn: int
+    syn_backlog: int
+    syn_cookies: int
+    """0 off, 1 when the queue is full, 2 always."""
+    ports: int
+    """How many local ports outgoing connections may use."""
+    time_wait_reuse: int
+    """0 never, 1 always, 2 on the loopback interface."""
+    time_wait_memory: int = UNLIMITED
+    """How many connections in TIME_WAIT the kernel remembers; see `bench.host.time_wait`."""
+    tasks: int = UNLIMITED
+    """Processes and threads: the lowest of the limits in force."""
+    tasks_name: str = "no limit"
+    tasks_cure: str = ""
+    ab_ceiling: int | None = None
+
+
+class Limit(Enum):
+    """The limits that can be in the way."""
+
+    AB = "ab"
+    DESCRIPTORS = "descriptors"
+    PORTS = "ports"
+    ACCEPT_QUEUE = "accept queue"
+    HALF_OPEN = "half-open"
+    RESTING_PORTS = "resting ports"
+    TIME_WAIT = "TIME_WAIT"
+    TASKS = "tasks"
+
+
+class Finding(BaseModel):
+    """A limit that is in the way of some levels."""
+
+    about: Limit | None = None
+    """None: an older sweep did not say."""
+    limit: str
+    have: str
+    need: str
+    levels: list[int]
+    """The levels concerned: connections at once, idle ones included."""
+    impossible: bool
+    """True: these levels are skipped. False: they are run, and may fail or be slowed."""
+    consequence: str
+    """What happens otherwise, in half a sentence."""
+    cure: str
+    """The command to type, or what else to do."""
+
+    def describe(self) -> str:
+        """The finding in one sentence, without its cure."""
+        return f"{self.limit}: {self.have}, needed: {self.need}; {self.consequence}"
+
+
+State = Literal["well", "note", "warning", "impossible"]
+
+
+NOT_WELL: frozenset[State] = frozenset({"warning", "impossible"})
+
+
+class Line(BaseModel):
+    """One thing that was looked at."""
+
+    topic: str
+    have: str
+    """What is."""
+    need: str
+    """What the chosen runs need."""
+    state: State = "well"
+    cure: str = ""
+    """The command to type; empty where all is well or nothing can be done."""

@@ -1,0 +1,179 @@
+"""What is measured in a run beside the load generator's own report: the models.
+
+Everything here may be missing from a run (None): not measured, or not to be had on that machine.
+Milliseconds and seconds are floats, megabytes are 10^6 bytes.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel
+
+Bottleneck = Literal["server", "load", "redis", "nginx", "none"]
+Balancer = Literal["none", "close", "keep"]
+Role = Literal["load", "nginx", "server", "redis"]
+Kind = Literal["server", "floor", "stranger"]
+Mode = Literal["closed", "open"]
+
+
+class Latency(BaseModel):
+    """How long requests took as their clients saw it, in milliseconds, from data per request."""
+
+    p50: float
+    p90: float
+    p99: float
+    p999: float
+    max: float
+    mean: float
+    count: int
+    source: str
+    """Where the data come from: "ab -g", or the open-loop tool and what it corrects."""
+
+
+class ProcessFigures(BaseModel):
+    """The server under load: all its processes and threads together, ended ones included; of
+    several instances the sum."""
+
+    cpu_user_s: float
+    cpu_system_s: float
+    cpu_us_per_request: float
+    cpu_user_us_per_request: float
+    cpu_system_us_per_request: float
+    cpu_share: float | None = None
+    """CPU time over the time of the load: 1.0 is one core, busy throughout."""
+    foreign_share: float | None = None
+    """How much of its CPU somebody else used meanwhile: above some hundredths the machine was
+    not quiet, and rates are too low."""
+    voluntary_switches_per_request: float | None = None
+    """It gave up the CPU in order to wait."""
+    involuntary_switches_per_request: float | None = None
+    """The kernel took the CPU away from it."""
+    pss_peak_mb: float | None = None
+    """Proportional set size: a page that n processes share counts 1/n in each, so that the sum
+    over all processes is right where the sum of resident sizes is not."""
+    pss_mean_mb: float | None = None
+    processes_peak: int | None = None
+    threads_peak: int | None = None
+    """Of all processes together; one without threads of its own counts one."""
+    descriptors_peak: int | None = None
+    """Open descriptors of all processes together."""
+    listen_overflows: int | None = None
+    """Connections that met a full accept queue. Counted by the kernel for the whole host."""
+    listen_drops: int | None = None
+    """SYNs that were dropped for any reason, full queues among them. For the whole host."""
+    retransmits: int | None = None
+    """TCP segments sent again. For the whole host."""
+    time_wait_overflows: int | None = None
+    """Ended connections that the kernel had no room to remember. For the whole host."""
+    samples: int = 0
+    """How often memory, processes and descriptors were looked at."""
+    source: str = ""
+    """How CPU time and switches were counted."""
+
+
+class OtherProcess(BaseModel):
+    """What the load generator, Redis or nginx used during the load."""
+
+    cpu_user_s: float
+    cpu_system_s: float
+    cpu_share: float
+    """CPU time over the time of the load: 1.0 is one core, busy throughout."""
+
+
+class LittlesLaw(BaseModel):
+    """Concurrency = rate x mean time, from figures that were measured apart from each other: the
+    rate by our own clock around the load, the mean from the times of the single requests."""
+
+    concurrency: int
+    rate: float
+    """Requests per second."""
+    mean_ms: float
+    product: float
+    """rate x mean: how many requests were under way on average."""
+    deviation: float
+    """product / concurrency - 1."""
+
+
+class OpenLoopFigures(BaseModel):
+    """What a tool reported that sends at a constant rate, whatever the server does."""
+
+    tool: str
+    rate_asked: float
+    """Requests per second."""
+    rate_done: float
+    """Successful answers per second."""
+    seconds: float
+    sent: int
+    succeeded: int
+    status_codes: dict[str, int] = {}
+    errors: dict[str, int] = {}
+    uncorrected: Latency | None = None
+    """Counted from the moment at which a request was really sent. `Run.latency` counts from the
+    moment at which it was due: what waited in the tool because the server stalled is in it."""
+
+
+class HostFigures(BaseModel):
+    """A host during the load, whatever ran there."""
+
+    role: Role
+    name: str
+    cpu_share: float
+    """CPU time over what it may use: 1.0 is at its limit."""
+    throttled_share: float | None = None
+    """In which share of the periods of its quota it was stopped; None: no quota, or not known."""
+    listen_overflows: int | None = None
+    """Connections that met a full accept queue."""
+    listen_drops: int | None = None
+    """SYNs that were dropped for any reason."""
+    retransmits: int | None = None
+    """TCP segments sent again."""
+    time_wait_overflows: int | None = None
+    """Ended connections that the kernel had no room to remember."""
+
+
+class AbFigures(BaseModel):
+    """What ab reported about the requests that it made. Times in milliseconds unless named."""
+
+    complete: int
+    failed: int
+    failures: dict[str, int] = {}
+    """Failed requests by kind: connect, receive, length, exceptions."""
+    write_errors: int = 0
+    non_2xx: int = 0
+    keep_alive: int = 0
+    concurrency: int
+    document_bytes: int
+    """Length of the first response's body; ab holds all others against it."""
+    transferred_bytes: int
+    html_bytes: int
+    """Bodies only."""
+    seconds: float
+    requests_per_second: float
+    mean_ms: float
+    """Mean time of a request as its client saw it."""
+    connection_ms: dict[str, list[float]] = {}
+    """connect, processing, waiting, total: min, mean, deviation, median, max, in whole ms."""
+    percentiles_ms: dict[str, float] = {}
+    """Per cent of the requests -> served within; "100" is the longest."""
+
+
+class ServerStatistics(BaseModel):
+    """What a server counted itself, printed when it ends. None: it did not say."""
+
+    requests: int | None = None
+    responses: dict[str, int] = {}
+    """Responses by class: {"2xx": 12000, ...}."""
+    bytes_sent: int | None = None
+    """Everything sent to clients, heads and bodies."""
+    cpu_user_s: float | None = None
+    cpu_system_s: float | None = None
+    cpu_us_per_request: float | None = None
+    """User and system CPU time of the server and its children, microseconds per request."""
+    peak_memory_mb: float | None = None
+    """Of its largest process."""
+    workers: dict[str, int] = {}
+    """Requests by worker, for servers with a fixed number of workers."""
+
+
+QUIET = 0.10
+"""If others used more of the server's CPU than this, in the median of a cell's runs, then the
+machine was not quiet."""

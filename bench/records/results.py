@@ -1,0 +1,138 @@
+"""What is kept of a sweep: results.json (all of it) and results.csv (a row for each run).
+
+Both are written anew after every run, beside the old file and then put in its place, so that at
+any moment there is a whole file: Ctrl-C, and even a kill, keeps what was measured.
+
+The form of results.json is this module's models; `schema_version` rises when a reader of the
+older form would misread the newer one. Files of versions 1 and 2 open: what they do not have is
+None or the default, and their names are those of today (in version 1 `server` was what is `subject`
+now, and the workload was a path; version 2 knew one machine and one instance only).
+"""
+
+import statistics
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bench.records.conditions import CellKey, Conditions
+from bench.records.environment import Finding, HostInfo, Line, Placement, SystemLimits
+from bench.records.figures import Bottleneck, Kind
+from bench.records.run import Held, Reason, Run
+
+SCHEMA = "zerohttpd-seven/sweep"
+SCHEMA_VERSION = 3
+
+
+class Cell(BaseModel):
+    """All runs of one subject under the same conditions at one level, put together."""
+
+    subject: str
+    kind: Kind = "server"
+    architecture: str | None = None
+    conditions: Conditions
+    concurrency: int
+    state: Held
+    reason: Reason | None = None
+    median: float | None = None
+    """Requests per second, median of the runs; None unless all of them held."""
+    low: float | None = None
+    high: float | None = None
+    lower_bound: bool = False
+    """The load generator was at its limit in the median run, or in one that was slower."""
+    bottleneck: Bottleneck | None = None
+    """As the run nearest to the median has it, unless a slower one makes it a lower bound."""
+    outliers: int = 0
+    """How many runs are far from the others."""
+    runs: int = 0
+    typical: Run | None = None
+    """The run nearest to the median: for figures that are not to be averaged."""
+
+
+class Results(BaseModel):
+    """The content of results.json."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    schema_name: str = Field(default=SCHEMA, alias="schema")
+    schema_version: int = SCHEMA_VERSION
+    state: Literal["running", "complete", "interrupted"] = "running"
+    started: datetime
+    finished: datetime | None = None
+    command: list[str] = []
+    machine: dict[str, Any] = {}
+    versions: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+    hosts: list[HostInfo] = []
+    """The hosts and what they are there for; empty: one machine for everything."""
+    placement: Placement | None = None
+    limits: SystemLimits | None = None
+    findings: list[Finding] = []
+    doctor: list[Line] = []
+    servers: list[str] = []
+    """The subjects, in the order in which they are shown."""
+    levels: list[int] = []
+    workloads: list[str] = []
+    runs: list[Run] = []
+
+    def cells(self) -> list[Cell]:
+        """The cells, in the order in which their first runs were made."""
+        groups: dict[CellKey, list[Run]] = {}
+        for run in self.runs:
+            groups.setdefault(run.key, []).append(run)
+        return [cell_of(runs) for runs in groups.values()]
+
+    def conditions(self) -> list[Conditions]:
+        """All conditions under which there are runs, in the order in which they were measured."""
+        return list(dict.fromkeys(run.conditions for run in self.runs))
+
+
+def cell_of(runs: Sequence[Run]) -> Cell:
+    """Put the runs of one cell together: a figure if all held, else the reason of the first."""
+    first = runs[0]
+    cell = Cell(
+        subject=first.subject,
+        kind=first.kind,
+        architecture=first.architecture,
+        conditions=first.conditions,
+        concurrency=first.concurrency,
+        state="held",
+        runs=len(runs),
+    )
+    bad = next((run for run in runs if run.state != "held"), None)
+    if bad is not None:
+        cell.state, cell.reason = bad.state, bad.reason
+        return cell
+    rated = [(run.requests_per_second, run) for run in runs if run.requests_per_second is not None]
+    rates = [rate for rate, _ in rated]
+    if not rates:
+        return cell
+    median = statistics.median(rates)
+    cell.median, cell.low, cell.high = median, min(rates), max(rates)
+    cell.typical = min(rated, key=lambda pair: abs(pair[0] - median))[1]
+    cell.lower_bound = any(run.lower_bound and rate <= median for rate, run in rated)
+    cell.bottleneck = cell.typical.bottleneck
+    if cell.lower_bound and cell.bottleneck == "server":
+        cell.bottleneck = "load"
+    cell.outliers = sum(run.outlier for run in runs)
+    return cell
+
+
+OUTLIER_SHARE = 0.10
+OUTLIER_DEVIATIONS = 4.0
+OUTLIER_RUNS = 3
+
+
+def flag_outliers(runs: Sequence[Run]) -> None:
+    """Mark the runs of one cell whose rate is far from the median: by more than a tenth of it,
+    and by more than four times what is usual in that cell. Of fewer than three nobody can say."""
+    rates = [run.requests_per_second for run in runs]
+    known = [rate for rate in rates if rate is not None]
+    if len(known) < OUTLIER_RUNS:
+        return
+    median = statistics.median(known)
+    usual = statistics.median(abs(rate - median) for rate in known)
+    limit = max(OUTLIER_SHARE * median, OUTLIER_DEVIATIONS * usual)
+    for run, rate in zip(runs, rates, strict=True):
+        run.outlier = rate is not None and abs(rate - median) > limit

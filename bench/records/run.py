@@ -1,0 +1,134 @@
+"""One run as it is kept: what was measured, what came of it, what was checked."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
+
+from bench.records.conditions import CellKey, Conditions
+from bench.records.figures import (
+    AbFigures,
+    Balancer,
+    Bottleneck,
+    HostFigures,
+    Kind,
+    Latency,
+    LittlesLaw,
+    Mode,
+    OpenLoopFigures,
+    OtherProcess,
+    ProcessFigures,
+    ServerStatistics,
+)
+
+
+class Check(BaseModel):
+    """One thing that must be so."""
+
+    name: str
+    holds: bool
+    label: str = ""
+    """If it does not hold: in a word or two, for the table."""
+    detail: str = ""
+    """If it does not hold: in a sentence."""
+
+
+Held = Literal["held", "failed", "skipped"]
+
+
+OLD_WORKLOADS = {"/guestbook": "guestbook", "/redirect": "redirect", "/sorted": "sorted"}
+"""Paths that stand for a workload in files of version 1."""
+
+
+class Reason(BaseModel):
+    """Why there is no figure."""
+
+    label: str
+    """A word or two, for a table."""
+    text: str
+    """A sentence."""
+
+
+class Run(BaseModel):
+    """One run of a cell. A run that does not hold has no figure, whatever was printed."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    subject: str = Field(validation_alias=AliasChoices("subject", "server"))
+    """What was measured: a server ("epoll"), a floor ("floor-epoll"), a stranger ("nginx")."""
+    kind: Kind = "server"
+    architecture: str | None = None
+    """The server whose architecture the subject has: "epoll" for epoll and for floor-epoll."""
+    workload: str
+    keep_alive: bool = False
+    idle: int = 0
+    redis_delay_ms: float = 0.0
+    mode: Mode = "closed"
+    rate: float | None = None
+    instances: int = 1
+    """Processes of the server side by side; the figures are their sum."""
+    balancer: Balancer = "none"
+    concurrency: int
+    """Connections at once; in the open loop the most that may be open."""
+    run: int
+    """Counted from 1."""
+    state: Held
+    reason: Reason | None = None
+    outlier: bool = False
+    """Far from the other runs of its cell; it still counts."""
+    requests: int
+    """As asked for."""
+    started: datetime | None = None
+    seconds: float = 0.0
+    """The whole run: start of the server, warm-up, load, end of the server."""
+    waited: float = 0.0
+    """Seconds, beside those, until the kernel had room for what it leaves, see
+    `bench.host.time_wait`."""
+    probe_status: int | None = None
+    idle_reopened: int | None = None
+    """How many of the idle connections the server closed during the load; they were opened anew."""
+    ab_command: list[str] = []
+    """The load generator's command line, also where it is not ab."""
+    ab: AbFigures | None = None
+    open_loop: OpenLoopFigures | None = None
+    latency: Latency | None = None
+    process: ProcessFigures | None = None
+    load_process: OtherProcess | None = None
+    redis_process: OtherProcess | None = None
+    nginx_process: OtherProcess | None = None
+    hosts: list[HostFigures] = []
+    """The hosts during the load; empty where everything ran on one machine."""
+    bottleneck: Bottleneck | None = None
+    """Who was at the limit of what it had: "none" where all had time to spare."""
+    bottleneck_host: str | None = None
+    """By name; None where everything ran on one machine, or nobody was at the limit."""
+    lower_bound: bool = False
+    """The load generator was at its limit and the server was not: it could have done more."""
+    littles_law: LittlesLaw | None = None
+    server_statistics: ServerStatistics | None = None
+    """What the server itself printed at its end; strangers and floors print nothing."""
+    checks: list[Check] = []
+
+    @field_validator("workload")
+    @classmethod
+    def _name_of_path(cls, value: str) -> str:
+        return OLD_WORKLOADS.get(value, value)
+
+    @property
+    def conditions(self) -> Conditions:
+        """All but subject, level and number."""
+        return Conditions(*(getattr(self, name) for name in Conditions._fields))
+
+    @property
+    def key(self) -> CellKey:
+        """The cell it belongs to."""
+        return CellKey(self.subject, self.conditions, self.concurrency)
+
+    @property
+    def requests_per_second(self) -> float | None:
+        """The figure; None if the run does not hold."""
+        if self.state != "held":
+            return None
+        if self.open_loop:
+            return self.open_loop.rate_done
+        return self.ab.requests_per_second if self.ab else None

@@ -1,0 +1,70 @@
+"""The files of a sweep: results.json and results.csv, written and read."""
+
+import contextlib
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from bench.records import json_file
+from bench.records.csv_rows import csv_text
+from bench.records.errors import UserError, in_words
+from bench.records.results import SCHEMA, SCHEMA_VERSION, Results
+
+
+def make_folder(parent: Path, now: datetime) -> Path:
+    """A new folder below `parent`, named after the time. Raises UserError if it cannot be made."""
+    name = now.strftime("%Y-%m-%d_%H-%M-%S")
+    for suffix in ("", *(f"_{n}" for n in range(2, 100))):
+        folder = parent / (name + suffix)
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise UserError(f"cannot make the folder for the results: {error}") from error
+        return folder
+    raise UserError(f"cannot make a folder for the results in {parent}")
+
+
+def save(results: Results, folder: Path) -> None:
+    """Write results.json and results.csv, each at once."""
+    replace(folder / "results.json", results.model_dump_json(indent=1, by_alias=True) + "\n")
+    replace(folder / "results.csv", csv_text(results.runs))
+
+
+def file_of(path: Path) -> Path:
+    """The results.json in a folder; of a file, itself."""
+    return path / "results.json" if path.is_dir() else path
+
+
+def load(path: Path) -> Results:
+    """Read a results.json, or the one in a folder. Raises UserError if it is none, or of a newer
+    form."""
+    path = file_of(path)
+    content = json_file.read(path)
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        raise UserError(f"{path} is no result of a sweep")
+    version = content.get("schema_version", 1)
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise UserError(f"{path} was written by a newer version of this program")
+    try:
+        return Results.model_validate(content)
+    except ValidationError as error:
+        raise UserError(f"{path} is no result of a sweep: {in_words(error)}") from error
+
+
+def latest_unfinished(parent: Path) -> Path:
+    """The latest folder of results that is not complete. Raises UserError if there is none."""
+    for file in sorted(parent.glob("*/results.json"), reverse=True):
+        with contextlib.suppress(UserError):
+            if load(file).state != "complete":
+                return file.parent
+    raise UserError(f"no unfinished sweep in {parent}/")
+
+
+def replace(path: Path, content: str) -> None:
+    """Put a file in place at once, so that no reader ever sees half of it."""
+    beside = path.with_name(path.name + ".new")
+    beside.write_text(content)
+    beside.replace(path)

@@ -1,0 +1,83 @@
+"""What the servers are asked for: the workloads by name."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bench.records.errors import UserError
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One kind of request, and what each of them must leave behind."""
+
+    name: str
+    title: str
+    path: str
+    status: int | None = None
+    """Expected; None: whatever a first request gets, unless it is an error."""
+    form: str | None = None
+    """The body of a POST; None: a GET."""
+    waits: int = 0
+    """Redis replies that a request waits for, one after another."""
+    visits: int = 0
+    """By how much each request raises the visitor count in Redis."""
+    remarks: int = 0
+    """How many remarks each request adds to the guestbook in Redis."""
+    share: float = 1.0
+    """Of the usual number of requests: fewer where one is much work."""
+
+    @property
+    def private_only(self) -> bool:
+        """Whether it writes or needs data that a Redis of somebody else's must not be given."""
+        return self.remarks > 0 or self.name == "link"
+
+
+FORM = "application/x-www-form-urlencoded"
+
+WORKLOADS = {
+    workload.name: workload
+    for workload in (
+        Workload("redirect", "a redirect: no file, no wait", "/redirect", 302),
+        Workload("small", "a file of 600 bytes", "/files/small.txt", 200),
+        Workload("large", "a file of 80 KB", "/files/characters.html", 200, share=0.5),
+        Workload("sorted", "1,001 strings sorted: CPU only", "/sorted", 200, share=0.2),
+        Workload("link", "a short link: one wait for Redis", "/go/guestbook", 302, waits=1),
+        Workload(
+            "guestbook",
+            "the guestbook: three waits for Redis",
+            "/guestbook",
+            200,
+            waits=3,
+            visits=1,
+        ),
+        Workload(
+            "sign",
+            "signing the guestbook: a POST, one wait for Redis",
+            "/guestbook",
+            303,
+            "guest-name=Load+generator&guest-remarks=One+of+many",
+            1,
+            remarks=1,
+        ),
+    )
+}
+
+ALL = "all"
+
+
+def workload_for(name: str) -> Workload:
+    """A workload by its name; or, for a path, one that asks for just that."""
+    if name in WORKLOADS:
+        return WORKLOADS[name]
+    known = next((w for w in WORKLOADS.values() if w.path == name and w.form is None), None)
+    return known or Workload(name, name, name)
+
+
+def named(names: Iterable[str]) -> tuple[str, ...]:
+    """The names, each once and `all` unfolded. Raises UserError for one that is not known."""
+    words = [word for name in names for word in (WORKLOADS if name == ALL else (name,))]
+    unknown = [word for word in words if word not in WORKLOADS]
+    if unknown:
+        known = ", ".join(WORKLOADS)
+        raise UserError(f"unknown workload: {', '.join(unknown)}. Known: {known}, or {ALL}")
+    return tuple(dict.fromkeys(words))

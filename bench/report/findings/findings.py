@@ -1,0 +1,294 @@
+"""The titles of the charts: each states what its chart shows, with the figure. Pure functions.
+
+Every function answers with a sentence, or with an empty text where there is nothing to say.
+"""
+
+from collections.abc import Sequence
+
+from bench.records.conditions import Conditions
+from bench.report.study.holding import holdings
+from bench.report.study.scaling import scalings
+from bench.report.study.study import Point, Study
+from bench.report.study.words import all_of, duration, figure, listed, percent, times, upper_first
+
+NEAR = 1.05
+"""A ratio below this is not worth a word."""
+NOISE = 0.10
+"""Differences below this share are not believed of a single run."""
+GROWN = 1.1
+"""A cost per request that is so many times another one has grown."""
+AT_LIMIT = "the load generator was at its limit"
+MOST_NAMED = 3
+"""More that are too close to tell apart are not named as one."""
+EACH_AT_LIMIT = f"{AT_LIMIT} with each of them"
+FASTEST_UNKNOWN = "which is fastest was not found out"
+
+
+def best_of_each(points: Sequence[Point], key: str) -> list[Point]:
+    """Of each subject the point at which that figure is highest; the highest first."""
+    best: dict[str, Point] = {}
+    for point in points:
+        value, name = point.get(key), point.subject.name
+        if value is not None and (name not in best or value > (best[name].get(key) or 0)):
+            best[name] = point
+    return sorted(best.values(), key=lambda p: -(p.get(key) or 0))
+
+
+def ranked(points: Sequence[Point], key: str) -> list[Point]:
+    """Points that have that figure, the lowest first."""
+    return sorted((p for p in points if p.get(key) is not None), key=lambda p: p.get(key) or 0)
+
+
+def too_close(best: Point, other: Point, key: str) -> bool:
+    """Whether their runs overlap; of single runs, whether they differ by less than noise; and of
+    rates that are lower bounds nobody knows which is higher."""
+    if key == "rate" and other.lower_bound:
+        return True
+    mine, its = best.figures[key], other.figures[key]
+    if min(best.runs, other.runs) < 2:
+        return abs(mine.median - its.median) < NOISE * max(mine.median, its.median)
+    return mine.low <= its.high and its.low <= mine.high
+
+
+def told_apart(order: Sequence[Point], key: str) -> tuple[list[Point], list[Point]]:
+    """Of points with the best first: those too close to the best, and the rest."""
+    equal = [p for p in order[1:] if too_close(order[0], p, key)]
+    return equal, [p for p in order[1:] if p not in equal]
+
+
+def names_of(points: Sequence[Point]) -> list[str]:
+    """Of their subjects."""
+    return [p.subject.name for p in points]
+
+
+def undecided(first: Point, equal: Sequence[Point]) -> str:
+    """Who cannot be told apart from the first, as the end of a sentence."""
+    if not equal:
+        return ""
+    return f"; too close to {first.subject.name} to tell apart: {listed(names_of(equal))}"
+
+
+def rates(study: Study, scenario: Conditions) -> str:
+    """Who served most, and how much more than the slowest."""
+    points = study.contenders(scenario)
+    best = best_of_each(points, "rate")
+    if not best:
+        return "No cell of this workload has a figure"
+    first = best[0]
+    rate = first.get("rate") or 0
+    least = "at least " if first.lower_bound else ""
+    words = f"{least}{figure(rate)} requests per second at {first.level:,} connections"
+    if len(best) == 1:
+        return f"{first.subject.name} served {words}"
+    # Held back at one level only, a server may still be at its best just there.
+    held_back = {p.subject.name for p in points if p.lower_bound}
+    known = [p for p in best if p.subject.name not in held_back]
+    if not known:
+        served = f"at up to {figure(rate)} requests per second"
+        return f"{upper_first(EACH_AT_LIMIT)}, {served}: {FASTEST_UNKNOWN}"
+    equal, rest = told_apart([first, *(p for p in known if p is not first)], "rate")
+    others = [name for name in names_of(best[1:]) if name in held_back]
+    if equal or others:
+        words = f"{first.subject.name} served {words}"
+    else:
+        words = f"{first.subject.name} served most, {words}"
+    if equal and not rest and not held_back:
+        return f"{all_of(len(best))} are equally fast, as far as these runs can tell: {words}"
+    if equal:
+        words = f"{listed(names_of([first, *equal]))} are too close to tell apart; {words}"
+    ratio = rate / (rest[-1].get("rate") or 1e-9) if rest else 0
+    if ratio >= NEAR:
+        words += f": {least}{times(ratio)} as many as {rest[-1].subject.name} at its best"
+    return words + (f"; {AT_LIMIT} with {listed(others)}" if others else "")
+
+
+def headline(study: Study, scenario: Conditions) -> str:
+    """The page's heading: who was first in what."""
+    points = study.contenders(scenario, study.reference(scenario))
+    if len(points) < 2:
+        return rates(study, scenario)
+    by_rate = ranked(points, "rate")[::-1]
+    unknown = any(p.lower_bound for p in by_rate[1:])
+    orders = [] if unknown else [("rate", "served most", by_rate)]
+    orders += [("cpu", "cost least CPU", ranked(points, "cpu"))]
+    orders += [("p99", "answered soonest", ranked(points, "p99"))]
+    first: dict[str, list[str]] = {}
+    for key, words, order in orders:
+        equal, rest = told_apart(order, key) if order else ([], [])
+        if rest and len(equal) < MOST_NAMED:
+            first.setdefault(listed(sorted(names_of([order[0], *equal]))), []).append(words)
+    if not first:
+        return rates(study, scenario)
+    told = "; ".join(f"{name} {listed(words)}" for name, words in first.items())
+    return f"At {points[0].level:,} connections {told}" + (
+        f"; {FASTEST_UNKNOWN}" if unknown else ""
+    )
+
+
+def share_left(ratio: float, at_least: bool = False) -> str:
+    """How much of a rate is left: "60 %", "at least 60 %", "all"."""
+    return f"{'at least ' if at_least else ''}{percent(ratio)}" if ratio < 1 / NEAR else "all"
+
+
+def holding(study: Study, scenario: Conditions) -> str:
+    """Who held how far."""
+    found = [h for h in holdings(study, scenario) if h.kind != "floor"]
+    tried = [p.level for p in study.of(scenario) if p.state != "skipped"]
+    if not tried:
+        return "This machine allowed none of the levels"
+    if not found:
+        return "Only floors were measured"
+    top, broken = max(tried), [h for h in found if h.broken_at is not None]
+    whole = [h for h in found if h.highest == top]
+    if len(whole) == len(found):
+        who = found[0].subject if len(found) == 1 else all_of(len(found))
+        return f"{who} held every level up to {top:,} connections"
+    where = listed([f"{h.subject} at {h.broken_at:,}" for h in broken])
+    if len(broken) == len(found):
+        return f"{'It' if len(found) == 1 else all_of(len(found))} stopped holding: {where}"
+    words = f"{len(whole)} of {len(found)} held every level up to {top:,}"
+    words += f"; broken: {where}" if broken else ""
+    rest = [h.subject for h in found if h not in whole and h not in broken]
+    return words + (f"; not tried at every level: {listed(rest)}" if rest else "")
+
+
+def latency(study: Study, scenario: Conditions, level: int) -> str:
+    """The shortest and the longest p99."""
+    order = ranked(study.contenders(scenario, level), "p99")
+    if not order:
+        return ""
+    low, high = order[0], order[-1]
+    words = (
+        f"At {level:,} connections 99 % of {low.subject.name}'s answers came within "
+        f"{duration(low.get('p99') or 0)}"
+    )
+    if len(order) == 1:
+        return words
+    words += f", of {high.subject.name}'s within {duration(high.get('p99') or 0)}"
+    return words + _as_much(order, "p99", ": ", "as long")
+
+
+def _as_much(order: Sequence[Point], key: str, sign: str, as_what: str) -> str:
+    """How many times the first figure the last one is, and what is too close to the first."""
+    equal, rest = told_apart(order, key)
+    ratio = (order[-1].get(key) or 0) / max(order[0].get(key) or 0, 1e-9)
+    told = order[-1] in rest and ratio >= NEAR
+    return (f"{sign}{times(ratio)} {as_what}" if told else "") + undecided(order[0], equal)
+
+
+def latency_growth(study: Study, scenario: Conditions) -> str:
+    """The slow requests at the lowest level and at the highest, of who was quickest there; and
+    whether they got slower with all."""
+    growth = []
+    for subject in dict.fromkeys(p.subject.name for p in study.contenders(scenario)):
+        points = [p for p in study.series(subject, scenario) if p.held and p.get("p99")]
+        if len(points) > 1:
+            growth.append((points[0], points[-1]))
+    if not growth:
+        return ""
+    low, high = max(growth, key=lambda g: (g[1].level, -(g[1].get("p99") or 0)))
+    longer = all((b.get("p99") or 0) > NEAR * (a.get("p99") or 0) for a, b in growth)
+    words = "More connections wait longer: " if longer else ""
+    return (
+        f"{words}{low.subject.name}'s p99 went from "
+        f"{duration(low.get('p99') or 0)} at {low.level:,} to {duration(high.get('p99') or 0)} "
+        f"at {high.level:,}"
+    )
+
+
+def cpu(study: Study, scenario: Conditions, level: int) -> str:
+    """Who needs least CPU, and how far the cheapest is from its floor."""
+    order = ranked(study.contenders(scenario, level), "cpu")
+    if not order:
+        return ""
+    low, high = order[0], order[-1]
+    words = f"A request costs {low.subject.name} {figure(low.get('cpu'), 'µs')} of CPU"
+    if len(order) > 1:
+        words += f", {high.subject.name} {figure(high.get('cpu'), 'µs')}"
+        words += _as_much(order, "cpu", ", ", "as much")
+    near = study.floor_ratio(low)
+    if near:
+        words += f"; {low.subject.name} is {above_floor(near)}"
+    return words
+
+
+def above_floor(ratio: float) -> str:
+    """How far a server is from its floor. Below it nothing can be: then it is noise."""
+    if ratio < NEAR:
+        return "at its floor, as far as these runs can tell"
+    return f"at {times(ratio)} its floor"
+
+
+def cpu_growth(study: Study, scenario: Conditions) -> str:
+    """Whose cost per request grew most with the number of connections."""
+    growth, between = [], []
+    for subject in dict.fromkeys(p.subject.name for p in study.contenders(scenario)):
+        points = [p for p in study.series(subject, scenario) if p.held and p.get("cpu")]
+        if len(points) < 2:
+            continue
+        low, *middle, high = points
+        growth.append(((high.get("cpu") or 0) / (low.get("cpu") or 1), low, high))
+        for point in middle:
+            ratio = (point.get("cpu") or 0) / (low.get("cpu") or 1)
+            between.append((max(ratio, 1 / ratio), low, point, high))
+    if not growth:
+        return ""
+    ratio, low, high = max(growth, key=lambda g: g[0])
+    far, *bend = max(between, key=lambda b: b[0], default=(1.0,))
+    if ratio < GROWN and far > GROWN:
+        costs = [f"{figure(p.get('cpu'), 'µs')} at {p.level:,}" for p in bend]
+        return f"{bend[0].subject.name}'s cost per request by connections: {', '.join(costs)}"
+    if ratio < GROWN:
+        return f"No server's cost per request grew by a tenth from {low.level:,} to {high.level:,}"
+    return (
+        f"{low.subject.name}'s cost per request grew most: {figure(low.get('cpu'), 'µs')} at "
+        f"{low.level:,} connections, {figure(high.get('cpu'), 'µs')} at {high.level:,}"
+    )
+
+
+def switches(study: Study, scenario: Conditions, level: int) -> str:
+    """Who was switched most often."""
+    points = study.contenders(scenario, level)
+    found = [(total, p.subject.name) for p in points if (total := all_switches(p)) is not None]
+    if not found:
+        return ""
+    (least, low), (most, high) = min(found), max(found)
+    words = f"The kernel switched away from {high} {figure(most)} times per request"
+    return words + (f", from {low} {figure(least)} times" if len(found) > 1 else "")
+
+
+def all_switches(point: Point) -> float | None:
+    """Context switches per request, wanted or not: both parts of the chart's bars."""
+    wanted, forced = point.get("switches_voluntary"), point.get("switches_involuntary")
+    return None if wanted is None else wanted + (forced or 0)
+
+
+def memory(study: Study, scenario: Conditions) -> str:
+    """Least and most memory at the reference level."""
+    level = study.reference(scenario)
+    order = ranked(study.contenders(scenario, level), "memory")
+    if not order:
+        return ""
+    low, high = order[0], order[-1]
+    if not study.whole_memory():
+        most = f"{high.subject.name}, with {figure(high.get('memory'), 'MB')}"
+        return f"The largest single process at {level:,} connections was that of {most}"
+    words = f"At {level:,} connections {low.subject.name} needed {figure(low.get('memory'), 'MB')}"
+    if len(order) > 1 and (high.get("memory") or 0) > NEAR * (low.get("memory") or 0):
+        words += f", {high.subject.name} {figure(high.get('memory'), 'MB')}"
+    return words
+
+
+def law(study: Study, scenario: Conditions) -> str:
+    """How many servers follow the law."""
+    found = scalings(study, scenario)
+    fitted = [s for s in found if s.fit]
+    if not fitted:
+        return ""
+    words = f"The scalability law fits {len(fitted)} of {len(found)}"
+    caps = [(s.fit.ceiling, s.subject) for s in fitted if s.fit]
+    known = [(cap, name) for cap, name in caps if cap is not None]
+    if len(known) < len(caps):
+        return words
+    cap, name = max(known)
+    return f"{words}; it sees the highest cap for {name}, {figure(cap)} requests/s"

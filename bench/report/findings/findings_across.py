@@ -1,0 +1,71 @@
+"""The titles of the charts that compare scenarios. Pure functions; see `findings`."""
+
+from collections.abc import Sequence
+
+from bench.report.findings.findings import EACH_AT_LIMIT, NEAR, share_left
+from bench.report.study.across import Change, Comparison
+from bench.report.study.study import WAYS
+from bench.report.study.words import duration, listed, times
+
+
+def comparison(found: Comparison, names: Sequence[str]) -> str:
+    """What the change from the first condition to the last did: the least and the most hurt."""
+    changes = found.changes(names)
+    if found.ends is None or not changes:
+        return ""
+    last = found.ends[1]
+    what = {
+        "workloads": "Waiting for Redis",
+        "delays": f"{last} ms of delay in each reply of Redis",
+        "idles": f"{int(last):,} idle connections" if last.isdigit() else last,
+    }[found.key]
+    if found.metric != "cpu":
+        return _left(what, changes)
+    ranked = sorted((change.ratio, name) for name, change in changes.items())
+    (less, least), (more, most) = ranked[0], ranked[-1]
+    if len(changes) > 1 and more < NEAR * less:
+        return f"With {what} a request costs each of them {times(more)} as much CPU"
+    return f"With {what} a request costs {most} {times(more)} as much CPU, {least} {times(less)}"
+
+
+def _left(what: str, changes: dict[str, Change]) -> str:
+    """How much of the rates is left."""
+    known = sorted((c.ratio, name, c.at_least) for name, c in changes.items() if not c.unknown)
+    unknown = [name for name, change in changes.items() if change.unknown]
+    if not known:
+        words = f"{what}: how much of the rates is left was not found out"
+        return f"{words}; without that {EACH_AT_LIMIT}"
+    exact = [found for found in known if not found[2]]
+    (less, most, less_bound), (more, least, more_bound) = (exact or known)[0], known[-1]
+    if len(exact) == len(changes) > 1 and more < NEAR * less:
+        return f"{what} left each of them {share_left(less)} of its rate"
+    words = f"{what} left {least} {share_left(more, more_bound)} of its rate"
+    words += f", {most} {share_left(less, less_bound)}" if most != least else ""
+    return words + (f"; how much {listed(unknown)} kept was not found out" if unknown else "")
+
+
+def loops(rows: Sequence[dict[str, object]]) -> str:
+    """The largest difference between what was sent and what was due."""
+    ways: dict[str, dict[str, float]] = {}
+    for row in rows:
+        ways.setdefault(str(row["who"]), {})[str(row["way"])] = float(str(row["p99"]))
+    closed_loop, _, from_due = WAYS
+    found = [
+        (by[from_due] / by[closed_loop], who, by)
+        for who, by in ways.items()
+        if by.get(closed_loop) and from_due in by
+    ]
+    if not found:
+        return "Latency at a constant rate, whatever the server does"
+    ratio, name, by = max(found, key=lambda f: f[0])
+    who, rate = name.split("|")
+    closed, due = by[closed_loop], by[from_due]
+    if ratio < NEAR:
+        return (
+            f"At {rate} 99 % of {who}'s answers came within {duration(due)} of when they were due; "
+            f"in the closed loop, at full load, within {duration(closed)}"
+        )
+    return (
+        f"The closed loop says {duration(closed)} for {who} (p99), the open loop at {rate} "
+        f"{duration(due)}: {times(ratio)} as long"
+    )

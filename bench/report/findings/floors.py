@@ -1,0 +1,72 @@
+"""How far each server is from its floor: CPU per request, in every workload that has floors."""
+
+from typing import Any
+
+from bench.records.conditions import Conditions
+from bench.report.findings.findings import NEAR, above_floor
+from bench.report.study.study import WAITS, Point, Study, workload_name
+from bench.report.study.words import figure
+
+Rows = list[dict[str, Any]]
+
+
+def measured(study: Study) -> list[tuple[Conditions, list[tuple[float, Point]]]]:
+    """The workloads with floors, those that wait least first; and the ratio of each server, at the
+    highest level at which most of them have one."""
+    found = []
+    for scenario in study.scenarios:
+        if scenario._replace(keep_alive=False) != Conditions(scenario.workload):
+            continue
+        by_level = {level: _ratios(study, scenario, level) for level in study.levels(scenario)}
+        level = max(by_level, key=lambda n: (len(by_level[n]), n), default=0)
+        if by_level.get(level):
+            found.append((scenario, by_level[level]))
+    return sorted(found, key=lambda f: (WAITS.get(f[0].workload, 0), f[0].keep_alive))
+
+
+def _ratios(study: Study, scenario: Conditions, level: int) -> list[tuple[float, Point]]:
+    points = study.contenders(scenario, level)
+    return [(ratio, point) for point in points if (ratio := study.floor_ratio(point))]
+
+
+def column(scenario: Conditions) -> str:
+    """A workload as the head of a column."""
+    return workload_name(scenario.workload) + (", kept" if scenario.keep_alive else "")
+
+
+def floor_rows(study: Study) -> Rows:
+    """A row for each server in each workload."""
+    rows: Rows = []
+    for scenario, ratios in measured(study):
+        for ratio, point in ratios:
+            cpu = point.get("cpu") or 0.0
+            said = f"{point.subject.name}, {column(scenario)}: {figure(cpu, 'µs')} of CPU per "
+            said += (
+                f"request, the floor {figure(cpu / ratio, 'µs')}, at {point.level:,} connections"
+            )
+            rows.append(
+                {
+                    "subject": point.subject.name,
+                    "workload": column(scenario),
+                    "ratio": round(ratio, 3),
+                    "ratio_said": f"{ratio:.1f}\N{MULTIPLICATION SIGN}",
+                    "said": said,
+                }
+            )
+    return rows
+
+
+def finding(study: Study) -> str:
+    """The nearest and the farthest of all, in which workloads."""
+    every = [(ratio, p, s) for s, ratios in measured(study) for ratio, p in ratios]
+    if not every:
+        return ""
+    near, far = min(every, key=lambda e: e[0]), max(every, key=lambda e: e[0])
+    words = f"In CPU per request {_placed(near)}"
+    return words + (f", {_placed(far)}" if far[0] >= NEAR * near[0] else "")
+
+
+def _placed(found: tuple[float, Point, Conditions]) -> str:
+    ratio, point, scenario = found
+    name, level = point.subject.name, f"{point.level:,}"
+    return f"{name} is {above_floor(ratio)} ({column(scenario)}, {level} connections)"

@@ -1,0 +1,166 @@
+"""Several instances behind nginx: rates over their number, and what nginx itself costs.
+
+A family is what scenarios have in common that differ in instances and balancer only.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bench.records.conditions import Conditions
+from bench.records.figures import Balancer
+from bench.report.findings.findings import AT_LIMIT, NEAR, share_left
+from bench.report.study.hosts import label, limit_of
+from bench.report.study.study import THROUGH, Point, Study
+from bench.report.study.words import listed, number_word, times
+
+Rows = list[dict[str, Any]]
+
+
+def family_of(scenario: Conditions) -> Conditions:
+    """One instance, and nobody between it and its clients."""
+    return scenario._replace(instances=1, balancer="none")
+
+
+def families(study: Study) -> dict[Conditions, list[Conditions]]:
+    """Those in which something was measured through nginx."""
+    found: dict[Conditions, list[Conditions]] = {}
+    for scenario in study.scenarios:
+        found.setdefault(family_of(scenario), []).append(scenario)
+    return {k: v for k, v in found.items() if any(s.balancer != "none" for s in v)}
+
+
+def instance_rows(study: Study) -> Rows:
+    """A row for each cell of a family that holds. `s` names all scenarios of the family: whichever
+    of them is chosen, the whole family is shown."""
+    number = {id(point): index for index, point in enumerate(study.points)}
+    rows: Rows = []
+    for family in families(study).values():
+        keys = [study.keys[s] for s in family]
+        for scenario in family:
+            for point in (p for p in study.of(scenario) if p.held):
+                rows.append({"id": number[id(point)], "s": keys} | _row(study, point))
+    return rows
+
+
+def _row(study: Study, point: Point) -> dict[str, Any]:
+    rate, one = point.get("rate") or 0.0, one_instance(study, point)
+    row = {
+        "subject": point.subject.name,
+        "level": point.level,
+        "way": point.scenario.balancer,
+        "way_said": THROUGH[point.scenario.balancer],
+        "n": point.scenario.instances,
+        "rate": round(rate, 1),
+        "bound": point.lower_bound,
+    }
+    spread = point.figures["rate"]
+    if spread.low < spread.high:
+        row |= {"low": round(spread.low, 1), "high": round(spread.high, 1)}
+    if one and not one.lower_bound:
+        row["ideal"] = round(point.scenario.instances * (one.get("rate") or 0.0), 1)
+    return row
+
+
+def one_instance(study: Study, point: Point) -> Point | None:
+    """One instance of the same, on the same way, at the same level; None if it does not hold."""
+    alone = point.scenario._replace(instances=1)
+    found = study.find(point.subject.name, alone, point.level)
+    return found if found and found.held else None
+
+
+def scaling_finding(study: Study, scenario: Conditions, level: int, way: Balancer) -> str:
+    """How much more the most instances carried than one, against the ideal, and who was the
+    limit there."""
+    found = list(_beside_one(study, scenario, level, way))
+    known = [(one, p) for one, p in found if not one.lower_bound]
+    if not known:
+        words = f"{WITH[way]} {AT_LIMIT} with one instance already: what more of them carry"
+        return f"{words} was not found out" if found else ""
+    most = max(p.scenario.instances for _, p in known)
+    ratios = [(_ratio(p, one), p) for one, p in known if p.scenario.instances == most]
+    grown = sorted(ratios, key=lambda g: -g[0])
+    best, first = grown[0]
+    least, last = next((g for g in reversed(grown) if not g[1].lower_bound), grown[-1])
+    more = best >= NEAR or first.lower_bound
+    words = f"{WITH[way]} {number_word(most)} instances of {first.subject.name} carried "
+    words += f"{_times(first, best)} as much as one" if more else "no more than one"
+    if last is not first and more:
+        words += f", of {last.subject.name} {_times(last, least)}"
+    return f"{words}; ideal is {most} times{_limits([p for _, p in grown])}"
+
+
+def _ratio(point: Point, other: Point) -> float:
+    return (point.get("rate") or 0) / (other.get("rate") or 1e-9)
+
+
+def _times(point: Point, ratio: float) -> str:
+    if point.lower_bound:
+        return f"at least {times(ratio)}"
+    return times(ratio) if ratio >= NEAR else "no more"
+
+
+def _beside_one(
+    study: Study, scenario: Conditions, level: int, way: Balancer
+) -> Iterator[tuple[Point, Point]]:
+    """One instance, and several of the same."""
+    for other in families(study).get(family_of(scenario), ()):
+        if other.balancer == way and other.instances > 1:
+            for point in study.contenders(other, level):
+                one = one_instance(study, point)
+                if one:
+                    yield one, point
+
+
+WHO = {
+    "load": "the load generator",
+    "nginx": "nginx",
+    "server": "the server",
+    "redis": "Redis",
+}
+
+
+def _limits(points: Sequence[Point]) -> str:
+    """Who was the limit of most of them."""
+    by: dict[str, int] = {}
+    for point in points:
+        host = limit_of(point)
+        name = label(host.role, host.name) if host else WHO.get(point.bottleneck or "", "")
+        by[name] = by.get(name, 0) + 1
+    by.pop("", None)
+    if not by:
+        return ""
+    name, count = max(by.items(), key=lambda pair: pair[1])
+    many = f" for {count} of {len(points)}" if len(points) > 1 else ""
+    return f". There {name} was the limit{many}"
+
+
+def through_finding(study: Study, scenario: Conditions, level: int) -> str:
+    """What is left of the rate of one instance when nginx stands before it."""
+    family = family_of(scenario)
+    kept: dict[str, dict[str, tuple[float, bool]]] = {}
+    unknown: dict[str, None] = {}
+    for way in WITH:
+        for point in study.contenders(family._replace(balancer=way), level):
+            name = point.subject.name
+            straight = study.find(name, family, level)
+            if straight and straight.lower_bound:
+                unknown[name] = None
+            elif straight and straight.held:
+                kept.setdefault(name, {})[way] = (_ratio(point, straight), point.lower_bound)
+    without = f"without nginx {AT_LIMIT}"
+    if not kept:
+        return f"What nginx costs was not found out: {without}" if unknown else ""
+    most = max(kept, key=lambda n: max(kept[n].values()))
+    least = min(kept, key=lambda n: min(kept[n].values()))
+    first = [f"{share_left(*share)} of its rate {AFTER[way]}" for way, share in kept[most].items()]
+    words = f"Behind nginx one instance of {most} kept {listed(first)}"
+    if least != most:
+        words += f"; one of {least} {listed([share_left(*s) for s in kept[least].values()])}"
+    return words + (f"; not found out for {listed([*unknown])}: {without}" if unknown else "")
+
+
+WITH: dict[Balancer, str] = {
+    "keep": "With connections to the servers kept,",
+    "close": "With a new connection for each request,",
+}
+AFTER = {"keep": "if nginx keeps its connections", "close": "if it closes them"}

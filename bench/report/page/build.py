@@ -1,0 +1,55 @@
+"""All files of a report: the page, the pictures, the exports."""
+
+from pathlib import Path
+
+from bench.records.errors import UserError
+from bench.records.store import file_of, load
+from bench.report.charts.catalogue import catalogue
+from bench.report.charts.export import write_charts
+from bench.report.page import export
+from bench.report.page.page import render, topology_picture
+from bench.report.study.study import Study
+
+EXPORTS = {".json": export.as_json, ".csv": export.as_csv, ".md": export.as_markdown}
+"""What stands beside the page, under its name."""
+OF_A_SWEEP = ("results.json", "results.csv")
+"""What was measured: never written over."""
+
+
+def build(source: Path, output: Path | None = None) -> list[Path]:
+    """Make the report of a sweep's folder (or results.json). Returns the page and what lies beside.
+
+    Raises UserError if the results cannot be read, have no runs, a file cannot be written, or would
+    take the place of a sweep's results.
+    """
+    stored = file_of(source)
+    results = load(stored)
+    if not results.runs:
+        raise UserError(f"{stored} has no runs: nothing to report")
+    page = output or stored.with_name("report.html")
+    _check(page, stored)
+    study = Study(results)
+    made = catalogue(study)
+    texts = {page: render(study, made)}
+    texts |= {page.with_suffix(ending): text(study) for ending, text in EXPORTS.items()}
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        for path, text in texts.items():
+            path.write_text(text, encoding="utf-8")
+        pictures = write_charts(study, made, page.parent / "charts", topology_picture(study))
+    except OSError as error:
+        raise UserError(f"cannot write the report: {error}") from error
+    return [*texts, *pictures]
+
+
+def _check(page: Path, stored: Path) -> None:
+    """Raises UserError if the page has no name of a page, or would replace what was measured."""
+    if page.suffix != ".html":
+        raise UserError(f"--output {page}: the name of the page must end in .html: report.html")
+    for path in (page, *map(page.with_suffix, EXPORTS)):
+        is_source = path.exists() and path.samefile(stored)
+        if is_source or path.resolve().name in OF_A_SWEEP:
+            raise UserError(
+                f"{path} is a sweep's own file, and would be lost: give the page another name, "
+                "--output report.html"
+            )

@@ -1,0 +1,156 @@
+"""The cells as JSON, CSV and Markdown; SCHEMA.md describes the columns."""
+
+import csv
+import io
+import json
+from typing import Any
+
+from bench.report.study import hosts
+from bench.report.study.metrics import METRICS
+from bench.report.study.study import HOST_FIGURES, Point, Study, describe
+from bench.report.study.words import figure
+
+SCHEMA = "zerohttpd-seven/report"
+SCHEMA_VERSION = 2
+
+IDENTITY = (
+    *("subject", "kind", "architecture", "workload", "keep_alive", "idle", "redis_delay_ms"),
+    *("mode", "rate_asked", "instances", "balancer", "connections", "state", "label", "reason"),
+    *("runs", "outliers", "bottleneck", "bottleneck_host", "limit", "lower_bound"),
+    *("floor_ratio", "memory_source"),
+)
+FIGURES = tuple(f"{m.key}{part}" for m in METRICS for part in ("", "_low", "_high"))
+MARKDOWN = ("rate", "p50", "p99", "max", "cpu", "memory")
+
+
+def as_row(study: Study, point: Point) -> dict[str, Any]:
+    """A cell as a flat row; None where nothing was measured."""
+    scenario, reason = point.scenario, point.reason
+    ratio = study.floor_ratio(point)
+    row: dict[str, Any] = {
+        "subject": point.subject.name,
+        "kind": point.subject.kind,
+        "architecture": point.subject.architecture,
+        "workload": scenario.workload,
+        "keep_alive": scenario.keep_alive,
+        "idle": scenario.idle,
+        "redis_delay_ms": scenario.redis_delay_ms,
+        "mode": scenario.mode,
+        "rate_asked": scenario.rate,
+        "instances": scenario.instances,
+        "balancer": scenario.balancer,
+        "connections": point.level,
+        "state": point.state,
+        "label": reason.label if reason else None,
+        "reason": reason.text if reason else None,
+        "runs": point.runs,
+        "outliers": point.outliers,
+        "bottleneck": point.bottleneck,
+        "bottleneck_host": point.bottleneck_host,
+        "limit": hosts.limit_words(point) or None,
+        "lower_bound": point.lower_bound,
+        "floor_ratio": round(ratio, 3) if ratio else None,
+        "memory_source": _memory_source(point),
+    }
+    for metric in METRICS:
+        spread = point.figures.get(metric.key)
+        row[metric.key] = spread.median if spread else None
+        row[f"{metric.key}_low"] = spread.low if spread else None
+        row[f"{metric.key}_high"] = spread.high if spread else None
+    return row
+
+
+def _memory_source(point: Point) -> str | None:
+    if point.get("memory") is None:
+        return None
+    run = point.typical
+    return "all processes, PSS" if run and run.process else "largest process"
+
+
+def as_json(study: Study) -> str:
+    """All cells, with where they come from."""
+    results = study.results
+    content = {
+        "schema": SCHEMA,
+        "schema_version": SCHEMA_VERSION,
+        "started": results.started.isoformat(),
+        "command": results.command,
+        "machine": results.machine,
+        "versions": results.versions,
+        "settings": results.settings,
+        "hosts": [host.model_dump() for host in results.hosts],
+        "units": {m.key: m.unit for m in METRICS},
+        "cells": [as_row(study, point) | _hosts(point) for point in study.points],
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n"
+
+
+def as_csv(study: Study) -> str:
+    """All cells with a head line; empty where nothing was measured."""
+    out = io.StringIO()
+    rows = [as_row(study, point) | _host_columns(point) for point in study.points]
+    of_hosts = dict.fromkeys(name for point in study.points for name in _host_columns(point))
+    writer = csv.DictWriter(out, (*IDENTITY, *FIGURES, *of_hosts), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _hosts(point: Point) -> dict[str, Any]:
+    return {"hosts": [host.model_dump() for host in point.hosts]}
+
+
+def _host_columns(point: Point) -> dict[str, float | None]:
+    """Each host's figures as columns: `host_redis_cpu_share`; with its role where the name does
+    not say it: `host_vm3_server_cpu_share`."""
+    columns = {}
+    for host in point.hosts:
+        name = hosts.label(host.role, host.name).replace(" (", "_").rstrip(")")
+        columns |= {f"host_{name}_{key}": getattr(host, key) for key in HOST_FIGURES}
+    return columns
+
+
+def as_markdown(study: Study) -> str:
+    """A table for each scenario, to be put into a document."""
+    parts = []
+    heads = [_head(key) for key in MARKDOWN]
+    for scenario in study.all_scenarios:
+        lines = [f"### {describe(scenario)}", ""]
+        lines.append(f"| server | connections | {' | '.join(heads)} | remark |")
+        lines.append(f"|---|--:|{'--:|' * len(heads)}---|")
+        points = sorted(study.of(scenario), key=lambda p: p.level)
+        lines += [_line(point) for point in points]
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _head(key: str) -> str:
+    metric = next(m for m in METRICS if m.key == key)
+    return f"{metric.label}, {metric.unit}" if key != "rate" else metric.label
+
+
+def _line(point: Point) -> str:
+    values = [_with_spread(point, key) for key in MARKDOWN]
+    words = []
+    if point.reason:
+        words.append(f"{point.reason.label}: {point.reason.text}")
+    if point.lower_bound:
+        words.append("lower bound: the load generator was at its limit")
+    if point.hosts and point.bottleneck:
+        words.append(hosts.limit_words(point))
+    if point.outliers:
+        words.append(f"outliers: {point.outliers} of {point.runs} runs")
+    remark = "; ".join(words).replace("|", "\\|").replace("\n", " ")
+    cells = [point.subject.name, f"{point.level:,}", *values, remark]
+    return f"| {' | '.join(cells)} |"
+
+
+def _with_spread(point: Point, key: str) -> str:
+    spread = point.figures.get(key)
+    if spread is None:
+        return ""
+    sign = "≥ " if point.lower_bound and key == "rate" else ""
+    said = f"{sign}{figure(spread.median)}"
+    if spread.low < spread.high:
+        said += f" ({figure(spread.low)} to {figure(spread.high)})"
+    return said

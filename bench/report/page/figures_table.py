@@ -1,0 +1,135 @@
+"""The table of all figures: a row for each cell, a column for each kind of figure measured."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.records.figures import QUIET, HostFigures
+from bench.report.charts.rows import status_of
+from bench.report.study import hosts
+from bench.report.study.metrics import BY_KEY, Metric
+from bench.report.study.study import Point, Study
+from bench.report.study.words import figure, percent
+
+FIGURES = (
+    *("rate", "p50", "p90", "p99", "p999", "max", "cpu", "cpu_user", "cpu_system"),
+    *("switches_voluntary", "switches_involuntary", "memory", "threads", "processes"),
+    *("descriptors", "overflows", "drops", "foreign_share", "cpu_share"),
+    *("load_share", "redis_share", "nginx_share"),
+)
+SPREAD_OF = frozenset({"rate", "p50", "p99", "cpu", "memory"})
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading."""
+
+    label: str
+    unit: str = ""
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """One cell of the table. `sort` is what it is sorted by; empty comes last."""
+
+    text: str
+    sort: Any = ""
+    small: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One cell of the sweep."""
+
+    s: str
+    subject: str
+    failed: bool
+    cells: list[TableCell] = field(default_factory=list)
+
+
+def columns(study: Study) -> list[Column]:
+    """The headings: only of what was measured at all."""
+    heads = [Column("server"), Column("connections")]
+    for metric in _metrics(study):
+        heads.append(Column(metric.label, metric.unit.removeprefix("/s"), metric.about))
+        if metric.key == "rate":
+            heads.append(Column("state"))
+        if metric.key == "cpu" and _floors(study):
+            heads.append(Column("over floor", "×", "CPU per request as a multiple of the floor's"))
+    about = "CPU of what this host may use; small: throttling, queue overflows, segments resent"
+    return [*heads, *(Column(name, "% CPU", about) for name in hosts.names(study))]
+
+
+def disturbed(point: Point) -> bool:
+    """Whether others used so much of the server's CPU that its rate is too low."""
+    return (point.get("foreign_share") or 0) > QUIET
+
+
+def rows(study: Study) -> list[TableRow]:
+    """The rows, by level and in the order of the subjects."""
+    keys = study.keys
+    rank = {subject.name: i for i, subject in enumerate(study.subjects)}
+    points = [p for p in study.points if p.scenario in study.scenarios]
+    points.sort(key=lambda p: (keys[p.scenario], p.level, rank[p.subject.name]))
+    return [
+        TableRow(keys[p.scenario], p.subject.name, p.state != "held", _cells(study, p))
+        for p in points
+    ]
+
+
+def _cells(study: Study, point: Point) -> list[TableCell]:
+    name = point.subject.name
+    cells = [TableCell(name, name), TableCell(f"{point.level:,}", point.level)]
+    for metric in _metrics(study):
+        cells.append(_figure(point, metric))
+        if metric.key == "rate":
+            cells.append(_state(point))
+        if metric.key == "cpu" and _floors(study):
+            ratio = study.floor_ratio(point)
+            cells.append(TableCell(f"{ratio:.1f}", round(ratio, 3)) if ratio else TableCell("–"))
+    known = {hosts.label(host.role, host.name): host for host in point.hosts}
+    return [*cells, *(_host(known.get(name)) for name in hosts.names(study))]
+
+
+def _host(host: HostFigures | None) -> TableCell:
+    if host is None:
+        return TableCell("–")
+    held_up = host.throttled_share or 0
+    words = [f"throttled {percent(held_up)}"] if held_up >= hosts.THROTTLED else []
+    small = ", ".join([*words, *hosts.trouble(host)])
+    return TableCell(percent(host.cpu_share), host.cpu_share, small, hosts.host_words(host))
+
+
+def _state(point: Point) -> TableCell:
+    if point.reason:
+        return TableCell(point.reason.label, point.state, title=point.reason.text)
+    status = status_of(point)
+    words = {"held": "held", "load generator": "≥ load at its limit"}
+    said = words.get(status, f"held, {status} at its limit")
+    limit = hosts.limit_of(point)
+    if limit:
+        sign = "≥ " if point.lower_bound else "held, "
+        said = f"{sign}{hosts.label(limit.role, limit.name)} at its limit"
+    flags = ["disturbed"] if disturbed(point) else []
+    flags += [f"{point.outliers} of {point.runs} runs far off"] if point.outliers else []
+    return TableCell(said, status, small=", ".join(flags), title=hosts.limit_words(point))
+
+
+def _figure(point: Point, metric: Metric) -> TableCell:
+    spread = point.figures.get(metric.key)
+    if spread is None:
+        return TableCell("–")
+    sign = "≥ " if point.lower_bound and metric.key == "rate" else ""
+    small = ""
+    if metric.key in SPREAD_OF and spread.low < spread.high:
+        small = f"{figure(spread.low)}–{figure(spread.high)}"
+    return TableCell(f"{sign}{figure(spread.median)}", spread.median, small)
+
+
+def _metrics(study: Study) -> list[Metric]:
+    return [BY_KEY[key] for key in FIGURES if key == "rate" or study.has(key)]
+
+
+def _floors(study: Study) -> bool:
+    return any(s.kind == "floor" for s in study.subjects)

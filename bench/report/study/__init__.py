@@ -1,0 +1,1 @@
+"""The results in order, and what can be worked out from them."""

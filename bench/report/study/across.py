@@ -1,0 +1,199 @@
+"""Comparisons across scenarios: what one changed condition does to each server.
+
+Three of them: the workload (how often a request waits for Redis), the delay of Redis' replies, the
+number of idle connections held open beside the load. And closed against open loop.
+"""
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from bench.records.conditions import Conditions
+from bench.report.study.metrics import BY_KEY
+from bench.report.study.study import WAITS, WAYS, Point, Study, workload_name
+from bench.report.study.words import duration, figure, plural
+
+BASES = ("redirect", "link")
+"""What waiting is measured against. A file or a sorted page costs other things than a wait."""
+
+
+class Change(NamedTuple):
+    """What a changed condition did to one subject."""
+
+    ratio: float
+    """Its figure afterwards over that before."""
+    unknown: bool
+    """The figure before is a lower bound: the ratio says nothing."""
+    at_least: bool
+    """The figure afterwards is a lower bound, and so is the ratio."""
+
+
+@dataclass
+class Comparison:
+    """One kind of figure of all subjects under several conditions, at one level."""
+
+    key: str
+    level: int
+    metric: str
+    order: list[str]
+    """The conditions, as the chart names them."""
+    values: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Subject -> condition -> figure."""
+    bounds: set[tuple[str, str]] = field(default_factory=set)
+    """Subject and condition of each figure that is a lower bound."""
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """The same for the chart."""
+    labels: dict[str, str] = field(default_factory=dict)
+    """Condition -> its label, with | between its lines."""
+    about: str = ""
+    """What all of it has in common."""
+
+    @property
+    def ends(self) -> tuple[str, str] | None:
+        """The two conditions between which a change is told; None if no two are fit for it."""
+        if self.key != "workloads":
+            return self.order[0], self.order[-1]
+        base = next((w for w in BASES if w in self.order), None)
+        most = max(self.order, key=lambda w: WAITS.get(w, 0))
+        return (base, most) if base and WAITS[base] < WAITS.get(most, 0) else None
+
+    def changes(self, names: Container[str]) -> dict[str, Change]:
+        """What became of each of these subjects from one end to the other."""
+        first, last = self.ends or ("", "")
+        return {
+            name: Change(
+                by[last] / by[first], (name, first) in self.bounds, (name, last) in self.bounds
+            )
+            for name, by in self.values.items()
+            if name in names and by.get(first) and by.get(last)
+        }
+
+
+def workloads(study: Study) -> Comparison | None:
+    """Rates by workload, those that wait least first."""
+    plain = [s for s in study.scenarios if s == Conditions(s.workload)]
+    plain.sort(key=lambda s: (s.workload == "sorted", WAITS.get(s.workload, 0), s.workload))
+
+    def label(s: Conditions) -> str:
+        return f"{workload_name(s.workload)}|{_waits(s.workload)}"
+
+    return _compare("workloads", study, plain, lambda s: s.workload, label, ("rate",))
+
+
+def delays(study: Study) -> Comparison | None:
+    """Rates by the delay of Redis' replies."""
+    found = _family(study, "redis_delay_ms")
+
+    def label(s: Conditions) -> str:
+        return f"{s.redis_delay_ms:g} ms" if s.redis_delay_ms else "none"
+
+    return _compare("delays", study, found, lambda s: f"{s.redis_delay_ms:g}", label, ("rate",))
+
+
+def idles(study: Study) -> Comparison | None:
+    """CPU per request (or, where that was not measured, rates) by idle connections."""
+    found = _family(study, "idle")
+    return _compare(
+        "idles", study, found, lambda s: str(s.idle), lambda s: f"{s.idle:,}", ("cpu", "rate")
+    )
+
+
+def _family(study: Study, name: str) -> list[Conditions]:
+    """The scenarios that differ in this one condition only: the largest such group."""
+    groups: dict[Conditions, list[Conditions]] = {}
+    for scenario in study.scenarios:
+        groups.setdefault(scenario._replace(**{name: 0}), []).append(scenario)
+    best = max(groups.values(), key=len, default=[])
+    return sorted(best, key=lambda s: getattr(s, name))
+
+
+def _compare(
+    key: str,
+    study: Study,
+    scenarios: Sequence[Conditions],
+    name: Callable[[Conditions], str],
+    label: Callable[[Conditions], str],
+    metrics: Sequence[str],
+) -> Comparison | None:
+    """None if there are not two conditions to compare at one level."""
+    shared = {n for s in scenarios for n in study.levels(s)}
+    level = max(shared, key=lambda n: (_held_at(study, scenarios, n), n), default=0)
+    there = [s for s in scenarios if study.contenders(s, level)]
+    if len(there) < 2:
+        return None
+    metric = next((m for m in metrics if all(study.has(m, s) for s in there)), metrics[-1])
+    found = Comparison(key, level, metric, [name(s) for s in there])
+    found.about = workload_name(there[0].workload) if key != "workloads" else ""
+    for scenario in there:
+        for point in study.of(scenario):
+            value = point.get(metric)
+            if point.level != level or value is None:
+                continue
+            subject, condition = point.subject.name, name(scenario)
+            found.values.setdefault(subject, {})[condition] = value
+            bound = metric == "rate" and point.lower_bound
+            if bound:
+                found.bounds.add((subject, condition))
+            said = f"{subject}, {label(scenario).replace('|', ', ')}: "
+            said += f"{'≥ ' if bound else ''}{figure(value)} {BY_KEY[metric].label}"
+            said += f" at {level:,} connections"
+            row = {"subject": subject, "condition": condition, "value": value, "said": said}
+            found.rows.append(row | {"bound": bound})
+            found.labels[condition] = label(scenario)
+    return found
+
+
+def _held_at(study: Study, scenarios: Sequence[Conditions], level: int) -> int:
+    return sum(len(study.contenders(s, level)) for s in scenarios)
+
+
+def _waits(workload: str) -> str:
+    if workload == "sorted":
+        return "pure CPU"
+    count = WAITS.get(workload)
+    return "" if count is None else plural(count, "wait") if count else "no wait"
+
+
+def loop_rows(study: Study) -> list[dict[str, Any]]:
+    """Percentiles of the open loop, with those of the closed loop nearest to it beside.
+
+    Where an open loop was run with several limits of connections, the highest counts: it is the
+    one least in the way of the rate.
+    """
+    highest: dict[tuple[str, Conditions], Point] = {}
+    for point in sorted(study.points, key=lambda p: p.level):
+        if point.scenario.mode == "open" and point.held and point.get("p99"):
+            highest[point.subject.name, point.scenario] = point
+    return [row for point in highest.values() for row in _loop_rows(study, point)]
+
+
+def _loop_rows(study: Study, point: Point) -> Iterator[dict[str, Any]]:
+    beside = point.scenario._replace(mode="closed", rate=None)
+    key = study.keys.get(beside, study.keys[point.scenario])
+    name = point.subject.name
+    same = {"s": key, "subject": name, "who": f"{name}|{figure(point.scenario.rate)}/s"}
+    yield same | _times(same["who"], WAYS[2], _three(point))
+    run = point.typical
+    if run and run.open_loop and run.open_loop.uncorrected:
+        sent = run.open_loop.uncorrected
+        yield same | _times(same["who"], WAYS[1], (sent.p50, sent.p99, sent.p999))
+    closed = _closed_beside(study, point, beside)
+    if closed:
+        yield same | _times(same["who"], WAYS[0], _three(closed))
+
+
+def _closed_beside(study: Study, point: Point, scenario: Conditions) -> Point | None:
+    """The cell of the closed loop under the same conditions, at the level nearest to it."""
+    points = [p for p in study.series(point.subject.name, scenario) if p.held and p.get("p99")]
+    return min(points, key=lambda p: abs(p.level - point.level), default=None)
+
+
+def _three(point: Point) -> tuple[float, float, float | None]:
+    return point.get("p50") or 0.0, point.get("p99") or 0.0, point.get("p999")
+
+
+def _times(who: str, way: str, times: tuple[float, float, float | None]) -> dict[str, Any]:
+    median, p99, p999 = times
+    said = f"{who.replace('|', ' at ')}, {way}: median {duration(median)}, p99 {duration(p99)}"
+    said += f", p99.9 {duration(p999)}" if p999 else ""
+    return {"way": way, "p50": median, "p99": p99, "said": said}

@@ -1,0 +1,143 @@
+"""Where the results come from: machine, versions, settings, limits, commands."""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.records.environment import HostInfo
+from bench.records.run import Run
+from bench.report.study.hosts import in_order, label
+from bench.report.study.study import Study
+
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some facts under one heading."""
+
+    name: str
+    rows: list[tuple[str, str]]
+
+
+def groups(study: Study) -> list[Group]:
+    """All facts; a group without any is left out."""
+    results = study.results
+    placement = results.placement.note if results.placement else ""
+    machine = dict(_flat(results.machine))
+    memory = results.machine.get("memory_bytes")
+    if isinstance(memory, int | float):
+        machine = {k: v for k, v in machine.items() if k != "memory bytes"}
+        machine["memory"] = f"{memory / GIB:.1f} GiB"
+    if placement:
+        machine["placement"] = placement
+    limits = results.limits.model_dump(exclude_none=True) if results.limits else {}
+    sweep = {
+        "begun": f"{results.started:%Y-%m-%d %H:%M:%S %Z}",
+        "ended": f"{results.finished:%Y-%m-%d %H:%M:%S %Z}" if results.finished else "not",
+        "state": results.state,
+        "runs made": f"{len(results.runs):,}",
+        "levels": ", ".join(f"{n:,}" for n in results.levels),
+    }
+    left_out = {"options"} if _own_path(study) else {"options", "path"}
+    settings = {key: value for key, value in results.settings.items() if key not in left_out}
+    found = {
+        "Machine": machine,
+        "Sweep": sweep | dict(_flat(settings)),
+        "Versions": dict(_flat(results.versions)),
+        "Limits": dict(_flat(limits)),
+    }
+    if results.hosts:
+        found = {"Machine of the load generator": found.pop("Machine")} | found
+    for host in in_order(results.hosts):
+        found[f"Host {label(host.role, host.name)}"] = _host(host)
+    return [Group(name, list(rows.items())) for name, rows in found.items() if rows]
+
+
+def _own_path(study: Study) -> bool:
+    """Whether a path was asked for that is no workload with a name."""
+    return {s.workload for s in study.all_scenarios} == {study.results.settings.get("path")}
+
+
+def _host(host: HostInfo) -> dict[str, str]:
+    limit = host.cpu_limit
+    rows = {
+        "address": host.address,
+        "kernel": host.kernel,
+        "CPU model": host.cpu_model,
+        "CPUs": str(host.cpus),
+        "CPU limit": f"{limit:g}, by {host.limited_by}" if limit is not None else "none",
+        "memory": f"{host.memory_mb / 1024:.1f} GiB" if host.memory_mb else "",
+    }
+    rows |= {name: str(value) for name, value in host.settings.items() if value is not None}
+    return {name: value for name, value in rows.items() if value}
+
+
+def machine_line(study: Study) -> str:
+    """The machine in one line."""
+    machine = study.results.machine
+    parts = [str(machine[key]) for key in ("cpu_model",) if machine.get(key)]
+    if machine.get("cpus"):
+        parts.append(f"{machine['cpus']} CPUs")
+    if machine.get("kernel"):
+        parts.append(f"Linux {machine['kernel']}")
+    return ", ".join(parts) or "Machine not recorded"
+
+
+def command(study: Study) -> str:
+    """What to type to repeat the sweep."""
+    return ".venv/bin/zerohttpd " + _line(study.results.command)
+
+
+def checkout(study: Study) -> str:
+    """The line that fetches the same sources; empty if no commit was recorded.
+
+    Results may be a stranger's, and this is to be pasted into a shell.
+    """
+    git = study.results.versions.get("git")
+    if not isinstance(git, dict) or not re.fullmatch("[0-9a-f]+", str(git.get("commit"))):
+        return ""
+    changed = git.get("changed_files")
+    known = isinstance(changed, int) and changed
+    remark = f"    # and {changed} changed files that are not in it" if known else ""
+    return f"git checkout {git['commit']}{remark}\n"
+
+
+def commands(study: Study) -> list[str]:
+    """The load generator's command line of every run."""
+    return [_command(run) for run in study.results.runs if run.ab_command]
+
+
+def _command(run: Run) -> str:
+    return f"# {_plain(run.subject)}, run {run.run}\n{_line(run.ab_command)}"
+
+
+def _line(arguments: Sequence[str]) -> str:
+    return _plain(shlex.join(arguments))
+
+
+def _plain(text: str) -> str:
+    """On one line, and without what controls a terminal into which it is pasted."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def _without_names(named: dict[str, Any]) -> set[str]:
+    """The values of {name: value} as texts, each without its own name at the beginning."""
+    return {str(value).removeprefix(f"{name} ") for name, value in named.items()}
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Nested facts as lines: ("servers: epoll", "1.0")."""
+    if isinstance(value, dict) and len(same := _without_names(value)) == 1 < len(value):
+        yield f"{name}: all {len(value)}", same.pop()
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            word = str(key).replace("_", " ")
+            yield from _flat(inner, f"{name}: {word}" if name else word)
+    elif isinstance(value, list | tuple):
+        yield name, ", ".join(map(str, value))
+    elif value not in (None, ""):
+        words = {True: "yes", False: "no"} if isinstance(value, bool) else {}
+        yield name, words.get(value, str(value))

@@ -1,0 +1,147 @@
+"""The hosts of a sweep: what each of them did in a cell, and who was the limit, in words."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from bench.records.conditions import Conditions
+from bench.records.environment import HostInfo
+from bench.records.figures import HostFigures, Role
+from bench.report.study.study import Point, Study
+from bench.report.study.words import number_word, percent, plural
+
+ROLES: tuple[Role, ...] = ("load", "nginx", "server", "redis")
+"""In the order in which a request meets them."""
+THROTTLED = 0.05
+"""From this share of its periods on, a host's quota is worth a word."""
+ON_ONE_MACHINE = {
+    "server": "the server was at its limit",
+    "load": "the load generator was at its limit",
+    "redis": "Redis was at its limit",
+    "nginx": "nginx was at its limit",
+    "none": "nobody was at the limit",
+}
+Rows = list[dict[str, Any]]
+
+
+def label(role: str, name: str) -> str:
+    """A host for people: its name, and its role unless the name says it."""
+    said = ("server", "zerohttpd") if role == "server" else (role,)
+    return name if any(word in name.lower() for word in said) else f"{name} ({role})"
+
+
+def in_order(hosts: Sequence[HostInfo]) -> list[HostInfo]:
+    """As a request meets them."""
+    return sorted(hosts, key=lambda host: ROLES.index(host.role))
+
+
+def limit_of(point: Point) -> HostFigures | None:
+    """The host that was the limit of a cell; None if nobody was, or it is not known."""
+    return next(
+        (
+            host
+            for host in point.hosts
+            if host.role == point.bottleneck and point.bottleneck_host in (None, host.name)
+        ),
+        None,
+    )
+
+
+def why(host: HostFigures, at_most: str = "") -> str:
+    """By what it is seen that a host was at its limit: "throttled in 92 % of its periods"."""
+    if (host.throttled_share or 0) >= THROTTLED:
+        return f"throttled in {at_most}{percent(host.throttled_share or 0)} of its periods"
+    return f"{at_most}{percent(host.cpu_share)} of its CPU used"
+
+
+def limit_words(point: Point) -> str:
+    """Who was the limit of a cell, and by what that is seen; empty if it was not measured."""
+    if point.bottleneck is None:
+        return ""
+    host = limit_of(point)
+    if host:
+        return f"{label(host.role, host.name)} was the limit: {why(host)}"
+    if point.bottleneck == "none" and point.hosts:
+        most = max(point.hosts, key=lambda h: h.cpu_share)
+        busiest = f"{label(most.role, most.name)}, with {percent(most.cpu_share)} of its CPU"
+        return f"nobody was at the limit; the busiest was {busiest}"
+    return ON_ONE_MACHINE[point.bottleneck]
+
+
+def trouble(host: HostFigures) -> list[str]:
+    """What went wrong in a host's queues: "12 overflows", "3 segments resent"."""
+    counts = (
+        (host.listen_overflows, "overflow"),
+        (host.listen_drops, "dropped SYN"),
+        (host.retransmits, "resent segment"),
+        (host.time_wait_overflows, "TIME_WAIT overflow"),
+    )
+    return [plural(count, word) for count, word in counts if count]
+
+
+def host_words(host: HostFigures) -> str:
+    """All that is known of a host in one cell."""
+    words = [f"{percent(host.cpu_share)} of its CPU"]
+    if host.throttled_share is not None:
+        words.append(f"throttled in {percent(host.throttled_share)} of its periods")
+    return ", ".join([*words, *(trouble(host) or ["queues in order"])])
+
+
+def names(study: Study) -> list[str]:
+    """The labels of all hosts that have figures, as a request meets them."""
+    found = {(host.role, host.name) for point in study.points for host in point.hosts}
+    known = [(host.role, host.name) for host in in_order(study.results.hosts)]
+    rest = sorted(found - set(known), key=lambda key: (ROLES.index(key[0]), key[1]))
+    return [label(*key) for key in [*known, *rest] if key in found]
+
+
+def host_rows(study: Study) -> Rows:
+    """A row for each host in each cell of the scenarios that can be chosen."""
+    place = {name: index for index, name in enumerate(names(study))}
+    rows: Rows = []
+    for number, point in enumerate(study.points):
+        if point.scenario not in study.scenarios:
+            continue
+        for host in point.hosts:
+            name = label(host.role, host.name)
+            rows.append(
+                {
+                    "id": number,
+                    "s": study.keys[point.scenario],
+                    "subject": point.subject.name,
+                    "level": point.level,
+                    "host": name,
+                    "place": place[name],
+                    "share": round(host.cpu_share, 3),
+                    "throttled": round(host.throttled_share or 0, 3),
+                    "sign": "!" if trouble(host) else "",
+                    "limit": host == limit_of(point),
+                    "said": f"{point.subject.name}, {name}: {host_words(host)}",
+                }
+            )
+    return rows
+
+
+def finding(study: Study, scenario: Conditions, level: int) -> str:
+    """Which host was the limit, of how many subjects, and by what that is seen."""
+    points = [p for p in study.contenders(scenario, level) if p.hosts]
+    if not points:
+        return ""
+    limits: dict[str, list[HostFigures]] = {}
+    for point in points:
+        host = limit_of(point)
+        if host:
+            limits.setdefault(label(host.role, host.name), []).append(host)
+    if not limits:
+        most = max((h for p in points for h in p.hosts), key=lambda h: h.cpu_share)
+        nobody = "no host was at its limit: " if all(p.bottleneck for p in points) else ""
+        return (
+            f"At {level:,} connections {nobody}the busiest was "
+            f"{label(most.role, most.name)}, with {percent(most.cpu_share)} of its CPU"
+        )
+    who, cells = max(limits.items(), key=lambda pair: len(pair[1]))
+    worst = max(cells, key=lambda h: (h.throttled_share or 0, h.cpu_share))
+    many = f" for {len(cells)} of {len(points)} servers" if len(points) > 1 else ""
+    if 1 < len(cells) == len(points):
+        many = " for both" if len(cells) == 2 else f" for all {number_word(len(cells))}"
+    words = f"At {level:,} connections the host {who} was the limit{many}"
+    return f"{words}: {why(worst, 'up to ' if len(cells) > 1 else '')}"

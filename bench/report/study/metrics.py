@@ -1,0 +1,140 @@
+"""What can be said about a run in figures: each one's name, unit, and where it is read.
+
+A figure that was not measured is None. Files of version 1 have no process figures and no latency
+of their own: then what the server printed at its end, and ab's summary, stand in for them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.records.run import Run
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One kind of figure."""
+
+    key: str
+    label: str
+    """For a table's head, a tooltip, an axis."""
+    unit: str
+    read: Callable[[Run], float | None]
+    about: str = ""
+    """What it is, for the schema of the exports."""
+
+
+def _latency(name: str, percentile: str = "") -> Callable[[Run], float | None]:
+    def read(run: Run) -> float | None:
+        if run.latency:
+            return float(getattr(run.latency, name))
+        if run.ab and name == "mean":
+            return run.ab.mean_ms
+        return run.ab.percentiles_ms.get(percentile) if run.ab else None
+
+    return read
+
+
+def _process(name: str) -> Callable[[Run], float | None]:
+    return lambda run: getattr(run.process, name) if run.process else None
+
+
+def _cpu_share(part: str) -> Callable[[Run], float | None]:
+    def read(run: Run) -> float | None:
+        figures = getattr(run, part)
+        return figures.cpu_share if figures else None
+
+    return read
+
+
+def _cpu(run: Run) -> float | None:
+    if run.process:
+        return run.process.cpu_us_per_request
+    own = run.server_statistics
+    return own.cpu_us_per_request if own else None
+
+
+def _cpu_part(part: str) -> Callable[[Run], float | None]:
+    """User or system time per request; where only the server's own sums are known, its part."""
+
+    def read(run: Run) -> float | None:
+        if run.process:
+            return float(getattr(run.process, f"cpu_{part}_us_per_request"))
+        own = run.server_statistics
+        if own is None or own.cpu_us_per_request is None:
+            return None
+        user, system = own.cpu_user_s or 0.0, own.cpu_system_s or 0.0
+        mine = user if part == "user" else system
+        return own.cpu_us_per_request * mine / (user + system) if user + system > 0 else None
+
+    return read
+
+
+def _memory(run: Run) -> float | None:
+    if run.process:
+        return run.process.pss_peak_mb
+    own = run.server_statistics
+    return own.peak_memory_mb if own else None
+
+
+METRICS = (
+    Metric("rate", "requests/s", "/s", lambda run: run.requests_per_second, "answers per second"),
+    Metric("p50", "p50", "ms", _latency("p50", "50"), "half of the requests took no longer"),
+    Metric("p90", "p90", "ms", _latency("p90", "90"), "90 % took no longer"),
+    Metric("p99", "p99", "ms", _latency("p99", "99"), "99 % took no longer"),
+    Metric("p999", "p99.9", "ms", _latency("p999"), "99.9 % took no longer"),
+    Metric("max", "longest", "ms", _latency("max", "100"), "the longest request"),
+    Metric("mean", "mean time", "ms", _latency("mean"), "mean time of a request"),
+    Metric("cpu", "CPU/request", "µs", _cpu, "CPU time of the whole server per request"),
+    Metric("cpu_user", "user", "µs", _cpu_part("user"), "in its own code"),
+    Metric("cpu_system", "system", "µs", _cpu_part("system"), "in the kernel on its behalf"),
+    Metric(
+        "switches_voluntary",
+        "switches, voluntary",
+        "/request",
+        _process("voluntary_switches_per_request"),
+        "it gave up the CPU in order to wait",
+    ),
+    Metric(
+        "switches_involuntary",
+        "switches, involuntary",
+        "/request",
+        _process("involuntary_switches_per_request"),
+        "the kernel took the CPU away",
+    ),
+    Metric("memory", "memory, peak", "MB", _memory, "peak, all processes (PSS); see memory_source"),
+    Metric("memory_mean", "memory, mean", "MB", _process("pss_mean_mb"), "mean, PSS"),
+    Metric("processes", "processes", "", _process("processes_peak"), "most at once"),
+    Metric("threads", "threads", "", _process("threads_peak"), "most at once"),
+    Metric("descriptors", "descriptors", "", _process("descriptors_peak"), "most open at once"),
+    Metric("overflows", "queue overflows", "", _process("listen_overflows"), "accept queue full"),
+    Metric("drops", "SYN drops", "", _process("listen_drops"), "connection attempts dropped"),
+    Metric("retransmits", "retransmits", "", _process("retransmits"), "segments sent again"),
+    Metric(
+        "forgotten",
+        "TIME_WAIT overflows",
+        "",
+        _process("time_wait_overflows"),
+        "ended connections forgotten at once",
+    ),
+    Metric(
+        "foreign_share",
+        "others on its CPU",
+        "of 1",
+        _process("foreign_share"),
+        "of the server's CPU; above 0.1 the machine was not quiet",
+    ),
+    Metric("cpu_share", "server's CPU", "cores", _process("cpu_share"), "1 is one core, busy"),
+    Metric("load_share", "load generator's CPU", "cores", _cpu_share("load_process"), "the same"),
+    Metric("redis_share", "Redis' CPU", "cores", _cpu_share("redis_process"), "the same"),
+    Metric("nginx_share", "nginx' CPU", "cores", _cpu_share("nginx_process"), "the same"),
+)
+BY_KEY = {metric.key: metric for metric in METRICS}
+PERCENTILES = ("p50", "p90", "p99", "p999", "max")
+
+
+def figures_of(run: Run) -> dict[str, float]:
+    """All figures of one run that were measured. A run that does not hold has none."""
+    if run.state != "held":
+        return {}
+    read = ((metric.key, metric.read(run)) for metric in METRICS)
+    return {key: float(value) for key, value in read if value is not None}

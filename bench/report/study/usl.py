@@ -1,0 +1,163 @@
+"""The Universal Scalability Law, fitted by least squares. Pure functions, no library.
+
+    X(N) = L N / (1 + S (N - 1) + K N (N - 1))
+
+X is the rate at N connections, L (lambda) the rate of one alone; S (sigma) is the share of the
+work that must be done one after another (contention), K (kappa) the cost of each pair of
+connections on each other (coherence). Divided by X the law is linear in its three unknowns:
+
+    N / X = a + b (N - 1) + c N (N - 1)       with L = 1/a, S = b/a, K = c/a
+
+so that a fit is a system of three linear equations. Each point is weighted so that errors relative
+to the measured rate count. No coefficient may be negative and S not above 1: where the best fit
+would be beyond such an edge, the best one on the edges is taken.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+from bench.report.study.words import plural
+
+LEAST_POINTS = 6
+"""Fewer say too little about a curve of three unknowns."""
+LARGEST_RESIDUAL = 0.15
+"""A mean error above this share of the rate: the law does not describe this curve."""
+TINY = 1e-12
+
+
+class Unfit(Exception):
+    """Why there is no fit, in words."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted law with its residuals."""
+
+    rate_of_one: float
+    """λ, requests per second of a single connection. Extrapolated where none was measured."""
+    contention: float
+    """σ, a share."""
+    coherence: float
+    """κ."""
+    levels: tuple[int, ...]
+    residuals: tuple[float, ...]
+    """(measured - fitted) / measured at each level."""
+
+    def at(self, level: float) -> float:
+        """The rate that the law says."""
+        return law(level, self.rate_of_one, self.contention, self.coherence)
+
+    @property
+    def mean_error(self) -> float:
+        """Mean of the residuals' sizes."""
+        return sum(map(abs, self.residuals)) / len(self.residuals)
+
+    @property
+    def peak_level(self) -> float | None:
+        """Where the curve turns down; None if it never does."""
+        if self.coherence <= 0:
+            return None
+        return sqrt(max(1 - self.contention, 0.0) / self.coherence)
+
+    @property
+    def ceiling(self) -> float | None:
+        """What the curve never exceeds; None if nothing limits it."""
+        if self.peak_level is not None:
+            return self.at(max(self.peak_level, 1.0))
+        return self.rate_of_one / self.contention if self.contention > 0 else None
+
+
+def law(level: float, rate_of_one: float, contention: float, coherence: float) -> float:
+    """X(N)."""
+    below = 1 + contention * (level - 1) + coherence * level * (level - 1)
+    return rate_of_one * level / below
+
+
+def fit(points: Sequence[tuple[int, float]]) -> Fit:
+    """Fit the law to (level, rate). Raises Unfit for too few points or a curve unlike the law."""
+    if len(points) < LEAST_POINTS:
+        words = f"{plural(len(points), 'level holds', 'levels hold')}, the fit needs {LEAST_POINTS}"
+        raise Unfit(words)
+    best = _best_coefficients(points)
+    if best is None:
+        raise Unfit("no curve of this law comes near these points")
+    a, b, c = best
+    levels = tuple(level for level, _ in points)
+    shape = (1 / a, b / a, c / a)
+    residuals = tuple((rate - law(level, *shape)) / rate for level, rate in points)
+    found = Fit(*shape, levels, residuals)
+    if found.mean_error > LARGEST_RESIDUAL:
+        raise Unfit(f"the law misses these points by {100 * found.mean_error:.0f} % on average")
+    return found
+
+
+EDGES = (
+    lambda n: (1.0, n - 1.0, n * (n - 1.0)),  # all three free
+    lambda n: (1.0, n - 1.0),  # no coherence
+    lambda n: (1.0, 0.0, n * (n - 1.0)),  # no contention
+    lambda n: (1.0,),  # neither
+    lambda n: (n, 0.0, n * (n - 1.0)),  # contention of 1: strictly one after another
+    lambda n: (n,),  # the same without coherence
+)
+"""The terms of N/X inside of what is allowed (0 <= b <= a, 0 <= c) and on its edges. The best fit
+lies at the best of their solutions. A term that is always 0 is left out of the equations."""
+ALL_SERIAL = 4
+"""From here on the first term stands for a and b, which are equal."""
+
+
+def _best_coefficients(points: Sequence[tuple[int, float]]) -> tuple[float, float, float] | None:
+    """The allowed a, b and c with the least squares of errors relative to the rate."""
+    best, least = None, float("inf")
+    for number, terms in enumerate(EDGES):
+        rows = [[rate / n * term for term in terms(n)] for n, rate in points]
+        used = [i for i in range(len(rows[0])) if any(row[i] for row in rows)]
+        solved = _least_squares([[row[i] for i in used] for row in rows])
+        if solved is None:
+            continue
+        full = [0.0, 0.0, 0.0]
+        for index, value in zip(used, solved, strict=True):
+            full[index] = value
+        if number >= ALL_SERIAL:
+            full[1] = full[0]
+        a, b, c = full
+        if a <= TINY or not 0 <= b <= a or c < 0:
+            continue
+        error = sum((1 - x * (a + b * (n - 1) + c * n * (n - 1)) / n) ** 2 for n, x in points)
+        if error < least:
+            best, least = (a, b, c), error
+    return best
+
+
+def _least_squares(rows: Sequence[Sequence[float]]) -> list[float] | None:
+    """x that makes rows · x nearest to 1 in each row. None if the rows do not determine it.
+
+    The columns differ by many orders of magnitude (1, N, N²): each is scaled to length one first.
+    """
+    width = len(rows[0])
+    scale = [sqrt(sum(row[i] ** 2 for row in rows)) or 1.0 for i in range(width)]
+    scaled = [[value / s for value, s in zip(row, scale, strict=True)] for row in rows]
+    matrix = [
+        [sum(row[i] * row[j] for row in scaled) for j in range(width)]
+        + [sum(row[i] for row in scaled)]
+        for i in range(width)
+    ]
+    solved = _solve(matrix)
+    return [value / s for value, s in zip(solved, scale, strict=True)] if solved else None
+
+
+def _solve(matrix: list[list[float]]) -> list[float] | None:
+    """Gauss' elimination with pivots; the last column is the right-hand side."""
+    size = len(matrix)
+    for column in range(size):
+        pivot = max(range(column, size), key=lambda r: abs(matrix[r][column]))
+        if abs(matrix[pivot][column]) < TINY:
+            return None
+        matrix[column], matrix[pivot] = matrix[pivot], matrix[column]
+        for row in range(size):
+            if row != column:
+                factor = matrix[row][column] / matrix[column][column]
+                matrix[row] = [
+                    x - factor * y for x, y in zip(matrix[row], matrix[column], strict=True)
+                ]
+    return [matrix[i][size] / matrix[i][i] for i in range(size)]

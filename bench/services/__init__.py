@@ -1,0 +1,1 @@
+"""What a subject needs beside it: Redis, a slow Redis, nginx as a load balancer."""

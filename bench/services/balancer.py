@@ -1,0 +1,281 @@
+"""nginx as a load balancer before one or several processes of a server.
+
+Its configuration is made for each run. It does not try a request again on another server: what
+fails shall be seen. Answers that it gives itself, because a server did not give one, go to a file
+of their own, so that a run can be judged by their number; no other request is logged.
+"""
+
+import json
+import os
+import re
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import psutil
+from pydantic import BaseModel, Field
+
+from bench.host.ports import free_port, url_that_answers
+from bench.host.process import Child, StartError, demand_seconds, last_line
+from bench.host.programs import find_program
+from bench.host.signals import SignalWatch
+from bench.records.errors import UserError
+
+
+class BalancerOrder(BaseModel):
+    """Start nginx before some servers."""
+
+    servers: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+:[0-9]{1,5}$")]]
+    """host:port, each; they go into nginx' configuration as they are."""
+    keep: bool
+    connections: int
+    """So many clients at once, at most."""
+
+
+class BalancerUse(BaseModel):
+    """What nginx used during the load, all its processes."""
+
+    user_s: float
+    system_s: float
+    wanted_s: float | None
+    """For how long the busiest of its processes ran or wanted to run."""
+
+
+class BalancerEnd(BaseModel):
+    """How nginx ended."""
+
+    errors: int
+    """How many requests it could not pass on, or whose answer it could not pass back."""
+    last_error: str
+    status: int | None
+
+
+START_SECONDS = 10.0
+STOP_SECONDS = 10.0
+ATTEMPTS = 5
+SPARE_DESCRIPTORS = 100
+INSTALL = "nginx is not installed. Run: scripts/setup.sh bench"
+
+CONFIGURATION = """\
+daemon off;
+worker_processes {workers};
+worker_rlimit_nofile {descriptors};
+pid {folder}/nginx.pid;
+error_log stderr error;
+
+events {{
+    worker_connections {worker_connections};
+}}
+
+http {{
+    # What nginx answers by itself where a server gave no answer: no server says 502 or 504.
+    map $status $own {{ ~^50[24]$ 1; default 0; }}
+    log_format own escape=json '{{"status":$status,"server":"$upstream_addr"}}';
+    access_log {folder}/own.log own if=$own;
+    server_tokens off;
+    tcp_nodelay on;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+
+    # To its clients as the servers are to theirs.
+    keepalive_requests 1000;
+    keepalive_timeout 5s;
+
+    upstream instances {{
+{servers}{keep}    }}
+
+    server {{
+        listen {address}:{port} backlog=65535{reuse};
+
+        location / {{
+            proxy_pass http://instances;
+            proxy_redirect off;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "{connection}";
+            proxy_next_upstream off;
+            proxy_connect_timeout 60s;
+            # An answer of the largest page fits into memory: no file is ever written.
+            proxy_buffers 32 8k;
+            proxy_max_temp_file_size 0;
+        }}
+    }}
+}}
+"""
+
+KEEP = """\
+        # So many unused connections may wait in each worker. They are given up before a server
+        # does that after 5 s, or a request could meet a connection that is being closed.
+        keepalive {connections};
+        keepalive_requests 1000;
+        keepalive_timeout 4s;
+"""
+
+
+@dataclass(frozen=True)
+class Used:
+    """What nginx has used so far, by process."""
+
+    times: dict[int, tuple[float, float]]
+    """User and system, in seconds."""
+    wanted: dict[int, float | None]
+
+    def since(self, before: "Used") -> BalancerUse:
+        """What was used in between. No process of it comes or goes meanwhile."""
+        spent = [
+            (self.times[pid][0] - old[0], self.times[pid][1] - old[1])
+            for pid, old in before.times.items()
+            if pid in self.times
+        ]
+        waits = [
+            now - old
+            for pid, old in before.wanted.items()
+            if old is not None and (now := self.wanted.get(pid)) is not None
+        ]
+        return BalancerUse(
+            user_s=sum(user for user, _ in spent),
+            system_s=sum(system for _, system in spent),
+            wanted_s=max(waits, default=None),
+        )
+
+
+class Balancer:
+    """A running nginx; `url` is for the clients. End it with `stop`."""
+
+    def __init__(
+        self, order: BalancerOrder, address: str, cpus: Sequence[int], watch: SignalWatch
+    ) -> None:
+        """Start it and wait until it listens. Raises StartError, UserError where there is no
+        nginx, Interrupted."""
+        program = nginx()
+        if program is None:
+            raise UserError(INSTALL)
+        self._folder = Path(tempfile.mkdtemp(prefix="zerohttpd-nginx-"))
+        self._folder.chmod(0o755)  # started by root, its workers are somebody else
+        self._child: Child | None = None
+        try:
+            self.url = self._start(program, order, address, cpus, watch)
+        except BaseException:
+            self.stop()
+            raise
+
+    def use(self) -> Used:
+        """What all its processes have used so far."""
+        times: dict[int, tuple[float, float]] = {}
+        for process in self._processes():
+            try:
+                spent = process.cpu_times()
+            except psutil.Error:
+                continue
+            times[process.pid] = (spent.user, spent.system)
+        return Used(times, {pid: demand_seconds(pid) for pid in times})
+
+    def stop(self) -> BalancerEnd:
+        """End it."""
+        status, said = None, ""
+        if self._child is not None:
+            self._child.end(STOP_SECONDS)
+            status, said = self._child.exit_status, words_of(last_line(self._child.stderr))
+        errors = _own_answers(self._folder / "own.log")
+        shutil.rmtree(self._folder, ignore_errors=True)
+        return BalancerEnd(errors=len(errors), last_error=said or _words(errors), status=status)
+
+    def _start(
+        self,
+        program: str,
+        order: BalancerOrder,
+        address: str,
+        cpus: Sequence[int],
+        watch: SignalWatch,
+    ) -> str:
+        file = self._folder / "nginx.conf"
+        usable = len(cpus) or len(os.sched_getaffinity(0))
+        words = [program, "-p", str(self._folder), "-c", str(file)]
+        said = ""
+        for _ in range(ATTEMPTS):
+            port = free_port(address)
+            file.write_text(configuration(order, (address, port), self._folder, usable))
+            # Its workers would outlive a main process that was killed; after SIGTERM it ends them.
+            self._child = Child(words, cpus, death_signal="TERM")
+            deadline = time.monotonic() + START_SECONDS
+            while time.monotonic() < deadline:
+                if url := url_that_answers(address, port, self._child.running()):
+                    return url
+                if not self._child.running():
+                    break
+                watch.sleep(0.01)
+            said = last_line(self._child.stderr)
+            self._child.end()
+        raise StartError(f"nginx did not start: {said or 'it said nothing'}")
+
+    def _processes(self) -> list[psutil.Process]:
+        assert self._child is not None
+        try:
+            main = psutil.Process(self._child.pid)
+            return [main, *main.children()]
+        except psutil.Error:
+            return []
+
+
+def nginx() -> str | None:
+    """Where nginx is; None if it is not installed."""
+    return find_program("nginx")
+
+
+def configuration(
+    order: BalancerOrder,
+    listen: tuple[str, int],
+    folder: Path,
+    cpus: int,
+    descriptors: int | None = None,
+) -> str:
+    """nginx' configuration for `cpus` CPUs and processes that may have so many descriptors."""
+    if descriptors is None:
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    workers = workers_for(order.connections, cpus, descriptors)
+    keep = KEEP.format(connections=order.connections) if order.keep else ""
+    return CONFIGURATION.format(
+        workers=workers,
+        descriptors=descriptors,
+        worker_connections=descriptors - SPARE_DESCRIPTORS,
+        folder=folder,
+        servers="".join(f"        server {server} max_fails=0;\n" for server in order.servers),
+        keep=keep,
+        address=listen[0],
+        port=listen[1],
+        # Each worker a queue of its own, so that the kernel deals connections out evenly: they
+        # would not be enough for a worker that took many more than its part.
+        reuse=" reuseport" if workers > 1 else "",
+        connection="" if order.keep else "close",
+    )
+
+
+def workers_for(connections: int, cpus: int, descriptors: int) -> int:
+    """One for each CPU; more where these could not hold all connections, each of which takes two
+    descriptors, with a quarter to spare since they are dealt out by lot."""
+    needed = 2 * connections * 5 // 4
+    return max(cpus, -(-needed // max(1, descriptors - SPARE_DESCRIPTORS)))
+
+
+def words_of(line: str) -> str:
+    """What a line of nginx' error log says, without time, process and request."""
+    said = re.sub(r"^\S+ \S+ (\[\w+\]) \d+#\d+: (\*\d+ )?", r"\1 ", line)
+    return said.partition(", client:")[0]
+
+
+def _own_answers(log: Path) -> list[dict[str, object]]:
+    try:
+        return [json.loads(line) for line in log.read_text().splitlines()]
+    except (OSError, ValueError):
+        return []
+
+
+def _words(errors: Sequence[dict[str, object]]) -> str:
+    return f"status {errors[-1].get('status')}" if errors else ""

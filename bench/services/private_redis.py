@@ -1,0 +1,126 @@
+"""The Redis of a run and the data in it: a private one that is thrown away, or one that is there.
+
+Of one that is there nothing is ever deleted or overwritten; only what the pages themselves do to
+it happens: a visit to the guestbook raises its `visitor_count`.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import redis
+
+from bench.host.signals import SignalWatch
+from bench.records.errors import UserError
+from bench.services.redis_server import RedisServer, connect, without_password
+
+FIRST_VISITOR = 1_000_000
+"""The visitor count before each run. A count that keeps its number of digits keeps the length of
+the page, and only then can ab tell a cut-off response from a whole one."""
+
+REMARKS = (
+    "Good morning from a train between Porto and Lisbon. The tunnel ate my first attempt. - Inês",
+    "I came for the penguin and stayed for the event loop. - Samuel",
+    "Our class measured all of you today. Nobody had guessed the winner. - Room 204",
+    'What does "backlog" mean? Asking for a friend who refuses to queue. - Noor',
+    "Tidy little site. Loads faster than my kettle. - Grandpa Willem",
+    "Fork me once, shame on you; fork me ten thousand times, shame on me. - Tomasz",
+    "1 < 2 && 3 > 2, and this page survived my saying so. - Yuki",
+    "Read the source on a Sunday afternoon, as promised on the tin. It was raining anyway. - Aoife",
+    "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich. - Jürgen",
+    "First! Or am I? The number above says a million others were here. - Amara",
+)
+"""A guestbook as it might be, oldest first, so that the page has a defined and likely size."""
+
+LINK = ("link:guestbook", "/guestbook")
+"""A short link: /go/guestbook leads to the guestbook."""
+
+
+class RedisUse(NamedTuple):
+    """The CPU time that a Redis server has used since its start, in seconds."""
+
+    user: float
+    system: float
+
+    def __sub__(self, other: "RedisUse") -> "RedisUse":
+        return RedisUse(self.user - other.user, self.system - other.system)
+
+
+class RunRedis:
+    """The Redis of a run, on whichever host. Use in a `with` block; `url` is for the servers."""
+
+    def __init__(self, url: str, private: bool) -> None:
+        """`private`: it is ours, and so are its data."""
+        self.url, self.private = url, private
+        self._client = connect(url)
+
+    def __enter__(self) -> "RunRedis":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def prepare(self) -> None:
+        """Put the data into the state in which every measurement starts, if they are ours."""
+        if not self.private:
+            return
+        with self._client.pipeline() as pipeline:
+            pipeline.delete("guestbook_remarks")
+            pipeline.rpush("guestbook_remarks", *REMARKS)
+            pipeline.set("visitor_count", FIRST_VISITOR)
+            pipeline.set(*LINK)
+            pipeline.execute()
+
+    def counts(self) -> tuple[int, int]:
+        """Visitors and remarks so far; 0 visitors if nobody was counted yet."""
+        value = self._client.get("visitor_count")
+        visitors = int(value) if value is not None and value.isdigit() else 0
+        return visitors, int(self._client.llen("guestbook_remarks"))
+
+    def use(self) -> RedisUse:
+        """What it says that it has used so far."""
+        said = self._client.info("cpu")
+        return RedisUse(float(said["used_cpu_user"]), float(said["used_cpu_sys"]))
+
+    def describe(self) -> dict[str, Any]:
+        """Its settings that matter to a benchmark; None for those that it will not tell."""
+        found: dict[str, Any] = {}
+        for name in ("save", "appendonly", "maxclients", "tcp-backlog"):
+            try:
+                found[name] = self._client.config_get(name).get(name)
+            except redis.RedisError:
+                found[name] = None
+        return found
+
+    def version(self) -> str:
+        """The version that the running server states."""
+        return str(self._client.info("server")["redis_version"])
+
+
+class PrivateRedis(RunRedis):
+    """One of our own on this machine, that ends with the `with` block."""
+
+    def __init__(self, cpus: Sequence[int], watch: SignalWatch) -> None:
+        """Start it. Raises UserError if it does not come up, Interrupted on Ctrl-C."""
+        self._server = RedisServer(cpus, watch)
+        super().__init__(self._server.url, private=True)
+
+    def __exit__(self, *what: object) -> None:
+        super().__exit__(*what)
+        self._server.end()
+
+
+class ExistingRedis(RunRedis):
+    """One that is there, and that stays as it is."""
+
+    def __init__(self, url: str) -> None:
+        """Connect. Raises UserError if nothing answers there."""
+        try:
+            super().__init__(url, private=False)
+            self._client.ping()
+        except (redis.RedisError, ValueError) as error:
+            raise UserError(f"no Redis answers at {without_password(url)}: {error}") from error
+
+
+def redis_for(url: str | None, cpus: Sequence[int], watch: SignalWatch) -> RunRedis:
+    """The Redis at `url`, or a private one for None."""
+    return ExistingRedis(url) if url else PrivateRedis(cpus, watch)

@@ -1,0 +1,163 @@
+"""A Redis server of our own: started, and gone with the run. It stores nothing on disk.
+
+It listens on a free port of one address. Where that is not this machine's own (127.0.0.1) but one
+of a network, a random password keeps everybody else out; servers are told it in their URL.
+"""
+
+import ipaddress
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import redis
+
+from bench.host.ports import free_port
+from bench.host.process import Child, last_line
+from bench.host.signals import SignalWatch
+from bench.records.errors import UserError
+
+START_SECONDS = 5.0
+ATTEMPTS = 5
+
+
+class RedisServer:
+    """A running Redis server; `url` is for its clients. End it with `end`."""
+
+    def __init__(
+        self,
+        cpus: Sequence[int],
+        watch: SignalWatch,
+        address: str = "127.0.0.1",
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start it; `settings`: of its configuration, in place of ours or beside them. Raises
+        UserError if it does not come up, Interrupted on Ctrl-C."""
+        program = shutil.which("redis-server")
+        if program is None:
+            raise UserError("redis-server is not installed. Run: scripts/setup.sh bench")
+        self._program, self._cpus, self._watch = program, cpus, watch
+        self._settings = dict(settings or {})
+        self._folder = tempfile.mkdtemp(prefix="zerohttpd-redis-")
+        self._child: Child | None = None
+        try:
+            self.url = self._start(address)
+        except BaseException:
+            self.end()
+            raise
+
+    def send(self, number: int) -> None:
+        """Send it a signal."""
+        if self._child is not None:
+            self._child.send(number)
+
+    def start_again(self) -> None:
+        """After it has ended: at the same address, with what its folder holds. Raises UserError if
+        it does not come up, Interrupted on Ctrl-C."""
+        if self._child is not None:
+            self._child.end()
+        if not self._comes_up(self.url):
+            raise self._failure()
+
+    def demand_seconds(self) -> float | None:
+        """For how long its main thread has run or wanted to run."""
+        return self._child.demand_seconds() if self._child else None
+
+    def end(self) -> None:
+        """End it. May be called twice."""
+        if self._child is not None:
+            self._child.end()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self, address: str) -> str:
+        password = "" if is_loopback(address) else secrets.token_urlsafe(24)
+        for _ in range(ATTEMPTS):
+            # The port was free a moment ago; should somebody have taken it, Redis ends at once
+            # and the next attempt finds another.
+            port = free_port(address)
+            text = configuration(address, port, self._folder, password, self._settings)
+            self._file.write_text(text)
+            url = f"redis://{f':{password}@' if password else ''}{address}:{port}/0"
+            if self._comes_up(url):
+                return url
+        raise self._failure()
+
+    @property
+    def _file(self) -> Path:
+        return Path(self._folder, "redis.conf")  # a command line could be read by everybody
+
+    def _failure(self) -> UserError:
+        said = last_line(self._child.stdout) if self._child else ""
+        return UserError(f"the private Redis server did not start: {said or 'it did not say why'}")
+
+    def _comes_up(self, url: str) -> bool:
+        """Start it, and wait until it answers. Else it is ended."""
+        self._child = Child([self._program, str(self._file)], self._cpus)
+        if self._await_answer(url):
+            return True
+        self._child.end()
+        return False
+
+    def _await_answer(self, url: str) -> bool:
+        assert self._child is not None
+        deadline = time.monotonic() + START_SECONDS
+        with connect(url) as client:
+            while self._child.running() and time.monotonic() < deadline:
+                try:
+                    # Somebody else's Redis may have taken the port: is it really ours?
+                    if client.info("server")["process_id"] == self._child.pid:
+                        return True
+                except redis.RedisError:
+                    pass
+                self._watch.sleep(0.01)
+        return False
+
+
+def configuration(
+    address: str, port: int, folder: str, password: str, more: Mapping[str, str] | None = None
+) -> str:
+    """The configuration of a Redis server that leaves nothing behind; `more`: settings in place of
+    these or beside them."""
+    settings = {
+        "port": str(port),
+        "bind": address,
+        "save": '""',
+        "appendonly": "no",
+        "daemonize": "no",
+        "dir": f'"{folder}"',
+        "logfile": '""',
+        # As high as the descriptors allow (Redis lowers both by itself): neither of the two shall
+        # be what stops a server that opens one connection for each of its workers.
+        "maxclients": "100000",
+        "tcp-backlog": "65535",
+    }
+    if password:
+        settings["requirepass"] = password
+    settings |= more or {}
+    return "".join(f"{key} {value}\n" for key, value in settings.items())
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address can be reached from this machine only."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def connect(url: str) -> redis.Redis:
+    """A client for a URL as the servers take it. Does not connect yet. May raise ValueError."""
+    if url.startswith("unix:") and not url.startswith("unix://"):
+        url = "unix://" + url.removeprefix("unix:")
+    return redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5)
+
+
+def without_password(url: str) -> str:
+    """The URL with stars in place of a password, for messages and results."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    return urlunsplit(parts._replace(netloc=f"{parts.username}:***@{parts.netloc.split('@')[-1]}"))

@@ -1,0 +1,266 @@
+"""What servers use under load: CPU time, context switches, memory, processes, descriptors.
+
+CPU time is exact: of a server's own control group (see `bench.host.accounting`), so that
+processes that have ended are in it; where there is none, of its life as the kernel accounts it
+when it is buried, divided by all requests of its life.
+
+Context switches are counted by the kernel for each task. Where the same tasks are there before and
+after the load, and did all the work in between, their difference is exact. Where tasks come and go
+(a process or a thread for each connection) only the sum over the server's life holds those of the
+ended ones.
+
+Memory, processes and descriptors are looked at several times a second, as far as looking costs
+little: it is done on the CPU of the load.
+"""
+
+import random
+import resource
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from bench.host.accounting import CpuTime, rusage_of_buried
+from bench.host.counters import CpuTicks, TcpCounters, cpu_ticks, tcp_counters
+from bench.subjects.running import RunningServer
+
+LOOKS_PER_SECOND = 5
+COST_OF_LOOKING = 0.04
+"""At most this share of the time is spent on looking."""
+ALL_THE_WORK = 0.9
+"""Tasks that used this share of the CPU time were all there were; the rest is for the clocks."""
+MOST_LOOKED_AT = 64
+"""Of more processes only so many, chosen by lot, are looked into; the sum is scaled up."""
+
+
+class Switches(NamedTuple):
+    """Context switches."""
+
+    voluntary: int
+    involuntary: int
+
+    def __sub__(self, other: "Switches") -> "Switches":
+        return Switches(self.voluntary - other.voluntary, self.involuntary - other.involuntary)
+
+
+@dataclass(frozen=True)
+class Look:
+    """The servers' processes at one moment."""
+
+    processes: int
+    threads: int
+    descriptors: int
+    pss_mb: float
+
+
+class Task(NamedTuple):
+    """A process or thread so far."""
+
+    switches: Switches
+    ran_us: float
+
+
+@dataclass(frozen=True)
+class _Moment:
+    """What is read before and after the load."""
+
+    cpu: list[CpuTime | None]
+    """By server."""
+    starved_us: list[float | None]
+    tasks: dict[int, Task]
+    tcp: TcpCounters | None
+    ticks: CpuTicks
+    at: float
+    """In seconds, by a clock of no meaning."""
+
+
+class Lifetime(BaseModel):
+    """What the kernel says of buried servers and all that they waited for."""
+
+    cpu: CpuTime
+    switches: Switches
+
+
+class ServersUse(BaseModel):
+    """What the servers of one host used during one load. None: not to be had there."""
+
+    alive: list[bool]
+    """By server: whether it was still there at the end."""
+    cpu: CpuTime | None
+    """Of all."""
+    wanted_us: list[float | None]
+    """By server: for how many microseconds it ran or wanted to run."""
+    switches: Switches | None
+    """Of all; None where tasks have come and gone, so that only their lives can be told."""
+    seconds: float
+    """For so long they were watched: the load, and what is read around it."""
+    busy: float | None
+    """How busy their CPUs were, whoever kept them so."""
+    cpus: int
+    """To how many CPUs they are bound; 0: to none."""
+    tcp: TcpCounters | None
+    samples: int
+    processes_peak: int | None
+    threads_peak: int | None
+    descriptors_peak: int | None
+    pss_peak_mb: float | None
+    pss_mean_mb: float | None
+
+
+class Footprint:
+    """Watches the servers of this host during one load: begin, look (often), end."""
+
+    def __init__(self, servers: Sequence[RunningServer], cpus: Sequence[int]) -> None:
+        self._servers, self._cpus = servers, cpus
+        self._looks: list[Look] = []
+        self._next_look = 0.0
+
+    def begin(self) -> None:
+        """Immediately before the load."""
+        self._before = self._moment()
+        self._next_look = time.monotonic() + 0.1
+
+    def look(self) -> None:
+        """Look at memory, processes and descriptors, if it is time to."""
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        seen = look_at(self._pids())
+        if seen.processes:
+            self._looks.append(seen)
+        cost = time.monotonic() - now
+        self._next_look = now + max(1 / LOOKS_PER_SECOND, cost / COST_OF_LOOKING)
+
+    def end(self) -> ServersUse:
+        """After the load, when the last children have ended; the servers still run."""
+        if not self._looks:
+            self._next_look = 0.0
+            self.look()
+        before, after, looks = self._before, self._moment(), self._looks
+        spent = _differences(after.cpu, before.cpu)
+        starved = _differences(after.starved_us, before.starved_us)
+        return ServersUse(
+            alive=[server.running() for server in self._servers],
+            cpu=_sum(spent),
+            wanted_us=[
+                None if ran is None or waited is None else ran.total + waited
+                for ran, waited in zip(spent, starved, strict=True)
+            ],
+            switches=switches_between(before.tasks, after.tasks, _sum(spent)),
+            seconds=after.at - before.at,
+            busy=after.ticks.busy_since(before.ticks),
+            cpus=len(self._cpus),
+            tcp=after.tcp - before.tcp if before.tcp and after.tcp else None,
+            samples=len(looks),
+            processes_peak=max((look.processes for look in looks), default=None),
+            threads_peak=max((look.threads for look in looks), default=None),
+            descriptors_peak=max((look.descriptors for look in looks), default=None),
+            pss_peak_mb=max((look.pss_mb for look in looks), default=None),
+            pss_mean_mb=sum(x.pss_mb for x in looks) / len(looks) if looks else None,
+        )
+
+    def _pids(self) -> list[int]:
+        return [pid for server in self._servers for pid in server.pids()]
+
+    def _moment(self) -> _Moment:
+        return _Moment(
+            [server.cpu() for server in self._servers],
+            [server.starved_us() for server in self._servers],
+            tasks_of(self._pids()),
+            tcp_counters(),
+            cpu_ticks(self._cpus),
+            time.monotonic(),
+        )
+
+
+def _differences(after: Sequence[Any], before: Sequence[Any]) -> list[Any]:
+    pairs = zip(after, before, strict=True)
+    return [None if a is None or b is None else a - b for a, b in pairs]
+
+
+def _sum(times: Sequence[CpuTime | None]) -> CpuTime | None:
+    known = [time for time in times if time is not None]
+    if len(known) < len(times):
+        return None
+    return CpuTime(sum(t.user for t in known), sum(t.system for t in known))
+
+
+def switches_between(
+    before: Mapping[int, Task], after: Mapping[int, Task], spent: CpuTime | None
+) -> Switches | None:
+    """The switches of the tasks that were there all the time; `spent`: the CPU time of all. None
+    where others came and went and did a part of the work: what they did is not known."""
+    if before.keys() != after.keys() or spent is None:
+        return None
+    ran = sum(after[task].ran_us - before[task].ran_us for task in after)
+    if ran < ALL_THE_WORK * spent.total:
+        return None
+    switches = [after[task].switches - before[task].switches for task in after]
+    return Switches(sum(s.voluntary for s in switches), sum(s.involuntary for s in switches))
+
+
+def look_at(pids: Sequence[int]) -> Look:
+    """The processes as they are now; those that end meanwhile do not count."""
+    chosen = pids if len(pids) <= MOST_LOOKED_AT else random.sample(pids, MOST_LOOKED_AT)
+    found = [seen for pid in chosen if (seen := _process(Path("/proc", str(pid))))]
+    scale = len(pids) / len(chosen) if chosen else 0
+    return Look(
+        processes=round(len(found) * scale),
+        threads=round(sum(threads for threads, _, _ in found) * scale),
+        descriptors=round(sum(descriptors for _, descriptors, _ in found) * scale),
+        pss_mb=sum(pss for _, _, pss in found) * scale,
+    )
+
+
+def tasks_of(pids: Sequence[int]) -> dict[int, Task]:
+    """All tasks of some processes, by number."""
+    found = {}
+    for pid in pids:
+        try:
+            for task in Path("/proc", str(pid), "task").iterdir():
+                ran = int((task / "schedstat").read_text().split()[0]) / 1000
+                found[int(task.name)] = Task(_switches_in((task / "status").read_text()), ran)
+        except (OSError, ValueError):
+            continue  # it has ended
+    return found
+
+
+def lives_buried() -> Lifetime:
+    """What all children that were waited for so far have used, and those that they waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    switches = Switches(used.ru_nvcsw, used.ru_nivcsw)
+    return Lifetime(cpu=rusage_of_buried(), switches=switches)
+
+
+def lifetime_between(before: Lifetime, after: Lifetime) -> Lifetime:
+    """What was buried in between."""
+    return Lifetime(cpu=after.cpu - before.cpu, switches=after.switches - before.switches)
+
+
+def _process(folder: Path) -> tuple[int, int, float] | None:
+    """Threads, descriptors and PSS in megabytes; None if it has ended."""
+    try:
+        status = (folder / "status").read_text()
+        descriptors = (folder / "fd").stat().st_size or len([*(folder / "fd").iterdir()])
+        memory = (folder / "smaps_rollup").read_text()
+    except OSError:
+        return None
+    pss = next((line for line in memory.splitlines() if line.startswith("Pss:")), None)
+    if pss is None:
+        return None
+    return _field(status, "Threads"), descriptors, int(pss.split()[1]) * 1024 / 1e6
+
+
+def _switches_in(status: str) -> Switches:
+    return Switches(
+        _field(status, "voluntary_ctxt_switches"), _field(status, "nonvoluntary_ctxt_switches")
+    )
+
+
+def _field(status: str, name: str) -> int:
+    return next(
+        (int(line.split()[1]) for line in status.splitlines() if line.startswith(f"{name}:")), 0
+    )

@@ -1,0 +1,206 @@
+"""The site: all stations of a sweep, and what each of them is there for."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import redis
+
+from bench.host.signals import SignalWatch
+from bench.records.environment import HostInfo, Placement, SystemLimits
+from bench.records.errors import UserError
+from bench.records.figures import Role
+from bench.services.balancer import BalancerOrder
+from bench.services.private_redis import ExistingRedis, RunRedis
+from bench.stations.hosts import AgentHost, Hosts
+from bench.stations.orders import (
+    Report,
+    RoomOrder,
+    ServerOrder,
+    SlowOrder,
+    Stopped,
+    Survey,
+    Surveyed,
+)
+from bench.stations.remote import RemoteStation
+from bench.stations.station import LocalStation, Station
+from bench.subjects.subject import Subject
+
+HERE = Placement(server=[], load=[], note="each role on a host of its own")
+
+
+class Seen(NamedTuple):
+    """What one station said of one load."""
+
+    role: Role | None
+    """None: everything is on one machine."""
+    name: str
+    report: Report
+
+
+class Site:
+    """Where everything of a sweep runs. Use in a `with` block."""
+
+    def __init__(
+        self,
+        watch: SignalWatch,
+        placement: Placement,
+        hosts: Hosts | None = None,
+        find: Callable[[str], Subject] | None = None,
+    ) -> None:
+        """Start the agents of all hosts; without hosts everything is here. Raises HostLost or
+        Interrupted. `find`: subjects by name, on this machine."""
+        self.hosts, self.placement, self.watch = hosts, placement, watch
+        address = hosts.load.address if hosts else "127.0.0.1"
+        self.load: Station = LocalStation(watch, placement, address, find)
+        self._stations: dict[str, Station] = {}
+        self._seen: dict[str, Surveyed] = {}
+        try:
+            self._connect()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "Site":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _connect(self) -> None:
+        if self.hosts is None:
+            self._stations = {"": self.load}
+            self.servers, self.redis = [self.load], self.load
+            self.nginx: Station | None = self.load
+            return
+        for _, host in self.hosts.all():
+            if isinstance(host, AgentHost):
+                self._stations[host.name] = RemoteStation(host, self.watch)
+        for station in self._stations.values():  # which all started at the same time
+            if isinstance(station, RemoteStation):
+                station.greet()
+        self.servers = [self._stations[host.name] for host in self.hosts.servers]
+        self.redis = self._stations[self.hosts.redis.name]
+        self.nginx = self._stations[self.hosts.nginx.name] if self.hosts.nginx else None
+        self._stations[self.hosts.load.name] = self.load
+
+    def reopen(self) -> None:
+        """End everything everywhere and start all agents anew. Raises HostLost."""
+        self.close()
+        self._connect()
+
+    def close(self) -> None:
+        """End everything everywhere."""
+        for station in self._stations.values():
+            station.close()
+        self.load.close()
+
+    @property
+    def lost(self) -> str:
+        """Which host can no longer be asked, and why; empty if all can."""
+        remote = (one for one in self._stations.values() if isinstance(one, RemoteStation))
+        return next((one.lost for one in remote if one.lost), "")
+
+    # ---- Before the runs ----
+
+    def survey(self, names: Sequence[str] | None, floors: bool) -> list[Subject]:
+        """Look at all hosts; the subjects of these names. Raises UserError for those that a
+        server's host lacks."""
+        for name, station in self._stations.items():
+            wanted = list(names or []) if station in self.servers else None
+            self._seen[name] = station.survey(Survey(subjects=wanted, floors=floors))
+        return [fact.subject() for fact in self._of_server().subjects]
+
+    def versions(self) -> dict[str, Any]:
+        """Of the subjects, on the first server's host, and of nginx on its."""
+        name = self.hosts.nginx.name if self.hosts and self.hosts.nginx else ""
+        seen = self._seen.get(name)
+        return {**self._of_server().versions, "nginx": seen.nginx if seen else None}
+
+    def limits(self, here: SystemLimits) -> dict[str, SystemLimits]:
+        """The limits of each host; `here`: the load's, which know ab's, too."""
+        assert self.hosts
+        found = {name: seen.limits for name, seen in self._seen.items()}
+        return found | {self.hosts.load.name: here}
+
+    def roles(self) -> dict[str, Role]:
+        """By the name of each host what it is there for; empty if all is on one machine."""
+        return {host.name: role for role, host in self.hosts.all()} if self.hosts else {}
+
+    def host_infos(self) -> list[HostInfo]:
+        """The hosts as results keep them; empty if all is on one machine."""
+        found = []
+        for role, host in self.hosts.all() if self.hosts else ():
+            known = {"role": role, "name": host.name, "address": host.address}
+            found.append(self._seen[host.name].host.model_copy(update=known))
+        return found
+
+    def _of_server(self) -> Surveyed:
+        return self._seen[self.hosts.servers[0].name if self.hosts else ""]
+
+    def open_redis(self, url: str | None) -> RunRedis:
+        """The Redis at `url`; for None a private one where it belongs. Raises UserError."""
+        if url:
+            return ExistingRedis(url)
+        found = RunRedis(self.redis.start_redis().urls[0], private=True)
+        try:
+            found.version()
+        except redis.RedisError as error:
+            where = f"the one on {self.hosts.redis.name}" if self.hosts else "the private one"
+            raise UserError(f"Redis cannot be reached from here, {where}: {error}") from error
+        return found
+
+    # ---- One run ----
+
+    def make_room(self, ended: Callable[[Role | None], int]) -> None:
+        """Wait until every kernel has room for the connections that will end there: `ended` says
+        how many by role, None: on one machine. All of them forget old ones at the same time, so
+        that the second does not wait after the first."""
+        if self.hosts is None:
+            self.load.make_room(RoomOrder(connections=ended(None)))
+            return
+        for station in self.servers:
+            station.make_room(RoomOrder(connections=ended("server")))
+        if self.nginx:
+            self.nginx.make_room(RoomOrder(connections=ended("nginx")))
+
+    def start_slow_redis(self, order: SlowOrder) -> str:
+        """Its URL."""
+        return self.redis.start_slow_redis(order).urls[0]
+
+    def start_servers(self, order: ServerOrder) -> list[str]:
+        """Deal the instances out to the servers' hosts, one after another; their URLs."""
+        found = []
+        for number, station in enumerate(self.servers):
+            share = len(range(number, order.instances, len(self.servers)))
+            if share:
+                part = order.model_copy(update={"instances": share})
+                found += station.start_servers(part).urls
+        return found
+
+    def start_balancer(self, order: BalancerOrder) -> str:
+        """Its URL. Raises UserError where there is no host for it."""
+        if self.nginx is None:
+            raise UserError("--balancer: the hosts' file names no host for nginx")
+        return self.nginx.start_balancer(order).urls[0]
+
+    def begin(self) -> None:
+        """The load is about to begin. The servers come last, so that little else is in theirs."""
+        for name in self._in_order():
+            self._stations[name].begin()
+
+    def look(self) -> None:
+        """Called often while the load runs."""
+        self.load.look()
+
+    def end(self) -> list[Seen]:
+        """The load is over: what each station saw."""
+        roles = self.roles()
+        found = {name: self._stations[name].end() for name in reversed(self._in_order())}
+        return [Seen(roles[name] if roles else None, name, found[name]) for name in roles or found]
+
+    def stop_run(self) -> dict[str, Stopped]:
+        """End what was started for a run; by host. May be called twice."""
+        return {name: station.stop_run() for name, station in self._stations.items()}
+
+    def _in_order(self) -> list[str]:
+        return sorted(self._stations, key=lambda name: self._stations[name] in self.servers)

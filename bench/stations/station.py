@@ -1,0 +1,234 @@
+"""A station: everything that must happen on the host of a server, of nginx or of Redis.
+
+It starts them, watches them while the load runs, and ends them. The sweep has one in its own
+process when everything is on one machine; else there is one on each host behind an agent
+(`agent`), which the sweep asks through `remote` for the very same things.
+
+A run is: start_servers (start_slow_redis before, start_balancer after them), make_room where it is
+needed, begin, the load (with `look` as often as one likes), end, stop_run. Redis lives until
+`close`.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from bench.host import machine, programs
+from bench.host.accounting import parent_of_groups, remove_stale_groups
+from bench.host.ports import free_port
+from bench.host.quota import Host
+from bench.host.signals import SignalWatch
+from bench.host.system_limits import read_limits
+from bench.host.time_wait import wait_for_room
+from bench.records.environment import Placement
+from bench.services.balancer import Balancer, BalancerOrder
+from bench.services.redis_server import RedisServer
+from bench.services.slow_redis import SlowRedis
+from bench.stations import versions
+from bench.stations.footprint import Footprint, lifetime_between, lives_buried
+from bench.stations.orders import (
+    Listening,
+    Report,
+    RoomOrder,
+    ServerOrder,
+    SlowOrder,
+    Stopped,
+    SubjectFacts,
+    Survey,
+    Surveyed,
+)
+from bench.subjects.running import RunningServer
+from bench.subjects.subject import Place, Subject, select
+
+
+class Station(Protocol):
+    """What can be asked, in this process or on another host. Everything may raise Interrupted, and
+    on another host HostLost."""
+
+    def survey(self, order: Survey) -> Surveyed:
+        """What is here. Raises UserError for subjects that are not."""
+
+    def start_redis(self) -> Listening:
+        """Start a Redis server. Raises UserError."""
+
+    def make_room(self, order: RoomOrder) -> None:
+        """Wait until the kernel has room for what a run leaves, a minute at most."""
+
+    def start_slow_redis(self, order: SlowOrder) -> Listening:
+        """Start a slow Redis before another, for one run. Raises HelperError or UserError."""
+
+    def start_servers(self, order: ServerOrder) -> Listening:
+        """Start servers, for one run. Raises StartError or OSError."""
+
+    def start_balancer(self, order: BalancerOrder) -> Listening:
+        """Start nginx, for one run. Raises StartError or UserError."""
+
+    def begin(self) -> None:
+        """The load is about to begin."""
+
+    def look(self) -> None:
+        """Called often while the load runs; an agent does it by itself."""
+
+    def end(self) -> Report:
+        """The load is over; what was used."""
+
+    def stop_run(self) -> Stopped:
+        """End what was started for this run. May be called twice; never raises."""
+
+    def close(self) -> None:
+        """End everything."""
+
+
+class LocalStation:
+    """A station in this process. Use in a `with` block."""
+
+    def __init__(
+        self,
+        watch: SignalWatch,
+        placement: Placement,
+        address: str = "127.0.0.1",
+        find: Callable[[str], Subject] | None = None,
+    ) -> None:
+        """`placement`: servers are bound to its CPUs for servers, one after another, all else to
+        the others. `address`: where everything listens. `find`: subjects by name."""
+        self._watch, self._placement, self.address = watch, placement, address
+        self._find = find or (lambda name: select([name])[0])
+        self._host = Host()
+        self._groups = parent_of_groups()
+        if self._groups:
+            remove_stale_groups(self._groups)
+        self._redis: RedisServer | None = None
+        self._slow: SlowRedis | None = None
+        self._servers: list[RunningServer] = []
+        self._folders: list[str] = []
+        self._balancer: Balancer | None = None
+        self._footprint: Footprint | None = None
+
+    def __enter__(self) -> "LocalStation":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def survey(self, order: Survey) -> Surveyed:
+        """See `Station`."""
+        found = []
+        if order.subjects is not None:
+            found = select(order.subjects or None, order.floors)
+        return Surveyed(
+            host=machine.describe_host(self._host),
+            limits=read_limits(),
+            subjects=[SubjectFacts.of(subject) for subject in found],
+            versions=versions.versions_of(found),
+            nginx=programs.stranger_version("nginx"),
+        )
+
+    def start_redis(self) -> Listening:
+        """See `Station`."""
+        self._redis = RedisServer(self._placement.load, self._watch, self.address)
+        return Listening(urls=[self._redis.url])
+
+    def make_room(self, order: RoomOrder) -> None:
+        """See `Station`."""
+        wait_for_room(order.connections, self._watch)
+
+    def start_slow_redis(self, order: SlowOrder) -> Listening:
+        """See `Station`."""
+        cpus = self._placement.load
+        self._slow = SlowRedis(order.redis_url, order.delay_ms, cpus, self._watch, self.address)
+        return Listening(urls=[self._slow.url])
+
+    def start_servers(self, order: ServerOrder) -> Listening:
+        """See `Station`."""
+        subject, cpus = self._find(order.subject), self._placement.server
+        for number in range(order.instances):
+            self._folders.append(tempfile.mkdtemp(prefix="zerohttpd-subject-"))
+            place = Place(
+                port=0 if subject.announces else free_port(self.address),
+                redis_url=order.redis_url,
+                folder=Path(self._folders[-1]),
+                keep_alive=order.keep_alive,
+                answer_bytes=order.answer_bytes,
+                address=self.address,
+                workload=order.workload,
+            )
+            cpu = [cpus[number % len(cpus)]] if cpus else []
+            server = RunningServer(subject, place, cpu, self._watch, self._groups)
+            self._servers.append(server)
+        return Listening(urls=[server.url for server in self._servers])
+
+    def start_balancer(self, order: BalancerOrder) -> Listening:
+        """See `Station`."""
+        self._balancer = Balancer(order, self.address, self._placement.load, self._watch)
+        return Listening(urls=[self._balancer.url])
+
+    def begin(self) -> None:
+        """See `Station`."""
+        self._host_before = self._host.count()
+        self._redis_before = self._redis_wanted()
+        self._balancer_before = self._balancer.use() if self._balancer else None
+        if self._servers:
+            bound = self._placement.server[: len(self._servers)]
+            self._footprint = Footprint(self._servers, bound)
+            self._footprint.begin()
+
+    def look(self) -> None:
+        """See `Station`."""
+        if self._footprint:
+            self._footprint.look()
+
+    def end(self) -> Report:
+        """See `Station`."""
+        footprint, self._footprint = self._footprint, None
+        balancer = None
+        if self._balancer and self._balancer_before:
+            balancer = self._balancer.use().since(self._balancer_before)
+        return Report(
+            servers=footprint.end() if footprint else None,
+            balancer=balancer,
+            redis_wanted_s=_busiest(self._redis_before, self._redis_wanted()),
+            host=self._host.count() - self._host_before,
+            allowed=self._host.allowed,
+        )
+
+    def stop_run(self) -> Stopped:
+        """See `Station`."""
+        self._footprint = None
+        found = Stopped()
+        if self._balancer:
+            found.balancer = self._balancer.stop()
+            self._balancer = None
+        if self._servers:
+            before = lives_buried()
+            for server in self._servers[1:]:
+                server.ask_to_stop()  # so that all of them take no longer than one
+            ended = [server.stop() for server in self._servers]
+            found.servers = [end for end in ended if end]
+            found.life = lifetime_between(before, lives_buried())
+            self._servers = []
+        for folder in self._folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        self._folders = []
+        if self._slow:
+            self._slow.close()
+            self._slow = None
+        return found
+
+    def close(self) -> None:
+        """See `Station`."""
+        self.stop_run()
+        if self._redis:
+            self._redis.end()
+            self._redis = None
+
+    def _redis_wanted(self) -> list[float | None]:
+        running = [self._redis, self._slow]
+        return [one.demand_seconds() if one else None for one in running]
+
+
+def _busiest(before: list[float | None], after: list[float | None]) -> float | None:
+    """The longest of some times that have passed; None if none is known."""
+    pairs = zip(before, after, strict=True)
+    return max((b - a for a, b in pairs if a is not None and b is not None), default=None)

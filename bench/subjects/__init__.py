@@ -1,0 +1,1 @@
+"""What is measured: the servers, their floors, and strangers; found, started, ended."""

@@ -1,0 +1,56 @@
+"""What a server says about itself: the lines at its start and the statistics at its end.
+
+Both are aligned lines, a key in the first 14 columns and its value behind it. Pure functions.
+"""
+
+import re
+
+from bench.records.figures import ServerStatistics
+
+KEY_COLUMNS = 14
+
+
+def lines_of(text: str) -> dict[str, str]:
+    """The aligned lines of a text as key and value. Other lines do no harm; the last one counts.
+
+    A last line without its line feed is left out: it may be half a line.
+    """
+    found = {}
+    for line in text.splitlines(keepends=True):
+        key, value = line[:KEY_COLUMNS].strip(), line[KEY_COLUMNS:].strip()
+        if line.endswith("\n") and key and value:
+            found[key] = value
+    return found
+
+
+def url_in(text: str) -> str | None:
+    """The address in a banner, or None while it is not (fully) there."""
+    url = lines_of(text).get("url")
+    return url if url and url.startswith("http") else None
+
+
+def statistics_in(text: str) -> ServerStatistics | None:
+    """The statistics in what a server printed until its end; None if there are none."""
+    lines = lines_of(text)
+    if "requests" not in lines:
+        return None
+    cpu = lines.get("cpu", "")
+    return ServerStatistics(
+        requests=_whole(lines.get("requests")),
+        responses={c: int(n) for c, n in re.findall(r"(\dxx) (\d+)", lines.get("responses", ""))},
+        bytes_sent=_whole(lines.get("bytes")),
+        cpu_user_s=_figure(r"user ([\d.]+) s", cpu),
+        cpu_system_s=_figure(r"system ([\d.]+) s", cpu),
+        cpu_us_per_request=_figure(r"([\d.]+) us", lines.get("cpu/request", "")),
+        peak_memory_mb=_figure(r"([\d.]+) MB", lines.get("peak memory", "")),
+        workers={k[7:]: int(v) for k, v in lines.items() if re.fullmatch(r"worker \d+", k)},
+    )
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None
+
+
+def _figure(pattern: str, text: str) -> float | None:
+    match = re.search(pattern, text)
+    return float(match[1]) if match else None

@@ -1,0 +1,160 @@
+"""One subject, running."""
+
+import re
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+from pydantic import BaseModel
+
+from bench.host.accounting import CpuTime, Group
+from bench.host.ports import url_that_answers
+from bench.host.process import Child, StartError, last_line
+from bench.host.project import ROOT
+from bench.host.signals import SignalWatch
+from bench.records.figures import ServerStatistics
+from bench.subjects.banner import statistics_in, url_in
+from bench.subjects.subject import Place, Subject
+
+START_SECONDS = 10.0
+"""How long a server may take until it listens."""
+
+STOP_SECONDS = 20.0
+"""How long it may take to end: the 5 s that it grants requests in flight, and more for a machine so
+busy that a hundred processes come to their ends late."""
+
+
+class WatchedGroup(Group):
+    """A control group that also knows how long its members were kept waiting."""
+
+    def starved_us(self) -> float | None:
+        """Microseconds in which members wanted to run and none of them did (PSI); None where the
+        kernel does not say."""
+        try:
+            text = (self._folder / "cpu.pressure").read_text()
+        except OSError:
+            return None
+        match = re.search(r"^full .*total=(\d+)", text, re.MULTILINE)
+        return float(match[1]) if match else None
+
+
+class RunningServer:
+    """A subject that listens at `url` (ends in a slash). End it with `stop`."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        place: Place,
+        cpus: Sequence[int],
+        watch: SignalWatch,
+        groups: Path | None = None,
+    ) -> None:
+        """Start it and wait until it listens; `groups`: where it gets a control group of its own.
+        Raises StartError or Interrupted."""
+        self._group = WatchedGroup(groups) if groups else None
+        self._child: Child | None = None
+        try:
+            command = subject.command(place)
+            if self._group:
+                command = self._group.wrap(command)
+            self._child = Child(command, cpus, cwd=ROOT)
+            self.url = self._await(subject, place, watch)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _await(self, subject: Subject, place: Place, watch: SignalWatch) -> str:
+        assert self._child is not None
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            running = self._child.running()
+            url = (
+                url_in(self._child.stdout)
+                if subject.announces
+                else url_that_answers(place.address, place.port, running)
+            )
+            if url:
+                return url
+            said = last_line(self._child.stderr)
+            if not running:
+                raise StartError(f"{subject.name} did not start: {said or 'it said nothing'}")
+            if time.monotonic() > deadline:
+                what = "printed no url line" if subject.announces else "did not listen"
+                raise StartError(
+                    f"{subject.name} {what} within {START_SECONDS:.0f} s"
+                    + (f"; it said: {said}" if said else "")
+                )
+            watch.sleep(0.005)
+
+    @property
+    def pid(self) -> int:
+        """Its first process."""
+        assert self._child is not None
+        return self._child.pid
+
+    def pids(self) -> list[int]:
+        """All its processes."""
+        if self._group:
+            return self._group.pids()
+        try:
+            below = psutil.Process(self.pid).children(recursive=True)
+        except psutil.Error:
+            return []
+        return [self.pid, *(process.pid for process in below)]
+
+    def cpu(self) -> CpuTime | None:
+        """What it and all it started have used so far; None without a control group."""
+        return self._group.read() if self._group else None
+
+    def starved_us(self) -> float | None:
+        """How long it wanted to run and could not, so far; None without a control group."""
+        return self._group.starved_us() if self._group else None
+
+    def running(self) -> bool:
+        """Whether it is still there."""
+        return self._child is not None and self._child.running()
+
+    def ask_to_stop(self) -> None:
+        """Send SIGTERM and do not wait."""
+        if self._child is not None:
+            self._child.send(signal.SIGTERM)
+
+    def stop(self) -> "Ended | None":
+        """End it by SIGTERM, by SIGKILL if it does not obey, with all that it left behind. May be
+        called twice. None if it was never started."""
+        try:
+            if self._child is None:
+                return None
+            obeyed = self._child.end(STOP_SECONDS, signal.SIGTERM)
+            return Ended(
+                obeyed=obeyed,
+                status=self._child.exit_status,
+                statistics=statistics_in(self._child.stdout),
+                last_words=last_line(self._child.stderr),
+            )
+        finally:
+            if self._group:
+                self._group.close()
+                self._group = None
+
+
+class Ended(BaseModel):
+    """How a server ended."""
+
+    obeyed: bool
+    """False if it did not end by itself after SIGTERM and had to be killed."""
+    status: int | None
+    """Exit status, or minus the number of the signal that ended it."""
+    statistics: ServerStatistics | None
+    last_words: str
+    """The last line it wrote to standard error, or an empty text."""
+
+    def describe(self) -> str:
+        """How it ended, for a sentence about it."""
+        if self.status is not None and self.status < 0:
+            how = f"was ended by {signal.Signals(-self.status).name}"
+        else:
+            how = f"ended with status {self.status}"
+        return f"{how} ({self.last_words})" if self.last_words else how

@@ -1,0 +1,1 @@
+"""A sweep: which runs, each from its start to its judgement, all of them in order."""

@@ -1,0 +1,72 @@
+"""The words before a sweep: what will be measured, where, and what stands in the way."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+
+from bench.doctor import show
+from bench.records.environment import Finding, HostInfo, Line
+from bench.records.plan import RunSpec
+from bench.services.redis_server import without_password
+from bench.stations.site import Site
+from bench.subjects.subject import Subject
+from bench.sweep.ladder import conditions_of, levels_of
+from bench.sweep.options import Options, can_serve
+
+
+def announce(
+    options: Options,
+    runs: Sequence[RunSpec],
+    subjects: Mapping[str, Subject],
+    site: Site,
+    out: Console,
+) -> None:
+    """What will be measured, and where."""
+    levels = ", ".join(f"{level:,}" for level in levels_of(options.plan))
+    conditions = "; ".join(c.describe() for c in conditions_of(options.plan))
+    _say(out, f"Servers: {', '.join(subjects)}")
+    _say(out, f"Connections: {levels}; {len(runs)} runs: {conditions}")
+    _say(out, f"Placement: {site.placement.note}")
+    for host in site.host_infos():
+        _say(out, f"    {describe_host(host)}")
+    for name, without in left_out(options, subjects).items():
+        _say(out, f"{name} cannot serve: {'; '.join(without)}")
+    if options.redis:
+        url = without_password(options.redis)
+        _say(out, f"Redis: {url}; visits raise its visitor_count, nothing else is changed")
+
+
+def show_troubles(said: Sequence[Line], findings: Sequence[Finding], out: Console) -> None:
+    """What the doctor says, and the limits in the way of some levels."""
+    well = sum(line.state in ("well", "note") for line in said)
+    _say(out, f"Doctor: {well} of {len(said)} things are as they should be")
+    said_below = {finding.cure for finding in findings}
+    left = [x for x in said if x.state != "note" and x.cure not in said_below]
+    show.show_cures(left, out)
+    for finding in findings:
+        levels = ", ".join(f"{level:,}" for level in finding.levels)
+        word = "Not possible" if finding.impossible else "Warning"
+        _say(out, f"{word} at {levels}: {finding.describe()}", "yellow")
+        _say(out, f"    cure: {finding.cure}", "yellow")
+    out.print()
+
+
+def describe_host(host: HostInfo) -> str:
+    """A host in a line."""
+    limit = f", {host.cpu_limit:.0%} of a CPU by {host.limited_by}" if host.cpu_limit else ""
+    cpus = "1 CPU" if host.cpus == 1 else f"{host.cpus} CPUs"
+    return f"{host.role:<8}{host.name} ({host.address}): {cpus}{limit}, Linux {host.kernel}"
+
+
+def left_out(options: Options, subjects: Mapping[str, Subject]) -> dict[str, list[str]]:
+    """By subject the conditions under which it is not measured, since it cannot be."""
+    found: dict[str, list[str]] = {}
+    for subject in subjects.values():
+        for conditions in conditions_of(options.plan):
+            if not can_serve(subject, conditions):
+                found.setdefault(subject.name, []).append(conditions.describe())
+    return found
+
+
+def _say(out: Console, text: str, style: str = "") -> None:
+    out.print(text, style=style, markup=False, soft_wrap=True)

@@ -1,0 +1,198 @@
+"""One run of one cell: a fresh server, a probe, a warm-up, the load, the end, the judgement."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from urllib.parse import urljoin, urlsplit
+
+import redis
+
+from bench.host.helper import HelperError
+from bench.host.process import StartError
+from bench.host.signals import SignalWatch
+from bench.load.ab import AbOutcome
+from bench.load.probe import Answer, ProbeError, probe
+from bench.records.conditions import Conditions
+from bench.records.errors import UserError
+from bench.records.plan import RunSpec
+from bench.records.run import Check, Reason, Run
+from bench.records.workloads import workload_for
+from bench.services.balancer import BalancerOrder
+from bench.services.private_redis import RunRedis
+from bench.stations.orders import ServerOrder, SlowOrder, Stopped
+from bench.stations.remote import HostLost
+from bench.stations.site import Site
+from bench.subjects.subject import Subject
+from bench.sweep import evidence, run_figures
+from bench.sweep.checks import first_failure, judge
+from bench.sweep.loading import WARM_UP_CONNECTIONS, Generator, Loaded, WarmUpFailed
+
+SEGMENT_HERE, SEGMENT_BETWEEN_HOSTS = 65_483, 1_448
+"""Bytes of a TCP segment, by the MTU of the loopback interface (65,536) and of Ethernet (1,500)."""
+LABELS: dict[type[Exception], str] = {
+    WarmUpFailed: "warm-up",
+    HostLost: "host lost",
+    redis.RedisError: "no Redis",
+    StartError: "no start",
+    HelperError: "no start",
+    OSError: "no start",
+}
+"""Why a run came to no figure, in a word or two."""
+
+
+@dataclass
+class Bench:
+    """What all runs of a sweep share."""
+
+    site: Site
+    redis: RunRedis
+    watch: SignalWatch
+    answer_bytes: dict[tuple[str, bool], int] = field(default_factory=dict)
+    """How long a whole answer of a server is, by workload and keep-alive: for floors."""
+
+
+def measure(subject: Subject, spec: RunSpec, bench: Bench) -> tuple[Run, str]:
+    """Make one run. Returns it with all that the load generator printed. Raises Interrupted on
+    Ctrl-C only."""
+    run = empty_run(subject, spec, "failed")
+    run.started = datetime.now().astimezone()
+    begin = time.monotonic()
+    report = ""
+    try:
+        report = _measure(subject, spec, bench, run)
+    except ProbeError as stopped:
+        run.reason = Reason(label=stopped.label, text=str(stopped))
+    except tuple(LABELS) as stopped:
+        label = next(label for kind, label in LABELS.items() if isinstance(stopped, kind))
+        run.reason = Reason(label=label, text=str(stopped))
+    if bench.site.lost:  # whatever else was seen comes from that
+        run.state, run.reason = "failed", Reason(label="host lost", text=bench.site.lost)
+    run.seconds = round(time.monotonic() - begin - run.waited, 3)
+    return run, report
+
+
+def skipped(subject: Subject, spec: RunSpec, label: str, text: str) -> Run:
+    """The record of a run that was not made."""
+    run = empty_run(subject, spec, "skipped")
+    run.reason = Reason(label=label, text=text)
+    return run
+
+
+def empty_run(subject: Subject, spec: RunSpec, state: str) -> Run:
+    """The record of a run of which nothing is known yet."""
+    return Run.model_validate(
+        {
+            "subject": spec.subject,
+            "kind": subject.kind,
+            "architecture": subject.architecture,
+            **spec.conditions._asdict(),
+            "concurrency": spec.concurrency,
+            "run": spec.run,
+            "state": state,
+            "requests": spec.requests,
+        }
+    )
+
+
+def _make_room(spec: RunSpec, site: Site, answer: Answer) -> float:
+    """Wait for room in TIME_WAIT where it is needed: a client can be reset while it reads only if
+    there is more to read than one segment. Returns for how many seconds."""
+    if answer.bytes <= (SEGMENT_BETWEEN_HOSTS if site.hosts else SEGMENT_HERE):
+        return 0.0
+    begin = time.monotonic()
+    around = 1 + 2 * WARM_UP_CONNECTIONS  # the first request, and the warm-up's
+    site.make_room(lambda role: spec.ended_connections(role) + around)
+    return round(time.monotonic() - begin, 3)
+
+
+def _measure(subject: Subject, spec: RunSpec, bench: Bench, run: Run) -> str:
+    workload, site = workload_for(spec.conditions.workload), bench.site
+    bench.redis.prepare()
+    try:
+        url = urljoin(_start(spec, bench), workload.path)
+        answer = probe(url, workload, 200 if subject.kind == "floor" else workload.status)
+        run.probe_status = answer.status
+        run.waited = _make_room(spec, site, answer)
+        generator = Generator(spec, workload, site, bench.redis, bench.watch)
+        loaded = generator.run(url, generator.warm_up(url))
+        stopped = site.stop_run()
+    finally:
+        site.stop_run()
+    _enter(run, loaded, stopped)
+    if loaded.completed:
+        run_figures.enter(run, spec, loaded, stopped)
+    seen = (answer, loaded, stopped)
+    private = bench.redis.private
+    conclude(run, judge(evidence.gather(run, subject, spec, workload, private, seen)))
+    return loaded.outcome.report
+
+
+def _start(spec: RunSpec, bench: Bench) -> str:
+    """Start what the run needs; the URL that the load goes to. Raises StartError and others."""
+    conditions, site = spec.conditions, bench.site
+    redis_url = bench.redis.url
+    if conditions.redis_delay_ms:
+        order = SlowOrder(redis_url=redis_url, delay_ms=conditions.redis_delay_ms)
+        redis_url = site.start_slow_redis(order)
+    keeps = conditions.server_keeps
+    urls = site.start_servers(
+        ServerOrder(
+            subject=spec.subject,
+            instances=conditions.instances,
+            redis_url=redis_url,
+            workload=conditions.workload,
+            keep_alive=keeps,
+            answer_bytes=bench.answer_bytes.get((conditions.workload, keeps), 0),
+        )
+    )
+    if conditions.balancer == "none":
+        return urls[0]
+    return site.start_balancer(
+        BalancerOrder(
+            servers=[urlsplit(url).netloc for url in urls],
+            keep=conditions.balancer == "keep",
+            connections=spec.connections,
+        )
+    )
+
+
+def answer_bytes(floor: Subject, conditions: Conditions, bench: Bench) -> int:
+    """How long the whole answer is that the server of a floor's architecture gives. 0: not known,
+    the floor then answers as shortly as it can."""
+    workload = workload_for(conditions.workload)
+    order = ServerOrder(subject=floor.architecture or "", redis_url=bench.redis.url)
+    try:
+        bench.redis.prepare()
+        url = urljoin(bench.site.start_servers(order)[0], workload.path)
+        return probe(url, workload, workload.status, conditions.server_keeps).bytes
+    except (ProbeError, UserError, *LABELS):
+        return 0
+    finally:
+        bench.site.stop_run()
+
+
+def _enter(run: Run, loaded: Loaded, stopped: dict[str, Stopped]) -> None:
+    """What is kept of every run that came to its load."""
+    outcome = loaded.outcome
+    run.ab_command, run.latency = outcome.command, outcome.latency
+    run.idle_reopened = loaded.idle.reopened if loaded.idle else None
+    ended = [end.statistics for of in stopped.values() for end in of.servers]
+    run.server_statistics = evidence.total(ended)
+    if isinstance(outcome, AbOutcome):
+        run.ab = outcome.figures
+    else:
+        run.open_loop = outcome.figures
+
+
+def conclude(run: Run, checks: list[Check]) -> None:
+    """Enter the checks into the run, and what follows from them."""
+    run.checks = checks
+    failure = first_failure(checks)
+    run.state = "failed" if failure else "held"
+    run.reason = Reason(label=failure.label, text=failure.detail) if failure else None
+
+
+def all_held(runs: Sequence[Run]) -> bool:
+    """Whether there is anything at all, and all of it is a figure."""
+    return bool(runs) and all(run.state == "held" for run in runs)

@@ -1,0 +1,155 @@
+"""Showing a sweep while it runs: a live table at a terminal, plain lines elsewhere."""
+
+from types import TracebackType
+from typing import Protocol
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench.readers.table import result_table
+from bench.records.conditions import Conditions
+from bench.records.plan import RunSpec
+from bench.records.results import Results
+from bench.records.run import Run
+from bench.sweep.estimate import in_words
+
+WORTH_A_WORD = 1.0
+"""Seconds of waiting."""
+DISTURBED = 0.1
+"""From this share of the server's CPU on that others use, a line says so."""
+
+
+class Display(Protocol):
+    """What a sweep tells its audience. Use in a `with` block."""
+
+    def __enter__(self) -> "Display": ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None: ...
+
+    def begin(self, spec: RunSpec, left: float | None) -> None:
+        """A run begins; `left` is what it and those after it will take, in seconds."""
+
+    def end(self, run: Run, left: float | None) -> None:
+        """A run has ended."""
+
+
+def display_for(out: Console, results: Results, total: int) -> Display:
+    """The display that suits the place where the output goes."""
+    return LiveDisplay(out, results, total) if out.is_terminal else PlainDisplay(out, total)
+
+
+class LiveDisplay:
+    """A table that fills up, with a progress bar below it."""
+
+    def __init__(self, out: Console, results: Results, total: int) -> None:
+        self._out = out
+        self._results = results
+        self._progress = Progress(
+            TextColumn("{task.description:28}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]} left"),
+            console=out,
+        )
+        self._task = self._progress.add_task("", total=total, left="?")
+        # Twice a second: drawing costs CPU time on the side of the load.
+        self._live = Live(self._view(None), console=out, refresh_per_second=2, transient=True)
+
+    def _view(self, current: RunSpec | None) -> Group:
+        lines = self._out.height - 2
+        return Group(result_table(self._results, current, lines), self._progress)
+
+    def __enter__(self) -> "LiveDisplay":
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def begin(self, spec: RunSpec, left: float | None) -> None:
+        """Show which cell is being measured."""
+        what = f"{spec.subject} at {spec.concurrency:,}"
+        if spec.conditions != Conditions(spec.conditions.workload):
+            what += f" ({spec.conditions.describe()})"
+        if self._results.settings.get("runs", 1) > 1:
+            what += f", run {spec.run}"
+        self._progress.update(self._task, description=what, left=in_words(left))
+        self._live.update(self._view(spec))
+
+    def end(self, run: Run, left: float | None) -> None:
+        """Fill the cell."""
+        self._progress.update(self._task, advance=1, left=in_words(left))
+        self._live.update(self._view(None))
+
+
+class PlainDisplay:
+    """A line for each run, for logs."""
+
+    def __init__(self, out: Console, total: int) -> None:
+        self._out = out
+        self._total = total
+        self._done = 0
+
+    def __enter__(self) -> "PlainDisplay":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def begin(self, spec: RunSpec, left: float | None) -> None:
+        """Nothing: a line says what has happened."""
+
+    def end(self, run: Run, left: float | None) -> None:
+        """One line."""
+        self._done += 1
+        count = f"[{self._done:>{len(str(self._total))}}/{self._total}]"
+        self._out.print(
+            f"{count} {line_for(run)}  ({took(run)}, {in_words(left)} left)",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def took(run: Run) -> str:
+    """How long a run took, and had to wait if it had to."""
+    waited = f" after {run.waited:.0f} s until there was room in TIME_WAIT"
+    return f"{run.seconds:.1f} s" + (waited if run.waited > WORTH_A_WORD else "")
+
+
+def line_for(run: Run) -> str:
+    """A run in a line: what it was and what came of it."""
+    return (
+        f"{run.subject:<18} {run.concurrency:>6,} connections  "
+        f"{run.conditions.describe():<12}  {outcome_text(run)}"
+    )
+
+
+def outcome_text(run: Run) -> str:
+    """A run's figures, or why it has none."""
+    rate = run.requests_per_second
+    if rate is None:
+        return f"{run.state}: {run.reason.text if run.reason else 'no reason known'}"
+    text = f"{rate:>8,.0f} requests/s"
+    if run.latency:
+        text += f"  99 % within {run.latency.p99:,.1f} ms"
+    if run.process:
+        text += f"  {run.process.cpu_us_per_request:,.1f} us CPU/request"
+    if run.lower_bound:
+        text += "  at least: the load generator was at its limit"
+    elif run.bottleneck and run.bottleneck != "server":
+        text += f"  bottleneck: {run.bottleneck}"
+        if run.bottleneck_host and run.bottleneck_host != run.bottleneck:
+            text += f" on {run.bottleneck_host}"
+    if run.idle_reopened:
+        text += f"  closed {run.idle_reopened:,} idle connections"
+    foreign = run.process.foreign_share if run.process else None
+    if foreign is not None and foreign > DISTURBED:
+        text += f"  disturbed: others used {foreign:.0%} of the server's CPU"
+    return text

@@ -1,0 +1,157 @@
+"""What is known of a run when it is judged, put together for `bench.sweep.checks`."""
+
+from collections.abc import Mapping, Sequence
+
+from bench.load.ab import AbOutcome
+from bench.load.open_loop import OpenOutcome
+from bench.load.probe import Answer
+from bench.records.figures import ServerStatistics
+from bench.records.plan import RunSpec
+from bench.records.run import Run
+from bench.records.workloads import Workload
+from bench.stations.orders import Stopped
+from bench.subjects.running import Ended
+from bench.subjects.subject import Subject
+from bench.sweep.checks import Count, Evidence
+from bench.sweep.loading import WARM_UP_CONNECTIONS, Loaded
+from bench.sweep.run_figures import CLOCK_SECONDS
+
+LITTLE_ABOVE = 0.15
+"""More requests cannot be under way than there are connections; the rest is for our clock."""
+LITTLE_BELOW = 0.5
+"""Fewer can: ab needs time between two requests of a connection. With fewer than half of them
+under way it did not make the load that it was asked for."""
+
+
+def gather(
+    run: Run,
+    subject: Subject,
+    spec: RunSpec,
+    workload: Workload,
+    private: bool,
+    seen: tuple[Answer, Loaded, Mapping[str, Stopped]],
+) -> Evidence:
+    """`private`: whether nobody else counts visitors in that Redis; `seen`: the answer to the
+    first request, the load, and how everything ended."""
+    probe, loaded, stopped = seen
+    ended = [(host, end) for host, of in stopped.items() for end in of.servers]
+    kept, outcome = spec.conditions.keep_alive, loaded.outcome
+    closed = outcome if isinstance(outcome, AbOutcome) else None
+    unread = spec.concurrency if kept and closed else 0
+    warm_unread = min(spec.concurrency, WARM_UP_CONNECTIONS) if kept else 0
+    idle_requests = loaded.idle.requests if loaded.idle else 0
+    kernels = [tcp for host in loaded.hosts if (tcp := host.report.host.tcp)]
+    return Evidence(
+        asked=spec.requests,
+        timeout=spec.timeout,
+        probe_status=probe.status,
+        died=_who_died(loaded, ended),
+        stopped=_what_was_wrong(ended) if subject.kind == "server" else "",
+        statistics=total([end.statistics for _, end in ended]),
+        ab=closed,
+        open_loop=outcome if isinstance(outcome, OpenOutcome) else None,
+        silent=subject.kind != "server",
+        least_requests=1 + loaded.warmed_up + spec.requests + idle_requests,
+        # An idle connection's last answer may be on its way when its holder stops counting.
+        slack=unread + warm_unread + spec.conditions.idle,
+        page_bytes=probe.body_bytes,
+        any_length=not private and workload.visits > 0,
+        keep_alive=kept,
+        counts=_counts(spec, workload, loaded, unread, private),
+        little=run.littles_law,
+        little_tolerance=little_tolerance(spec, outcome.wall_seconds),
+        idle=loaded.idle,
+        forgotten=sum(tcp.time_wait_overflows for tcp in kernels),
+        overflows=sum(tcp.listen_overflows for tcp in kernels),
+        balancer=next((of.balancer for of in stopped.values() if of.balancer), None),
+    )
+
+
+def little_tolerance(spec: RunSpec, wall: float) -> tuple[float, float]:
+    """How far below and above the deviation from Little's law may be. At its end a run has fewer
+    and fewer connections, which counts where there are few requests for each."""
+    clock = CLOCK_SECONDS / max(wall, CLOCK_SECONDS)
+    end = spec.concurrency / spec.requests
+    return min(1.0, LITTLE_BELOW + end + clock), LITTLE_ABOVE + clock
+
+
+def total(found: Sequence[ServerStatistics | None]) -> ServerStatistics | None:
+    """The statistics of all instances together; None unless all printed theirs."""
+    known = [one for one in found if one is not None]
+    if len(known) < len(found) or not known:
+        return None
+    if len(known) == 1:
+        return known[0]
+    classes = {name: None for one in known for name in one.responses}
+    requests = _sum([one.requests for one in known])
+    user = _sum([one.cpu_user_s for one in known])
+    system = _sum([one.cpu_system_s for one in known])
+    cost = None
+    if requests and user is not None and system is not None:
+        cost = round((user + system) / requests * 1e6, 1)
+    return ServerStatistics(
+        requests=None if requests is None else int(requests),
+        responses={name: sum(one.responses.get(name, 0) for one in known) for name in classes},
+        bytes_sent=_sum([one.bytes_sent for one in known]),
+        cpu_user_s=user,
+        cpu_system_s=system,
+        cpu_us_per_request=cost,
+        peak_memory_mb=max((one.peak_memory_mb or 0.0 for one in known), default=None),
+    )
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _counts(
+    spec: RunSpec, workload: Workload, loaded: Loaded, unread: int, private: bool
+) -> tuple[Count, ...]:
+    """What Redis must have counted for the load."""
+    pairs = (
+        ("visitors", workload.visits, loaded.visits),
+        ("remarks", workload.remarks, loaded.remarks),
+    )
+    return tuple(
+        Count(
+            f"{what} in Redis",
+            what,
+            each * spec.requests,
+            got,
+            or_more=not private,
+            slack=each * unread,
+        )
+        for what, each, got in pairs
+        if each
+    )
+
+
+def _who_died(loaded: Loaded, ended: Sequence[tuple[str, Ended]]) -> str:
+    """How a server ended before it was told to, for a sentence; empty if none did."""
+    by_host = {
+        seen.name: iter(seen.report.servers.alive) for seen in loaded.hosts if seen.report.servers
+    }
+    texts = ["" if next(by_host[host]) else end.describe() for host, end in ended]
+    return _first(texts, ended)
+
+
+def _what_was_wrong(ended: Sequence[tuple[str, Ended]]) -> str:
+    """What was wrong with a server's end after SIGTERM, for a sentence; empty if nothing."""
+    return _first([wrong_end(end) for _, end in ended], ended)
+
+
+def wrong_end(end: Ended) -> str:
+    """What was wrong with one server's end; empty if nothing."""
+    if not end.obeyed:
+        return "did not end after SIGTERM and had to be killed"
+    return "" if end.status == 0 else end.describe()
+
+
+def _first(texts: Sequence[str], ended: Sequence[tuple[str, Ended]]) -> str:
+    """The first text that is not empty; with the instance it is about, if there are several."""
+    at = next((number for number, text in enumerate(texts) if text), None)
+    if at is None or len(ended) == 1:
+        return "" if at is None else texts[at]
+    where = f" on {ended[at][0]}" if ended[at][0] else ""
+    return f"{texts[at]}, instance {at + 1} of {len(ended)}{where}"

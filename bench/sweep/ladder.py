@@ -1,0 +1,130 @@
+"""Which runs a sweep consists of. Pure functions."""
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from bench.records.conditions import Conditions
+from bench.records.figures import Balancer
+from bench.records.plan import DEFAULT_WORKLOAD, Plan, RunSpec
+from bench.records.workloads import workload_for
+
+SHORT_LEVELS = (20, 100, 500, 1000)
+SHORT_REQUESTS = 10_000
+SHORT_TIMEOUT = 20.0
+
+FULL_LEVELS = (
+    *(20, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000),
+    *(1500, 2000, 2500, 3000, 5000, 8000, 10_000, 11_000, 12_000, 13_000, 14_000, 15_000),
+)
+FULL_REQUESTS = 10_000
+FULL_REQUESTS_HIGH = 30_000
+"""For levels above 1,000."""
+FULL_RUNS = 3
+FULL_TIMEOUT = 120.0
+
+FEWER_FOR = frozenset({"iterative", "forking"})
+FEWER = 5
+"""One connection at a time and one process per connection are slow enough to show what they are
+with a fifth of the requests; with all of them they would take most of the time of a sweep."""
+
+
+OPEN_SECONDS = 3.0
+OPEN_SECONDS_FULL = 10.0
+"""How long an open-loop run takes, unless a number of requests was asked for."""
+
+
+def levels_of(plan: Plan) -> tuple[int, ...]:
+    """The concurrency levels, ascending, each once."""
+    chosen = plan.levels or (FULL_LEVELS if plan.full else SHORT_LEVELS)
+    return tuple(sorted(set(chosen)))
+
+
+def runs_of(plan: Plan) -> int:
+    """How often each cell is measured."""
+    return plan.runs or (FULL_RUNS if plan.full else 1)
+
+
+def timeout_of(plan: Plan, conditions: Conditions, requests: int) -> float:
+    """Seconds until a run is broken off: few only where the ladder's end shall be near, and never
+    fewer than a server needs that waits for a slowed Redis in one request after another."""
+    if plan.timeout:
+        return plan.timeout
+    patient = plan.full or plan.levels or plan.requests
+    waits = requests * workload_for(conditions.workload).waits
+    slowed = waits * conditions.redis_delay_ms / 1000
+    return (FULL_TIMEOUT if patient else SHORT_TIMEOUT) + slowed
+
+
+def requests_of(plan: Plan, subject: str, level: int, workload: str = DEFAULT_WORKLOAD) -> int:
+    """How many requests a run makes: never fewer than the level, which ab would refuse."""
+    if plan.requests is not None:
+        return max(plan.requests, level)
+    if plan.full:
+        usual = FULL_REQUESTS if level <= 1000 else FULL_REQUESTS_HIGH
+    else:
+        usual = SHORT_REQUESTS
+    usual = round(usual * workload_for(workload).share)
+    return max(usual // FEWER if subject in FEWER_FOR else usual, level)
+
+
+def open_requests_of(plan: Plan, level: int, rate: float) -> int:
+    """How many requests an open-loop run makes: what is due in its time."""
+    return plan.requests or max(
+        round(rate * (OPEN_SECONDS_FULL if plan.full else OPEN_SECONDS)), level
+    )
+
+
+def conditions_of(plan: Plan) -> list[Conditions]:
+    """All conditions, one chart each, in the order in which they are measured.
+
+    Redis is slowed only for workloads that wait for it. The open loop measures with a connection
+    for each request where keep-alive was not asked for, and with the rates given. Without a
+    balancer the clients talk to one server, so that there is one instance.
+    """
+    found = []
+    for workload in plan.workloads:
+        waits = workload_for(workload).waits > 0 or workload.startswith("/")
+        delays = plan.redis_delays_ms if waits else (0.0,)
+        for delay, keep_alive, idle, (instances, balancer) in itertools.product(
+            delays, plan.keep_alive, plan.idle, _fronts(plan)
+        ):
+            base = Conditions(
+                workload, keep_alive, idle, delay, instances=instances, balancer=balancer
+            )
+            found.append(base)
+            found += [base._replace(mode="open", rate=rate) for rate in plan.rates]
+    return list(dict.fromkeys(found))
+
+
+def _fronts(plan: Plan) -> list[tuple[int, Balancer]]:
+    """How many instances behind what."""
+    return [
+        (instances, balancer)
+        for instances in plan.instances
+        for balancer in plan.balancers
+        if instances == 1 or balancer != "none"
+    ]
+
+
+def runs_in_order(
+    plan: Plan,
+    subjects: Sequence[str],
+    can: Callable[[str, Conditions], bool] = lambda subject, conditions: True,
+) -> list[RunSpec]:
+    """All runs. The subjects take turns, so that a drift of the machine does not favour one.
+
+    `can`: whether a subject can be measured under some conditions; if not, there is no run.
+    """
+    return [
+        RunSpec(subject, conditions, level, run, requests, timeout_of(plan, conditions, requests))
+        for conditions in conditions_of(plan)
+        for level in levels_of(plan)
+        for run in range(1, runs_of(plan) + 1)
+        for subject in subjects
+        if can(subject, conditions)
+        for requests in [
+            requests_of(plan, subject, level, conditions.workload)
+            if conditions.rate is None
+            else open_requests_of(plan, level, conditions.rate)
+        ]
+    ]

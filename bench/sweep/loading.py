@@ -1,0 +1,138 @@
+"""The load of a run: the warm-up, the requests that count, and what is read around them."""
+
+import contextlib
+import time
+from dataclasses import dataclass
+from urllib.parse import urljoin
+
+from bench.host.signals import SignalWatch
+from bench.load import ab, open_loop
+from bench.load.ab import AbOutcome
+from bench.load.idle import IdleConnections, IdleReport
+from bench.load.open_loop import OpenOutcome
+from bench.records.plan import RunSpec
+from bench.records.workloads import Workload
+from bench.services.private_redis import RedisUse, RunRedis
+from bench.stations.site import Seen, Site
+
+WARM_UP_CONNECTIONS = 100
+"""At most; fewer at lower levels. Each connection is used twice."""
+SETTLE_SECONDS = 0.05
+"""After the load: time for the last children and threads to end and be counted."""
+IDLE_PATH = "/redirect"
+"""What idle connections ask for: the cheapest."""
+
+
+class WarmUpFailed(Exception):
+    """The requests before those that count were not answered; the message says why."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What one load left."""
+
+    outcome: AbOutcome | OpenOutcome
+    warmed_up: int
+    """Requests of the warm-up."""
+    visits: int
+    """By so many the counts in Redis rose."""
+    remarks: int
+    redis: RedisUse
+    wall: float
+    """How long the load took by our own clock, in seconds."""
+    idle: IdleReport | None
+    hosts: list[Seen]
+
+    @property
+    def seconds(self) -> float:
+        """The time of the load: by the generator's clock, else by ours."""
+        figures = self.outcome.figures
+        return figures.seconds if figures and figures.seconds else self.outcome.wall_seconds
+
+    @property
+    def completed(self) -> bool:
+        """Whether there is anything to divide by."""
+        return self.outcome.figures is not None and self.seconds > 0
+
+
+class Generator:
+    """Puts the load of one run on a server."""
+
+    def __init__(
+        self, spec: RunSpec, workload: Workload, site: Site, redis: RunRedis, watch: SignalWatch
+    ) -> None:
+        self._spec, self._workload = spec, workload
+        self._site, self._redis, self._watch = site, redis, watch
+        self._cpus = site.placement.load
+
+    def warm_up(self, url: str) -> int:
+        """Some requests before those that count: caches are filled, connections to Redis open.
+        Returns how many. Raises WarmUpFailed."""
+        connections = min(self._spec.concurrency, WARM_UP_CONNECTIONS)
+        load = self._closed(url, 2 * connections, connections, any_length=True)
+        done = ab.run(load, self._cpus, self._watch)
+        if done.timed_out or done.status != 0:
+            said = done.message or f"not done after {self._spec.timeout:g} s"
+            raise WarmUpFailed(f"it failed in the warm-up already: {said}")
+        return load.requests
+
+    def run(self, url: str, warmed_up: int) -> Loaded:
+        """The load that counts, and all that is read immediately before and after it."""
+        watch, redis, conditions = self._watch, self._redis, self._spec.conditions
+        watch.sleep(SETTLE_SECONDS)  # what ab left unread in the warm-up is answered and counted
+        redis.prepare()
+        visits, remarks = redis.counts()
+        with contextlib.ExitStack() as tidy:
+            idle = None
+            if conditions.idle:
+                aim = urljoin(url, IDLE_PATH)
+                idle = IdleConnections(aim, conditions.idle, self._cpus, watch)
+                tidy.enter_context(idle)
+            use = redis.use()
+            self._site.begin()
+            begin = time.monotonic()
+            outcome = self._open(url) if conditions.mode == "open" else self._count(url)
+            wall = time.monotonic() - begin
+            watch.sleep(SETTLE_SECONDS)
+            hosts = self._site.end()
+            used = redis.use() - use
+            held = idle.end() if idle else None
+        after = redis.counts()
+        gained = (after[0] - visits, after[1] - remarks)
+        return Loaded(outcome, warmed_up, *gained, used, wall, held, hosts)
+
+    def _count(self, url: str) -> AbOutcome:
+        requests = self._spec.requests
+        grows = not self._redis.private and gains_a_digit(self._redis.counts()[0], requests)
+        load = self._closed(url, requests, self._spec.concurrency, any_length=grows)
+        return ab.run(load, self._cpus, self._watch, self._site.look)
+
+    def _open(self, url: str) -> OpenOutcome:
+        spec = self._spec
+        assert spec.conditions.rate is not None
+        load = open_loop.OpenLoad(
+            url,
+            spec.conditions.rate,
+            spec.requests,
+            spec.concurrency,
+            spec.timeout,
+            keep_alive=spec.conditions.keep_alive,
+            form=self._workload.form,
+        )
+        return open_loop.run(load, self._cpus, self._watch, self._site.look)
+
+    def _closed(self, url: str, requests: int, connections: int, any_length: bool) -> ab.Load:
+        return ab.Load(
+            url,
+            requests,
+            connections,
+            self._spec.timeout,
+            any_length=any_length,
+            keep_alive=self._spec.conditions.keep_alive,
+            form=self._workload.form,
+        )
+
+
+def gains_a_digit(count: int, visits: int) -> bool:
+    """Whether a visitor count becomes longer in so many visits, and with it the page."""
+    return len(str(count + 1)) != len(str(count + visits))

@@ -1,0 +1,204 @@
+"""The figures of a run, put together of what the load generator and all hosts have seen."""
+
+from collections.abc import Mapping, Sequence
+
+from bench.host.accounting import CpuTime
+from bench.records.figures import Bottleneck, HostFigures, LittlesLaw, OtherProcess, ProcessFigures
+from bench.records.plan import RunSpec
+from bench.records.run import Run
+from bench.stations.footprint import Lifetime, ServersUse, Switches
+from bench.stations.orders import Stopped
+from bench.stations.site import Seen
+from bench.sweep import bottleneck
+from bench.sweep.bottleneck import Demand, of_host, pressure
+from bench.sweep.loading import Loaded
+
+CLOCK_SECONDS = 0.1
+"""Our clock also counts ab's start and its last lines."""
+LIFE = "the server's life, over all its requests"
+
+
+def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped]) -> None:
+    """Enter all figures into a run whose load was completed."""
+    done, idle, seconds = loaded.outcome, loaded.idle, loaded.seconds
+    beside = idle.requests_during if idle else 0
+    before = 1 + loaded.warmed_up + (idle.requests - beside if idle else 0)
+    served = spec.requests + beside
+    run.process = _servers(loaded.hosts, stopped, (served, served + before), seconds)
+    run.hosts = [found for seen in loaded.hosts if (found := host_figures(seen, loaded.wall))]
+    run.redis_process = _other(loaded.redis.user, loaded.redis.system, loaded.wall)
+    nginx = next((s.report.balancer for s in loaded.hosts if s.report.balancer), None)
+    if nginx:
+        run.nginx_process = _other(nginx.user_s, nginx.system_s, loaded.wall)
+    if done.cpu and done.wall_seconds:
+        cpu = done.cpu
+        run.load_process = _other(cpu.user / 1e6, cpu.system / 1e6, done.wall_seconds)
+    _enter_bottleneck(run, loaded)
+    if spec.conditions.mode == "closed" and done.latency:
+        run.littles_law = littles_law(spec, done.wall_seconds, done.latency.mean)
+
+
+def host_figures(seen: Seen, seconds: float) -> HostFigures | None:
+    """A host's, in the `seconds` by our clock between the two looks at it; None where everything
+    is on one machine."""
+    if seen.role is None:
+        return None
+    used, tcp = seen.report.host, seen.report.host.tcp
+    return HostFigures(
+        role=seen.role,
+        name=seen.name,
+        cpu_share=round(min(1.0, used.cpu_s / (seconds * seen.report.allowed)), 4),
+        throttled_share=None
+        if used.periods is None or used.throttled is None
+        else round(used.throttled / max(used.periods, 1), 4),
+        listen_overflows=tcp.listen_overflows if tcp else None,
+        listen_drops=tcp.listen_drops if tcp else None,
+        retransmits=tcp.retransmits if tcp else None,
+        time_wait_overflows=tcp.time_wait_overflows if tcp else None,
+    )
+
+
+def littles_law(spec: RunSpec, wall: float, mean_ms: float) -> LittlesLaw:
+    """The rate is by our own clock, the mean from the times of the single requests."""
+    rate = spec.requests / max(wall - CLOCK_SECONDS / 2, CLOCK_SECONDS / 2)
+    product = rate * mean_ms / 1000
+    return LittlesLaw(
+        concurrency=spec.concurrency,
+        rate=round(rate, 3),
+        mean_ms=mean_ms,
+        product=round(product, 3),
+        deviation=round(product / spec.concurrency - 1, 4),
+    )
+
+
+def _enter_bottleneck(run: Run, loaded: Loaded) -> None:
+    demands: dict[Bottleneck, float | None] = {
+        "server": _servers_demand(loaded),
+        "load": loaded.outcome.demand,
+        "redis": _redis_demand(loaded),
+        "nginx": _nginx_demand(loaded),
+    }
+    by_role = {role: [host for host in run.hosts if host.role == role] for role in demands}
+    found = {role: pressure(demand, by_role[role]) for role, demand in demands.items()}
+    if run.balancer == "none":
+        found["nginx"] = None  # its host may be busy with something else
+    run.bottleneck, run.lower_bound = bottleneck.judge(Demand(**found))
+    hosts = by_role.get(run.bottleneck or "none", [])
+    run.bottleneck_host = max(hosts, key=lambda host: of_host(host) or 0.0).name if hosts else None
+
+
+def _servers_demand(loaded: Loaded) -> float | None:
+    """Of the instance that wanted most; where that is not known, how busy their CPUs were."""
+    found = []
+    for use in _uses(loaded.hosts):
+        wanted = [us for us in use.wanted_us if us is not None]
+        if len(wanted) == len(use.wanted_us):
+            found.append(min(1.0, max(wanted) / 1e6 / loaded.seconds))
+        elif use.busy is not None:
+            found.append(use.busy)
+    return max(found, default=None)
+
+
+def _redis_demand(loaded: Loaded) -> float:
+    """Of Redis, or of the slow one before it."""
+    wanted = [s.report.redis_wanted_s for s in loaded.hosts if s.report.redis_wanted_s is not None]
+    return max(wanted, default=loaded.redis.user + loaded.redis.system) / loaded.wall
+
+
+def _nginx_demand(loaded: Loaded) -> float | None:
+    found = next((s.report.balancer for s in loaded.hosts if s.report.balancer), None)
+    return None if found is None or found.wanted_s is None else found.wanted_s / loaded.wall
+
+
+def _servers(
+    hosts: Sequence[Seen],
+    stopped: Mapping[str, Stopped],
+    requests: tuple[int, int],
+    seconds: float,
+) -> ProcessFigures:
+    """All servers of all hosts together; `requests`: of the load, and of the servers' lives."""
+    serving = [seen for seen in hosts if seen.report.servers]
+    uses = _uses(serving)
+    lives = [life for seen in serving if (life := stopped[seen.name].life)]
+    cpu, scope = _cpu(serving, lives, requests)
+    switches, counted = _switches(uses, lives, requests)
+    served = requests[0]
+    return ProcessFigures(
+        cpu_user_s=round(cpu.user / 1e6, 6),
+        cpu_system_s=round(cpu.system / 1e6, 6),
+        cpu_us_per_request=round(cpu.total / served, 3),
+        cpu_user_us_per_request=round(cpu.user / served, 3),
+        cpu_system_us_per_request=round(cpu.system / served, 3),
+        cpu_share=round(cpu.total / 1e6 / seconds, 4),
+        foreign_share=_foreign_share(uses, cpu),
+        voluntary_switches_per_request=round(switches[0], 4),
+        involuntary_switches_per_request=round(switches[1], 4),
+        pss_peak_mb=_total([use.pss_peak_mb for use in uses]),
+        pss_mean_mb=_total([use.pss_mean_mb for use in uses]),
+        processes_peak=_total([use.processes_peak for use in uses]),
+        threads_peak=_total([use.threads_peak for use in uses]),
+        descriptors_peak=_total([use.descriptors_peak for use in uses]),
+        listen_overflows=_total([use.tcp and use.tcp.listen_overflows for use in uses]),
+        listen_drops=_total([use.tcp and use.tcp.listen_drops for use in uses]),
+        retransmits=_total([use.tcp and use.tcp.retransmits for use in uses]),
+        time_wait_overflows=_total([use.tcp and use.tcp.time_wait_overflows for use in uses]),
+        samples=min(use.samples for use in uses),
+        source=f"CPU: {scope}; switches: {counted}",
+    )
+
+
+def _cpu(
+    hosts: Sequence[Seen], lives: Sequence[Lifetime], requests: tuple[int, int]
+) -> tuple[CpuTime, str]:
+    uses = _uses(hosts)
+    known = [use.cpu for use in uses if use.cpu]
+    if len(known) == len(uses):
+        text = "control group during the load"
+        return CpuTime(sum(c.user for c in known), sum(c.system for c in known)), text
+    user, system = (sum(getattr(life.cpu, name) for life in lives) for name in CpuTime._fields)
+    if all(seen.role == "server" for seen in hosts) and user + system > 0:
+        # A server's life has its start and its end in it, which with many workers is much.
+        whole = sum(seen.report.host.cpu_s for seen in hosts) * 1e6
+        part, scope = whole / (user + system), "all of its host during the load"
+    else:
+        part, scope = requests[0] / requests[1], LIFE
+    return CpuTime(user * part, system * part), scope
+
+
+def _switches(
+    uses: Sequence[ServersUse], lives: Sequence[Lifetime], requests: tuple[int, int]
+) -> tuple[tuple[float, float], str]:
+    known = [use.switches for use in uses if use.switches]
+    found, over, text = known, requests[0], "its tasks during the load"
+    if len(known) < len(uses):
+        found, over, text = [life.switches for life in lives], requests[1], LIFE
+    both = [sum(getattr(switches, name) for switches in found) / over for name in Switches._fields]
+    return (both[0], both[1]), text
+
+
+def _foreign_share(uses: Sequence[ServersUse], cpu: CpuTime) -> float | None:
+    """How much of the servers' CPUs others used; None where they have none of their own."""
+    cpus = sum(use.cpus for use in uses)
+    busy = [use.busy * use.cpus for use in uses if use.busy is not None and use.cpus]
+    seconds = max(use.seconds for use in uses)  # all were watched for the same time
+    if len(busy) < len(uses):
+        return None
+    return round(max(0.0, (sum(busy) - cpu.total / 1e6 / seconds) / cpus), 4)
+
+
+def _uses(hosts: Sequence[Seen]) -> list[ServersUse]:
+    return [seen.report.servers for seen in hosts if seen.report.servers]
+
+
+def _other(user: float, system: float, seconds: float) -> OtherProcess:
+    return OtherProcess(
+        cpu_user_s=round(user, 6),
+        cpu_system_s=round(system, 6),
+        cpu_share=round((user + system) / seconds, 4),
+    )
+
+
+def _total(values: Sequence[float | None]) -> float | None:
+    """Their sum; None unless all are known."""
+    known = [value for value in values if value is not None]
+    return round(sum(known), 3) if known and len(known) == len(values) else None

@@ -1,0 +1,68 @@
+"""The sweep: every subject under all chosen conditions at every level of the ladder."""
+
+from datetime import datetime
+from pathlib import Path
+
+from bench.doctor import doctor, looking
+from bench.host.placement import place_here
+from bench.host.signals import Interrupted, SignalWatch
+from bench.host.system_limits import raise_descriptors
+from bench.load import ab, open_loop
+from bench.readers.console import console
+from bench.records import store
+from bench.records.errors import UserError
+from bench.records.results import Results
+from bench.stations.hosts import load_hosts
+from bench.stations.remote import HostLost
+from bench.stations.site import HERE, Site
+from bench.sweep import planning
+from bench.sweep.options import Options, options_of
+from bench.sweep.sweeper import Sweeper
+
+
+def sweep(options: Options) -> int:
+    """Run it all. Exit status: 0 all cells hold, 1 some do not, 128 + n after signal n.
+
+    Raises UserError before the first run for all that is known then to stand in the way.
+    """
+    return _run(options, None)
+
+
+def resume(folder: Path, redis: str | None = None) -> int:
+    """Make the runs that are missing in a folder of results; the exit status is as of `sweep`.
+
+    `redis` must be given again if the sweep had one with a password. Raises UserError.
+    """
+    old = store.load(folder / "results.json")
+    if old.state == "complete":
+        raise UserError(f"{folder} is complete: nothing to resume")
+    options = options_of(old, folder.parent, redis)
+    old.state, old.finished = "running", None
+    old.settings.setdefault("resumed", []).append(datetime.now().astimezone().isoformat())
+    return _run(options, (old, folder))
+
+
+def _run(options: Options, before: tuple[Results, Path] | None) -> int:
+    ab.require_ab()
+    if options.plan.rates:
+        open_loop.require_oha()
+    hosts = load_hosts(options.hosts) if options.hosts else None
+    planning.require_possible(options, hosts)
+    raise_descriptors()
+    out = console()
+    facts = looking.look(options.redis)  # before this process keeps to some of the CPUs
+    placement = HERE if hosts else place_here(max(options.plan.instances))
+    with SignalWatch() as watch:
+        try:
+            with Site(watch, placement, hosts) as site:
+                found = site.survey(options.subjects, options.floors)
+                subjects, runs = planning.plan_runs(options, found)
+                limits = looking.limits_here()
+                lines = doctor.examine(runs, limits, facts, load_only=bool(hosts))
+                sweeper = Sweeper(options, subjects, runs, (site, limits), out)
+                return sweeper.run(before, lines)
+        except HostLost as lost:
+            raise UserError(str(lost)) from lost
+        except Interrupted as interrupted:  # before the first run
+            out.print("Interrupted before anything was measured.")
+            return interrupted.exit_status

@@ -1,0 +1,222 @@
+"""One page of HTML that needs no network, and the same for Chrome's trace viewer."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from bench.host.project import ROOT
+from bench.timeline.recording import Bar, Kind, Lane, Recording
+from bench.timeline.scenarios import named
+
+TEMPLATES = Path(__file__).parent / "template"
+PX_PER_MS = 2.4
+"""At the start; the page zooms."""
+ROW, LANE, GAP, AXIS = 7.0, 26.0, 4.0, 18.0
+"""Heights in pixels: of a client's row, of a lane, between lanes, of the time axis."""
+TICK_MS = 50
+UPPER = (Kind.RECEIVE, Kind.SEND, Kind.FILE)
+"""Drawn in the upper half of a lane; Redis in the lower half; all else over its whole height."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """A bar as it is drawn: its vertical place, and its number among all of its recording."""
+
+    bar: Bar
+    top: float
+    height: float
+    number: int
+    task: int
+
+    @property
+    def style(self) -> str:
+        """Its classes in the style sheet."""
+        colour = f"r{self.bar.request}" if self.bar.request else "r0"
+        return f"{colour} {'waits' if self.bar.waits_for else self.bar.kind.name.lower()}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A lane as it is drawn."""
+
+    lane: Lane
+    top: float
+
+
+class Drawing:
+    """A recording with the places of all that is in it."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        first = AXIS + ROW * len(recording.requests) + 2 * GAP
+        self.rows = [
+            Row(lane, first + position * (LANE + GAP))
+            for position, lane in enumerate(recording.lanes)
+        ]
+        self.height = first + len(self.rows) * (LANE + GAP)
+        self.boxes = self._boxes()
+        self._middle = {row.lane.task: row.top + LANE / 2 for row in self.rows}
+
+    def _boxes(self) -> list[Box]:
+        """In the order of time, so that stepping goes from each to the next that happened."""
+        found = []
+        for row in self.rows:
+            for bar in row.lane.bars:
+                lower = bar.kind is Kind.REDIS
+                half = lower or bar.kind in UPPER
+                found.append((bar, row.top + (LANE / 2 if lower else 0), LANE / (1 + half), row))
+        found.sort(key=lambda one: one[0].begin)
+        return [
+            Box(bar, top, height, number, row.lane.task)
+            for number, (bar, top, height, row) in enumerate(found)
+        ]
+
+    def arrows(self) -> list[dict[str, Any]]:
+        """Both ends of each, in milliseconds and pixels."""
+        return [
+            {
+                "kind": arrow.kind,
+                "x1": arrow.from_time,
+                "y1": self._middle[arrow.from_task],
+                "x2": arrow.to_time,
+                "y2": self._middle[arrow.to_task],
+            }
+            for arrow in self.recording.arrows
+        ]
+
+    def data(self) -> list[list[Any]]:
+        """What the page tells of each bar; source files by name, their texts are given once."""
+        return [
+            [
+                b.bar.begin,
+                b.bar.end,
+                b.bar.text,
+                b.bar.waits_for,
+                b.bar.request,
+                b.bar.stack,
+                b.task,
+            ]
+            for b in self.boxes
+        ]
+
+
+def render(recordings: Sequence[Recording], note: str = "") -> str:
+    """The page of one scenario. `note`: what the reader must know first, such as that these are
+    recordings of another machine."""
+    drawings = [Drawing(recording) for recording in recordings]
+    length = max(recording.length for recording in recordings)
+    data = {
+        "length": length,
+        "servers": [{"name": one.recording.server, "bars": one.data()} for one in drawings],
+        "sources": _sources(recordings),
+    }
+    return (
+        _environment()
+        .get_template("timeline.html.j2")
+        .render(
+            scenario=named(recordings[0].scenario),
+            drawings=drawings,
+            **_axis(length),
+            note=note,
+            data=Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")),
+            style=Markup(picture_style() + (TEMPLATES / "timeline.css").read_text()),
+            script=Markup((TEMPLATES / "timeline.js").read_text()),
+        )
+    )
+
+
+def figure(recording: Recording) -> str:
+    """The picture alone, for another page; it wants `picture_style` there."""
+    picture = _environment().get_template("picture.html.j2")
+    made = picture.render(
+        drawing=Drawing(recording), recording=recording, **_axis(recording.length)
+    )
+    return f'<figure class="timeline">{made}</figure>'
+
+
+def picture_style() -> str:
+    """The style sheet of the picture alone."""
+    return (TEMPLATES / "picture.css").read_text()
+
+
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _axis(length: float) -> dict[str, Any]:
+    """What the picture's template needs beside the drawing."""
+    return {
+        "length": length,
+        "scale": PX_PER_MS,
+        "ticks": range(0, int(length), TICK_MS),
+        "sizes": {"row": ROW, "lane": LANE, "axis": AXIS},
+    }
+
+
+def _sources(recordings: Sequence[Recording]) -> dict[str, list[str]]:
+    """The lines of each source file that a call leads to; a file that is gone is left out."""
+    names = {
+        file
+        for recording in recordings
+        for lane in recording.lanes
+        for bar in lane.bars
+        for file, _, _ in bar.stack
+    }
+    return {
+        name: (ROOT / name).read_text().splitlines()
+        for name in sorted(names)
+        if (ROOT / name).exists()
+    }
+
+
+def chrome_trace(recordings: Sequence[Recording]) -> str:
+    """The Trace Event Format that chrome://tracing and Perfetto read; times in microseconds."""
+    events: list[dict[str, Any]] = []
+    for process, recording in enumerate(recordings, 1):
+        events.append(_named("process_name", process, 0, recording.server))
+        for lane in recording.lanes:
+            events.append(_named("thread_name", process, lane.task, lane.name))
+            events += [_complete(process, lane.task, bar) for bar in lane.bars]
+        for number, arrow in enumerate(recording.arrows):
+            ends = (("s", arrow.from_task, arrow.from_time), ("f", arrow.to_task, arrow.to_time))
+            events += [
+                {
+                    "ph": phase,
+                    "bp": "e",
+                    "id": f"{process}-{number}",
+                    "name": arrow.kind,
+                    "cat": arrow.kind,
+                    "pid": process,
+                    "tid": task,
+                    "ts": round(time * 1000),
+                }
+                for phase, task, time in ends
+            ]
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
+
+
+def _named(what: str, process: int, task: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": process, "tid": task, "args": {"name": name}}
+
+
+def _complete(process: int, task: int, bar: Bar) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "name": bar.name,
+        "cat": bar.kind.value,
+        "pid": process,
+        "tid": task,
+        "ts": round(bar.begin * 1000),
+        "dur": max(round((bar.end - bar.begin) * 1000), 1),
+        "args": {"call": bar.text, "request": bar.request, "waits for": bar.waits_for},
+    }

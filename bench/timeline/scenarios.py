@@ -1,0 +1,216 @@
+"""What the clients do, and what is done to Redis or to the server meanwhile."""
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import psutil
+
+from bench.records.errors import UserError
+from bench.timeline.recording import Request
+
+BIG = "/big.bin"
+"""A file that fits into no socket's buffers."""
+BIG_BYTES = 12_000_000
+PATIENCE_SECONDS = 8.0
+"""After which a client gives up."""
+TAKE = 16384
+
+
+@dataclass(frozen=True)
+class Step:
+    """A client: when it comes and what it does."""
+
+    at_ms: float
+    path: str
+    stalls_ms: float = 0
+    """It stops for so long in the middle of its request's head."""
+    reads_slowly: bool = False
+    """It takes its answer in small portions, with pauses."""
+
+    @property
+    def what(self) -> str:
+        """In words, for the page."""
+        how = (
+            ", stops half-way" if self.stalls_ms else ", reads slowly" if self.reads_slowly else ""
+        )
+        return f"GET {self.path}{how}"
+
+
+@dataclass(frozen=True)
+class Incident:
+    """What happens beside the clients."""
+
+    at_ms: float
+    what: str
+    act: Callable[[int, int], None]
+    """Is given the process numbers of the server and of Redis."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Eight requests; `shows` says what to look for."""
+
+    name: str
+    title: str
+    shows: str
+    steps: Sequence[Step]
+    incidents: Sequence[Incident] = field(default=())
+
+
+def _kill_a_child(server: int, _redis: int) -> None:
+    """Kill the first child that the server has, if it has any."""
+    with contextlib.suppress(psutil.Error):
+        for child in psutil.Process(server).children()[:1]:
+            child.kill()
+
+
+def _stop_redis(_server: int, redis: int) -> None:
+    os.kill(redis, signal.SIGSTOP)
+
+
+def _go_on_redis(_server: int, redis: int) -> None:
+    os.kill(redis, signal.SIGCONT)
+
+
+def _steps(*special: Step, every_ms: float = 12) -> tuple[Step, ...]:
+    """Eight clients: the special ones, and others, in turn for guestbook and small file."""
+    paths = ("/guestbook", "/files/small.txt")
+    times = [position * every_ms for position in range(8)]
+    taken = {step.at_ms for step in special}
+    free = [at for at in times if at not in taken][: 8 - len(special)]
+    usual = [Step(at, paths[position % 2]) for position, at in enumerate(free)]
+    return tuple(sorted([*special, *usual], key=lambda step: step.at_ms))
+
+
+SCENARIOS = {
+    one.name: one
+    for one in (
+        Scenario(
+            "eight",
+            "Eight requests, one of them slow",
+            "Client 2 stops for 250 ms in the middle of its request. Who else must wait for it?",
+            _steps(Step(12, "/guestbook", stalls_ms=250)),
+        ),
+        Scenario(
+            "silent",
+            "Three clients that say half a word",
+            "Clients 1 to 3 send half a request and then nothing for 400 ms. Who is left to serve?",
+            _steps(*(Step(at, "/guestbook", stalls_ms=400) for at in (0, 12, 24))),
+        ),
+        Scenario(
+            "slow-reader",
+            "One client takes its answer slowly",
+            "Client 2 asks for a file of 12 MB and takes it in small portions. Who waits to send?",
+            _steps(Step(12, BIG, reads_slowly=True)),
+        ),
+        Scenario(
+            "redis-stopped",
+            "Redis stops for a moment",
+            "Redis is frozen from 20 to 220 ms. Who can serve the small files meanwhile?",
+            _steps(),
+            (
+                Incident(20, "Redis stops", _stop_redis),
+                Incident(220, "Redis goes on", _go_on_redis),
+            ),
+        ),
+        Scenario(
+            "child-killed",
+            "A child is killed",
+            "A child gets kill -9 at 60 ms, where there is one. Who loses an answer?",
+            _steps(Step(12, "/guestbook", stalls_ms=250)),
+            (Incident(60, "a child is killed", _kill_a_child),),
+        ),
+    )
+}
+
+
+def named(name: str) -> Scenario:
+    """The scenario of that name. Raises UserError."""
+    if name not in SCENARIOS:
+        raise UserError(f"unknown scenario: {name}. Known: {', '.join(SCENARIOS)}")
+    return SCENARIOS[name]
+
+
+def play(
+    scenario: Scenario, address: tuple[str, int], server: int, redis: int
+) -> tuple[float, list[Request]]:
+    """Play it to a running server; blocks until every client has its answer or has given up.
+
+    Returns when it began (seconds since the epoch) and what became of the requests, their times in
+    milliseconds from there.
+    """
+    origin = time.time() + 0.05
+    found: list[Request | None] = [None] * len(scenario.steps)
+
+    def client(position: int, step: Step) -> None:
+        found[position] = _ask(position + 1, step, address, origin)
+
+    actors = [
+        threading.Thread(target=client, args=(position, step))
+        for position, step in enumerate(scenario.steps)
+    ]
+    for actor in actors:
+        actor.start()
+    try:
+        for incident in scenario.incidents:
+            _sleep_until(origin + incident.at_ms / 1000)
+            incident.act(server, redis)
+    finally:
+        for actor in actors:
+            actor.join()
+    return origin, [request for request in found if request is not None]
+
+
+def _sleep_until(when: float) -> None:
+    time.sleep(max(0.0, when - time.time()))
+
+
+def _ask(number: int, step: Step, address: tuple[str, int], origin: float) -> Request:
+    """One client from its first byte to its last."""
+    _sleep_until(origin + step.at_ms / 1000)
+    begin = time.time()
+    answer, port = "no connection", 0
+    with contextlib.suppress(OSError), socket.socket() as client:
+        if step.reads_slowly:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, TAKE)
+        client.settimeout(PATIENCE_SECONDS)
+        client.connect(address)
+        port = client.getsockname()[1]
+        answer = "closed without an answer"
+        head = f"GET {step.path} HTTP/1.1\r\nHost: timeline\r\nConnection: close\r\n\r\n".encode()
+        half = len(head) // 2 if step.stalls_ms else 0
+        if half:
+            client.sendall(head[:half])
+            time.sleep(step.stalls_ms / 1000)
+        client.sendall(head[half:])
+        answer = _read(client, step) or answer
+    return Request(
+        number=number,
+        port=port,
+        what=step.what,
+        begin=(begin - origin) * 1000,
+        end=(time.time() - origin) * 1000,
+        answer=answer,
+    )
+
+
+def _read(client: socket.socket, step: Step) -> str:
+    """The status line's code and reason, once the whole answer has come (or the slow reader, who
+    leaves in the middle, has seen enough); empty where nothing came."""
+    first = b""
+    portions = 0
+    while chunk := client.recv(TAKE):
+        first = first or chunk
+        portions += 1
+        if step.reads_slowly:
+            time.sleep(0.01)
+            if portions > 40:
+                break
+    line = first.split(b"\r\n", 1)[0].decode("latin-1")
+    return line.partition(" ")[2]

@@ -1,0 +1,301 @@
+"""From a trace to a picture: who did what for which request, and who waited for whom.
+
+Requests are told apart by the clients' ports, which strace writes beside each socket. What a task
+does between accept and close of a client belongs to that client, Redis included; in an event loop,
+where all share one connection to Redis, a call to it belongs to nobody alone.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from bench.timeline.recording import Arrow, Bar, Kind, Lane, Recording, Request
+from bench.timeline.strace import Call, Ended, Event
+
+SLEPT_MS = 0.5
+"""A call that took longer than this has slept; the tracer makes short ones ten times longer."""
+MARGIN_MS = 8.0
+"""What is shown before the first client and behind the last answer."""
+WAKES_WITHIN_MS = 20.0
+"""A sleeper that goes on within this time after a wake-up was woken by it."""
+
+_DESCRIPTOR = re.compile(r"(\d+)<([^>]*(?:->[^>]*)?)>")
+_PEER = re.compile(r"->\[?[0-9a-f.:]*?\]?:(\d+)\]")
+_FUTEX = re.compile(r"(0x[0-9a-f]+), FUTEX_(WAIT|WAKE)")
+
+KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("accept4", "accept"), Kind.ACCEPT),
+    **dict.fromkeys(("recvfrom", "recvmsg", "read", "recv"), Kind.RECEIVE),
+    **dict.fromkeys(("sendto", "sendmsg", "write", "writev", "sendfile", "shutdown"), Kind.SEND),
+    **dict.fromkeys(("connect",), Kind.REDIS),
+    **dict.fromkeys(("close",), Kind.CLOSE),
+    **dict.fromkeys(("epoll_ctl", "epoll_wait", "epoll_pwait", "poll", "ppoll"), Kind.WATCH),
+    **dict.fromkeys(("clone", "clone3", "fork", "vfork"), Kind.CREATE),
+    **dict.fromkeys(("futex",), Kind.LOCK),
+    **dict.fromkeys(("wait4", "waitid"), Kind.CHILDREN),
+    **dict.fromkeys(("openat2", "openat", "newfstatat", "fstat", "pread64"), Kind.FILE),
+}
+LOOP_CALLS = ("epoll_wait", "epoll_pwait", "poll", "ppoll")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a trace does not say by itself."""
+
+    server: str
+    summary: str
+    scenario: str
+    first: int
+    """The server's first process."""
+    redis_port: int
+    requests: Sequence[Request]
+    origin: float
+    """When the scenario began, seconds since the epoch; the requests' times count from there."""
+
+
+@dataclass
+class _Task:
+    """What is known of a task while its calls are gone through."""
+
+    bars: list[Bar] = field(default_factory=list)
+    serving: int | None = None
+    loops: bool = False
+    """It serves many clients at once, and no call to Redis is for one alone."""
+    created: float | None = None
+    ended: float | None = None
+    how: str = ""
+
+
+class _Story:
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._numbers = {request.port: request.number for request in setting.requests}
+        self._begin = min(request.begin for request in setting.requests) - MARGIN_MS
+        self._end = max(request.end for request in setting.requests) + MARGIN_MS
+        self.tasks: defaultdict[int, _Task] = defaultdict(_Task)
+        self.arrows: list[Arrow] = []
+        self._wakes: list[tuple[str, int, float]] = []
+        self._sleeps: list[tuple[str, int, float]] = []
+
+    def _ms(self, time: float) -> float:
+        return (time - self._setting.origin) * 1000
+
+    def tell(self, events: Iterable[Event]) -> Recording:
+        for event in events:
+            if isinstance(event, Call):
+                self._call(event)
+            elif isinstance(event, Ended):
+                task = self.tasks[event.task]
+                task.ended, task.how = self._ms(event.time), event.how
+        self._link_wakes()
+        return self._recording()
+
+    def _call(self, call: Call) -> None:
+        task = self.tasks[call.task]
+        begin = self._ms(call.begin)
+        end = self._ms(call.end) if call.end is not None else self._end
+        kind = KINDS.get(call.name, Kind.OTHER)
+        request, is_redis = self._belongs_to(call, kind)
+        if kind is Kind.CREATE and (created := call.returned or 0) > 0:
+            self._creation(call, created, begin, end)
+        if kind is Kind.LOCK:
+            self._note_futex(call, begin, end)
+        if is_redis and kind in (Kind.RECEIVE, Kind.SEND, Kind.WATCH, Kind.CLOSE):
+            kind = Kind.REDIS
+        task.loops |= call.name.startswith("epoll_wait") or (
+            call.name in LOOP_CALLS and len(_DESCRIPTOR.findall(call.arguments)) > 1
+        )
+        if kind is Kind.ACCEPT or request is not None:
+            task.serving = request
+        elif kind is not Kind.WATCH and not (task.loops and kind is Kind.REDIS):
+            request = task.serving
+        if call.name == "close" and self._request_of(call.arguments) is not None:
+            task.serving = None
+        if end < self._begin or begin > self._end:
+            return
+        slept = end - begin >= SLEPT_MS and _may_sleep(call, kind, task.loops)
+        task.bars.append(
+            Bar(
+                begin=max(begin, self._begin) - self._begin,
+                end=min(end, self._end) - self._begin,
+                name=call.name,
+                kind=kind,
+                request=request if kind is not Kind.LOCK else None,
+                waits_for=_waits_for(call, kind, request) if slept else "",
+                text=f"{call.name}({call.arguments}) = {call.result or '?'}",
+                stack=[(one.file, one.line, one.function) for one in call.stack],
+            )
+        )
+
+    def _belongs_to(self, call: Call, kind: Kind) -> tuple[int | None, bool]:
+        """The request whose client the call names, and whether it is made to Redis."""
+        if kind is Kind.ACCEPT:
+            return self._request_of(call.result), False
+        if call.name in LOOP_CALLS:
+            return None, self._to_redis_only(call.arguments)
+        return self._request_of(call.arguments), self._port_of(call.arguments) == (
+            self._setting.redis_port
+        )
+
+    def _to_redis_only(self, arguments: str) -> bool:
+        descriptors = _DESCRIPTOR.findall(arguments)
+        return len(descriptors) == 1 and self._port_of(arguments) == self._setting.redis_port
+
+    @staticmethod
+    def _port_of(text: str) -> int | None:
+        """The peer's port of the first socket in the text, or the one that connect is told."""
+        if match := _PEER.search(text):
+            return int(match[1])
+        match = re.search(r"sin6?_port=htons\((\d+)\)", text)
+        return int(match[1]) if match else None
+
+    def _request_of(self, text: str) -> int | None:
+        port = self._port_of(text)
+        return self._numbers.get(port) if port is not None else None
+
+    def _creation(self, call: Call, created: int, begin: float, end: float) -> None:
+        is_thread = "CLONE_THREAD" in call.arguments
+        task = self.tasks[created]
+        task.created = end
+        # What is created for a client serves that client from its first call on.
+        task.serving = self.tasks[call.task].serving
+        if begin >= self._begin:
+            self.arrows.append(
+                Arrow(
+                    kind="thread" if is_thread else "fork",
+                    from_task=call.task,
+                    from_time=begin - self._begin,
+                    to_task=created,
+                    to_time=end - self._begin,
+                )
+            )
+
+    def _note_futex(self, call: Call, begin: float, end: float) -> None:
+        match = _FUTEX.search(call.arguments)
+        if match and match[2] == "WAKE" and (call.returned or 0) > 0:
+            self._wakes.append((match[1], call.task, begin))
+        elif match and match[2] == "WAIT" and end - begin >= SLEPT_MS:
+            self._sleeps.append((match[1], call.task, end))
+
+    def _link_wakes(self) -> None:
+        for word, waker, when in self._wakes:
+            woken = [
+                (end, task)
+                for other, task, end in self._sleeps
+                if other == word and task != waker and 0 <= end - when <= WAKES_WITHIN_MS
+            ]
+            if woken and self._begin <= when <= self._end:
+                end, task = min(woken)
+                self.arrows.append(
+                    Arrow(
+                        kind="wake",
+                        from_task=waker,
+                        from_time=when - self._begin,
+                        to_task=task,
+                        to_time=end - self._begin,
+                    )
+                )
+
+    def _recording(self) -> Recording:
+        shift = self._begin
+        requests = [
+            request.model_copy(update={"begin": request.begin - shift, "end": request.end - shift})
+            for request in self._setting.requests
+        ]
+        alive = {number: task for number, task in self.tasks.items() if task.bars}
+        return Recording(
+            server=self._setting.server,
+            summary=self._setting.summary,
+            scenario=self._setting.scenario,
+            length=self._end - self._begin,
+            requests=requests,
+            lanes=[self._lane(number, task) for number, task in sorted(alive.items())],
+            arrows=[a for a in self.arrows if a.from_task in alive and a.to_task in alive],
+        )
+
+    def _lane(self, number: int, task: _Task) -> Lane:
+        length = self._end - self._begin
+        born = max((task.created or self._begin) - self._begin, 0)
+        over = (task.ended if task.ended is not None else self._end) - self._begin
+        return Lane(
+            task=number,
+            name="",
+            begin=born,
+            end=min(over, length),
+            ended=task.how if task.ended is not None and over <= length else "",
+            bars=task.bars,
+        )
+
+
+def _may_sleep(call: Call, kind: Kind, loops: bool) -> bool:
+    """Whether the call waits for somebody when it takes long; else the task only lost its CPU."""
+    if "MSG_DONTWAIT" in call.arguments or call.error == "EAGAIN":
+        return call.name in LOOP_CALLS
+    if loops:
+        return call.name in LOOP_CALLS or kind is Kind.LOCK
+    return kind not in (Kind.CREATE, Kind.FILE, Kind.CLOSE)
+
+
+def _waits_for(call: Call, kind: Kind, request: int | None) -> str:
+    """For whom a call that slept has waited, in words."""
+    functions = [source.function for source in call.stack]
+    client = f"client {request}" if request is not None else "the client"
+    sleeps: dict[Kind, Callable[[], str]] = {
+        Kind.ACCEPT: lambda: "the next client",
+        Kind.RECEIVE: lambda: f"{client}, to send",
+        Kind.SEND: lambda: f"{client}, to take what is sent",
+        Kind.REDIS: lambda: f"Redis, for {client}" if request is not None else "Redis",
+        Kind.CHILDREN: lambda: "a child's end",
+        Kind.LOCK: lambda: _waits_for_whom(functions),
+        Kind.WATCH: lambda: _watched(call),
+    }
+    return sleeps[kind]() if kind in sleeps else "the kernel"
+
+
+def _waits_for_whom(functions: Sequence[str]) -> str:
+    """What a thread that sleeps on a futex waits for: its caller's name says it."""
+    words = {"take": "a client in the queue", "main": "a thread's end", "borrow": "a lock"}
+    return next(
+        (what for name in functions for word, what in words.items() if word in name), "a lock"
+    )
+
+
+def _watched(call: Call) -> str:
+    if call.arguments.startswith(("NULL, 0", "[], 0")):
+        return "a pause to pass"
+    if call.name in ("poll", "ppoll"):
+        watched = len(_DESCRIPTOR.findall(call.arguments.partition("]")[0] + "]"))
+        if "..." in call.arguments:
+            return "any of those watched"
+        return "anything that happens" if watched != 1 else "the next event"
+    return "any of those watched"
+
+
+def tell(events: Iterable[Event], setting: Setting) -> Recording:
+    """The picture of one server. There must be at least one request."""
+    recording = _Story(setting).tell(events)
+    name_lanes(recording, setting.first)
+    return recording
+
+
+def name_lanes(recording: Recording, first: int) -> None:
+    """Names as the sources use them: the process, the parent, children, workers, threads."""
+    threads = any(arrow.kind == "thread" for arrow in recording.arrows)
+    created = {arrow.to_task for arrow in recording.arrows if arrow.kind != "wake"}
+    others = [lane for lane in recording.lanes if lane.task != first]
+    for lane in recording.lanes:
+        if lane.task == first:
+            lane.name = "main thread" if threads or _shares(recording) else "parent"
+    if not others:
+        recording.lanes[0].name = "the process"
+    for position, lane in enumerate(others, 1):
+        if lane.task in created:
+            lane.name = f"thread {position}" if threads else f"child {position}"
+        else:
+            lane.name = f"thread {position}" if _shares(recording) else f"worker {position}"
+
+
+def _shares(recording: Recording) -> bool:
+    """Whether its tasks are threads: they wake one another through memory that they share."""
+    return any(bar.kind is Kind.LOCK for lane in recording.lanes for bar in lane.bars)

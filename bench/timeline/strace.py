@@ -1,0 +1,188 @@
+"""Reads what `strace -f -ttt -T -yy -k` wrote: pure functions from text to calls.
+
+A line begins with the number of the process or thread and the time. A call that sleeps while others
+go on is written in two pieces ("<unfinished ...>", "<... resumed>"), which are put together here.
+Behind a call come its stack's lines; they are kept as far as they name lines of our own sources:
+
+    ` > lib/net/blocking.c:70 receive`
+
+which `with_sources` makes of strace's addresses, while the program is the one that was traced.
+"""
+
+import re
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_LINE = re.compile(r"(?P<task>\d+) +(?P<time>\d+\.\d+) (?P<rest>.*)")
+_CALL = re.compile(r"(?P<name>\w+)\((?P<arguments>.*)\) += (?P<result>.*?)(?: <(?P<took>[\d.]+)>)?")
+_BEGUN = re.compile(r"(?P<name>\w+)\((?P<arguments>.*?) *<unfinished \.\.\.>")
+_RESUMED = re.compile(r"<\.\.\. (?P<name>\w+) resumed>(?P<rest>.*)")
+_SIGNAL = re.compile(r"--- (?P<name>SIG\w+) .*---")
+_ENDED = re.compile(r"\+\+\+ (?P<how>exited with \d+|killed by SIG\w+).*\+\+\+")
+_RETURNED = re.compile(r"(?P<number>-?\d+|0x[0-9a-f]+)(?:<.*?>)?(?: (?P<error>E[A-Z]+))?")
+_STACK = re.compile(r" > (?P<file>\S+?)\(.*\) \[(?P<address>0x[0-9a-f]+)\]")
+_SOURCE = re.compile(r" > (?P<file>\S+):(?P<line>\d+) (?P<function>\S+)")
+_OURS = re.compile(r"(?:.*/)?(?P<file>(?:\d\d_[^/]+|lib)/.*\.[ch])")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A line of ours, from which a call was made."""
+
+    file: str
+    """Relative to the project's top folder."""
+    line: int
+    function: str
+
+
+@dataclass
+class Call:
+    """A system call. Times are seconds since the epoch."""
+
+    task: int
+    """The process or thread."""
+    begin: float
+    end: float | None
+    """None: it had not returned when the trace ended."""
+    name: str
+    arguments: str
+    result: str = ""
+    stack: list[Source] = field(default_factory=list)
+    """Innermost first."""
+
+    @property
+    def returned(self) -> int | None:
+        """The number that it returned; None if it never did."""
+        match = _RETURNED.match(self.result)
+        return int(match["number"], 0) if match else None
+
+    @property
+    def error(self) -> str | None:
+        """The error's name, such as EAGAIN."""
+        match = _RETURNED.match(self.result)
+        return match["error"] if match else None
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A signal that reached a task."""
+
+    task: int
+    time: float
+    name: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A task that is over."""
+
+    task: int
+    time: float
+    how: str
+
+
+Event = Call | Signal | Ended
+
+
+def parse(text: str) -> list[Event]:
+    """All events in the order of their beginnings; other lines than strace's are passed over."""
+    return sorted(_events(text.splitlines()), key=_time)
+
+
+def _time(event: Event) -> float:
+    return event.begin if isinstance(event, Call) else event.time
+
+
+def _events(lines: Iterable[str]) -> Iterator[Event]:
+    begun: dict[int, Call] = {}
+    last: Call | None = None
+    for text in lines:
+        source = _SOURCE.fullmatch(text)
+        if source:
+            if last is not None:
+                last.stack.append(Source(source["file"], int(source["line"]), source["function"]))
+            continue
+        line = _LINE.fullmatch(text)
+        if line is None:
+            continue
+        event = _event(int(line["task"]), float(line["time"]), line["rest"], begun)
+        last = event if isinstance(event, Call) else None
+        if event is not None:
+            yield event
+    yield from begun.values()
+
+
+def _event(task: int, time: float, rest: str, begun: dict[int, Call]) -> Event | None:
+    if match := _SIGNAL.fullmatch(rest):
+        return Signal(task, time, match["name"])
+    if match := _ENDED.fullmatch(rest):
+        return Ended(task, time, match["how"])
+    if match := _BEGUN.fullmatch(rest):
+        begun[task] = Call(task, time, None, match["name"], match["arguments"])
+        return None
+    if match := _RESUMED.fullmatch(rest):
+        call = begun.pop(task, None)
+        return _finished(call, f"{call.name}({call.arguments}{match['rest']}") if call else None
+    if match := _CALL.fullmatch(rest):
+        return _finished(Call(task, time, None, match["name"], ""), rest)
+    return None
+
+
+def _finished(call: Call, text: str) -> Call:
+    """The call with what its whole line says."""
+    match = _CALL.fullmatch(text)
+    if match:
+        call.arguments, call.result = match["arguments"], match["result"]
+        if match["took"]:
+            call.end = call.begin + float(match["took"])
+    return call
+
+
+def with_sources(text: str, executable: Path) -> str:
+    """The trace with lines of our sources in place of addresses; other frames are left out.
+
+    Asks addr2line(1), which belongs to the compiler's tools. Raises OSError if it is not there.
+    """
+    stacks = {match["address"] for match in map(_STACK.fullmatch, text.splitlines()) if match}
+    known = _look_up(sorted(stacks), executable)
+    kept = []
+    for line in text.splitlines():
+        match = _STACK.fullmatch(line)
+        if match is None:
+            kept.append(line)
+        elif Path(match["file"]).name == executable.name:
+            kept += [
+                f" > {source.file}:{source.line} {source.function}"
+                for source in known.get(match["address"], [])
+            ]
+    return "\n".join(kept) + "\n"
+
+
+def _look_up(addresses: list[str], executable: Path) -> dict[str, list[Source]]:
+    """By address the lines of ours, innermost first where functions were inlined."""
+    # What a stack holds is where to return to: the call itself stands one byte before.
+    asked = "".join(f"{int(address, 16) - 1:#x}\n" for address in addresses)
+    said = subprocess.run(
+        ["addr2line", "-e", str(executable), "-a", "-f", "-i"],
+        input=asked,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    found: dict[str, list[Source]] = {}
+    current: list[Source] = []
+    position = 0
+    while position < len(said):
+        if said[position].startswith("0x"):
+            current = found.setdefault(f"{int(said[position], 16) + 1:#x}", [])
+            position += 1
+            continue
+        function, where = said[position : position + 2]
+        file, _, line = where.partition(" ")[0].rpartition(":")
+        ours = _OURS.fullmatch(file)
+        if ours and line.isdigit():
+            current.append(Source(ours["file"], int(line), function))
+        position += 2
+    return found

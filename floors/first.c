@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The first server: a whole web server in one file, and nothing that is not
+ * needed.  Read it from top to bottom; then start it and ask it:
+ *
+ *     make floor && build/floor/first 8000
+ *     curl -i http://localhost:8000/
+ *
+ * A server's life is six system calls: socket, bind and listen once, then
+ * accept, read, write and close for each client.  `strace build/floor/first
+ * 8000` shows each of them as it happens.
+ *
+ * What it lacks is the rest of this project: it reads once and hopes that the
+ * whole request came (TCP may bring it in pieces), gives every request the same
+ * answer, and while one client says nothing, all others wait.
+ */
+#include <arpa/inet.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static const char response[] = "HTTP/1.1 200 OK\r\n"
+                               "Content-Type: text/plain\r\n"
+                               "Content-Length: 7\r\n"
+                               "Connection: close\r\n"
+                               "\r\n"
+                               "Hello!\n";
+
+static void die(const char *what) {
+    perror(what);
+    exit(EXIT_FAILURE);
+}
+
+/* A socket that clients can connect to, on a port of this machine. */
+static int listen_on(unsigned short port) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int on = 1;
+
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    if (listener < 0)
+        die("socket");
+    /* Else the port stays taken for a minute after the server has ended. */
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(listener, (struct sockaddr *)&address, sizeof address) < 0)
+        die("bind");
+    if (listen(listener, 128) < 0) /* 128 clients may wait to be accepted */
+        die("listen");
+    return listener;
+}
+
+int main(int argc, char **argv) {
+    int listener = listen_on((unsigned short)(argc > 1 ? atoi(argv[1]) : 8000));
+    char request[4096];
+
+    /* A client that has gone must not end us when we write to it. */
+    signal(SIGPIPE, SIG_IGN);
+    for (;;) {
+        int client = accept(listener, NULL, NULL); /* sleeps until one comes */
+        if (client < 0)
+            continue;
+        /* Sleeps until the client asks. */
+        if (read(client, request, sizeof request) > 0 &&
+            write(client, response, strlen(response)) < 0)
+            perror("write"); /* it has gone meanwhile: no reason to end */
+        close(client);
+    }
+}

@@ -1,0 +1,141 @@
+"""What the machine's limits allow, on made-up machines."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.doctor.limits import assess, impossible_levels
+from bench.host.system_limits import cgroup_folders, read_limits, usable_ports
+from bench.records.environment import UNLIMITED, Finding
+from bench.records.plan import Plan
+from bench.sweep.ladder import runs_in_order
+
+from ..machines import ROOMY
+
+
+def findings(levels: tuple[int, ...], requests: int = 30_000, **limits: int) -> list[Finding]:
+    runs = runs_in_order(Plan(levels=levels, requests=requests), ["epoll"])
+    return assess(runs, ROOMY.model_copy(update=limits))
+
+
+def test_a_roomy_machine_is_in_nobodys_way() -> None:
+    assert findings((20, 1000, 15_000)) == []
+
+
+def test_descriptors_make_levels_impossible() -> None:
+    (found,) = findings((900, 1000, 5000), descriptors=1024)
+    assert found.impossible
+    assert found.levels == [1000, 5000], "1,000 connections leave too few for the rest"
+    assert "1,024" in found.describe()
+    assert found.cure.startswith("sudo prlimit --pid $$ --nofile=5064:5064")
+
+
+def test_ab_takes_so_many_and_no_more() -> None:
+    (found,) = findings((20_000, 20_001))
+    assert found.impossible
+    assert found.levels == [20_001]
+    assert findings((20_001,), ab_ceiling=200_000) == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "cure"),
+    [
+        ({"somaxconn": 4096}, "sudo sysctl -w net.core.somaxconn=65535"),
+        (
+            {"syn_backlog": 2048, "syn_cookies": 0},
+            "sudo sysctl -w net.ipv4.tcp_max_syn_backlog=65535",
+        ),
+        ({"ports": 28_232, "time_wait_reuse": 0}, "sudo sysctl -w net.ipv4.tcp_tw_reuse=1"),
+        (
+            {"time_wait_memory": 4096},
+            "sudo sysctl -w net.ipv4.tcp_max_tw_buckets=600000",
+        ),
+        ({"tasks": 3000, "tasks_cure": "echo max | sudo tee x"}, "echo max | sudo tee x"),
+    ],
+)
+def test_warnings_do_not_forbid(limits: dict[str, int], cure: str) -> None:
+    (found,) = findings((20, 5000), **limits)
+    assert not found.impossible
+    assert 5000 in found.levels
+    assert found.cure == cure
+    assert impossible_levels([found]) == {}
+
+
+def test_syn_backlog_does_not_count_with_syn_cookies() -> None:
+    assert findings((5000,), syn_backlog=128, syn_cookies=1) == []
+
+
+def test_ports_in_time_wait_are_no_matter_where_they_are_reused() -> None:
+    assert findings((100,), ports=28_232, time_wait_reuse=2) == []
+    assert findings((100,), requests=28_000, ports=28_232, time_wait_reuse=0) == []
+
+
+def test_kept_connections_end_only_once() -> None:
+    plan = Plan(levels=(100,), requests=30_000, keep_alive=(True,))
+    runs = runs_in_order(plan, ["epoll"])
+    assert assess(runs, ROOMY.model_copy(update={"time_wait_memory": 100})) == []
+    (found,) = assess(runs, ROOMY.model_copy(update={"time_wait_memory": 99}))
+    assert found.need.startswith("100, ")
+
+
+def test_ports_at_once() -> None:
+    assert findings((14_000,), ports=28_232) == []
+    (slow,) = findings((15_000,), ports=28_232)
+    assert not slow.impossible
+    (none_left,) = findings((15_000,), ports=10_000)
+    assert none_left.impossible
+    assert none_left.cure == 'sudo sysctl -w net.ipv4.ip_local_port_range="1024 65535"'
+
+
+def test_impossible_findings_come_first_and_give_the_reason() -> None:
+    found = findings((100, 5000), descriptors=1024, somaxconn=128)
+    assert [f.impossible for f in found] == [True, False]
+    assert impossible_levels(found) == {5000: found[0]}
+
+
+@pytest.mark.parametrize(
+    ("port_range", "reserved", "ports"),
+    [
+        ("32768\t60999\n", "\n", 28_232),
+        ("1024 65535", "8080,9000-9002,70", 64_512 - 4),
+        ("5000 5000", "", 1),
+    ],
+)
+def test_usable_ports(port_range: str, reserved: str, ports: int) -> None:
+    assert usable_ports(port_range, reserved) == ports
+
+
+def test_cgroup_folders_of_both_versions() -> None:
+    mount = Path("/sys/fs/cgroup")
+    assert cgroup_folders("0::/user.slice/a.scope\n") == [
+        mount / "user.slice/a.scope",
+        mount / "user.slice",
+        mount,
+    ]
+    assert cgroup_folders("4:memory:/x\n3:pids:/x\n") == [mount / "pids/x", mount / "pids"]
+
+
+def test_reading_a_machine(tmp_path: Path) -> None:
+    for name, value in {
+        "sys/net/core/somaxconn": "4096",
+        "sys/net/ipv4/tcp_max_syn_backlog": "2048",
+        "sys/net/ipv4/tcp_syncookies": "0",
+        "sys/net/ipv4/ip_local_port_range": "40000\t49999",
+        "sys/net/ipv4/tcp_tw_reuse": "2",
+        "sys/net/ipv4/tcp_max_tw_buckets": "8192",
+        "sys/kernel/threads-max": "1234",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(value + "\n")
+    limits = read_limits(20_000, tmp_path)
+    assert limits.somaxconn == 4096
+    assert limits.syn_backlog == 2048
+    assert limits.syn_cookies == 0
+    assert limits.ports == 10_000
+    assert limits.time_wait_reuse == 2
+    assert limits.time_wait_memory == 8192
+    assert limits.tasks == 1234
+    assert limits.tasks_name == "kernel.threads-max"
+    assert limits.ab_ceiling == 20_000
+    assert 0 < limits.descriptors <= UNLIMITED

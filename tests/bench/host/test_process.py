@@ -1,0 +1,98 @@
+"""Children never outlive the run. These start real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from bench.host.process import Child, run_measured
+from bench.host.signals import Interrupted, SignalWatch
+
+
+def gone(pid: int, seconds: float = 5.0) -> bool:
+    """Whether a process ends in time (one that waits to be buried counts as ended)."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123
+                if stat.read().rsplit(")", 1)[1].split()[0] == "Z":
+                    return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_output_is_there_during_and_after() -> None:
+    child = Child(["sh", "-c", "echo out; echo err >&2; exec sleep 60"])
+    try:
+        while "err" not in child.stderr:
+            time.sleep(0.01)
+        assert (child.stdout, child.stderr) == ("out\n", "err\n")
+        assert child.running()
+    finally:
+        assert child.end()
+    assert child.exit_status == -signal.SIGTERM
+    assert (child.stdout, child.stderr) == ("out\n", "err\n")
+
+
+def test_one_that_does_not_obey_is_killed_with_its_children() -> None:
+    child = Child(["sh", "-c", "trap '' TERM; sleep 60 & echo $!; wait; wait"])
+    while not child.stdout.endswith("\n"):
+        time.sleep(0.01)
+    assert not child.end(patience=0.2)
+    assert child.exit_status == -signal.SIGKILL
+    assert gone(int(child.stdout))
+
+
+def test_it_is_put_on_its_cpu() -> None:
+    cpu = max(os.sched_getaffinity(0))
+    child = Child(["sh", "-c", "grep Cpus_allowed_list /proc/self/status"], [cpu])
+    assert child.wait(5)
+    child.end()
+    assert child.stdout.split() == ["Cpus_allowed_list:", str(cpu)]
+
+
+def test_what_it_wants_is_what_its_busiest_thread_wants() -> None:
+    program = """
+import threading, time
+def work():
+    while time.thread_time() < 0.4: pass
+thread = threading.Thread(target=work)
+thread.start()
+while thread.is_alive(): time.sleep(0.05)
+time.sleep(0.2)
+"""
+    done = run_measured([sys.executable, "-c", program], (), 20.0, SignalWatch())
+    assert done.in_time
+    assert done.demand_seconds is not None
+    assert 0.3 < done.demand_seconds <= done.wall_seconds, "its first thread only slept"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_children_die_with_their_parent(number: int) -> None:
+    program = "from bench.host.process import Child; import time\n" + (
+        "c = Child(['sleep', '60']); print(c.pid, flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    # Until it has become `sleep` the kernel has not been told yet.
+    while b"sleep" not in open(f"/proc/{pid}/comm", "rb").read():  # noqa: PTH123, SIM115
+        time.sleep(0.01)
+    parent.send_signal(number)
+    parent.communicate()
+    assert gone(pid)
+
+
+def test_a_signal_is_noted_and_raised_where_it_is_safe() -> None:
+    with SignalWatch() as watch:
+        watch.check()
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(Interrupted) as caught:
+            watch.check()
+    assert caught.value.exit_status == 130, "the first one counts"

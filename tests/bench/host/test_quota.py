@@ -1,0 +1,109 @@
+"""How much CPU time a host may use, read from what kernels of both kinds of control groups show."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.host.counters import cpu_ticks
+from bench.host.quota import Host, find_quota, parse_cgroup, parse_mounts, parse_stat, seconds_used
+
+V1_CGROUP = "4:cpuset:/zl/a\n3:cpuacct:/zl/a\n2:cpu:/zl/a\n1:name=systemd:/\n0::/\n"
+
+
+def v1_mounts(top: Path, root: str = "/") -> str:
+    return (
+        f"31 23 0:28 / {top} rw,relatime - tmpfs tmpfs rw,mode=755\n"
+        f"32 31 0:29 {root} {top}/cpu rw,relatime shared:1 - cgroup cgroup rw,cpu\n"
+        f"33 31 0:30 {root} {top}/cpuacct rw,relatime - cgroup cgroup rw,cpuacct\n"
+        f"39 31 0:36 / {top}/unified rw,relatime - cgroup2 cgroup2 rw\n"
+    )
+
+
+def v2_mounts(top: Path, root: str = "/") -> str:
+    return f"35 24 0:30 {root} {top} rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
+
+
+def fill(folder: Path, **files: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text + "\n")
+    return folder
+
+
+def test_version_1(tmp_path: Path) -> None:
+    group = fill(
+        tmp_path / "cpu/zl/a",
+        cpu__cfs_quota_us="1500",
+        cpu__cfs_period_us="10000",
+        cpu__stat="nr_periods 433\nnr_throttled 412\nthrottled_time 5",
+    )
+    fill(tmp_path / "cpuacct/zl/a", cpuacct__usage="2500000000")
+    found = find_quota(V1_CGROUP, v1_mounts(tmp_path))
+    assert found is not None
+    assert (found.version, found.folder, found.cpus) == ("cgroup v1", group, 0.15)
+    assert seconds_used(found.usage.read_text()) == 2.5
+
+
+def test_a_quota_further_up_counts_too(tmp_path: Path) -> None:
+    fill(tmp_path / "cpu/zl/a", cpu__cfs_quota_us="-1", cpu__cfs_period_us="100000")
+    fill(tmp_path / "cpu/zl", cpu__cfs_quota_us="200000", cpu__cfs_period_us="100000")
+    fill(tmp_path / "cpuacct/zl", cpuacct__usage="1")
+    found = find_quota(V1_CGROUP, v1_mounts(tmp_path))
+    assert found is not None
+    assert (found.folder, found.cpus) == (tmp_path / "cpu/zl", 2.0)
+
+
+def test_version_2(tmp_path: Path) -> None:
+    group = fill(
+        tmp_path / "zl/a",
+        cpu__max="1500 10000",
+        cpu__stat="usage_usec 2500000\nuser_usec 1\nnr_periods 433\nnr_throttled 412",
+    )
+    fill(group / "inner", cpu__max="max 100000", cpu__stat="usage_usec 1")
+    found = find_quota("0::/zl/a/inner\n", v2_mounts(tmp_path))
+    assert found is not None
+    assert (found.version, found.folder, found.cpus) == ("cgroup v2", group, 0.15)
+    assert seconds_used(found.usage.read_text()) == 2.5
+    assert parse_stat((group / "cpu.stat").read_text())["nr_throttled"] == 412
+
+
+def test_only_a_part_of_the_hierarchy_is_mounted(tmp_path: Path) -> None:
+    """As in a container: /zl/a is seen as the top."""
+    fill(tmp_path, cpu__max="50000 100000", cpu__stat="usage_usec 7")
+    found = find_quota("0::/zl/a\n", v2_mounts(tmp_path, "/zl/a"))
+    assert found is not None
+    assert (found.folder, found.cpus) == (tmp_path, 0.5)
+    assert find_quota("0::/else\n", v2_mounts(tmp_path, "/zl/a")) is None
+
+
+@pytest.mark.parametrize("cgroup", ["", "0::/\n", V1_CGROUP, "nonsense\n"])
+@pytest.mark.parametrize("mounts", ["", "1 2 3\n", v1_mounts(Path("/nowhere"))])
+def test_no_quota_to_be_seen(cgroup: str, mounts: str) -> None:
+    assert find_quota(cgroup, mounts) is None
+
+
+def test_lines_of_the_kernel(tmp_path: Path) -> None:
+    assert parse_cgroup("4:cpu,cpuacct:/x:y\n0::/\n") == [
+        (frozenset({"cpu", "cpuacct"}), "/x:y"),
+        (frozenset(), "/"),
+    ]
+    (first, *_) = parse_mounts(v1_mounts(Path("/a\\040b")))
+    assert (first.point, first.version) == (Path("/a b/cpu"), "cgroup v1")
+    assert first.controllers >= {"cpu"}
+    stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 10 0 10 60 20 1 2 3 0 0\ncpu1 9 0 0 1 0 0 0 0\nintr 5\n"
+    file = tmp_path / "stat"
+    file.write_text(stat)
+    assert cpu_ticks([0], file).busy == 26
+    assert cpu_ticks([0, 1], file).busy == 35
+    assert seconds_used("") is None
+
+
+def test_this_machine_has_used_something() -> None:
+    host = Host()
+    assert 0 < host.allowed <= len(host.cpus)
+    before = host.count()
+    spent = sum(number for number in range(3_000_000))
+    assert spent
+    passed = host.count() - before
+    assert passed.cpu_s >= 0
+    assert passed.tcp is None or passed.tcp.retransmits >= 0

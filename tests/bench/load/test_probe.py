@@ -1,0 +1,73 @@
+"""The first request, which all answers are held against."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from bench.load.probe import ProbeError, probe
+from bench.records.workloads import WORKLOADS, workload_for
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
+
+
+class OneAnswer:
+    """A server for one connection."""
+
+    def __init__(self, answer: bytes, then_close: bool = True) -> None:
+        self.answer, self.then_close, self.request = answer, then_close, b""
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/x"
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self) -> None:
+        client, _ = self.listener.accept()
+        with client:
+            self.request = client.recv(65536)
+            client.sendall(self.answer)
+            if not self.then_close:
+                time.sleep(5)
+
+
+def test_a_right_answer() -> None:
+    server = OneAnswer(HEAD + b"12345")
+    answer = probe(server.url, workload_for("/x"), None)
+    assert (answer.status, answer.body_bytes, answer.bytes) == (200, 5, len(HEAD) + 5)
+    assert server.request.startswith(b"GET /x HTTP/1.0\r\n")
+
+
+def test_a_connection_that_is_kept_is_not_waited_for() -> None:
+    begin = time.monotonic()
+    assert probe(OneAnswer(HEAD + b"12345", False).url, workload_for("/x"), 200).status == 200
+    assert time.monotonic() - begin < 2
+
+
+def test_a_form_is_sent() -> None:
+    server = OneAnswer(b"HTTP/1.1 303 See Other\r\nContent-Length: 0\r\n\r\n")
+    assert probe(server.url, WORKLOADS["sign"], 303).status == 303
+    assert server.request.startswith(b"POST /x HTTP/1.0\r\n")
+    assert server.request.endswith(b"\r\n\r\nguest-name=Load+generator&guest-remarks=One+of+many")
+
+
+@pytest.mark.parametrize(
+    ("answer", "label", "text"),
+    [
+        (b"", "no answer", "the connection closed"),
+        (b"hello", "no answer", "5 bytes, no HTTP head"),
+        (b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", "status 503", "got 503 and not 200"),
+        (HEAD + b"123456", "wrong length", "Content-Length says 5, but 6 bytes came"),
+        (HEAD + b"1234", "wrong length", "Content-Length says 5, but 4 bytes came"),
+    ],
+)
+def test_wrong_answers(answer: bytes, label: str, text: str) -> None:
+    with pytest.raises(ProbeError, match=text) as caught:
+        probe(OneAnswer(answer).url, workload_for("/x"), 200)
+    assert caught.value.label == label
+
+
+def test_nobody_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(ProbeError, match="refused"):
+        probe(f"http://127.0.0.1:{port}/", workload_for("/"), None)

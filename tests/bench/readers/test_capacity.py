@@ -1,0 +1,100 @@
+"""The arithmetic of capacity, on figures that can be worked out by hand."""
+
+import pytest
+
+from bench.readers.capacity import (
+    HEADROOM,
+    LINK_BYTES,
+    Capacity,
+    Demand,
+    Layout,
+    best_layout,
+    capacity,
+    fewest,
+    limit_of,
+)
+from bench.records.environment import HostInfo
+from bench.records.errors import UserError
+from bench.records.figures import Role
+
+PAGE = Demand("epoll", server=40.0, redis=20.0, nginx=80.0, load=60.0, bytes=2000.0)
+
+
+def host(role: Role, name: str, limit: float | None = None, cpus: int = 1) -> HostInfo:
+    return HostInfo(role=role, name=name, address="10.0.0.1", cpu_limit=limit, cpus=cpus)
+
+
+def test_the_slowest_host_limits_all() -> None:
+    found = capacity(PAGE, Layout(servers=1, nginx=1, redis=1), headroom=1.0)
+    assert found.rate == pytest.approx(12_500)
+    assert found.limit == "nginx"
+
+
+def test_a_second_nginx_moves_the_limit_to_the_server() -> None:
+    found = capacity(PAGE, Layout(servers=1, nginx=2, redis=1), headroom=1.0)
+    assert (found.rate, found.limit) == (pytest.approx(25_000), "nginx")
+    found = capacity(PAGE, Layout(servers=1, nginx=3, redis=1), headroom=1.0)
+    assert (found.rate, found.limit) == (pytest.approx(25_000), "servers")
+
+
+def test_large_answers_end_at_the_network() -> None:
+    large = Demand("epoll", server=40.0, redis=0.0, nginx=80.0, bytes=80_000.0)
+    found = capacity(large, Layout(servers=1, nginx=1, redis=0))
+    assert found.limit == "network of nginx"
+    assert found.rate < HEADROOM * LINK_BYTES / 80_000
+
+
+@pytest.mark.parametrize(("hosts", "servers", "nginx"), [(4, 1, 2), (7, 2, 4)])
+def test_hosts_are_shared_out_in_proportion(hosts: int, servers: int, nginx: int) -> None:
+    found = best_layout(PAGE, hosts)
+    assert found.layout == Layout(servers=servers, nginx=nginx, redis=1)
+
+
+def test_one_redis_is_the_end_however_many_hosts() -> None:
+    one = best_layout(PAGE, 400)
+    assert one.limit == "Redis"
+    assert one.rate == pytest.approx(HEADROOM * 1e6 / 20)
+    spread = best_layout(PAGE, 400, redis_at_most=None)
+    assert spread.rate > 20 * one.rate
+
+
+def test_hosts_that_only_wait_are_left_out() -> None:
+    found = fewest(best_layout(PAGE, 400), PAGE)
+    assert found.layout == Layout(servers=2, nginx=4, redis=1)
+    assert found.rate == pytest.approx(HEADROOM * 1e6 / 20)
+
+
+def test_too_few_hosts_are_refused() -> None:
+    with pytest.raises(UserError, match="too few"):
+        best_layout(PAGE, 2)
+
+
+def test_what_a_host_may_use_counts() -> None:
+    hosts = [host("load", "load"), host("nginx", "nginx", 0.4), host("redis", "redis", 0.4)]
+    hosts += [host("server", "zerohttpd", 0.2), host("server", "zerohttpd2", 0.2)]
+    cheap = Demand("epoll", server=40.0, redis=20.0, nginx=10.0, load=60.0)
+    assert limit_of(cheap, 1, hosts) == (pytest.approx(5_000), "zerohttpd")
+    assert limit_of(cheap, 2, hosts) == (pytest.approx(10_000), "zerohttpd")
+    assert limit_of(cheap, 3, hosts)[0] == pytest.approx(7_500)
+
+
+def test_what_has_one_thread_uses_one_cpu() -> None:
+    hosts = [host(role, role, None, 4) for role in ("load", "nginx", "redis", "server")]
+    dear_server = Demand("epoll", server=100.0, redis=20.0, nginx=10.0, load=10.0)
+    assert limit_of(dear_server, 1, hosts) == (pytest.approx(10_000), "server")
+    assert limit_of(dear_server, 2, hosts) == (pytest.approx(20_000), "server")
+    dear_redis = Demand("epoll", server=10.0, redis=50.0, nginx=10.0, load=10.0)
+    assert limit_of(dear_redis, 2, hosts) == (pytest.approx(20_000), "redis")
+    dear_nginx = Demand("epoll", server=10.0, redis=10.0, nginx=100.0, load=10.0)
+    assert limit_of(dear_nginx, 2, hosts) == (pytest.approx(40_000), "nginx")
+
+
+def test_results_without_hosts_say_nothing() -> None:
+    with pytest.raises(UserError, match="one machine"):
+        limit_of(PAGE, 1, [])
+
+
+def test_a_capacity_names_its_layout() -> None:
+    assert capacity(PAGE, Layout(1, 3, 1)) == Capacity(
+        Layout(1, 3, 1), pytest.approx(17_500), "servers"
+    )

@@ -1,0 +1,169 @@
+"""What changed beyond noise between two sweeps."""
+
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bench.load.ab_output import parse_report
+from bench.readers.compare import Spread, changes, compare, differences, verdict
+from bench.records.figures import ProcessFigures
+from bench.records.results import Results
+from bench.records.run import Reason, Run
+from bench.records.store import save
+
+RECORDED = Path(__file__).parents[1] / "recorded"
+
+
+def sweep(**rates: tuple[float, ...]) -> Results:
+    figures = parse_report((RECORDED / "good.txt").read_text())
+    assert figures is not None
+    runs = [
+        Run(
+            subject=subject,
+            workload="guestbook",
+            concurrency=100,
+            run=number,
+            state="held" if rate else "failed",
+            reason=None if rate else Reason(label="reset", text="it was reset"),
+            requests=2000,
+            ab=figures.model_copy(update={"requests_per_second": rate}),
+        )
+        for subject, several in rates.items()
+        for number, rate in enumerate(several, 1)
+    ]
+    started = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    return Results(started=started, machine={"kernel": "6.1"}, servers=list(rates), runs=runs)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ((1000, 990, 1010), (1200, 1190, 1210), "better"),
+        ((1000, 990, 1010), (800, 790, 810), "worse"),
+        ((1000, 990, 1010), (1020, 1015, 1025), "same"),
+        ((1000, 700, 1300), (1250, 1200, 1280), "same"),
+        ((1000,), (1080,), "same"),
+        ((1000,), (1200,), "better"),
+    ],
+)
+def test_only_what_is_beyond_the_noise_of_both(
+    before: tuple[float, ...], after: tuple[float, ...], said: str
+) -> None:
+    (change,) = changes(sweep(epoll=before), sweep(epoll=after))
+    assert change.rate == said
+    assert change.cpu is None
+
+
+def test_less_cpu_is_better() -> None:
+    before, after = Spread(100, 98, 102, 3), Spread(60, 59, 61, 3)
+    assert verdict(before, after, less_is_better=True) == "better"
+    assert verdict(after, before, less_is_better=True) == "worse"
+
+
+def with_costs(of: Results, **costs: tuple[float, ...]) -> Results:
+    for run in of.runs:
+        cost = costs[run.subject.replace("-", "_")][run.run - 1]
+        run.process = ProcessFigures(
+            cpu_user_s=1.0,
+            cpu_system_s=1.0,
+            cpu_us_per_request=cost,
+            cpu_user_us_per_request=cost / 2,
+            cpu_system_us_per_request=cost / 2,
+        )
+    return of
+
+
+def test_a_machine_that_became_slower_is_no_worse_server() -> None:
+    rates = {"epoll": (1000.0, 1010.0), "floor-epoll": (1000.0, 1010.0)}
+    before = with_costs(sweep(**rates), epoll=(50.0, 52.0), floor_epoll=(40.0, 41.0))
+    slower = with_costs(sweep(**rates), epoll=(75.0, 90.0), floor_epoll=(60.0, 72.0))
+    worse = with_costs(sweep(**rates), epoll=(75.0, 78.0), floor_epoll=(40.0, 41.0))
+    assert [change.cpu for change in changes(before, slower)] == ["same", None]
+    assert [change.cpu for change in changes(before, worse)] == ["worse", None]
+    for one in (before, slower):
+        one.runs = [run for run in one.runs if run.kind == "server" and "-" not in run.subject]
+    assert [change.cpu for change in changes(before, slower)] == ["worse"], "nobody can tell"
+
+
+def test_a_floor_of_other_rounds_is_no_measure() -> None:
+    rates = {"epoll": (1000.0, 1010.0), "floor-epoll": (1000.0,)}
+    before = with_costs(sweep(**rates), epoll=(50.0, 52.0), floor_epoll=(40.0,))
+    after = with_costs(sweep(**rates), epoll=(75.0, 78.0), floor_epoll=(60.0,))
+    assert [change.cpu for change in changes(before, after)] == ["worse", None]
+
+
+def test_what_others_may_have_caused_is_no_verdict() -> None:
+    before = sweep(epoll=(1000.0, 1010.0), poll=(1000.0, 1010.0))
+    after = sweep(epoll=(500.0, 510.0), poll=(1000.0, 1010.0))
+    assert [change.rate for change in changes(before, after)] == ["worse", "same"]
+    for run in after.runs:
+        run.process = ProcessFigures(
+            cpu_user_s=1.0,
+            cpu_system_s=1.0,
+            cpu_us_per_request=50.0,
+            cpu_user_us_per_request=25.0,
+            cpu_system_us_per_request=25.0,
+            foreign_share=0.4,
+        )
+    assert [change.rate for change in changes(before, after)] == ["disturbed", "disturbed"]
+
+
+def test_the_load_generators_limit_is_no_servers() -> None:
+    before, after = sweep(epoll=(3000.0, 3010.0)), sweep(epoll=(2000.0, 2010.0))
+
+    def found(old_bound: bool, new_bound: bool, swapped: bool) -> str:
+        for of, bound in ((before, old_bound), (after, new_bound)):
+            for run in of.runs:
+                run.lower_bound = bound
+        (change,) = changes(after, before) if swapped else changes(before, after)
+        return change.rate
+
+    assert found(False, False, False) == "worse"
+    assert found(True, False, False) == "worse", "it was 3,000 at least, and is 2,000"
+    assert found(False, True, False) == "bound", "it may still be 3,000"
+    assert found(False, True, True) == "bound", "it may have been 3,000 before"
+    assert found(True, True, False) == found(True, True, True) == "bound"
+
+
+def test_cells_of_one_side_and_cells_that_fail() -> None:
+    found = changes(sweep(poll=(1000,), epoll=(1000,)), sweep(epoll=(0,), nginx=(1000,)))
+    assert {c.key.subject: c.rate for c in found} == {
+        "epoll": "changed",
+        "nginx": "new",
+        "poll": "gone",
+    }
+
+
+def test_what_else_was_different() -> None:
+    old, new = sweep(), sweep()
+    assert differences(old, new) == []
+    new.machine["kernel"] = "6.2"
+    assert differences(old, new) == ["kernel: 6.1 before, 6.2 after"]
+
+
+def test_it_is_shown(tmp_path: Path) -> None:
+    for name, rate in (("a", 1000.0), ("b", 1500.0)):
+        (tmp_path / name).mkdir()
+        save(sweep(epoll=(rate,)), tmp_path / name)
+    console = Console(width=160)
+    with console.capture() as capture:
+        assert compare(tmp_path / "a", tmp_path / "b" / "results.json", console) == 1
+        assert compare(tmp_path / "a", tmp_path / "a", console) == 0
+    assert "+50.0%" in capture.get()
+    assert "1 faster, 0 slower beyond noise" in capture.get()
+    assert "--floors" not in capture.get(), "nothing is known of CPU time"
+
+
+def test_names_of_a_stranger_are_shown_as_they_are(tmp_path: Path) -> None:
+    strange = sweep(**{"[/x]": (0,), "\x1b[2Jnginx": (1000.0,)})
+    strange.runs[0].reason = Reason(label="[/]", text="[bold]")
+    strange.versions["git"] = "no table"
+    save(strange, tmp_path)
+    console = Console(width=160)
+    with console.capture() as capture:
+        assert compare(tmp_path, tmp_path, console) == 0
+    assert "[/x]" in capture.get()
+    assert "[/]" in capture.get()
+    assert "\x1b[2J" not in capture.get()

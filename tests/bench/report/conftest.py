@@ -1,0 +1,57 @@
+"""Results to report on: recorded ones of real sweeps, and generated ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.records.results import Results
+from bench.records.store import load
+from bench.report.charts.catalogue import catalogue
+from bench.report.page.page import render
+from bench.report.study.study import Study
+
+from .made import everything
+from .made_hosts import several_hosts
+
+RECORDED = Path(__file__).parent / "recorded"
+
+
+def recorded(name: str) -> Results:
+    """A recorded result."""
+    return load(RECORDED / f"{name}.json")
+
+
+def single_server() -> Results:
+    """The recorded result of version 1 as if one server only had been measured."""
+    results = recorded("version1")
+    results.runs = [run for run in results.runs if run.subject == "epoll"]
+    results.servers = ["epoll"]
+    return results
+
+
+SOURCES: dict[str, Callable[[], Results]] = {
+    "version1": lambda: recorded("version1"),
+    "version1_failed": lambda: recorded("version1_failed"),
+    "version2": lambda: recorded("version2"),
+    "single": single_server,
+    "everything": everything,
+    "hosts": several_hosts,
+}
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Makes the page of a source when it is first asked for."""
+    folder = tmp_path_factory.mktemp("pages")
+
+    def page_of(source: str) -> Path:
+        path = folder / f"{source}.html"
+        if not path.exists():
+            study = Study(SOURCES[source]())
+            path.write_text(render(study, catalogue(study)), encoding="utf-8")
+        return path
+
+    return page_of

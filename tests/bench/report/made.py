@@ -1,0 +1,177 @@
+"""Generated results, with everything in them that a report can show, and none of it measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from bench.records.figures import Latency, LittlesLaw, OpenLoopFigures, OtherProcess, ProcessFigures
+from bench.records.results import Conditions, Results
+from bench.records.run import Reason, Run
+
+NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=timezone.utc)
+LEVELS = (20, 100, 300, 1000, 2000, 5000)
+
+
+@dataclass(frozen=True)
+class Model:
+    """How an invented server behaves."""
+
+    cpu_us: float
+    pss_mb: float
+    kb_each: float
+    switches: float
+    growth: float = 0.0
+    """Share of CPU added by each 1,000 open connections."""
+    breaks_at: int | None = None
+
+
+MODELS = {
+    "iterative": Model(60, 2, 0.1, 4, breaks_at=2000),
+    "forking": Model(400, 3, 300, 7, breaks_at=5000),
+    "preforking": Model(75, 60, 0.1, 5),
+    "threading": Model(130, 3, 20, 6),
+    "prethreading": Model(70, 6, 0.1, 5),
+    "poll": Model(45, 2, 4, 0.3, growth=0.5),
+    "epoll": Model(40, 2, 4, 0.3, growth=0.02),
+    "nginx": Model(25, 9, 1, 0.2),
+    "floor-poll": Model(22, 1, 0.1, 0.2, growth=0.4),
+    "floor-epoll": Model(20, 1, 0.1, 0.2),
+}
+WORK = {"redirect": 0.5, "link": 0.7, "guestbook": 1.0, "sorted": 9.0}
+
+
+def run_of(subject: str, conditions: Conditions, level: int, number: int = 1) -> Run:
+    """One run that holds."""
+    model = MODELS[subject]
+    wobble = 1 + 0.02 * ((number * 7 + level) % 5 - 2)
+    crowd = 1 + model.growth * (level + conditions.idle) / 1000
+    cpu = model.cpu_us * WORK.get(conditions.workload, 1.0) * crowd * wobble
+    blocking = subject in ("iterative", "forking", "preforking", "threading", "prethreading")
+    wait_us = conditions.redis_delay_ms * 3000 / (1 if subject == "iterative" else 50)
+    rate = 1e6 / (cpu + (wait_us if blocking else wait_us / 40))
+    mean = level / rate * 1000
+    run = Run(
+        subject=subject,
+        kind=kind_of(subject),
+        architecture=None if subject == "nginx" else subject.removeprefix("floor-"),
+        **conditions._asdict(),
+        concurrency=level,
+        run=number,
+        state="held",
+        requests=10_000,
+        started=NOW,
+        seconds=2.0,
+        ab_command=["ab", "-c", str(level), "http://127.0.0.1:8000/guestbook"],
+    )
+    if model.breaks_at and level >= model.breaks_at:
+        run.state = "failed"
+        run.reason = Reason(label="reset", text="connection reset by peer, 9,120 of 10,000 done")
+        return run
+    run.open_loop = OpenLoopFigures(
+        tool="invented", rate_asked=rate, rate_done=rate, seconds=1, sent=1, succeeded=1
+    )
+    run.latency = latency_of(mean)
+    run.process = process_of(model, cpu, level, conditions.idle)
+    run.load_process = OtherProcess(cpu_user_s=0.5, cpu_system_s=0.4, cpu_share=0.9)
+    run.redis_process = OtherProcess(cpu_user_s=0.1, cpu_system_s=0.1, cpu_share=0.2)
+    run.lower_bound = subject in ("epoll", "nginx") and conditions.workload == "redirect"
+    run.bottleneck = "load" if run.lower_bound else "server"
+    run.outlier = subject == "poll" and level == 300 and number == 3
+    run.littles_law = LittlesLaw(
+        concurrency=level, rate=rate, mean_ms=mean, product=level, deviation=0.0
+    )
+    return run
+
+
+def kind_of(subject: str) -> str:
+    """Its kind, from its name."""
+    return "stranger" if subject == "nginx" else "floor" if "floor-" in subject else "server"
+
+
+def latency_of(mean: float) -> Latency:
+    """Percentiles around a mean."""
+    times = {"p50": 0.9, "p90": 1.4, "p99": 2.2, "p999": 4.0, "max": 6.0, "mean": 1.0}
+    return Latency(**{k: mean * v for k, v in times.items()}, count=10_000, source="invented")
+
+
+def process_of(model: Model, cpu: float, level: int, idle: int) -> ProcessFigures:
+    """What the kernel would have counted."""
+    return ProcessFigures(
+        cpu_user_s=cpu * 0.003,
+        cpu_system_s=cpu * 0.007,
+        cpu_us_per_request=cpu,
+        cpu_user_us_per_request=cpu * 0.3,
+        cpu_system_us_per_request=cpu * 0.7,
+        cpu_share=0.98,
+        voluntary_switches_per_request=model.switches,
+        involuntary_switches_per_request=0.2,
+        pss_peak_mb=model.pss_mb + model.kb_each * (level + idle) / 1000,
+        pss_mean_mb=model.pss_mb,
+        processes_peak=1,
+        threads_peak=1,
+        descriptors_peak=level + idle + 7,
+        listen_overflows=12 if level > 4096 else 0,
+        listen_drops=0,
+        retransmits=0,
+        source="invented",
+    )
+
+
+def open_loop_run(subject: str, rate: float) -> Run:
+    """A run at a constant rate during which the server once stalled."""
+    conditions = Conditions("guestbook", mode="open", rate=rate)
+    run = run_of(subject, conditions, 100)
+    run.latency = latency_of(80.0)
+    assert run.open_loop
+    run.open_loop.uncorrected = latency_of(12.0)
+    return run
+
+
+def results_of(runs: Sequence[Run], **more: object) -> Results:
+    """Results with these runs."""
+    names = list(dict.fromkeys(run.subject for run in runs))
+    levels = sorted({run.concurrency for run in runs})
+    fields: dict[str, object] = {
+        "started": NOW,
+        "finished": NOW,
+        "state": "complete",
+        "command": ["sweep", "--full"],
+        "machine": {"cpu_model": "Invented CPU", "cpus": 2, "kernel": "6.1.0"},
+        "versions": {"git": {"commit": "c0ffee", "changed_files": 0}},
+        "settings": {"runs": 3},
+        "servers": names,
+        "levels": levels,
+        "runs": list(runs),
+    }
+    return Results.model_validate(fields | more)
+
+
+def plain_runs(
+    subjects: Iterable[str], levels: Iterable[int] = LEVELS, runs: int = 3, **conditions: object
+) -> list[Run]:
+    """All runs of one scenario, the guestbook if nothing else is said."""
+    scenario = Conditions(**({"workload": "guestbook"} | conditions))
+    return [
+        run_of(subject, scenario, level, number)
+        for level in levels
+        for number in range(1, runs + 1)
+        for subject in subjects
+    ]
+
+
+def everything() -> Results:
+    """Servers, floors and a stranger under all conditions."""
+    servers = [name for name in MODELS if kind_of(name) == "server"]
+    runs = plain_runs(servers)
+    runs += plain_runs(MODELS, workload="redirect")
+    floors = [name for name in MODELS if kind_of(name) == "floor"]
+    runs += plain_runs([*servers, *floors], (100, 1000), 1, workload="link")
+    runs += plain_runs(servers, (100, 1000), 1, workload="sorted")
+    for idle in (1000, 5000):
+        runs += plain_runs(("poll", "epoll"), (100, 1000), 1, idle=idle)
+    for delay in (1.0, 5.0):
+        runs += plain_runs(servers, (100, 1000), 1, redis_delay_ms=delay)
+    runs += [open_loop_run(name, 2000.0) for name in ("prethreading", "epoll")]
+    return results_of(runs)

@@ -1,0 +1,336 @@
+"""The page in a real browser: clicked, and without a script error or a request to anywhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from .conftest import SOURCES
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("report_browser")]
+
+SCREENSHOTS = Path(__file__).resolve().parents[3] / "build" / "screenshots"
+PHONE = {"width": 360, "height": 740}
+DESKTOP = {"width": 1280, "height": 900}
+LINES = "#figure-rates .chart .mark-line path"
+READY = 120_000
+"""Milliseconds for a page to be drawn, or a picture of it to be taken, on the busiest machine."""
+A_GESTURE = 3_000
+"""Milliseconds after which a gesture is made once more."""
+TEXTS = """selector => [...document.querySelectorAll(selector)]
+    .filter(found => found.checkVisibility()).map(found => found.innerText)"""
+COLUMN = """name => {
+    const heads = [...document.querySelectorAll("#figures thead th")];
+    const index = heads.findIndex(head => head.innerText.trim().startsWith(name));
+    const rows = [...document.querySelectorAll("#figures tbody tr")];
+    return rows.filter(row => row.checkVisibility()).map(row => row.children[index].dataset.v);
+}"""
+DRAWINGS = """() => [...document.querySelectorAll("[data-exhibit]")].map(figure => {
+    const drawn = figure.querySelector(".chart:not([hidden]) svg");
+    const box = drawn && drawn.getBoundingClientRect();
+    const empty = figure.querySelector(".none").checkVisibility();
+    return [figure.dataset.exhibit, empty, box && { width: box.width, height: box.height }];
+})"""
+LATE_SCROLL = """() => {
+    const layer = [...document.querySelectorAll("#figure-rates .chart .mark-symbol")].at(-1);
+    const point = layer.querySelector("path");
+    point.scrollIntoView({ block: "center" });
+    const box = point.getBoundingClientRect();
+    const [clientX, clientY] = [box.x + box.width / 2, box.y + box.height / 2];
+    const gone = new Promise(done => addEventListener("scroll", done, { once: true }));
+    point.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX, clientY }));
+    const tip = document.getElementById("tip");
+    const before = !tip.hidden;
+    return gone.then(() => [before, !tip.hidden]);
+}"""
+
+
+class Visit:
+    """A page, and all that it asked for or complained about."""
+
+    def __init__(self, page: Page, path: Path) -> None:
+        self.page = page
+        self.elsewhere: list[str] = []
+        self.complaints: list[str] = []
+        own = path.resolve().as_uri()
+        page.set_default_timeout(READY)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("console", self._logged)
+        page.on("request", lambda request: self._requested(request.url, own))
+        page.goto(own)
+        page.wait_for_selector("html[data-ready]")
+
+    def _requested(self, url: str, own: str) -> None:
+        if url.split("#", maxsplit=1)[0] != own and not url.startswith(("data:", "blob:")):
+            self.elsewhere.append(url)
+
+    def _logged(self, message: object) -> None:
+        if getattr(message, "type", "") in ("error", "warning"):
+            self.complaints.append(str(getattr(message, "text", "")))
+
+    def texts(self, selector: str) -> list[str]:
+        """The texts of all visible elements."""
+        return list(self.page.evaluate(TEXTS, selector))
+
+    def column(self, name: str) -> list[str]:
+        """What the visible rows of the table are sorted by in a column."""
+        return list(self.page.evaluate(COLUMN, name))
+
+    def sort_by(self, name: str) -> None:
+        """Click a heading."""
+        self.page.locator("#figures thead th", has_text=name).first.get_by_role("button").click()
+
+    def point_at(self, place: Locator) -> Locator:
+        """Put the pointer on the middle of something that is drawn, until the page tells of it.
+
+        A pointer that jumps may arrive before the drawing stands where it is to stand; a visitor
+        moves it again then, and so does this.
+        """
+        tip = self.page.locator("#tip")
+        deadline = time.monotonic() + READY / 1000
+        while True:
+            place.scroll_into_view_if_needed()
+            box = place.bounding_box()
+            assert box is not None
+            self.page.mouse.move(0, 0)
+            self.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+            try:
+                expect(tip).to_be_visible(timeout=A_GESTURE)
+            except AssertionError:
+                if time.monotonic() > deadline:
+                    raise
+            else:
+                return tip
+
+
+Open = Callable[..., "Visit"]
+
+
+@pytest.fixture
+def visit(browser: Browser, pages: Callable[[str], Path]) -> Iterator[Open]:
+    """Opens the page of a source; in the end nothing must have gone wrong in any of them."""
+    opened: list[Visit] = []
+
+    def open_(source: str, width: dict[str, int] = DESKTOP, scheme: str = "light") -> Visit:
+        page = browser.new_page(viewport=width, color_scheme=scheme)  # type: ignore[arg-type]
+        opened.append(Visit(page, pages(source)))
+        return opened[-1]
+
+    yield open_
+    for seen in opened:
+        seen.page.close()
+        assert seen.complaints == []
+        assert seen.elsewhere == []
+
+
+@contextmanager
+def changed(visit: Visit, script: str) -> Iterator[None]:
+    """What a script says must be another thing afterwards."""
+    before = visit.page.evaluate(script)
+    yield
+    visit.page.wait_for_function(f"before => ({script}) !== before", arg=before)
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    """Asserts that something is the case, now or before long."""
+    deadline = time.monotonic() + READY / 1000
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert holds()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_chart_is_drawn_and_nothing_sticks_out(
+    source: str, width: dict[str, int], scheme: str, visit: Open
+) -> None:
+    seen = visit(source, width, scheme)
+    for key, empty, box in seen.page.evaluate(DRAWINGS):
+        assert (box is None) == empty, key
+        if box is not None:
+            assert box["width"] <= width["width"], key
+            assert box["height"] > 80, key
+    assert seen.page.evaluate("document.documentElement.scrollWidth") == width["width"]
+    paths = seen.page.locator("#figure-rates .chart .mark-symbol path")
+    assert paths.count() > 0
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    name = f"report-{source}-{width['width']}-{scheme}.png"
+    seen.page.screenshot(path=SCREENSHOTS / name, full_page=True)
+
+
+def test_the_legend_hides_and_shows(visit: Open) -> None:
+    seen = visit("version1")
+    chip = seen.page.locator('.chip[data-subject="epoll"]')
+    lines = seen.page.locator(LINES)
+    expect(lines).to_have_count(2)
+    assert "epoll" in seen.column("server")
+    chip.click()
+    expect(chip).to_have_attribute("aria-pressed", "false")
+    expect(lines).to_have_count(1)
+    eventually(lambda: set(seen.column("server")) == {"prethreading"})
+    eventually(lambda: "epoll" not in seen.texts(".words dt"))
+    chip.click()
+    expect(lines).to_have_count(2)
+
+
+def test_floors_are_hidden_until_asked_for(visit: Open) -> None:
+    seen = visit("version2")
+    chip = seen.page.locator('.chip[data-subject="floor-epoll"]')
+    expect(chip).to_have_attribute("aria-pressed", "false")
+    assert "floor-epoll" not in seen.column("server")
+    seen.page.select_option("#scenario", label="redirect, a connection per request")
+    chip.click()
+    eventually(lambda: "floor-epoll" in seen.column("server"))
+
+
+def test_the_table_sorts(visit: Open) -> None:
+    seen = visit("version1_failed")
+    seen.sort_by("requests/s")
+    head = seen.page.locator("#figures thead th", has_text="requests/s").first
+    expect(head).to_have_attribute("aria-sort", "ascending")
+    values = seen.column("requests/s")
+    known = [float(v) for v in values if v]
+    assert known == sorted(known)
+    assert values[len(known) :] == [""] * (len(values) - len(known))  # no figure: last
+    seen.sort_by("requests/s")
+    expect(head).to_have_attribute("aria-sort", "descending")
+    values = seen.column("requests/s")
+    assert [float(v) for v in values if v] == known[::-1]
+    assert values[-1] == ""
+    seen.sort_by("server")
+    expect(head).to_have_attribute("aria-sort", "none")
+    assert seen.column("server") == sorted(seen.column("server"))
+
+
+def test_the_scales_and_the_curves_of_2019(visit: Open) -> None:
+    seen = visit("version1")
+    labels = "document.querySelector('#figure-rates .chart svg').textContent"
+    with changed(seen, labels):
+        seen.page.locator("#log-y").check()
+    lines = seen.page.locator(LINES)
+    expect(lines).to_have_count(2)
+    seen.page.locator("#then2019").check()
+    expect(lines).to_have_count(4)  # of the architectures that are there
+    with changed(seen, labels):
+        seen.page.locator("#scaled2019").check()
+    seen.page.locator("#log-x").uncheck()
+    expect(lines).to_have_count(4)  # what was chosen survives the change of scale
+    seen.page.locator("#then2019").uncheck()
+    expect(lines).to_have_count(2)
+
+
+def test_a_cell_tells_everything_under_the_pointer(visit: Open) -> None:
+    seen = visit("version2")
+    points = seen.page.locator("#figure-rates .chart .mark-symbol").last.locator("path")
+    tip = seen.point_at(points.first)
+    for words in ("requests/s", "p99.9", "CPU/request", "memory, peak", "switches, voluntary"):
+        expect(tip).to_contain_text(words)
+    expect(tip).to_contain_text("others on its CPU")
+
+
+def test_a_scroll_event_that_comes_late_hides_nothing(visit: Open) -> None:
+    seen = visit("version2")
+    assert seen.page.evaluate(LATE_SCROLL) == [True, True]
+    seen.page.mouse.wheel(0, 200)
+    expect(seen.page.locator("#tip")).to_be_hidden()
+
+
+def test_a_failed_cell_tells_why(visit: Open) -> None:
+    seen = visit("version1_failed")
+    tiles = seen.page.locator("#figure-holding .chart .mark-rect path[aria-label*='failed']")
+    expect(seen.point_at(tiles.first)).to_contain_text("timed out: not done after 2 s")
+
+
+def test_workload_and_level_change_titles_and_words(visit: Open) -> None:
+    seen = visit("everything")
+    title = seen.page.locator("#figure-cpu h3")
+    expect(title).to_contain_text("forking 400")
+    seen.page.select_option("#level", "5000")
+    expect(title).to_contain_text("poll 158")
+    seen.page.select_option("#scenario", label="redirect, a connection per request")
+    expect(title).to_contain_text("nginx")
+    eventually(lambda: any("redirect" in text for text in seen.texts("#choose .intro")))
+    expect(seen.page.locator("#then2019")).to_be_hidden()  # that was a guestbook
+    seen.page.select_option("#scenario", label="short link, a connection per request")
+    expect(seen.page.locator("#figure-law .none")).to_be_visible()
+
+
+def test_the_limit_is_a_named_host(visit: Open) -> None:
+    seen = visit("hosts")
+    title = seen.page.locator("#figure-hosts h3")
+    expect(title).to_contain_text("zerohttpd was the limit for 6 of 7")
+    seen.page.select_option(
+        "#scenario",
+        label="guestbook, a connection per request, 4 instances, through nginx, connections kept",
+    )
+    expect(title).to_contain_text("nginx was the limit for 5 of 7")
+    bars = seen.page.locator("#figure-hosts .chart .mark-rect path")
+    tip = seen.point_at(bars.first)
+    for words in ("nginx: CPU", "redis: CPU", "was the limit: throttled in 92 %"):
+        expect(tip).to_contain_text(words)
+    lines = seen.page.locator("#figure-instances-keep .chart .mark-line path")
+    expect(lines).to_have_count(14)  # seven, and their ideals
+    seen.page.locator('.chip[data-subject="epoll"]').click()
+    expect(lines).to_have_count(12)
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"), [(DESKTOP, "wide"), (PHONE, "narrow")], ids=["desktop", "phone"]
+)
+def test_the_hosts_are_drawn(width: dict[str, int], shown: str, visit: Open) -> None:
+    seen = visit("hosts", width)
+    expect(seen.page.locator(f"svg.hosts.{shown}")).to_be_visible()
+    expect(seen.page.locator("svg.hosts:visible")).to_have_count(1)
+    expect(seen.page.locator(f"svg.hosts.{shown}")).to_contain_text("zerohttpd2")
+    assert "10.77.0.5" in (
+        seen.page.locator(f"svg.hosts.{shown}").get_attribute("aria-label") or ""
+    )
+
+
+def test_the_theme_is_switched_and_remembered(visit: Open) -> None:
+    seen = visit("version1")
+    colour = "getComputedStyle(document.body).backgroundColor"
+    with changed(seen, colour):
+        seen.page.select_option("#theme", "dark")
+    seen.page.reload()
+    expect(seen.page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_pictures_are_taken_along(visit: Open, tmp_path: Path) -> None:
+    seen = visit("version1")
+    for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG")):
+        with seen.page.expect_download() as download:
+            seen.page.locator(f"#figure-rates [data-take={kind}]").click()
+        download.value.save_as(tmp_path / f"taken.{kind}")
+        content = (tmp_path / f"taken.{kind}").read_bytes()
+        assert content.startswith(start)
+        assert b"var(--" not in content
+    with seen.page.expect_download() as download:
+        seen.page.get_by_role("link", name="CSV", exact=True).click()
+    assert download.value.suggested_filename == "report.csv"
+
+
+def test_on_paper_it_is_light_and_explained(visit: Open) -> None:
+    seen = visit("version1", scheme="dark")
+    seen.page.emulate_media(media="print")
+    light = "getComputedStyle(document.documentElement).getPropertyValue('--paper').trim()"
+    eventually(lambda: seen.page.evaluate(light) == "#FFFFFF")
+    expect(seen.page.locator(".picks")).to_be_hidden()
+    expect(seen.page.locator("#figure-rates .chart svg")).to_be_visible()
+    assert len(seen.page.pdf()) > 50_000
+
+
+def test_without_scripts_the_charts_are_there(
+    browser: Browser, pages: Callable[[str], Path]
+) -> None:
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(pages("version1").as_uri())
+        expect(page.locator("#figure-rates .chart svg")).to_be_visible()
+        expect(page.locator("#figures tbody tr").first).to_be_visible()

@@ -1,0 +1,133 @@
+"""What lies beside the page: JSON, CSV, Markdown, SVG and PNG."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pytest
+from bench.report.__main__ import main
+
+from bench.records.store import save
+from bench.report.charts.catalogue import catalogue
+from bench.report.charts.export import pictures
+from bench.report.page import export
+from bench.report.study import paper
+from bench.report.study.study import Study
+
+from .conftest import RECORDED, SOURCES, recorded
+from .made import everything, results_of
+
+SCHEMA = Path(export.__file__).with_name("SCHEMA.md")
+
+
+def test_all_exports_agree() -> None:
+    study = Study(everything())
+    cells = json.loads(export.as_json(study))["cells"]
+    rows = list(csv.DictReader(io.StringIO(export.as_csv(study))))
+    lines = re.findall(r"^\| [a-z]+[-a-z]* \|.*", export.as_markdown(study), re.MULTILINE)
+    assert len(cells) == len(rows) == len(study.points)
+    assert len([x for x in lines if "connections" not in x]) == len(study.points)
+    for cell, row in zip(cells, rows, strict=True):
+        assert row["subject"] == cell["subject"]
+        assert row["rate"] == ("" if cell["rate"] is None else str(cell["rate"]))
+
+
+def test_a_cell_without_a_figure_is_empty_and_not_nought() -> None:
+    study = Study(recorded("version1_failed"))
+    cells = json.loads(export.as_json(study))["cells"]
+    failed = next(cell for cell in cells if cell["state"] == "failed")
+    assert failed["rate"] is None
+    assert failed["label"] == "timed out"
+    assert "timed out: not done after 2 s" in export.as_markdown(study)
+
+
+def test_every_column_is_documented() -> None:
+    documented = set(re.findall(r"`(\w+)`", SCHEMA.read_text()))
+    columns = [c for c in (*export.IDENTITY, *export.FIGURES) if not c.endswith(("_low", "_high"))]
+    assert set(columns) <= documented
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_picture_is_valid_vega_lite(source: str) -> None:
+    study = Study(SOURCES[source]())
+    for _, spec in pictures(study, catalogue(study)):
+        assert "@" not in json.dumps({**spec, "datasets": {}, "$schema": ""})
+        wanted = {k: v for k, v in spec.items() if k != "datasets"}
+        alt.LayerChart.from_dict(wanted)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_chart_has_a_title_with_a_figure(source: str) -> None:
+    study = Study(SOURCES[source]())
+    titles = [
+        text
+        for exhibit in catalogue(study).exhibits.values()
+        for said in exhibit.titles.values()
+        for text in (said.values() if isinstance(said, dict) else [said])
+    ]
+    assert len(titles) >= 5
+    assert all(re.search(r"\d|All ", text) for text in titles)
+
+
+def test_the_page_of_the_command_line_with_all_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results.json").write_text((RECORDED / "version1.json").read_text())
+    assert main([str(tmp_path)]) == 0
+    written = [Path(line) for line in capsys.readouterr().out.splitlines()]
+    names = {path.name for path in written}
+    assert {"report.html", "report.json", "report.csv", "report.md"} <= names
+    assert {"rates.svg", "rates.png", "cpu.svg", "latency.png"} <= names
+    for path in written:
+        start = path.read_bytes()[:8]
+        assert path.suffix != ".png" or start.startswith(b"\x89PNG")
+        assert path.suffix != ".svg" or start.startswith(b"<svg")
+
+
+def test_what_cannot_be_reported_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(tmp_path)]) == 2
+    save(results_of([]), tmp_path)
+    assert main([str(tmp_path)]) == 2
+    assert "no runs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("source", "output"),
+    [
+        ("results.json", "results.html"),
+        ("results.json", "link/results.html"),
+        ("results.json", "other/results.html"),  # another sweep's
+        ("report.json", "report.html"),
+        ("results.json", "."),
+        ("results.json", "page.csv"),
+        ("results.json", "page"),
+    ],
+)
+def test_what_was_measured_is_never_written_over(
+    source: str, output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    results = (RECORDED / "version1.json").read_text()
+    (tmp_path / source).write_text(results)
+    assert main([str(tmp_path / source), "--output", str(tmp_path / output)]) == 2
+    assert "report.html" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {source, "link"}
+    assert (tmp_path / source).read_text() == results
+
+
+def test_the_curves_of_2019() -> None:
+    curves = paper.curves()
+    by: dict[str, list[Any]] = {}
+    for name, level, rate in curves:
+        by.setdefault(name, []).append((level, rate))
+    assert len(by) == 7
+    assert (10000, 2200) in by["epoll"]
+    assert by["poll"][-1] == (2500, 490)  # then "varies", which is no figure

@@ -1,0 +1,222 @@
+"""Several hosts: which was the limit, the drawing of them, more instances behind nginx."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from bench.records.environment import HostInfo
+from bench.records.results import Conditions
+from bench.records.store import save
+from bench.report.charts.catalogue import catalogue
+from bench.report.findings import floors, instances
+from bench.report.page import export, figures_table, topology
+from bench.report.page.build import build
+from bench.report.page.page import render, topology_picture
+from bench.report.study import facts, hosts
+from bench.report.study.holding import holdings
+from bench.report.study.study import Study, describe
+
+from .conftest import recorded
+from .made import everything, plain_runs, results_of
+from .made_hosts import several_hosts
+
+GUESTBOOK = Conditions("guestbook")
+FOUR_KEPT = Conditions("guestbook", instances=4, balancer="keep")
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return Study(several_hosts())
+
+
+def test_the_limit_is_a_host_with_a_name(study: Study) -> None:
+    point = study.find("epoll", GUESTBOOK, 1000)
+    assert point is not None
+    assert hosts.limit_words(point) == "load was the limit: throttled in 92 % of its periods"
+    assert point.lower_bound
+    point = study.find("poll", FOUR_KEPT, 1000)
+    assert point is not None
+    assert hosts.limit_words(point).startswith("nginx was the limit")
+    assert hosts.finding(study, GUESTBOOK, 1000) == (
+        "At 1,000 connections the host zerohttpd was the limit for 6 of 7 servers: "
+        "throttled in up to 92 % of its periods"
+    )
+    words = {h.subject: h.words for h in holdings(study, GUESTBOOK)}
+    assert "At 1,000 load was the limit" in words["epoll"]
+
+
+def test_without_a_quota_its_cpu_tells() -> None:
+    results = several_hosts()
+    for run in results.runs:
+        for host in run.hosts:
+            host.throttled_share = None
+    point = Study(results).find("epoll", GUESTBOOK, 1000)
+    assert point is not None
+    assert hosts.limit_words(point) == "load was the limit: 100 % of its CPU used"
+
+
+def test_nobody_at_the_limit() -> None:
+    results = several_hosts()
+    for run in results.runs:
+        run.bottleneck, run.bottleneck_host = "none", None
+    point = Study(results).find("epoll", GUESTBOOK, 1000)
+    assert point is not None
+    assert hosts.limit_words(point).startswith("nobody was at the limit; the busiest was load")
+
+
+def test_on_one_machine_there_is_a_limit_without_a_host() -> None:
+    study = Study(everything())
+    point = study.find("epoll", Conditions("redirect"), 100)
+    assert point is not None
+    assert hosts.limit_words(point) == "the load generator was at its limit"
+    assert hosts.host_rows(study) == topology.drawings(study) == []
+    assert topology.title(study) == ""
+
+
+def test_names_say_roles() -> None:
+    assert hosts.label("server", "zerohttpd2") == "zerohttpd2"
+    assert hosts.label("redis", "vm4") == "vm4 (redis)"
+
+
+def test_several_instances_against_the_ideal(study: Study) -> None:
+    title = instances.scaling_finding(study, GUESTBOOK, 1000, "keep")
+    assert title == (
+        "With connections to the servers kept, four instances of forking carried 2.0 times as much "
+        "as one, of epoll no more; ideal is 4 times. There nginx was the limit for 5 of 7"
+    )
+    rows = [
+        row
+        for row in instances.instance_rows(study)
+        if (row["subject"], row["level"], row["way"]) == ("poll", 100, "keep")
+    ]
+    by = {row["n"]: row for row in rows}
+    assert sorted(by) == [1, 2, 4]
+    assert by[4]["ideal"] == pytest.approx(4 * by[1]["rate"], rel=0.001)
+    assert len(by[1]["s"]) == 7  # whichever scenario of the family is chosen
+
+
+def test_through_nginx_against_straight(study: Study) -> None:
+    title = instances.through_finding(study, FOUR_KEPT, 1000)
+    assert re.fullmatch(
+        r"Behind nginx one instance of \w+ kept all of its rate if nginx keeps its connections.*"
+        r"; not found out for epoll: without nginx the load generator was at its limit",
+        title,
+    )
+
+
+def test_without_a_balancer_there_is_nothing_to_say() -> None:
+    study = Study(everything())
+    assert instances.instance_rows(study) == []
+    assert instances.scaling_finding(study, GUESTBOOK, 1000, "keep") == ""
+    assert instances.through_finding(study, GUESTBOOK, 1000) == ""
+    assert not {"through", "instances-keep", "hosts"} & set(catalogue(study).exhibits)
+
+
+def test_scenarios_are_told_apart(study: Study) -> None:
+    assert study.scenarios[0] == GUESTBOOK
+    names = [describe(s) for s in study.scenarios]
+    assert len(set(names)) == 7
+    assert (
+        "guestbook, a connection per request, 4 instances, through nginx, connections kept" in names
+    )
+
+
+def test_the_drawing_shows_every_host_and_way(study: Study) -> None:
+    for drawing in topology.drawings(study):
+        names = [box.title for box in drawing.boxes]
+        assert names == ["load", "nginx", "zerohttpd", "zerohttpd2", "redis"]
+        assert sum(arrow.dashed for arrow in drawing.arrows) == 1
+        for box in drawing.boxes:
+            assert 0 < box.x < box.x + box.width < drawing.width
+            assert 0 < box.y < box.y + box.height < drawing.height
+    picture = topology_picture(study)
+    assert picture.startswith("<svg")
+    assert "var(--" not in picture
+    assert "0.5 of a CPU (cgroup v2)" in picture
+    assert "10.77.0.4" in topology.words(study)
+
+
+def test_names_of_hosts_stay_in_their_boxes() -> None:
+    results = several_hosts()
+    name, address = "server." * 12, "fe80:" * 8
+    results.hosts[0] = results.hosts[0].model_copy(update={"name": name, "address": address})
+    study = Study(results)
+    for drawing in topology.drawings(study):
+        box = drawing.boxes[0]
+        for text, letter in ((box.heading, 9), (box.texts[1], 7)):
+            assert text.shown.endswith("…")
+            assert len(text.shown) * letter < box.width - topology.PAD
+        assert box.texts[0].shown == box.texts[0].whole == "asks: the load generator"
+    picture = topology_picture(study)
+    assert f"<title>{name}</title>" in picture
+    assert f"<title>{address}</title>" in picture
+    assert picture.count("<title>") == 2
+
+
+def test_many_servers_share_a_box_and_no_way_is_drawn_that_nobody_took() -> None:
+    results = several_hosts()
+    results.runs = [run for run in results.runs if run.balancer == "none"]
+    more = [results.hosts[2].model_copy(update={"name": f"zerohttpd{n}"}) for n in range(3, 6)]
+    results.hosts += more
+    wide, narrow = topology.drawings(Study(results))
+    assert [box.title for box in wide.boxes] == ["load", "nginx", "five hosts", "redis"]
+    assert len(wide.arrows) == len(narrow.arrows) == 2  # past nginx, and to Redis
+    assert not any(arrow.dashed for arrow in wide.arrows)
+
+
+def test_two_hosts_without_nginx() -> None:
+    results = results_of(plain_runs(("epoll",), (100,)))
+    results.hosts = [
+        HostInfo(role=role, name=name, address="192.0.2.1", cpus=2)
+        for role, name in (("load", "a"), ("server", "b"), ("redis", "<b>"))
+    ]
+    study = Study(results)
+    assert "2 CPUs" in topology.title(study)
+    page = render(study, catalogue(study))
+    assert "&lt;b&gt;" in page
+    assert "<b></text>" not in page
+
+
+def test_the_table_and_the_facts_name_every_host(study: Study) -> None:
+    heads = [column.label for column in figures_table.columns(study)]
+    assert heads[-5:] == ["load", "nginx", "zerohttpd", "zerohttpd2", "redis"]
+    row = next(r for r in figures_table.rows(study) if r.subject == "epoll")
+    assert len(row.cells) == len(heads)
+    assert "throttled 92 %" in row.cells[-5].small
+    names = [group.name for group in facts.groups(study)]
+    assert {"Host load", "Host nginx", "Host zerohttpd2", "Host redis"} <= set(names)
+
+
+def test_the_exports_have_the_hosts(study: Study) -> None:
+    content = json.loads(export.as_json(study))
+    assert [host["name"] for host in content["hosts"]][:2] == ["load", "nginx"]
+    cell = next(c for c in content["cells"] if c["instances"] == 4 and c["subject"] == "poll")
+    assert cell["balancer"] == "close"
+    assert cell["bottleneck_host"] == "nginx"
+    assert {host["name"] for host in cell["hosts"]} == {host.name for host in study.results.hosts}
+    row = next(csv.DictReader(io.StringIO(export.as_csv(study))))
+    assert float(row["host_zerohttpd_throttled_share"]) == 0.92
+    assert "nginx was the limit: throttled in 92 %" in export.as_markdown(study)
+
+
+def test_the_pictures_beside_the_page(tmp_path: Path) -> None:
+    save(several_hosts(), tmp_path)
+    names = {path.name for path in build(tmp_path)}
+    for name in ("topology", "hosts", "instances-keep", "instances-close", "through"):
+        assert {f"{name}.svg", f"{name}.png"} <= names
+    assert (tmp_path / "charts" / "topology.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_floor_of_every_workload_that_has_one() -> None:
+    found = Study(everything())
+    assert [s.workload for s, _ in floors.measured(found)] == ["redirect", "link"]
+    assert {row["subject"] for row in floors.floor_rows(found)} == {"poll", "epoll"}
+    title = floors.finding(found)
+    assert title.startswith("In CPU per request epoll is at 2.0 times its floor (short link")
+    assert floors.finding(Study(recorded("version1"))) == ""

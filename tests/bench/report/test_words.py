@@ -1,0 +1,154 @@
+"""Titles, reasons and advice: made from the figures, and right."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.records.results import Conditions
+from bench.report.findings import findings, findings_across
+from bench.report.findings.choice import answers
+from bench.report.study.across import delays, idles, loop_rows
+from bench.report.study.holding import holdings
+from bench.report.study.study import Study
+from bench.report.study.words import figure, listed, percent
+
+from .conftest import recorded, single_server
+from .made import everything, plain_runs, results_of, run_of
+
+GUESTBOOK = Conditions("guestbook")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (11766.7, "11,767"),
+        (100, "100"),
+        (43.21, "43.2"),
+        (9.999, "10.0"),
+        (0.3, "0.30"),
+        (0.0613, "0.061"),
+        (2.04e-5, "2.0·10⁻⁵"),
+        (0, "0"),
+        (None, "–"),
+    ],
+)
+def test_figures(value: float | None, said: str) -> None:
+    assert figure(value) == said
+
+
+def test_lists_and_shares() -> None:
+    assert listed([]) == ""
+    assert listed(["a"]) == "a"
+    assert listed(["a", "b", "c"]) == "a, b and c"
+    assert percent(0.5) == "50 %"
+
+
+def test_titles_of_a_recorded_result() -> None:
+    study = Study(recorded("version1"))
+    assert findings.rates(study, GUESTBOOK) == (
+        "epoll served most, 11,767 requests per second at 100 connections: "
+        "2.9 times as many as prethreading at its best"
+    )
+    assert "costs epoll 43\N{NO-BREAK SPACE}µs" in findings.cpu(study, GUESTBOOK, 100)
+    assert findings.holding(study, GUESTBOOK) == "Both held every level up to 100 connections"
+    assert "largest single process" in findings.memory(study, GUESTBOOK)
+    assert findings.switches(study, GUESTBOOK, 100) == ""
+
+
+def test_titles_of_a_single_server() -> None:
+    study = Study(single_server())
+    title = "epoll served 11,767 requests per second at 100 connections"
+    assert findings.rates(study, GUESTBOOK) == title
+    assert findings.headline(study, GUESTBOOK) == title
+    assert answers(study, GUESTBOOK) == []
+
+
+def test_titles_without_any_figure() -> None:
+    runs = plain_runs(("iterative",), (2000, 5000))
+    study = Study(results_of(runs))
+    assert "No cell" in findings.rates(study, GUESTBOOK)
+    assert findings.latency(study, GUESTBOOK, 2000) == ""
+    assert findings.cpu(study, GUESTBOOK, 2000) == ""
+    assert findings.memory(study, GUESTBOOK) == ""
+
+
+def test_a_lower_bound_is_called_one() -> None:
+    study = Study(results_of(plain_runs(("epoll", "poll"), workload="redirect")))
+    assert "at least" in findings.rates(study, Conditions("redirect"))
+
+
+def test_titles_across_scenarios() -> None:
+    study = Study(everything())
+    names = [s.name for s in study.subjects if s.kind != "floor"]
+    delayed, idle = delays(study), idles(study)
+    assert delayed is not None
+    assert idle is not None
+    assert "left poll 90 % of its rate, iterative 0.4" in findings_across.comparison(delayed, names)
+    assert "costs poll 2.7 times as much CPU" in findings_across.comparison(idle, names)
+    assert "the open loop at 2,000/s 176" in findings_across.loops(loop_rows(study))
+
+
+def test_where_and_why_a_server_stops() -> None:
+    study = Study(recorded("version1_failed"))
+    found = {h.subject: h for h in holdings(study, GUESTBOOK)}
+    assert found["iterative"].highest == 20
+    assert found["iterative"].broken_at == 200
+    assert "not done after 2 s" in found["iterative"].words
+    assert found["forking"].highest is None
+    assert "Did not hold at 20, the lowest level" in found["forking"].words
+    assert found["epoll"].highest == 3000
+    assert "not tried" in found["epoll"].words
+    assert found["epoll"].broken_at is None  # it was the machine that could not
+    title = findings.holding(Study(recorded("version1_failed")), GUESTBOOK)
+    assert title == (
+        "1 of 3 held every level up to 3,000; broken: iterative at 200 and forking at 20"
+    )
+
+
+def test_the_queue_is_named_where_it_was_too_short() -> None:
+    results = results_of(plain_runs(("forking",)))
+    limits = recorded("version1").limits
+    assert limits is not None
+    results.limits = limits
+    (found,) = holdings(Study(results), GUESTBOOK)
+    assert "4,096 (somaxconn)" in found.words
+
+
+def test_advice_reads_the_figures() -> None:
+    study = Study(everything())
+    said = {a.question: a for a in answers(study, GUESTBOOK)}
+    assert said["The least CPU for each request?"].answer == "epoll"
+    assert said["Little memory?"].answer == "iterative"
+    assert said["A slow database behind it?"].answer == "poll"
+    assert said["Many clients that say nothing?"].answer == "epoll"
+    assert said["Many connections at once?"].answer == "Five of them"
+    assert "iterative to 1,000" in said["Many connections at once?"].because
+
+
+def test_the_answer_for_everything_says_how_it_weighs() -> None:
+    said = {a.question: a for a in answers(Study(everything()), GUESTBOOK)}
+    words = said["One for everything here?"].because
+    assert "On average it is 1.2 times the best; next: poll, 1.5 times." in words
+    assert "the geometric mean of the ratios between it and the best of each question" in words
+
+
+def test_advice_follows_when_the_figures_change() -> None:
+    runs = plain_runs(("poll", "epoll"))
+    for run in runs:
+        if run.subject == "poll" and run.process:
+            run.process.cpu_us_per_request = 1.0
+    said = {a.question: a.answer for a in answers(Study(results_of(runs)), GUESTBOOK)}
+    assert said["The least CPU for each request?"] == "poll"
+
+
+def test_what_the_runs_do_not_tell_apart_is_not_ranked() -> None:
+    runs = [run_of(name, GUESTBOOK, 100) for name in ("epoll", "poll")]
+    for run, rate in zip(runs, (1000.0, 1040.0), strict=True):
+        assert run.open_loop is not None
+        run.open_loop.rate_done = rate
+    said = {a.question: a for a in answers(Study(results_of(runs)), GUESTBOOK)}
+    most = said["The most requests per second?"]
+    assert most.answer == "Both of them"
+    assert most.because == (
+        "1,040\xa0/s with poll at 100 connections; too close to poll to tell apart: epoll."
+    )

@@ -1,0 +1,232 @@
+"""A station on another host: what its agent starts ends with it, however it ends. Hosts are this
+machine; agents, servers, Redis and nginx are real."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import redis
+
+from bench.host.process import StartError
+from bench.host.project import ROOT
+from bench.host.signals import Interrupted, SignalWatch
+from bench.host.system_limits import raise_descriptors
+from bench.load.probe import probe
+from bench.records.errors import UserError
+from bench.records.workloads import workload_for
+from bench.services import balancer
+from bench.services.balancer import BalancerOrder
+from bench.services.redis_server import connect
+from bench.stations import remote
+from bench.stations.hosts import AgentHost
+from bench.stations.orders import ServerOrder, Survey
+from bench.stations.remote import HostLost, RemoteStation
+from bench.stations.wire import Call, Greeting, Hello
+
+from ..whole_sweep import AGENT, MARK, strays
+
+ELSEWHERE = "127.0.0.2"
+"""Also this machine's, but not where programs listen by default."""
+
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "preforking").exists() or not shutil.which("redis-server"),
+    reason="needs ./preforking and redis-server",
+)
+needs_nginx = pytest.mark.skipif(balancer.nginx() is None, reason="nginx is not installed")
+
+
+@pytest.fixture
+def mark(monkeypatch: pytest.MonkeyPatch) -> str:
+    """What all descendants of a test carry."""
+    found = uuid.uuid4().hex
+    monkeypatch.setenv(MARK, found)
+    monkeypatch.chdir(ROOT)
+    return found
+
+
+@pytest.fixture
+def station(mark: str) -> Iterator[RemoteStation]:
+    found = greeted(AGENT)
+    yield found
+    found.close()
+
+
+def host(agent: list[str], address: str = ELSEWHERE) -> AgentHost:
+    return AgentHost(name="far", address=address, agent=agent)
+
+
+def greeted(agent: list[str], address: str = ELSEWHERE) -> RemoteStation:
+    """A station whose agent has answered."""
+    station = RemoteStation(host(agent, address), SignalWatch())
+    try:
+        station.greet()
+    except BaseException:
+        station.close()
+        raise
+    return station
+
+
+def nobody_listens(url: str) -> bool:
+    parts = urlsplit(url)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection((parts.hostname, parts.port), timeout=1).close()
+        except OSError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def all_started(station: RemoteStation) -> list[str]:
+    """Start one of everything; the URLs."""
+    redis_url = station.start_redis().urls[0]
+    order = ServerOrder(subject="preforking", instances=2, redis_url=redis_url)
+    urls = [*station.start_servers(order).urls, redis_url]
+    if balancer.nginx():
+        servers = [urlsplit(url).netloc for url in urls[:2]]
+        order_ = BalancerOrder(servers=servers, keep=True, connections=100)
+        urls += station.start_balancer(order_).urls
+    return urls
+
+
+def test_a_run_step_by_step(station: RemoteStation, mark: str) -> None:
+    seen = station.survey(Survey(subjects=["preforking"]))
+    assert [subject.name for subject in seen.subjects] == ["preforking"]
+    assert seen.versions["servers"]["preforking"]
+    assert seen.host.cpus >= 1
+    assert seen.limits.descriptors > 0
+
+    urls = all_started(station)
+    assert {urlsplit(url).hostname for url in urls} == {ELSEWHERE}
+    workload = workload_for("guestbook")
+    station.begin()
+    for url in urls[:2]:
+        assert probe(f"{url}guestbook", workload, 200).status == 200
+    time.sleep(0.3)  # it looks by itself meanwhile
+    report = station.end()
+    assert report.servers is not None
+    assert report.servers.alive == [True, True]
+    assert (report.servers.processes_peak or 0) > 2
+    assert report.servers.samples >= 1
+    assert report.host.cpu_s >= 0
+
+    stopped = station.stop_run()
+    assert [end.status for end in stopped.servers] == [0, 0]
+    assert [end.statistics and end.statistics.requests for end in stopped.servers] == [1, 1]
+    assert stopped.life is not None
+    assert stopped.life.cpu.total > 0
+    assert station.stop_run().servers == []
+    assert nobody_listens(urls[0])
+    assert connect(urls[2]).get("visitor_count") == b"2", "Redis stays for the next run"
+    station.close()
+    assert nobody_listens(urls[2])
+    assert strays(mark, os.getpid()) == []
+
+
+def test_redis_has_a_password_where_others_could_reach_it(mark: str) -> None:
+    """127.0.0.1 is nobody else's; any other address might be."""
+    address = own_address()
+    if address is None:
+        pytest.skip("this machine has no address but its own")
+    station = greeted(AGENT, address)
+    try:
+        url = station.start_redis().urls[0]
+        assert connect(url).ping()
+        parts = urlsplit(url)
+        assert len(parts.password or "") > 20
+        with pytest.raises(redis.RedisError, match="uthenticat"):
+            connect(f"redis://{parts.hostname}:{parts.port}").ping()
+        assert not any((parts.password or "?") in command for command in all_commands())
+    finally:
+        station.close()
+
+
+def all_commands() -> Iterator[str]:
+    """The command lines of all processes, which everybody may read."""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            yield file.read_text(errors="replace")
+
+
+def own_address() -> str | None:
+    """One of this machine's addresses that is not for itself alone."""
+    found = subprocess.run(["hostname", "-I"], capture_output=True, text=True).stdout.split()
+    return next((word for word in found if "." in word), None)
+
+
+@needs_nginx
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, None])
+def test_nothing_is_left(mark: str, number: int | None) -> None:
+    """Of an agent that is ended, killed, or left alone (None)."""
+    raise_descriptors()
+    station = greeted(AGENT)
+    urls = all_started(station)
+    assert station._process is not None
+    assert station._process.stdin is not None
+    if number is None:
+        station._process.stdin.close()
+    else:
+        station._process.send_signal(number)
+    station._process.wait(30)
+    assert strays(mark, os.getpid()) == []
+    assert all(nobody_listens(url) for url in urls)
+    with pytest.raises(HostLost, match="far"):
+        station.begin()
+    assert station.stop_run().servers == []
+    assert station.lost
+    station.close()
+
+
+def test_errors_of_the_host_are_told(station: RemoteStation) -> None:
+    with pytest.raises(UserError, match=r"far: unknown server: nobody"):
+        station.survey(Survey(subjects=["nobody"]))
+    with pytest.raises(StartError, match=r"far: preforking did not start: .*--redis"):
+        station.start_servers(ServerOrder(subject="preforking", redis_url="nonsense://x"))
+    assert not station.lost, "it can be asked again"
+    station.stop_run()
+
+
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        (["/nowhere/ssh"], r"far is gone \(status 127\): .*No such file"),
+        (["sh", "-c", "echo no route to host >&2; exit 255"], r"\(status 255\): no route to host"),
+        (["sh", "-c", "echo Welcome; cat"], "said something that is no answer: 'Welcome'"),
+        (["cat"], "said something that is no answer"),
+        (["sh", "-c", "head -c 5000000 /dev/zero; sleep 60"], "said something that is no answer"),
+    ],
+)
+def test_an_agent_that_is_none(agent: list[str], words: str) -> None:
+    with pytest.raises(HostLost, match=words):
+        greeted(agent)
+
+
+def test_an_agent_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(remote.CALLS, "hello", Call(Hello, Greeting, 0.2))
+    with pytest.raises(HostLost, match=r"far gave no answer to hello in 0\.2 s"):
+        greeted(["sleep", "60"])
+
+
+def test_another_version_is_found_out() -> None:
+    answer = '{"number": 1, "result": {"protocol": 1, "digest": "0123456789abcdef"}}'
+    with pytest.raises(HostLost, match="far has another version of this project"):
+        greeted([sys.executable, "-c", f"print('{answer}'); input()"])
+
+
+def test_a_signal_is_not_waited_out(mark: str) -> None:
+    watch = SignalWatch()
+    watch.number = signal.SIGINT
+    with pytest.raises(Interrupted):
+        RemoteStation(host(AGENT), watch).greet()
+    assert strays(mark, os.getpid()) == []

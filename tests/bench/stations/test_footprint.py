@@ -1,0 +1,178 @@
+"""What is read from the kernel, and what is made of it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.host.accounting import CpuTime
+from bench.host.counters import CpuTicks, cpu_ticks, parse_table, tcp_counters
+from bench.load.ab_output import latency_from, parse_percentile_file, parse_request_times
+from bench.records.figures import HostFigures
+from bench.records.workloads import WORKLOADS, named, workload_for
+from bench.stations.footprint import Switches, Task, look_at, switches_between, tasks_of
+from bench.sweep.bottleneck import Demand, judge, pressure
+
+RECORDED = Path(__file__).parents[1] / "recorded"
+
+NETSTAT = """\
+TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPTimeWaitOverflow
+TcpExt: 5 14416 14420 907
+IpExt: InNoRoutes InOctets
+IpExt: 0 99
+"""
+SNMP = """\
+Tcp: RtoAlgorithm MaxConn RetransSegs InErrs
+Tcp: 1 -1 10716 0
+"""
+
+
+def test_tables_of_the_kernel(tmp_path: Path) -> None:
+    assert parse_table(NETSTAT)["TcpExt"]["ListenOverflows"] == 14_416
+    assert parse_table(SNMP)["Tcp"]["MaxConn"] == -1
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net/netstat").write_text(NETSTAT)
+    (tmp_path / "net/snmp").write_text(SNMP)
+    found = tcp_counters(tmp_path)
+    assert found == (14_416, 14_420, 10_716, 907)
+    assert found is not None
+    assert found - found == (0, 0, 0, 0)
+    assert tcp_counters(tmp_path / "net") is None
+
+
+def test_how_busy_a_cpu_was(tmp_path: Path) -> None:
+    stat = tmp_path / "stat"
+    stat.write_text(
+        "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 10 0 10 60 20 0 0 0 0 0\ncpu1 9 0 0 1 0 0 0 0\n"
+    )
+    assert cpu_ticks([0], stat) == CpuTicks(idle=80, total=100)
+    assert cpu_ticks([0, 1], stat) == CpuTicks(idle=81, total=110)
+    assert CpuTicks(90, 200).busy_since(CpuTicks(80, 100)) == pytest.approx(0.9)
+    assert CpuTicks(80, 100).busy_since(CpuTicks(80, 100)) is None
+
+
+@pytest.mark.parametrize(
+    ("server", "load", "redis", "who", "lower_bound"),
+    [
+        (0.99, 0.5, 0.1, "server", False),
+        (0.99, 0.99, 0.1, "server", False),
+        (0.40, 0.97, 0.3, "load", True),
+        (0.40, 0.50, 0.95, "redis", False),
+        (0.40, 0.93, 0.99, "redis", True),
+        (0.40, 0.50, 0.30, "none", False),
+        (0.40, 0.97, None, "load", True),
+        (None, 0.97, 0.1, None, False),
+    ],
+)
+def test_who_was_the_bottleneck(
+    server: float | None, load: float, redis: float | None, who: str | None, lower_bound: bool
+) -> None:
+    assert judge(Demand(server, load, redis)) == (who, lower_bound)
+
+
+def host(cpu_share: float, throttled: float | None) -> HostFigures:
+    return HostFigures(role="server", name="a", cpu_share=cpu_share, throttled_share=throttled)
+
+
+def test_a_host_at_its_quota_is_at_its_limit() -> None:
+    assert pressure(0.4, []) == 0.4
+    assert pressure(None, []) is None
+    assert pressure(0.4, [host(0.7, 0.95)]) == 1.95, "stopped in most periods"
+    assert pressure(0.4, [host(0.95, 0.1)]) == 0.95, "all used up"
+    assert pressure(0.4, [host(0.5, 0.15)]) == 0.5, "bursts are stopped, too"
+    assert pressure(0.4, [host(1.0, None)]) == 0.4, "without a quota it may be somebody else"
+    assert pressure(None, [host(1.0, None)]) is None
+    # The load's host stopped, the server's not: the figure is one of the load.
+    load, server = pressure(0.5, [host(0.9, 0.9)]), pressure(0.5, [host(0.5, 0.1)])
+    assert judge(Demand(server, load, 0.1)) == ("load", True)
+    assert judge(Demand(load, load, 0.1)) == ("server", False)
+
+
+@pytest.mark.parametrize(
+    ("load", "redis", "nginx", "who", "lower_bound"),
+    [
+        (0.5, 0.3, 0.95, "nginx", False),
+        (0.95, 0.3, 0.97, "nginx", True),
+        (0.97, 0.3, 0.95, "load", True),
+        (0.5, 0.99, 0.95, "redis", False),
+    ],
+)
+def test_nginx_may_be_the_bottleneck(
+    load: float, redis: float, nginx: float, who: str, lower_bound: bool
+) -> None:
+    assert judge(Demand(0.5, load, redis, nginx)) == (who, lower_bound)
+
+
+def test_a_process_with_children_is_looked_at() -> None:
+    program = "import os,time\nfor _ in range(3):\n    if os.fork() == 0: break\n"
+    child = subprocess.Popen(
+        [sys.executable, "-c", program + "print(flush=True)\ntime.sleep(30)"],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        assert child.stdout is not None
+        for _ in range(4):
+            child.stdout.readline()
+        tasks = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+        pids = [child.pid, *map(int, tasks)]
+        seen = look_at(pids)
+        assert (seen.processes, seen.threads) == (4, 4)
+        assert seen.descriptors >= 4 * 3
+        alone = look_at([child.pid])
+        rss = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids) * 4096
+        assert alone.pss_mb < seen.pss_mb < rss / 1e6, "shared pages count once"
+        assert tasks_of(pids).keys() == set(pids)
+        assert look_at([2**22 - 1]).processes == 0, "one that has ended does not count"
+    finally:
+        for pid in pids:
+            subprocess.run(["kill", "-9", str(pid)], check=False)
+        child.communicate()
+
+
+def test_switches_are_those_of_the_tasks_that_did_the_work() -> None:
+    before = {7: Task(Switches(10, 1), 1000.0), 8: Task(Switches(0, 0), 0.0)}
+    after = {7: Task(Switches(15, 2), 1500.0), 8: Task(Switches(4, 0), 480.0)}
+    assert switches_between(before, after, CpuTime(600.0, 400.0)) == Switches(9, 1)
+    assert switches_between(before, after, CpuTime(6000.0, 4000.0)) is None, (
+        "nine tenths of the work was done by tasks that came and went in between"
+    )
+    assert switches_between(before, {7: after[7]}, CpuTime(600.0, 400.0)) is None
+    assert switches_between(before, after, None) is None
+
+
+def test_latency_is_put_together_of_two_files_of_ab() -> None:
+    percentiles = parse_percentile_file((RECORDED / "requests.csv").read_text())
+    times = parse_request_times((RECORDED / "requests.tsv").read_text())
+    assert len(times) == 500
+    found = latency_from(percentiles, times)
+    assert found is not None
+    assert (found.p99, found.max, found.count) == (percentiles["99"], percentiles["100"], 500)
+    assert found.p99 <= found.p999 <= found.max
+    assert found.mean == pytest.approx(sum(times) / 500, abs=0.3)
+    assert latency_from({}, times) is None
+    assert latency_from(percentiles, []) is None
+
+
+def test_the_99_9th_percentile_is_of_the_requests_themselves() -> None:
+    percentiles = {str(p): 1.0 for p in range(100)} | {"99": 2.5, "100": 900.4}
+    times = [1] * 9980 + [3] * 9 + [400] * 11
+    found = latency_from(percentiles, times)
+    assert found is not None
+    assert (found.p99, found.p999, found.max) == (2.5, 400, 900.4)
+
+
+def test_a_cliff_between_two_percentiles_does_not_spoil_the_mean() -> None:
+    percentiles = {str(p): 1.2 for p in range(99)} | {"99": 3600.0, "100": 3700.0}
+    found = latency_from(percentiles, [1] * 9890 + [3600] * 110)
+    assert found is not None
+    assert found.mean == pytest.approx((9890 * 1.2 + 110 * 3600) / 10_000, abs=0.5)
+
+
+def test_workloads_by_name_and_by_path() -> None:
+    assert named(["all"]) == tuple(WORKLOADS)
+    assert named(["sign", "link", "sign"]) == ("sign", "link")
+    assert workload_for("/guestbook").name == "guestbook"
+    assert workload_for("/else").path == "/else"
+    assert [w.name for w in WORKLOADS.values() if w.private_only] == ["link", "sign"]

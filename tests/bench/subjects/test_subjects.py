@@ -1,0 +1,169 @@
+"""What can be measured, and how it is told what to do. Pure but for the folder listing."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from bench.host.project import ROOT
+from bench.records.errors import UserError
+from bench.records.workloads import WORKLOADS
+from bench.subjects import declared
+from bench.subjects.declared import LeftOut, fill, limits_of
+from bench.subjects.servers import Server, discover
+from bench.subjects.subject import (
+    FLOOR_ASKS,
+    Place,
+    Subject,
+    floor_subject,
+    known_names,
+    redis_for_floor,
+    select,
+    server_subject,
+)
+
+
+def place(**more: object) -> Place:
+    return Place(**({"port": 8001, "redis_url": "redis://h:1/0", "folder": Path()} | more))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def floor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Subject:
+    """The floor of epoll, as if it were built."""
+    (tmp_path / "07_epoll").touch(mode=0o755)
+    monkeypatch.setattr("bench.subjects.subject.FLOOR_BUILD", tmp_path)
+    return floor_subject("epoll")
+
+
+def option(words: list[str], name: str) -> list[str]:
+    """All values of an option."""
+    return [after for word, after in pairwise(words) if word == name]
+
+
+def test_servers_are_told_where_to_listen() -> None:
+    server = server_subject(Server("epoll", Path("/x/epoll")))
+    words = server.command(place(address="10.77.0.3"))
+    assert words[0] == "/x/epoll"
+    assert option(words, "--address") == ["10.77.0.3"]
+    assert option(words, "--port") == ["8001"]
+    assert option(words, "--redis") == ["redis://h:1/0"]
+
+
+def test_a_floor_asks_redis_what_the_workload_wants(floor: Subject) -> None:
+    for name, asks in FLOOR_ASKS.items():
+        words = floor.command(place(workload=name, answer_bytes=900))
+        assert option(words, "--ask") == list(asks)
+        assert option(words, "--redis") == (["h:1"] if asks else [])
+        assert option(words, "--bytes") == ["900"]
+        assert len(asks) == WORKLOADS[name].waits
+        assert sum(ask.startswith("INCR visitor_count") for ask in asks) == WORKLOADS[name].visits
+        assert sum(ask.startswith("RPUSH ") for ask in asks) == WORKLOADS[name].remarks
+
+
+def test_what_a_floor_can(floor: Subject) -> None:
+    assert floor.can("guestbook", keep_alive=True)
+    assert not floor.can("sorted", keep_alive=False), "pure CPU has no floor"
+    assert not floor.can("/any", keep_alive=False)
+    assert not floor.can("redirect", keep_alive=True, idle=10)
+
+
+def test_who_always_closes_holds_no_idle_connections() -> None:
+    by_name = {server.name: server_subject(server) for server in discover()}
+    assert by_name["epoll"].can("guestbook", keep_alive=False, idle=1000)
+    assert by_name["iterative"].can("guestbook", keep_alive=False)
+    assert not by_name["iterative"].can("guestbook", keep_alive=True)
+    assert not by_name["iterative"].can("guestbook", keep_alive=False, idle=1000)
+
+
+@pytest.mark.parametrize(
+    ("url", "where", "greetings"),
+    [
+        ("redis://127.0.0.1:6380/0", "127.0.0.1:6380", []),
+        ("redis://h", "h:6379", []),
+        ("redis://:se%3Acret@h:1/2", "h:1", ["AUTH se:cret", "SELECT 2"]),
+        ("redis://me:pw@h:1", "h:1", ["AUTH me pw"]),
+        ("unix:/run/redis.sock", "unix:/run/redis.sock", []),
+        ("unix:///run/redis.sock", "unix:/run/redis.sock", []),
+    ],
+)
+def test_redis_for_floors(url: str, where: str, greetings: list[str]) -> None:
+    assert redis_for_floor(url) == (where, greetings)
+
+
+def test_a_password_with_blanks_is_refused() -> None:
+    with pytest.raises(UserError, match="leave out --floors"):
+        redis_for_floor("redis://:a%20b@h:1")
+
+
+def test_a_floor_that_is_not_there_or_not_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.subjects.subject.FLOOR_BUILD", tmp_path)
+    with pytest.raises(LeftOut, match="Run: make floor"):
+        floor_subject("epoll")
+    with pytest.raises(LeftOut, match="apache has no floor"):
+        floor_subject("apache")
+
+
+def test_names() -> None:
+    names = known_names(["epoll", "my-own"])
+    assert names[:3] == ["epoll", "my-own", "floor-epoll"]
+    assert {"nginx", "go"} <= set(names)
+    with pytest.raises(UserError, match="unknown server: apache"):
+        select(["apache"])
+
+
+# ---- Strangers ----
+
+TOML = """
+programs = ["sh"]
+install = "a shell"
+command = ["sh", "@FOLDER@/run", "@ADDRESS@:@PORT@", "@REDIS_URL@", "@UNKNOWN@"]
+files = ["run"]
+workloads = ["redirect"]
+architecture = "epoll"
+"""
+
+
+@pytest.fixture
+def parent(tmp_path: Path) -> Path:
+    folder = tmp_path / "strangers" / "my-own"
+    folder.mkdir(parents=True)
+    (folder / "stranger.toml").write_text(TOML)
+    (folder / "run").write_text("backlog @DEFAULT_BACKLOG@ for a@b.example")
+    return folder.parent
+
+
+def test_a_stranger_is_declared_in_a_file(parent: Path, tmp_path: Path) -> None:
+    stranger = declared.stranger("my-own", parent)
+    stranger.prepare()
+    assert stranger.workloads == {"redirect"}
+    assert stranger.architecture == "epoll"
+    words = {"ADDRESS": "10.0.0.1", "PORT": "80", "REDIS_URL": "redis://h"}
+    program, *rest = stranger.command_line(tmp_path, words)
+    assert program.endswith("/sh")
+    assert rest == [f"{tmp_path}/run", "10.0.0.1:80", "redis://h", "@UNKNOWN@"]
+    assert (tmp_path / "run").read_text() == "backlog 65535 for a@b.example"
+
+
+def test_a_stranger_that_cannot_be_had(parent: Path) -> None:
+    file = parent / "my-own" / "stranger.toml"
+    file.write_text(TOML.replace('["sh"]', '["no-such-program"]'))
+    with pytest.raises(LeftOut, match="my-own is left out: install a shell"):
+        declared.stranger("my-own", parent).prepare()
+    file.write_text(TOML + 'build = ["sh", "-c", "echo no luck >&2; exit 3"]\n')
+    with pytest.raises(LeftOut, match=r"its build failed \(no luck\)"):
+        declared.stranger("my-own", parent).prepare()
+
+
+def test_every_stranger_of_ours_serves_workloads_that_there_are() -> None:
+    for name in declared.names():
+        assert declared.stranger(name).workloads <= set(WORKLOADS)
+
+
+def test_limits_of_the_servers_are_words() -> None:
+    limits = limits_of((ROOT / "lib" / "config.h").read_text())
+    assert limits["DEFAULT_BACKLOG"] == "65535"
+    assert limits["IDLE_TIMEOUT"] == "5000"
+    assert "THREAD_STACK" not in limits, "an expression, and not a plain number"
+    assert fill(["@PORT@ @NONE@"], {"PORT": "1"}) == ["1 @NONE@"]

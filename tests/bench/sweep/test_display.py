@@ -1,0 +1,132 @@
+"""What is shown: the table, the time left, the chart's data."""
+
+from datetime import datetime, timezone
+
+import pytest
+from rich.console import Console
+
+from bench.readers.chart import chart_rows, headline, make_chart
+from bench.readers.table import result_table
+from bench.records.conditions import Conditions
+from bench.records.figures import AbFigures
+from bench.records.plan import RunSpec
+from bench.records.results import Results, flag_outliers
+from bench.records.run import Reason, Run
+from bench.sweep.estimate import Estimate, in_words
+
+
+def spec(server: str, level: int, requests: int = 1000) -> RunSpec:
+    return RunSpec(server, Conditions("guestbook"), level, 1, requests, timeout=20)
+
+
+def run(server: str, level: int, rate: float | None, seconds: float = 2.0) -> Run:
+    made = Run(
+        subject=server,
+        workload="guestbook",
+        concurrency=level,
+        run=1,
+        state="held" if rate else "failed",
+        requests=1000,
+        seconds=seconds,
+    )
+    if rate:
+        made.ab = AbFigures(
+            complete=1000,
+            failed=0,
+            concurrency=level,
+            document_bytes=1,
+            transferred_bytes=1,
+            html_bytes=1,
+            seconds=1,
+            requests_per_second=rate,
+            mean_ms=1,
+        )
+    else:
+        made.reason = Reason(label="reset", text="Connection reset by peer (104)")
+    return made
+
+
+@pytest.fixture
+def results() -> Results:
+    return Results(
+        started=datetime(2026, 1, 1, tzinfo=timezone.utc),
+        settings={"path": "/guestbook", "runs": 1},
+        servers=["poll", "epoll"],
+        levels=[20, 500, 1000],
+        runs=[run("poll", 20, 4321), run("epoll", 20, 5000), run("poll", 500, None)],
+    )
+
+
+def shown(results: Results, current: RunSpec | None = None, lines: int | None = None) -> list[str]:
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(result_table(results, current, lines))
+    return [" ".join(line.split()) for line in capture.get().splitlines() if line.strip(" ─")]
+
+
+def test_the_table_has_servers_across_and_concurrency_down(results: Results) -> None:
+    results.runs.append(run("poll", 1000, None))
+    assert shown(results, current=spec("epoll", 500)) == [
+        "Requests per second: guestbook",
+        "clients poll epoll",
+        "20 4,321 5,000",
+        "500 reset [1] ...",
+        "1,000 reset [1]",
+        "[1] poll at 500, 1,000: Connection reset by peer (104)",
+    ]
+
+
+def test_spread_lower_bounds_and_outliers_are_marked(results: Results) -> None:
+    results.settings["runs"] = 3
+    results.runs = [run("epoll", 20, rate) for rate in (990, 1000, 1500)]
+    for number, one in enumerate(results.runs):
+        one.run, one.lower_bound = number + 1, True
+    flag_outliers(results.runs)
+    assert [one.outlier for one in results.runs] == [False, False, True]
+    lines = shown(results)
+    assert lines[0] == "Requests per second: guestbook, median of 3 runs and their spread"
+    assert "20 >1,000 ±26%!" in lines
+    assert "> the load generator was at its limit: the server can do more" in lines
+    assert "! a run was far from the others of its cell" in lines
+
+
+def test_each_set_of_conditions_has_its_table(results: Results) -> None:
+    kept = run("epoll", 20, 9000)
+    kept.keep_alive = True
+    results.runs.append(kept)
+    lines = shown(results)
+    assert "Requests per second: guestbook, keep-alive" in lines
+    after = lines[lines.index("Requests per second: guestbook, keep-alive") :]
+    assert after[1:3] == ["clients epoll", "20 9,000"]
+
+
+def test_a_low_terminal_shows_the_levels_at_hand(results: Results) -> None:
+    lines = shown(results, spec("epoll", 500), lines=9)
+    assert [line.split()[0] for line in lines] == ["Requests", "clients", "500", "[1]"]
+
+
+def test_time_left_is_learnt_from_the_runs() -> None:
+    estimate = Estimate(free=[9000])
+    rest = [spec("poll", 500), spec("epoll", 500, 2000), spec("epoll", 9000)]
+    assert estimate.seconds_left(rest) is None
+    estimate.learn(run("poll", 20, 4000, seconds=3))
+    assert estimate.seconds_left(rest) == 3 + 6
+    estimate.learn(run("epoll", 20, 4000, seconds=1))
+    assert estimate.seconds_left(rest) == 3 + 2
+    estimate.learn(run("epoll", 500, None, seconds=100))
+    assert estimate.seconds_left(rest) == 3 + 20, "no run is waited for beyond its timeout"
+
+
+def test_durations_in_words() -> None:
+    assert [in_words(s) for s in (None, 4.6, 80, 7380)] == ["?", "0:05", "1:20", "2:03:00"]
+
+
+def test_a_cell_without_a_figure_is_a_gap_in_its_line(results: Results) -> None:
+    cells = results.cells()
+    assert chart_rows(cells) == [
+        {"server": "poll", "connections": 20, "rate": 4321},
+        {"server": "epoll", "connections": 20, "rate": 5000},
+        {"server": "poll", "connections": 500, "rate": None},
+    ]
+    assert headline(cells) == "epoll served most: 5,000 requests per second at 20 connections"
+    assert make_chart(results, cells).to_dict()["layer"][0]["mark"]["type"] == "line"

@@ -1,0 +1,141 @@
+"""Which runs a sweep consists of."""
+
+import itertools
+
+import pytest
+
+from bench.records.conditions import Conditions
+from bench.records.figures import Balancer
+from bench.records.plan import Plan, RunSpec
+from bench.sweep.ladder import (
+    FULL_LEVELS,
+    conditions_of,
+    levels_of,
+    requests_of,
+    runs_in_order,
+    runs_of,
+    timeout_of,
+)
+
+SEVEN = ["iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll"]
+
+
+def test_the_full_ladder() -> None:
+    full = Plan(full=True)
+    assert levels_of(full) == FULL_LEVELS
+    assert len(FULL_LEVELS) == 24
+    assert FULL_LEVELS[0] == 20
+    assert FULL_LEVELS[-1] == 15_000
+    assert list(FULL_LEVELS) == sorted(FULL_LEVELS)
+    assert runs_of(full) == 3
+    assert requests_of(full, "epoll", 1000) == 10_000
+    assert requests_of(full, "epoll", 1500) == 30_000
+    assert requests_of(full, "epoll", 15_000) == 30_000
+
+
+def test_01_and_02_get_fewer_requests_but_never_fewer_than_connections() -> None:
+    full = Plan(full=True)
+    for server, level in itertools.product(("iterative", "forking"), FULL_LEVELS):
+        requests = requests_of(full, server, level)
+        assert level <= requests < requests_of(full, "epoll", level)
+
+
+def test_levels_are_sorted_and_unique() -> None:
+    assert levels_of(Plan(levels=(500, 20, 500))) == (20, 500)
+
+
+def test_what_is_asked_for_beats_the_ladder() -> None:
+    plan = Plan(full=True, levels=(10, 300), requests=200, runs=2, timeout=7, workloads=("sorted",))
+    runs = runs_in_order(plan, ["iterative", "epoll"])
+    assert [(r.concurrency, r.run, r.subject) for r in runs] == [
+        *((10, 1, "iterative"), (10, 1, "epoll"), (10, 2, "iterative"), (10, 2, "epoll")),
+        *((300, 1, "iterative"), (300, 1, "epoll"), (300, 2, "iterative"), (300, 2, "epoll")),
+    ]
+    assert {r.requests for r in runs if r.concurrency == 10} == {200}
+    assert {r.requests for r in runs if r.concurrency == 300} == {300}, "ab wants n >= c"
+    assert {(r.conditions, r.timeout) for r in runs} == {(Conditions("sorted"), 7)}
+
+
+def test_the_short_ladder_measures_each_cell_once() -> None:
+    runs = runs_in_order(Plan(), SEVEN)
+    cells = {(r.subject, r.concurrency) for r in runs}
+    assert len(cells) == len(runs)
+    assert {server for server, _ in cells} == set(SEVEN)
+
+
+def test_conditions_multiply_and_redis_is_slowed_only_where_it_is_asked() -> None:
+    plan = Plan(
+        workloads=("redirect", "link"),
+        keep_alive=(False, True),
+        redis_delays_ms=(0.0, 5.0),
+        rates=(500.0,),
+    )
+    found = conditions_of(plan)
+    assert {c.redis_delay_ms for c in found if c.workload == "redirect"} == {0}
+    assert {c.redis_delay_ms for c in found if c.workload == "link"} == {0, 5}
+    assert len(found) == (1 + 2) * 2 * 2
+    assert Conditions("link", True, 0, 5.0, "open", 500.0) in found
+    assert len({c.slug() for c in found}) == len({c.describe() for c in found}) == len(found)
+
+
+def test_who_cannot_is_not_asked() -> None:
+    plan = Plan(workloads=("redirect", "guestbook"), levels=(10,))
+    runs = runs_in_order(plan, ["epoll", "nginx"], lambda s, c: s == "epoll" or c[0] == "redirect")
+    assert [(r.subject, r.conditions.workload) for r in runs] == [
+        ("epoll", "redirect"),
+        ("nginx", "redirect"),
+        ("epoll", "guestbook"),
+    ]
+
+
+def test_the_open_loop_sends_what_is_due_in_its_time() -> None:
+    runs = runs_in_order(Plan(levels=(10,), rates=(500.0,)), ["epoll"])
+    assert [(r.conditions.mode, r.requests) for r in runs] == [("closed", 10_000), ("open", 1500)]
+
+
+def test_instances_have_something_before_them() -> None:
+    plan = Plan(instances=(1, 2, 4), balancers=("none", "close", "keep"))
+    found = conditions_of(plan)
+    assert [(c.instances, c.balancer) for c in found] == [
+        (1, "none"),
+        (1, "close"),
+        (1, "keep"),
+        (2, "close"),
+        (2, "keep"),
+        (4, "close"),
+        (4, "keep"),
+    ]
+    assert len({c.slug() for c in found}) == len({c.describe() for c in found}) == len(found)
+    kept = [c._replace(keep_alive=True).server_keeps for c in found[:3]]
+    assert kept == [True, False, True], "what its clients do nginx does not hand on"
+    assert [c.server_keeps for c in found[:3]] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("keep_alive", "balancer", "servers", "nginx"),
+    [
+        (False, "none", 5010, 0),
+        (True, "none", 110, 0),
+        (False, "close", 5000, 5010),
+        (True, "close", 5000, 110),
+        (False, "keep", 110, 5010),
+        (True, "keep", 110, 110),
+    ],
+)
+def test_connections_end_where_they_are_not_kept(
+    keep_alive: bool, balancer: Balancer, servers: int, nginx: int
+) -> None:
+    conditions = Conditions("redirect", keep_alive=keep_alive, idle=10, balancer=balancer)
+    run = RunSpec("epoll", conditions, 100, 1, 5000, 20.0)
+    assert run.ended_connections("server") == servers
+    assert run.ended_connections("nginx") == nginx
+    assert run.ended_connections() == servers + nginx
+
+
+def test_who_waits_for_a_slowed_redis_one_by_one_is_given_the_time() -> None:
+    delays = (0.0, 5.0)
+    runs = runs_in_order(Plan(levels=(20,), redis_delays_ms=delays, requests=2000), ["iterative"])
+    usual = timeout_of(Plan(levels=(20,)), runs[0].conditions, 2000)
+    assert [run.timeout for run in runs] == [usual, usual + 2000 * 3 * 0.005]
+    plan = Plan(levels=(20,), redis_delays_ms=delays, timeout=7)
+    assert {run.timeout for run in runs_in_order(plan, ["iterative"])} == {7}

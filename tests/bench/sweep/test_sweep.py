@@ -1,0 +1,92 @@
+"""Whole sweeps, interrupted, killed and resumed. These need the built server, Redis and ab."""
+
+import json
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from bench.host.project import ROOT
+from bench.records.errors import UserError
+from bench.records.plan import Plan
+from bench.sweep.sweep import Options, latest_unfinished, plan_runs
+
+from ..whole_sweep import Sweep, wait_for_a_run
+
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "epoll").exists() or not shutil.which("ab") or not shutil.which("redis-server"),
+    reason="needs ./epoll, ab and redis-server",
+)
+
+PLAN = ("--servers", "epoll", "--levels", "10", "20", "--requests", "1500", "--runs", "3")
+RUNS = 6
+
+
+def runs_in(folder: Path) -> list[tuple[int, int, str]]:
+    content = json.loads((folder / "results.json").read_text())
+    return [(run["concurrency"], run["run"], run["state"]) for run in content["runs"]]
+
+
+def stopped_in_the_middle(tmp_path: Path, number: int, *more: str) -> tuple[Sweep, Path]:
+    sweep = Sweep(*PLAN, *more, "--results", str(tmp_path))
+    wait_for_a_run(tmp_path)
+    time.sleep(0.3)  # somewhere in the second run
+    sweep.process.send_signal(number)
+    return sweep, next(tmp_path.glob("*/"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_stopped_and_resumed(tmp_path: Path, number: int) -> None:
+    sweep, folder = stopped_in_the_middle(tmp_path, number)
+    said = sweep.end()
+    assert sweep.strays() == []
+    assert sweep.process.returncode == (-number if number == signal.SIGKILL else 128 + number)
+    if number != signal.SIGKILL:
+        assert f"To go on: python -m bench sweep --resume {folder}" in said
+    before = runs_in(folder)
+    assert 0 < len(before) < RUNS
+    assert latest_unfinished(tmp_path) == folder
+
+    again = Sweep("--resume", "--results", str(tmp_path))
+    said = again.end()
+    assert f"Resumed: {len(before)} of {RUNS} runs are there already" in said
+    assert again.process.returncode == 0, said
+    assert again.strays() == []
+    after = runs_in(folder)
+    assert after[: len(before)] == before
+    expected = [(level, run, "held") for level in (10, 20) for run in (1, 2, 3)]
+    assert sorted(after) == expected
+    assert json.loads((folder / "results.json").read_text())["state"] == "complete"
+    log = (folder / "log.txt").read_text()
+    assert log.count(" connections  ") == RUNS
+    with pytest.raises(UserError):
+        latest_unfinished(tmp_path)
+
+
+def test_helpers_end_with_a_killed_sweep(tmp_path: Path) -> None:
+    sweep, _ = stopped_in_the_middle(
+        tmp_path, signal.SIGKILL, "--idle", "50", "--redis-delay", "1", "--servers", "epoll"
+    )
+    sweep.end()
+    assert sweep.strays() == []
+
+
+def test_idle_connections_and_a_slow_redis(tmp_path: Path) -> None:
+    words = ("--servers", "epoll", "--levels", "20", "--requests", "1000")
+    sweep = Sweep(*words, "--idle", "200", "--redis-delay", "5", "--results", str(tmp_path))
+    said = sweep.end()
+    assert sweep.process.returncode == 0, said
+    (run,) = json.loads(next(tmp_path.glob("*/results.json")).read_text())["runs"]
+    assert (run["idle"], run["redis_delay_ms"]) == (200, 5.0)
+    assert run["latency"]["p50"] >= 15, "three replies, each 5 ms later"
+    assert run["process"]["descriptors_peak"] >= 200
+    assert run["process"]["pss_peak_mb"] > 0
+    assert next(c for c in run["checks"] if c["name"] == "visitors in Redis")["holds"]
+
+
+def test_what_somebody_elses_redis_must_not_be_asked() -> None:
+    plan = Plan(workloads=("guestbook", "sign"))
+    with pytest.raises(UserError, match="sign: only with a private Redis"):
+        plan_runs(Options(plan, ("epoll",), redis="redis://127.0.0.1:1"))

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""The timeline's reader and its story, on recorded traces: no privilege is needed here."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from bench.timeline.command import RECORDED, kept
+
+from bench.records.errors import UserError
+from bench.timeline.page import chrome_trace, render
+from bench.timeline.record import picture
+from bench.timeline.recording import Kind, Recording
+from bench.timeline.strace import Call, Ended, Signal, parse
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+SERVERS = ("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
+
+PIECES = """\
+7 1795000000.000100 accept4(5<TCP:[127.0.0.1:80]>, NULL, NULL, SOCK_CLOEXEC <unfinished ...>
+8 1795000000.000200 futex(0x55d0, FUTEX_WAIT_PRIVATE, 0) = ? ERESTARTSYS (To be restarted) <0.5>
+7 1795000000.250000 <... accept4 resumed>) = 6<TCP:[127.0.0.1:80->127.0.0.1:5000]> <0.249>
+ > 01_iterative/main.c:54 main
+7 1795000000.260000 recvfrom(6<TCP:[127.0.0.1:80]>, 0x7ffe, 9) = -1 EAGAIN (Resource) <0.1>
+7 1795000000.270000 --- SIGALRM {si_signo=SIGALRM, si_code=SI_KERNEL} ---
+9 1795000000.280000 wait4(-1 <unfinished ...>
+7 1795000000.290000 +++ exited with 0 +++
+what some program printed
+"""
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def told(request: pytest.FixtureRequest) -> Recording:
+    """The picture of each server's recorded trace."""
+    return picture(kept([request.param], "eight")[0])
+
+
+def test_pieces_of_a_call_are_put_together() -> None:
+    events = parse(PIECES)
+    accept, futex, receive = events[0], events[1], events[2]
+    assert isinstance(accept, Call)
+    assert (accept.task, accept.name, accept.returned) == (7, "accept4", 6)
+    assert accept.end == pytest.approx(1795000000.2491)
+    assert [(one.file, one.line, one.function) for one in accept.stack] == [
+        ("01_iterative/main.c", 54, "main")
+    ]
+    assert isinstance(futex, Call)
+    assert futex.returned is None
+    assert isinstance(receive, Call)
+    assert (receive.returned, receive.error) == (-1, "EAGAIN")
+    assert isinstance(events[3], Signal)
+    unfinished = events[4]
+    assert isinstance(unfinished, Call)
+    assert unfinished.end is None
+    assert events[5] == Ended(7, 1795000000.29, "exited with 0")
+    assert len(events) == 6
+
+
+def test_every_request_is_accepted_received_sent_and_closed(told: Recording) -> None:
+    bars = [bar for lane in told.lanes for bar in lane.bars]
+    for request in told.requests:
+        assert request.answer.startswith("200"), request
+        kinds = {bar.kind for bar in bars if bar.request == request.number}
+        assert {Kind.ACCEPT, Kind.RECEIVE, Kind.SEND, Kind.CLOSE} <= kinds, request
+
+
+def test_lanes_are_what_the_architecture_says(told: Recording) -> None:
+    lanes, arrows = len(told.lanes), {arrow.kind for arrow in told.arrows}
+    forks, threads, wakes = "fork" in arrows, "thread" in arrows, "wake" in arrows
+    expected = {
+        "iterative": (1, False, False, False),
+        "forking": (9, True, False, False),
+        "preforking": (5, False, False, False),
+        "threading": (9, False, True, threads and wakes),
+        "prethreading": (5, False, False, True),
+        "poll": (1, False, False, False),
+        "epoll": (1, False, False, False),
+    }[told.server]
+    assert (lanes, forks, threads, wakes) == expected
+
+
+def test_a_sleep_says_for_whom(told: Recording) -> None:
+    waits = {bar.waits_for for lane in told.lanes for bar in lane.bars if bar.waits_for}
+    blocking = {
+        "iterative": "client 2, to send",
+        "forking": "client 2, to send",
+        "preforking": "the next client",
+        "threading": "the next client",
+        "prethreading": "a client in the queue",
+    }
+    if told.server in blocking:
+        assert blocking[told.server] in waits
+        assert any(re.fullmatch(r"Redis, for client \d", who) for who in waits)
+    else:
+        assert waits <= {"any of those watched", "anything that happens", "the next event"}
+        assert waits
+
+
+def test_bars_lie_in_their_lane_and_lead_to_a_line(told: Recording) -> None:
+    with_stack = 0
+    for lane in told.lanes:
+        for bar in lane.bars:
+            assert 0 <= bar.begin <= bar.end <= told.length
+            with_stack += bool(bar.stack)
+            for file, line, _ in bar.stack:
+                assert line > 0
+                assert (REPOSITORY / file).exists()
+    assert with_stack > 0.8 * sum(len(lane.bars) for lane in told.lanes)
+
+
+def test_page_needs_no_network_and_the_other_trace_is_json() -> None:
+    pictures = [picture(text) for text in kept(None, "eight")]
+    assert [one.server for one in pictures] == list(SERVERS)
+    page = render(pictures)
+    assert "shape and never speed" in page
+    assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", page)
+    events = json.loads(chrome_trace(pictures))["traceEvents"]
+    assert {event["ph"] for event in events} == {"M", "X", "s", "f"}
+    assert len([e for e in events if e["ph"] == "X"]) == sum(
+        len(lane.bars) for one in pictures for lane in one.lanes
+    )
+
+
+@pytest.mark.parametrize("text", ["", "7 1.0 accept4() = 3\n", "# no json\n"])
+def test_a_file_that_is_no_trace_is_refused(text: str) -> None:
+    with pytest.raises(UserError):
+        picture(text)
+
+
+def test_recorded_traces_are_small() -> None:
+    assert sum(path.stat().st_size for path in RECORDED.glob("*.trace")) < 600_000

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""Other roots than the machine's to run a command in, which lose all that is written there.
+
+The machine's files show through an overlay whose layer is in memory, and is looked at afterwards.
+The settings of the kernel, and this folder, can be read there and not be written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from lab_harness import REPOSITORY, Done, run
+
+LAYER = """
+set -e
+mount --make-rprivate /
+mount -t tmpfs none /mnt
+mkdir /mnt/changes /mnt/work /mnt/root
+mount -t overlay none -o lowerdir=/,upperdir=/mnt/changes,workdir=/mnt/work /mnt/root
+cd /mnt/root
+mount -t tmpfs none run
+mount -t tmpfs none tmp
+mkdir -p run/layer ".$0"
+mount --bind /mnt/changes run/layer
+for folder in /dev /proc /sys "$0"; do mount --rbind $folder .$folder; done
+mount --bind proc/sys proc/sys
+for folder in /proc/sys "$0"; do mount -o remount,bind,ro ".$folder"; done
+mkdir mnt/old
+pivot_root . mnt/old
+cd /
+umount -l /mnt/old
+rmdir /mnt/old
+"""
+"""Makes the layer the root of its mount namespace, as a container's is. Words: folder, command."""
+
+CHROOT = """
+mount --bind / /mnt
+for folder in /dev /proc /sys /run /tmp "$0"; do mount --rbind $folder /mnt$folder; done
+set -- chroot /mnt "$@"
+"""
+"""After LAYER: the command is to run in a chroot whose `/` is a mount of its own."""
+
+CHANGES = """
+python3 -I -c 'import json, os
+found = [os.path.join(path, name) for path, _, names in os.walk("/run/layer") for name in names]
+print("\\n" + json.dumps([path.removeprefix("/run/layer") for path in found]))'
+"""
+"""The files that were written to, as the last line of output."""
+
+
+def run_in(script: str, command: list[str]) -> tuple[Done, list[str]]:
+    """Run a command after a script made its root; also returns the files that changed there."""
+    whole = f'{script}\nset +e\n"$@"\nstatus=$?\n{CHANGES}\nexit $status'
+    # Root's shell settings, caches and the like are not the subject.
+    environment = {**os.environ, "HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}
+    words = ["unshare", "--mount", "sh", "-c", whole, str(REPOSITORY), *command]
+    done = run(words, env=environment)
+    said, _, changes = done.stdout.rstrip().rpartition("\n")
+    done.stdout = said
+    return done, [str(Path(path)) for path in json.loads(changes)]

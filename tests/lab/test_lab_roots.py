@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+"""The lab's tests write into their own hosts only: they are run where each write is seen."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import pytest
+from lab_harness import REPOSITORY, Lab
+from other_roots import CHROOT, LAYER, run_in
+
+Make = Callable[[str], Lab]
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]
+HERE = ["env", "--chdir", str(REPOSITORY)]
+WRITING = "test_lab_hosts.py"
+"""The tests that write most. The test that comes here itself is left out."""
+
+
+@pytest.mark.parametrize("script", [LAYER, LAYER + CHROOT], ids=["root", "chroot"])
+def test_the_tests_write_nothing_outside_of_their_hosts(make_lab: Make, script: str) -> None:
+    """In a chroot all of them are skipped: a host's command would land outside of it."""
+    tests = [f"tests/lab/{WRITING}", "-k", "not locked"]
+    done, changes = run_in(script, [*HERE, *PYTEST, *tests])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ("chroot" in done.stdout) == (CHROOT in script), done.stdout
+    assert (" passed" in done.stdout) == (CHROOT not in script), done.stdout
+    assert changes == []
+
+
+def test_in_a_chroot_it_is_refused(make_lab: Make) -> None:
+    lab = make_lab("chroot")
+    for verb, words in (("up", []), ("down", []), ("exec", ["load", "touch", "/etc/only-here"])):
+        done, changes = run_in(LAYER + CHROOT, [*HERE, *lab.command(verb, *words)])
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("lab: this is a chroot")
+        assert changes == []
+
+
+def test_a_write_outside_would_be_seen() -> None:
+    """What the tests above look at is what a command writes."""
+    for script in (LAYER, LAYER + CHROOT):
+        assert run_in(script, ["touch", "/etc/only-here"])[1] == ["/etc/only-here"]

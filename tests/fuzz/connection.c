@@ -75,6 +75,11 @@ static void must_agree(const struct connection *connection) {
         must(exchange->state == STATE_REDIS && patience == PATIENCE_NONE);
         must(exchange_command(exchange).length > 0);
         break;
+    case EXCHANGE_KEEP:
+        must(exchange->state == STATE_KEEP && exchange->keep_alive);
+        must(exchange->requests_left > 0 && !exchange->unread);
+        must(connection->may_keep); /* not asked yet, or another answer */
+        break;
     case EXCHANGE_SEND:
         must(exchange->state == STATE_SEND ||
              exchange->state == STATE_CONTINUE);
@@ -138,7 +143,7 @@ static void must_be_answered(struct connection *connection) {
     must(answer.closes == !exchange->keep_alive);
     must(!answer.continued || exchange->request.expects_continue);
     must(!answer.keeps || exchange->request.minor_version == 0);
-    if (connection->was_closing || exchange->requests_left == 0 ||
+    if (!connection->may_keep || exchange->requests_left == 0 ||
         (exchange->head > 0 && !exchange->request.keep_alive))
         must(answer.closes);
     if (exchange->unread)
@@ -292,6 +297,15 @@ static void ask(struct connection *connection) {
     buffer_free(&honest);
 }
 
+static void keep(struct connection *connection) {
+    connection->may_keep = script_next() < 0xf0;
+    connection->cut |= !connection->may_keep;
+    inside = true;
+    connection->need =
+        exchange_keep(&connection->exchange, connection->may_keep);
+    inside = false;
+}
+
 /* Takes up to so many bytes, in the order in which they are pending. */
 static size_t take(struct buffer *out, const struct exchange_pending *pending,
                    size_t most) {
@@ -364,6 +378,9 @@ void connection_step(struct connection *connection) {
     case EXCHANGE_ASK_REDIS:
         ask(connection);
         break;
+    case EXCHANGE_KEEP:
+        keep(connection);
+        break;
     case EXCHANGE_SEND:
         transmit(connection);
         break;
@@ -373,8 +390,6 @@ void connection_step(struct connection *connection) {
     case EXCHANGE_CLOSE:
         break;
     }
-    if (before != EXCHANGE_SEND && connection->need == EXCHANGE_SEND)
-        connection->was_closing = worker.moment.closing;
     must_agree(connection);
     if (connection->need == EXCHANGE_CLOSE && !has_memory())
         connection->cut = true;
@@ -383,7 +398,8 @@ void connection_step(struct connection *connection) {
 /* ---- Its life ---- */
 
 void connection_start(struct connection *connection, int requests) {
-    *connection = (struct connection){.need = EXCHANGE_RECEIVE};
+    *connection =
+        (struct connection){.need = EXCHANGE_RECEIVE, .may_keep = true};
     exchange_init(&connection->exchange, &worker.app, &worker.moment, requests);
 }
 

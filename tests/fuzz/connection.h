@@ -18,7 +18,7 @@ struct connection {
     struct buffer out;       /* what this exchange has sent */
     struct buffer all;       /* the heads and bodies of all final responses */
     struct buffer replies;   /* all that Redis has said to it */
-    bool was_closing;        /* when the response was made */
+    bool may_keep;           /* what was said when this was asked */
     int64_t visitor;         /* the number that Redis told; 0: none */
     struct buffer link;      /* the text that it told; empty: none */
     bool lied;               /* Redis, to this exchange */

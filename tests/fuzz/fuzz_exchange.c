@@ -6,8 +6,8 @@
  * The input is a script: its bytes say, one after another, which of three
  * connections goes on, what its client sends and in what pieces that arrives,
  * what Redis replies, how many bytes of a response are taken, when patience
- * ends, when a client leaves, when the server stops, when memory runs out.  An
- * exchange owns no I/O, so all of that needs no socket and no clock.
+ * ends, when a client leaves, which connection is kept, when memory runs out.
+ * An exchange owns no I/O, so all of that needs no socket and no clock.
  *
  * After each step the exchange must agree with itself, and each response is
  * read anew from its bytes (answers.c).  At last each connection is served once
@@ -90,22 +90,20 @@ static bool goes_on(const struct connection connections[CONNECTIONS]) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct connection connections[CONNECTIONS];
-    bool told = false; /* something to the worker: the responses show it */
+    bool told = false; /* another time: the responses show it */
 
     begin();
     worker.script = (struct view){(const char *)data, size};
     worker.allocations_left = -1;
-    worker.moment.closing = false;
     moment_set(&worker.moment, SCRIPT_TIME);
     int requests = (int)(script_next() % 8) + 1;
     for (int i = 0; i < CONNECTIONS; i++)
         connection_start(&connections[i], requests);
     while (goes_on(connections)) {
         unsigned how = script_next();
-        if (how >= 0xfe) {
+        if (how == 0xff) {
             told = true;
             moment_set(&worker.moment, SCRIPT_TIME + script_next());
-            worker.moment.closing = how == 0xff;
         }
         for (unsigned steps = how / CONNECTIONS % 8 + 1; steps > 0; steps--)
             connection_step(&connections[how % CONNECTIONS]);

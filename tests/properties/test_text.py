@@ -6,7 +6,7 @@ from __future__ import annotations
 import html
 import posixpath
 import re
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from email.utils import format_datetime, parsedate_to_datetime
 from urllib.parse import parse_qsl, quote_from_bytes, unquote_to_bytes, urlencode
 from urllib.request import parse_http_list
@@ -115,7 +115,7 @@ def test_html_of_any_bytes(parsers: Parsers, data: bytes) -> None:
 # ---- Dates: email.utils ----
 
 moments = st.datetimes(datetime(1900, 1, 1), datetime(9999, 12, 31)).map(
-    lambda moment: moment.replace(microsecond=0, tzinfo=UTC)
+    lambda moment: moment.replace(microsecond=0, tzinfo=timezone.utc)
 )
 
 
@@ -143,7 +143,7 @@ def test_spoiled_date(parsers: Parsers, moment: datetime, data: st.DataObject) -
     got = parsers.call("date", text.encode())
     if got is not None:
         theirs = parsedate_to_datetime(text)
-        assert got == int(theirs.replace(tzinfo=UTC).timestamp())
+        assert got == int(theirs.replace(tzinfo=timezone.utc).timestamp())
 
 
 # ---- Entity tags: urllib.request ----

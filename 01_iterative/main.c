@@ -40,6 +40,12 @@ static const struct architecture architecture = {
     .calls = {BLOCKING_CALLS},
 };
 
+/* Whoever waits, waits for us.  Asked only when a client is silent. */
+static bool others_wait(const struct worker *worker) {
+    (void)worker;
+    return server_somebody_waits();
+}
+
 int main(int argc, char **argv) {
     struct server server;
     struct redis_client redis;
@@ -47,8 +53,10 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     redis_client_init(&redis, &server.redis);
-    struct worker worker = {
-        .server = &server, .counters = server.counters, .redis = &redis};
+    struct worker worker = {.server = &server,
+                            .counters = server.counters,
+                            .redis = &redis,
+                            .others_wait = others_wait};
 
     server_ready(&server);
     while (server_goes_on())

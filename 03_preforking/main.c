@@ -56,12 +56,10 @@ static _Atomic bool *is_busy;
 /* Does a connection wait for which no worker is free?  Only then the backlog
    is looked at, without waiting, for that costs a system call. */
 static bool others_wait(const struct worker *worker) {
-    struct pollfd listener = {.fd = worker->server->listener, .events = POLLIN};
-
     for (size_t i = 0; i < worker->server->options.workers; i++)
         if (!atomic_load_explicit(&is_busy[i], memory_order_relaxed))
             return false;
-    return poll(&listener, 1, 0) > 0;
+    return server_somebody_waits();
 }
 
 /* A worker's whole life. */

@@ -29,16 +29,15 @@
 
 /* What a client may take its time for.  All but SEND_TIMEOUT are deadlines.
 
-   The first byte of a connection.  Usually it is there when the connection is
-   accepted, for the kernel has waited for it (see TCP_DEFER_ACCEPT in
-   net/server.c); if not, the client has been silent for long, and gets none of
-   a worker's time, or has come by a SYN cookie, and gets this.  One packet lost
-   on its way is sent again within that. */
+   The first byte of a connection that was accepted without one, while others
+   wait for a worker: see TCP_DEFER_ACCEPT in net/server.c.  A packet lost on
+   its way is sent again within that. */
 #define FIRST_TIMEOUT       1000
 /* An idle kept-alive connection costs a worker in 03 and 05, so it is not
    kept for long. */
 #define IDLE_TIMEOUT        5000
-/* A whole request, from its first byte: a client that trickles is cut off
+/* A whole request, from its first byte (or, if none has come, from accept): a
+   client that trickles is cut off
    however steadily it trickles.  So there is a least rate: 11 kbit/s for the
    longest form that the guestbook accepts (13 KB), 52 kbit/s for a body of
    BODY_LIMIT, which a modem cannot send in time. */

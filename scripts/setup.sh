@@ -224,7 +224,10 @@ venv_is_sound() { [[ -e $venv/.complete ]] && python_is_new_enough "$venv/bin/py
 
 requirements=()
 need_python() { # FILE...: a pinned list in requirements/
-    requirements+=("$@")
+    local name
+    for name in "$@"; do
+        [[ " ${requirements[*]} " == *" $name "* ]] || requirements+=("$name")
+    done
     if [[ -z $python ]] && ! venv_is_sound; then find_python; fi
 }
 

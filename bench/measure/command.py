@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,7 @@ def _measure_part(name: str, plan: Plan, bench: Bench, report: Report) -> None:
 
 def _empty_report(plan: Plan, bench: Bench) -> Report:
     return Report(
-        started=datetime.now(UTC).astimezone(),
+        started=datetime.now(timezone.utc).astimezone(),
         machine=machine.describe_machine(),
         versions=_versions(bench),
         placement=bench.placement,

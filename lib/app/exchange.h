@@ -124,9 +124,8 @@ enum exchange_need exchange_timed_out(struct exchange *exchange);
    All are deadlines, which count from the beginning of the wait, but for
    PATIENCE_SEND, which counts from the last byte that the client took. */
 enum patience {
-    PATIENCE_NONE,  /* it is not the client that is waited for; time: -1 */
-    PATIENCE_FIRST, /* the first byte of a connection */
-    PATIENCE_IDLE,  /* between requests */
+    PATIENCE_NONE, /* it is not the client that is waited for; time: -1 */
+    PATIENCE_IDLE, /* between requests; the first one counts as begun */
     PATIENCE_REQUEST,
     PATIENCE_SEND,
     PATIENCE_LINGER,

@@ -16,16 +16,20 @@ struct serving {
     struct worker *worker;
     const struct client *client;
     struct exchange exchange;
-    bool is_new;              /* nothing has been received yet */
-    enum patience awaited;    /* what is being waited for */
-    int64_t deadline;         /* when that must have come */
-    int timeout;              /* the socket's receive timeout, milliseconds */
+    bool is_new;           /* nothing has been received yet */
+    int64_t silent_till;   /* then it is closed; 0: it should not be silent */
+    enum patience awaited; /* what is being waited for */
+    int64_t deadline;      /* when that must have come */
+    int timeout;           /* the socket's receive timeout, milliseconds */
     struct progress progress; /* of what is sent */
 };
 
+static bool others_wait(const struct worker *worker) {
+    return worker->others_wait != NULL && worker->others_wait(worker);
+}
+
 static bool may_keep(const struct worker *worker) {
-    return !server_is_stopping() &&
-           (worker->others_wait == NULL || !worker->others_wait(worker));
+    return !server_is_stopping() && !others_wait(worker);
 }
 
 /* Lets the next recv sleep as long as the client may take: one deadline for a
@@ -53,10 +57,10 @@ static void set_timeout(struct serving *serving) {
 
 /*
  * Has the kernel waited for this client already?  A new connection on which
- * nothing has come is one of two: it has used up TCP_DEFER_ACCEPT's time, whose
- * end the kernel marks by greeting (SYN-ACK) once more, or it came by a SYN
- * cookie, for which no place is kept in which it could be deferred, and which
- * is greeted once.  Its request may be a moment behind.
+ * nothing has come is one of two.  It has used up TCP_DEFER_ACCEPT's time,
+ * whose end the kernel marks by greeting (SYN-ACK) once more.  Or it came by a
+ * SYN cookie, for which the kernel keeps no place where it could be deferred:
+ * then its request may be a moment behind.
  */
 static bool kernel_has_waited(int socket) {
     struct tcp_info info;
@@ -66,31 +70,60 @@ static bool kernel_has_waited(int socket) {
            info.tcpi_total_retrans > 0;
 }
 
-/* The first recv of a connection does not sleep, for its bytes should be there;
-   nor does a stopping server for what might come: it waits for what is half
-   done. */
+/* Nothing has come on a new connection: may it hold this worker?  As long as
+   nobody else wants it, until the time for a request is over. */
+static enum exchange_need wait_for_first(struct serving *serving) {
+    const struct worker *worker = serving->worker;
+    int64_t now = clock_milliseconds();
+
+    if (serving->silent_till == 0) {
+        if (kernel_has_waited(serving->client->socket))
+            return EXCHANGE_CLOSE;
+        serving->silent_till =
+            now + server_time(worker->server, REQUEST_TIMEOUT);
+    } else if (now >= serving->silent_till || others_wait(worker)) {
+        return EXCHANGE_CLOSE;
+    }
+    if (server_is_stopping())
+        return EXCHANGE_CLOSE;
+    serving->awaited = exchange_patience(&serving->exchange);
+    serving->deadline = now + server_time(worker->server, FIRST_TIMEOUT);
+    return EXCHANGE_RECEIVE;
+}
+
+/* Not the first recv of a connection, for its bytes should be there; nor that
+   of a stopping server for what might come: it waits for what is half done. */
+static bool may_sleep(const struct serving *serving) {
+    if (serving->is_new && serving->silent_till == 0)
+        return false;
+    return !server_is_stopping() || !exchange_is_idle(&serving->exchange);
+}
+
+static enum exchange_need received(struct serving *serving, size_t count) {
+    if (serving->is_new) /* the time for a request begins now */
+        serving->awaited = PATIENCE_NONE;
+    serving->is_new = false;
+    return exchange_received(&serving->exchange, count);
+}
+
 static enum exchange_need receive(struct serving *serving) {
     struct exchange *exchange = &serving->exchange;
-    int socket = serving->client->socket;
-    bool is_new = serving->is_new;
+    bool sleeps = may_sleep(serving);
     size_t size;
 
     char *room = exchange_room(exchange, &size);
     if (room == NULL || server_is_out_of_time())
         return EXCHANGE_CLOSE;
-    bool sleeps =
-        !is_new && !(server_is_stopping() && exchange_is_idle(exchange));
     if (sleeps)
         set_timeout(serving);
-    ssize_t count = recv(socket, room, size, sleeps ? 0 : MSG_DONTWAIT);
-    serving->is_new = false;
+    ssize_t count =
+        recv(serving->client->socket, room, size, sleeps ? 0 : MSG_DONTWAIT);
     moment_set(&serving->worker->moment, time(NULL));
     if (count >= 0)
-        return exchange_received(exchange, (size_t)count);
-    if (errno == EAGAIN && is_new && !kernel_has_waited(socket))
-        return EXCHANGE_RECEIVE;
+        return received(serving, (size_t)count);
     if (errno == EAGAIN)
-        return exchange_timed_out(exchange);
+        return serving->is_new ? wait_for_first(serving)
+                               : exchange_timed_out(exchange);
     if (errno == EINTR && !server_is_out_of_time())
         return EXCHANGE_RECEIVE;
     return EXCHANGE_CLOSE;

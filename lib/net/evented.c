@@ -363,10 +363,13 @@ bool evented_goes_on(struct evented *evented) {
     if (!server_is_stopping())
         return true;
     /* Idle, unless its next request is there already. */
-    for (int i = PATIENCE_FIRST; i <= PATIENCE_IDLE; i++)
+    for (int i = PATIENCE_IDLE; i <= PATIENCE_REQUEST; i++)
         DL_FOREACH_SAFE (evented->waiting[i], connection, next) {
+            if (!exchange_is_idle(&connection->exchange))
+                continue;
             drive(evented, connection, EXCHANGE_RECEIVE, true);
-            if (connection->awaited == (enum patience)i)
+            if (connection->source.descriptor >= 0 &&
+                exchange_is_idle(&connection->exchange))
                 close_connection(evented, connection);
         }
     return (server_goes_on() || evented->count > 0) && !server_is_out_of_time();

@@ -50,7 +50,7 @@ void server_give_up(const char *format, ...) {
 
 /* A socket that has been shut down is readable too, but says POLLHUP as well.
  */
-static bool somebody_waits(void) {
+bool server_somebody_waits(void) {
     struct pollfd listener = {.fd = stop.listener, .events = POLLIN};
 
     return poll(&listener, 1, 0) > 0 && listener.revents == POLLIN;
@@ -58,7 +58,7 @@ static bool somebody_waits(void) {
 
 /* One worker told to stop must not close the door of the others. */
 static void close_door_behind_last(void) {
-    if (getpid() == stop.owner && !somebody_waits())
+    if (getpid() == stop.owner && !server_somebody_waits())
         shutdown(stop.listener, SHUT_RD);
 }
 
@@ -108,7 +108,8 @@ bool server_is_out_of_time(void) {
 }
 
 bool server_goes_on(void) {
-    return !stop.stopping || (!server_is_out_of_time() && somebody_waits());
+    return !stop.stopping ||
+           (!server_is_out_of_time() && server_somebody_waits());
 }
 
 void *server_share(size_t size) {

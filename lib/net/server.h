@@ -87,6 +87,9 @@ void *server_share(size_t size);
    ends.  Said once, by whichever process is the first. */
 void server_is_out_of(const char *what);
 
+/* Is there a connection in the backlog, not accepted yet?  One system call. */
+bool server_somebody_waits(void);
+
 bool server_is_stopping(void);
 bool server_is_out_of_time(void); /* STOP_TIMEOUT has passed since then */
 

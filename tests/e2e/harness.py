@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 from urllib.parse import urlsplit
+
+from typing_extensions import Self
 
 from . import processes, sockets
 from .timing import PACE, PATIENCE, wait_until

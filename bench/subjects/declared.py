@@ -7,10 +7,11 @@ and what must be installed; bench/strangers/nginx/ explains it.
 import os
 import re
 import subprocess
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import tomllib
 
 from bench.host.programs import find_program, search_path
 from bench.host.project import ROOT

@@ -68,11 +68,11 @@ def test_nonsense_is_refused_in_words(check: Callable[[], object], why: str) -> 
 
 AS_NOBODY = """
 import os, sys
-from lab.__main__ import main
+from lab.command import run
 if os.geteuid() == 0:
     os.setgroups([])
     os.setuid(int(sys.argv[1]))
-sys.exit(main(sys.argv[2:]))
+sys.exit(run(sys.argv[2:]))
 """
 """Root becomes somebody else after the imports: others may not read a folder below /root."""
 

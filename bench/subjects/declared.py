@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import tomllib
-
 from bench.host.programs import find_program, search_path
 from bench.host.project import ROOT
 from bench.records.errors import UserError

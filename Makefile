@@ -29,6 +29,11 @@ ARCHIVE = $(BUILD)/libzerohttpd.a
 PROTO := $(wildcard lib/proto/*.c)
 UNIT_TESTS := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
 UNIT_PROGRAMS = $(UNIT_TESTS:%=$(BUILD)/tests/unit/%)
+# Fuzz targets, each with a folder of inputs; what else they are made of.
+FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
+FUZZ_PARTS := $(filter-out tests/fuzz/fuzz_%.c tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c))
+FUZZ_REPLAYS = $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/replay_%)
+PARSERS = $(BUILD)/tests/properties/parsers
 FLOORS := $(patsubst floors/%.c,%,$(sort $(wildcard floors/[0-9][0-9]_*.c)))
 
 # 07_epoll -> epoll
@@ -111,19 +116,27 @@ test-tsan: # those that have threads
 	@$(PYTHON) -m pytest tests/e2e -n 4 --dist loadgroup --bin-dir build/tsan \
 		$(or $(ARGS),--server threading --server prethreading)
 
-unit: unit-programs ## the unit tests alone
+unit: unit-programs ## the unit tests alone, and what the fuzzers have found
 	@for test in $(UNIT_PROGRAMS); do $$test || exit 1; done
+	@for name in $(FUZZ_TARGETS); do \
+		$(BUILD)/tests/fuzz/replay_$$name tests/fuzz/corpus/$$name || exit 1; done
 
-unit-programs: $(UNIT_PROGRAMS)
+unit-programs: $(UNIT_PROGRAMS) $(FUZZ_REPLAYS) $(PARSERS)
 
 faults: build/faults.so ## build the library that lets system calls of a server fail
 
-fuzz: ## fuzz the parsers for a minute (clang)
-	@$(SETUP) build fuzz
-	@mkdir -p build/fuzz/corpus
-	clang -std=gnu17 -O1 -g -D_GNU_SOURCE -Ilib -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=all tests/unit/fuzz_proto.c $(PROTO) -o build/fuzz/proto
-	build/fuzz/proto -max_total_time=60 -max_len=20000 build/fuzz/corpus
+# Half of the time for whole exchanges, a quarter each for the parsers alone and for properties.
+SECONDS ?= 60
+fuzz: ## fuzz exchanges and parsers for a minute; SECONDS=3600
+	@$(SETUP) build fuzz bench test
+	@$(MAKE) --no-print-directory $(FUZZ_TARGETS:%=build/fuzz/%) $(PARSERS)
+	@mkdir -p build/fuzz/found/exchange build/fuzz/found/proto
+	build/fuzz/exchange $(FUZZ_FLAGS) -max_total_time=$$(($(SECONDS) / 2)) -max_len=4096 \
+		build/fuzz/found/exchange tests/fuzz/corpus/exchange
+	build/fuzz/proto $(FUZZ_FLAGS) -max_total_time=$$(($(SECONDS) / 4)) -max_len=20000 \
+		build/fuzz/found/proto tests/fuzz/corpus/proto
+	timeout --preserve-status --signal INT $$(($(SECONDS) / 4)) \
+		$(PYTHON) -m pytest tests/properties --hypothesis-profile=search
 
 lint: ## formatting, static analysis, warnings of gcc and clang
 	@$(SETUP) build lint
@@ -136,8 +149,8 @@ help: ## list the targets
 	@sed -n 's/^\([a-z._-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure floor test test-sanitized test-debug test-tsan unit unit-programs faults fuzz \
-	lint clean help
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure floor test test-sanitized \
+	test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- How things are made ----
 
@@ -158,6 +171,24 @@ $(BUILD)/tests/unit/test_%: $(BUILD)/tests/unit/test_%.o \
 		$(BUILD)/tests/unit/harness.o $(ARCHIVE)
 	$(call say,LD,$@)
 	$(Q)$(LINK) $^ -lcmocka $(LDLIBS) -o $@
+
+# The linker puts __wrap_realloc in place of realloc: memory runs out when a script says so.
+FUZZ_OBJECTS = $(call objects,$(FUZZ_PARTS) $(filter-out lib/net/%,$(LIB)))
+$(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o \
+		$(FUZZ_OBJECTS)
+	$(call say,LD,$@)
+	$(Q)$(LINK) -Wl,--wrap=realloc $^ $(LDLIBS) -o $@
+
+build/fuzz/%: tests/fuzz/fuzz_%.c $(FUZZ_PARTS) $(filter-out lib/net/%,$(LIB)) \
+		$(wildcard tests/fuzz/*.h lib/*.h lib/*/*.h) Makefile
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)clang -std=gnu17 -O1 -g -D_GNU_SOURCE -Ilib -pthread -Wl,--wrap=realloc \
+		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(filter %.c,$^) -o $@
+
+$(PARSERS): $(BUILD)/tests/properties/parsers.o $(call objects,$(PROTO))
+	$(call say,LD,$@)
+	$(Q)$(LINK) $^ $(LDLIBS) -o $@
 
 # It stands in for functions of the C library, whose types ISO C does not allow.
 build/faults.so: tests/faults/faults.c Makefile

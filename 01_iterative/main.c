@@ -48,11 +48,11 @@ static bool others_wait(const struct worker *worker) {
 
 int main(int argc, char **argv) {
     struct server server;
-    struct redis_client redis;
+    struct redis_pool redis;
     struct client client;
 
     server_start(&server, &architecture, argc, argv);
-    redis_client_init(&redis, &server.redis);
+    redis_pool_init(&redis, &server.redis, false);
     struct worker worker = {.server = &server,
                             .counters = server.counters,
                             .redis = &redis,
@@ -63,6 +63,6 @@ int main(int argc, char **argv) {
         if (server_accept(&server, 0, &client))
             blocking_serve(&worker, &client);
 
-    redis_client_close(&redis);
+    redis_pool_destroy(&redis);
     return server_end(&server);
 }

@@ -72,6 +72,13 @@
    Redis may have been restarted meanwhile.  Shorter than a restart takes, and
    longer than a connection rests under load. */
 #define REDIS_REST            50
+/* After Redis has refused a connection for want of clients, nobody keeps one
+   that he does not use, for this long. */
+#define REDIS_SCARCE          5000
+/* Redis that is there and away again is told once in this time at most ... */
+#define REDIS_NEWS            1000
+/* ... and that it refuses connections, which may go on for days, in this. */
+#define REDIS_REFUSAL_NEWS    60000
 /* Fifty remarks of 4,000 bytes fit five times over. */
 #define REDIS_REPLY_LIMIT     (1024 * 1024)
 /* Commands that wait for a stalled Redis must not fill the memory. */
@@ -114,7 +121,8 @@
 /* Our deepest handler needs a tenth of it; the default is 8 MiB, of address
    space only, but a thousand times. */
 #define THREAD_STACK         (256 * 1024)
-/* Descriptors that clients may not take: files, Redis, the standard three. */
+/* Descriptors that clients may not take: files, Redis, the standard three; or
+   half of all, where the system allows so few that this is less. */
 #define RESERVED_DESCRIPTORS (OPEN_FILES + 36)
 /* How long a stopped server waits for requests in flight. */
 #define STOP_TIMEOUT         5000

@@ -409,6 +409,15 @@ explain_pip() { # WHAT IT SAID
     esac
 }
 
+# Editable: bench/ and lab/ are read where they lie.
+install_project() {
+    if [[ $(sha256sum <pyproject.toml) == "$(cat "$(stamp_of project)" 2>/dev/null)" ]]; then return; fi
+    mkdir -p build
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps \
+        --no-build-isolation --editable . >&2 || die "pip could not install the command zerohttpd; see above"
+    sha256sum <pyproject.toml >"$(stamp_of project)"
+}
+
 install_browser() {
     if ! chromium_from_playwright || have_playwright_chromium; then return; fi
     say "downloading Chromium with playwright: the browser of the tests (about 300 MB)"
@@ -472,6 +481,7 @@ main() {
         flock 9
         make_venv
         install_requirements
+        install_project
         exec 9<&-
     fi
     case " $* " in *" openloop "*) install_oha ;; esac

@@ -87,7 +87,8 @@ static void on_tick(int signal_number) {
     int error = errno;
 
     (void)signal_number;
-    close_door_behind_last();
+    if (stop.stopping)
+        close_door_behind_last();
     errno = error;
 }
 
@@ -142,6 +143,11 @@ pid_t server_fork(void) {
     if (getppid() != parent)
         _exit(EXIT_FAILURE);
     return 0;
+}
+
+void server_wake_parent(void) {
+    if (getpid() != stop.owner && getppid() == stop.owner)
+        kill(stop.owner, SIGALRM);
 }
 
 void server_tell_children(const pid_t *children, size_t count, int number) {
@@ -309,11 +315,15 @@ int server_time(const struct server *server, int milliseconds) {
     return milliseconds / server->options.time_scale;
 }
 
-size_t server_descriptors_for_clients(size_t needed) {
+size_t server_room_for_clients(size_t served, size_t more) {
     size_t all = (size_t)sysconf(_SC_OPEN_MAX);
+    size_t reserved =
+        RESERVED_DESCRIPTORS < all / 2 ? RESERVED_DESCRIPTORS : all / 2;
+    size_t room = all - reserved;
 
-    needed += RESERVED_DESCRIPTORS;
-    return needed < all / 2 ? all - needed : all / 2;
+    room = room > served * (1 + more) ? room - served * more
+                                      : room / (1 + more);
+    return room > 0 ? room : 1;
 }
 
 /* ---- The start ---- */

@@ -105,8 +105,6 @@ def _links(pid: int) -> list[str]:
 
 def is_at_rest(server: FaultyServer, workers: int) -> bool:
     """Whether it has as many processes and threads as a server that serves nobody."""
-    name = server.kind.name
     found = len(processes.session_processes(server.pid)), server.threads()
-    return found == {"preforking": (1 + workers,) * 2, "prethreading": (1, 1 + workers)}.get(
-        name, (1, 1)
-    )
+    alone, threaded, forked = (1, 1), (1, 1 + workers), (1 + workers, 1 + workers)
+    return found == {"processes": forked, "threads": threaded, "": alone}[server.kind.workers]

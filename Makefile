@@ -108,7 +108,7 @@ unit: unit-programs ## the unit tests alone
 
 unit-programs: $(UNIT_PROGRAMS)
 
-faults: build/faults.so ## build the library that lets system calls of a server fail
+faults: build/faults.so build/intruder.so ## build what the tests load into servers
 
 fuzz: ## fuzz the parsers for a minute (clang)
 	@scripts/setup.sh lint
@@ -144,8 +144,8 @@ $(BUILD)/tests/unit/test_%: $(BUILD)/tests/unit/test_%.o \
 		$(BUILD)/tests/unit/harness.o $(call objects,$(PROTO))
 	$(CC) $(ALL_LDFLAGS) $^ -lcmocka -o $@
 
-# It stands in for functions of the C library, whose types ISO C does not allow.
-build/faults.so: tests/faults/faults.c Makefile
+# They stand in for functions of the C library, whose types ISO C does not allow.
+build/%.so: tests/faults/%.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -MMD -MP -Wpedantic,$(ALL_CFLAGS)) -fPIC -shared $< -o $@
 

@@ -264,15 +264,19 @@ static void print_banner(const struct server *server) {
     fprintf(server->notes, "redis         %s\n", server->redis.text);
 }
 
+/* How many there may be; asked for once, because it costs a system call. */
+static size_t descriptors;
+
 /* One descriptor a connection: take as many as we may have. */
 static void raise_descriptor_limit(void) {
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-        return;
+        give_up("cannot ask for the limit of descriptors: %s", strerror(errno));
     limit.rlim_cur =
         limit.rlim_max < DESCRIPTORS_LIMIT ? limit.rlim_max : DESCRIPTORS_LIMIT;
     (void)setrlimit(RLIMIT_NOFILE, &limit); /* else we go on with fewer */
+    descriptors = (size_t)sysconf(_SC_OPEN_MAX);
 }
 
 int server_time(const struct server *server, int milliseconds) {
@@ -280,10 +284,8 @@ int server_time(const struct server *server, int milliseconds) {
 }
 
 size_t server_descriptors_for_clients(size_t needed) {
-    size_t all = (size_t)sysconf(_SC_OPEN_MAX);
-
     needed += RESERVED_DESCRIPTORS;
-    return needed < all / 2 ? all - needed : all / 2;
+    return needed < descriptors / 2 ? descriptors - needed : descriptors / 2;
 }
 
 /* ---- The start ---- */

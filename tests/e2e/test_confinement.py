@@ -148,8 +148,11 @@ def test_list_of_calls(start: Start, tmp_path: Path) -> None:
             for pid in server.pids():
                 os.kill(pid, number)
         if server.kind.has_workers and server.children():
-            os.kill(server.children()[0], signal.SIGKILL)
-            wait_until(lambda: server.is_at_rest(4), "it has forked another")
+            victim = server.children()[0]
+            os.kill(victim, signal.SIGKILL)
+            wait_until(
+                lambda: victim not in server.children() and server.is_at_rest(4), "another is there"
+            )
         fetch(server, "/")
         assert server.stop() == 0
         made, kept = set(trace.names()), listed(server.binary)

@@ -116,7 +116,7 @@ unit: unit-programs ## the unit tests alone, and what the fuzzers have found
 
 unit-programs: $(UNIT_PROGRAMS) $(FUZZ_REPLAYS) $(PARSERS)
 
-faults: build/faults.so ## build the library that lets system calls of a server fail
+faults: build/faults.so build/intruder.so ## build what the tests load into servers
 
 # Half of the time for whole exchanges, a quarter each for the parsers alone and for properties.
 SECONDS ?= 60
@@ -173,8 +173,8 @@ build/fuzz/%: tests/fuzz/fuzz_%.c $(FUZZ_PARTS) $(filter-out lib/net/%,$(LIB)) \
 $(PARSERS): $(BUILD)/tests/properties/parsers.o $(call objects,$(PROTO))
 	$(CC) $(ALL_LDFLAGS) $^ -o $@
 
-# It stands in for functions of the C library, whose types ISO C does not allow.
-build/faults.so: tests/faults/faults.c Makefile
+# They stand in for functions of the C library, whose types ISO C does not allow.
+build/%.so: tests/faults/%.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -MMD -MP -Wpedantic,$(ALL_CFLAGS)) -fPIC -shared $< -o $@
 

@@ -284,18 +284,23 @@ static void print_banner(const struct server *server) {
     fprintf(server->notes, "redis         %s\n", server->redis.text);
 }
 
+/* How many there may be; asked for once, because it costs a system call. */
+static size_t descriptors;
+
 /* One descriptor a connection: take as many as we may have. */
 static void raise_descriptor_limit(void) {
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-        return;
+        server_give_up("cannot ask for the limit of descriptors: %s",
+                       strerror(errno));
     if (limit.rlim_max < DESCRIPTORS_LEAST)
         server_give_up("%ju descriptors are too few; allow it %d (ulimit -n)",
                        (uintmax_t)limit.rlim_max, DESCRIPTORS_LEAST);
     limit.rlim_cur =
         limit.rlim_max < DESCRIPTORS_LIMIT ? limit.rlim_max : DESCRIPTORS_LIMIT;
     (void)setrlimit(RLIMIT_NOFILE, &limit); /* else we go on with fewer */
+    descriptors = (size_t)sysconf(_SC_OPEN_MAX);
 }
 
 /* Who started us may have closed them (`>&-`).  The next file or socket would
@@ -316,13 +321,13 @@ int server_time(const struct server *server, int milliseconds) {
 }
 
 size_t server_room_for_clients(size_t served, size_t more) {
-    size_t all = (size_t)sysconf(_SC_OPEN_MAX);
-    size_t reserved =
-        RESERVED_DESCRIPTORS < all / 2 ? RESERVED_DESCRIPTORS : all / 2;
-    size_t room = all - reserved;
+    size_t reserved = RESERVED_DESCRIPTORS < descriptors / 2
+                          ? RESERVED_DESCRIPTORS
+                          : descriptors / 2;
+    size_t room = descriptors - reserved;
 
-    room = room > served * (1 + more) ? room - served * more
-                                      : room / (1 + more);
+    room =
+        room > served * (1 + more) ? room - served * more : room / (1 + more);
     return room > 0 ? room : 1;
 }
 

@@ -237,6 +237,13 @@ class Server:
         """All its processes that run."""
         return [p.pid for p in processes.living(self.pid)]
 
+    def is_at_rest(self, workers: int) -> bool:
+        """Whether it has the processes and threads, zombies included, of one that serves nobody."""
+        found = processes.session_processes(self.pid)
+        threads = sum(len(processes.tasks(process.pid)) for process in found)
+        rest = {"preforking": (1 + workers, 1 + workers), "prethreading": (1, 1 + workers)}
+        return (len(found), threads) == rest.get(self.name, (1, 1))
+
     def children(self) -> list[int]:
         """Its processes but for the first."""
         return [pid for pid in self.pids() if pid != self.pid]

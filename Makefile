@@ -87,6 +87,11 @@ measure: ## CPU and memory against nginx, Go and the barest loops
 	@$(MAKE) --no-print-directory all floor
 	@$(ZEROHTTPD) measure $(ARGS)
 
+torture: ## every server under every attack, five minutes; ARGS="--servers epoll", ARGS=--help
+	@scripts/setup.sh build bench
+	@$(MAKE) --no-print-directory all
+	@$(ZEROHTTPD) torture $(ARGS)
+
 floor: $(FLOORS:%=$(FLOOR)/%) $(FLOOR)/first ## build the first server and the barest loop of each architecture
 
 # The lab needs root; for others its tests are skipped, and its packages are not wanted.
@@ -142,8 +147,8 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure floor test test-sanitized \
-	test-debug test-tsan unit unit-programs faults fuzz lint clean help
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure torture floor test \
+	test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- How things are made ----
 

@@ -78,12 +78,16 @@ def is_sanitized(binary: Path) -> bool:
 
 @dataclass
 class Server:
-    """One running server. Use it as a context manager, or call start() and finish()."""
+    """One running server. Use it as a context manager, or call start() and finish().
+
+    inside: a command that runs it in another place, such as a network namespace.
+    """
 
     binary: Path
     root: Path
     redis: str
     options: tuple[str, ...] = ()
+    inside: tuple[str, ...] = ()
     pid: int = 0
     banner: dict[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
@@ -131,7 +135,7 @@ class Server:
     def command(self) -> list[str]:
         """The command line."""
         fixed = ["--port", "0", "--redis", self.redis, "--root", str(self.root)]
-        return [str(self.binary), *fixed, *self.options]
+        return [*self.inside, str(self.binary), *fixed, *self.options]
 
     def start(self) -> Self:
         """Start it and wait for its banner; AssertionError when it does not come up.

@@ -79,7 +79,9 @@ def is_sanitized(binary: Path) -> bool:
 
 @dataclass
 class Server:
-    """One running server. Use it as a context manager, or call start() and finish()."""
+    """One running server. Use it as a context manager, or call start() and finish().
+
+    """
 
     binary: Path
     root: Path

@@ -79,16 +79,14 @@ def is_sanitized(binary: Path) -> bool:
 
 @dataclass
 class Server:
-    """One running server. Use it as a context manager, or call start() and finish().
-
-    """
+    """One running server. Use it as a context manager, or call start() and finish()."""
 
     binary: Path
     root: Path
     redis: str
     options: tuple[str, ...] = ()
     prefix: tuple[str, ...] = ()
-    """A program that starts it under some limit, and that program's arguments."""
+    """A command that runs it under some limit, or in a network namespace."""
     pid: int = 0
     banner: dict[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None

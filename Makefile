@@ -94,6 +94,11 @@ measure: ## CPU and memory against nginx, Go and the barest loops
 	@$(MAKE) --no-print-directory all floor
 	@$(ZEROHTTPD) measure $(ARGS)
 
+torture: ## every server under every attack, five minutes; ARGS="--servers epoll", ARGS=--help
+	@scripts/setup.sh build bench
+	@$(MAKE) --no-print-directory all
+	@$(ZEROHTTPD) torture $(ARGS)
+
 floor: $(FLOORS:%=$(FLOOR)/%) $(FLOOR)/first ## build the first server and the barest loop of each architecture
 
 # The lab needs root; for others its tests are skipped, and its packages are not wanted.
@@ -123,7 +128,7 @@ unit: unit-programs ## the unit tests alone, and what the fuzzers have found
 
 unit-programs: $(UNIT_PROGRAMS) $(FUZZ_REPLAYS) $(PARSERS)
 
-faults: build/faults.so ## build the library that lets system calls of a server fail
+faults: build/faults.so build/intruder.so ## build what the tests load into servers
 
 # Half of the time for whole exchanges, a quarter each for the parsers alone and for properties.
 SECONDS ?= 60
@@ -149,8 +154,8 @@ help: ## list the targets
 	@sed -n 's/^\([a-z._-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure floor test test-sanitized \
-	test-debug test-tsan unit unit-programs faults fuzz lint clean help
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure torture floor test \
+	test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- How things are made ----
 
@@ -190,8 +195,8 @@ $(PARSERS): $(BUILD)/tests/properties/parsers.o $(call objects,$(PROTO))
 	$(call say,LD,$@)
 	$(Q)$(LINK) $^ $(LDLIBS) -o $@
 
-# It stands in for functions of the C library, whose types ISO C does not allow.
-build/faults.so: tests/faults/faults.c Makefile
+# They stand in for functions of the C library, whose types ISO C does not allow.
+build/%.so: tests/faults/%.c Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(COMPILE) -Wno-pedantic -fPIC -shared $< $(LDLIBS) -o $@

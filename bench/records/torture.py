@@ -257,7 +257,8 @@ def _lost_for_good(cell: Cell, facts: AttackFacts) -> list[str]:
     if bad:
         found.append(f"{bad:,} requests had no right answer before or after the attack")
     if cell.crowd and facts.crowd_promised:
-        gone = sum(n for outcome, n in cell.crowd.answers.items() if outcome != "good")
+        answered = ("good", "unavailable")
+        gone = sum(n for outcome, n in cell.crowd.answers.items() if outcome not in answered)
         if gone:
             found.append(
                 f"{gone:,} of {sum(cell.crowd.answers.values()):,} requests under way were dropped"

@@ -12,6 +12,7 @@ from bench.host import machine, project
 from bench.host.accounting import parent_of_groups
 from bench.host.placement import place_here
 from bench.host.signals import Interrupted, SignalWatch
+from bench.readers.console import console
 from bench.records import torture as record
 from bench.records.errors import UserError
 from bench.records.store import make_folder
@@ -20,7 +21,6 @@ from bench.report.page.build import build_torture
 from bench.report.page.torture_markdown import markdown
 from bench.stations.versions import versions_of
 from bench.subjects.subject import Subject
-from bench.sweep import display
 from bench.torture import cell as cells
 from bench.torture import line
 from bench.torture.attacks import Attack
@@ -50,7 +50,7 @@ def torture(options: Options) -> int:
         finally:
             made.seconds = round(time.monotonic() - begun, 1)
             keep(made, folder, options.markdown)
-    out = display.console()
+    out = console()
     out.print(summary(made))
     out.print(f"Kept in {folder}", soft_wrap=True, markup=False)
     return status or int(bool(made.broken()))
@@ -98,7 +98,7 @@ def ground(watch: SignalWatch, made: Record) -> Iterator[Ground]:
 def attack_all(options: Options, where: Ground, made: Record, folder: Path, begun: float) -> None:
     """Fill the record, attack by attack. May raise Interrupted."""
     pairs = [(attack, subject) for attack in options.attacks for subject in options.subjects]
-    with show_for(display.console(), made, len(pairs)) as show:
+    with show_for(console(), made, len(pairs)) as show:
         for number, (attack, subject) in enumerate(pairs):
             left = options.minutes * 60 - (time.monotonic() - begun)
             need = seconds_of_a_cell(made, options.seconds)

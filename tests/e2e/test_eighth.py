@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""README's "Adding an eighth", with a kind that none of the seven is: the tests take it as it is."""
+"""README's "Adding an eighth", with a kind that none of the seven is."""
 
 from __future__ import annotations
 

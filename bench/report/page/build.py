@@ -51,7 +51,7 @@ def build_torture(source: Path, output: Path | None = None) -> list[Path]:
     """The same for what a torture has left. Raises UserError."""
     record = torture.load(source)
     page = output or torture.file_of(source).with_suffix(".html")
-    _check(page, torture.file_of(source))
+    _check_name(page)
     texts = {page: render_torture(record), page.with_suffix(".md"): markdown(record)}
     try:
         for path, text in texts.items():
@@ -63,8 +63,7 @@ def build_torture(source: Path, output: Path | None = None) -> list[Path]:
 
 def _check(page: Path, stored: Path) -> None:
     """Raises UserError if the page has no name of a page, or would replace what was measured."""
-    if page.suffix != ".html":
-        raise UserError(f"--output {page}: the name of the page must end in .html: report.html")
+    _check_name(page)
     for path in (page, *map(page.with_suffix, EXPORTS)):
         is_source = path.exists() and path.samefile(stored)
         if is_source or path.resolve().name in OF_A_SWEEP:
@@ -72,3 +71,8 @@ def _check(page: Path, stored: Path) -> None:
                 f"{path} is a sweep's own file, and would be lost: give the page another name, "
                 "--output report.html"
             )
+
+
+def _check_name(page: Path) -> None:
+    if page.suffix != ".html":
+        raise UserError(f"--output {page}: the name of the page must end in .html: report.html")

@@ -26,6 +26,8 @@ class Plan:
     """Requests per second of the open loop, which is measured beside the closed one."""
     instances: tuple[int, ...] = (1,)
     balancers: tuple[Balancer, ...] = ("none",)
+    workers: int | None = None
+    """Of the servers that have a fixed number; None: their own default."""
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ class ServerOrder(BaseModel):
     workload: str = ""
     keep_alive: bool = False
     answer_bytes: int = 0
+    workers: int | None = None
 
 
 class Listening(BaseModel):

@@ -153,6 +153,7 @@ class LocalStation:
                 answer_bytes=order.answer_bytes,
                 address=self.address,
                 workload=order.workload,
+                workers=order.workers,
             )
             cpu = [cpus[number % len(cpus)]] if cpus else []
             server = RunningServer(subject, place, cpu, self._watch, self._groups)

@@ -53,6 +53,8 @@ class Place:
     """Where to listen."""
     workload: str = ""
     """For floors: what they are to ask Redis."""
+    workers: int | None = None
+    """For servers: --workers; None: their own default."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,8 @@ def server_subject(server: Server) -> Subject:
     def command(place: Place) -> list[str]:
         # Its folder is given, since it may be built elsewhere than beside public/.
         where = ["--address", place.address, "--port", str(place.port), "--root", str(ROOT)]
-        return [str(server.executable), *where, "--redis", place.redis_url]
+        workers = [] if place.workers is None else ["--workers", str(place.workers)]
+        return [str(server.executable), *where, "--redis", place.redis_url, *workers]
 
     return Subject(
         name=server.name,

@@ -80,6 +80,8 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
         help="nginx before them: none; close: a new connection to a server for each request; "
         "keep: connections to the servers are kept (none)",
     )
+    workers = "processes of preforking, threads of prethreading (their own default)"
+    add("--workers", type=positive, metavar="N", help=workers)
     add("--rate", nargs="+", metavar="N", help="and an open loop of N requests a second, by oha")
     add("--requests", type=positive, metavar="N", help="of each run (never below the level)")
     add("--runs", type=positive, metavar="N", help="of each cell; the figure is their median")
@@ -106,6 +108,7 @@ def options_of(options: argparse.Namespace, command: Sequence[str] = ()) -> Opti
         rates=tuple(float(positive(word)) for word in words_of(options.rate)),
         instances=tuple(positive(word) for word in words_of(options.instances)) or (1,),
         balancers=tuple(balancer(word) for word in words_of(options.balancer)) or ("none",),
+        workers=options.workers,
     )
     subjects = tuple(words_of(options.servers)) or None
     results = getattr(options, "results", ROOT / "results")

@@ -50,6 +50,8 @@ class Bench:
     watch: SignalWatch
     answer_bytes: dict[tuple[str, bool], int] = field(default_factory=dict)
     """How long a whole answer of a server is, by workload and keep-alive: for floors."""
+    workers: int | None = None
+    """As in the plan."""
 
 
 def measure(subject: Subject, spec: RunSpec, bench: Bench) -> tuple[Run, str]:
@@ -143,6 +145,7 @@ def _start(spec: RunSpec, bench: Bench) -> str:
             redis_url=redis_url,
             workload=conditions.workload,
             keep_alive=keeps,
+            workers=bench.workers,
             answer_bytes=bench.answer_bytes.get((conditions.workload, keeps), 0),
         )
     )

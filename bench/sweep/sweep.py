@@ -101,7 +101,7 @@ def _on_site(
         folder=folder,
         runs=runs,
         subjects=by_name,
-        bench=Bench(site, redis, site.watch),
+        bench=Bench(site, redis, site.watch, workers=options.plan.workers),
         open_redis=lambda: site.open_redis(options.redis),
         impossible=impossible_levels(findings),
         out=out,

@@ -87,10 +87,10 @@ class Session:
         )
         outcomes += self._talk((request("GET", "/guestbook", CLOSE), self._is_page))
         outcomes += self._sign()
+        outcomes += self._talk((request("GET", "/t/80k.bin", CLOSE), self._is(200, LARGE)))
         outcomes += self._talk(
-            (request("GET", "/t/80k.bin", CLOSE), self._is(200, LARGE))
+            (request("GET", "/t/plain", CLOSE), self._goes_to(302, "/guestbook"))
         )
-        outcomes += self._talk((request("GET", "/t/plain", CLOSE), self._goes_to(302, "/guestbook")))
         outcomes += self._talk((request("GET", "/t/none", CLOSE), self._is(404)))
         outcomes += self._talk((request("GET", "/sorted", CLOSE), self._is(200)))
         outcomes += self._talk((b"nonsense\r\n\r\n", self._is(400)))
@@ -186,9 +186,7 @@ def _connections(store: RedisClient) -> int:
 def _assert_nothing_is_left(server: FaultyServer, store: RedisClient) -> None:
     """It is as it was before: nothing of any client is kept, and nothing else is lost."""
     wait_until(lambda: is_at_rest(server, WORKERS), "its processes and threads are at rest")
-    wait_until(
-        lambda: server.open_sockets() == _connections(store), "it has sockets to Redis only"
-    )
+    wait_until(lambda: server.open_sockets() == _connections(store), "it has sockets to Redis only")
     assert server.files_opened_twice() == []
 
 

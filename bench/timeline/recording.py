@@ -5,7 +5,7 @@ from enum import Enum
 from pydantic import BaseModel
 
 
-class Kind(str, Enum):  # noqa: UP042  StrEnum is younger than our oldest Python
+class Kind(str, Enum):
     """What a call is for; it decides how its bar looks."""
 
     ACCEPT = "accept"

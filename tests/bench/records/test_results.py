@@ -17,13 +17,8 @@ from bench.records.results import SCHEMA_VERSION, Results, cell_of, flag_outlier
 from bench.records.run import Reason, Run
 from bench.records.store import load, make_folder, save
 
-<<<<<<< HEAD:tests/bench/records/test_results.py
 RECORDED = Path(__file__).parents[1] / "recorded"
-NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
-=======
-RECORDED = Path(__file__).parent / "recorded"
 NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=timezone.utc)
->>>>>>> z-h:tests/bench/test_results.py
 
 
 def held(server: str = "epoll", level: int = 100, run: int = 1, rate: float = 1000.0) -> Run:

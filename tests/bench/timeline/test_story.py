@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
-from bench.timeline.command import RECORDED, kept
 
 from bench.records.errors import UserError
+from bench.timeline.command import RECORDED, kept
 from bench.timeline.page import chrome_trace, render
 from bench.timeline.record import picture
 from bench.timeline.recording import Kind, Recording

@@ -177,6 +177,32 @@ def test_more_files_than_descriptors(start: Start, tmp_path: Path) -> None:
     assert fetch(server, "/guestbook").status == 200
 
 
+@pytest.mark.parametrize("descriptors", [32, 64])
+def test_large_files_hold_descriptors(start: Start, tmp_path: Path, descriptors: int) -> None:
+    """While slow clients hold large files open, each another one, all the others are served."""
+    root = build_site(tmp_path / "site", REPOSITORY)
+    for number in range(120):
+        (root / "public" / f"{number}.txt").write_text(str(number))
+    for number in range(6):
+        with (root / "public" / f"{number}.bin").open("wb") as file:
+            file.truncate(8_000_000)
+    server = start("--workers", "8", root=root, prefix=limited(nofile=descriptors))
+    slow = 0 if server.kind.waiters == 1 else 6
+    undisturbed(REQUEST_TIME, lambda: _assert_serves_beside(server, slow))
+
+
+def _assert_serves_beside(server: Server, slow: int) -> None:
+    clients = [Client(server, receive_buffer=4096) for _ in range(slow)]
+    for number, client in enumerate(clients):
+        client.send(request("GET", f"/{number}.bin"))
+        assert b" 200 " in client.read_head()
+    for number in range(120):
+        assert fetch(server, f"/{number}.txt").body == str(number).encode()
+    assert fetch(server, "/guestbook").status == 200
+    for client in clients:
+        client.close()
+
+
 def test_limit_is_lifted(start: Start) -> None:
     """More descriptors are used, or at least do no harm, as soon as they are allowed."""
     server = start("--workers", "8", prefix=("prlimit", "--nofile=32:4096", "--"))

@@ -286,6 +286,10 @@ struct view exchange_command(const struct exchange *exchange) {
     return buffer_view(&exchange->page.command);
 }
 
+bool exchange_changes_something(const struct exchange *exchange) {
+    return exchange->request.method == HTTP_POST;
+}
+
 bool exchange_accepts(const struct exchange *exchange,
                       const struct resp_reply *reply) {
     enum resp_type expected = exchange->page.expected;

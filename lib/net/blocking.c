@@ -124,27 +124,47 @@ static enum exchange_need receive(struct serving *serving) {
     if (errno == EAGAIN)
         return serving->is_new ? wait_for_first(serving)
                                : exchange_timed_out(exchange);
-    if (errno == EINTR && !server_is_out_of_time())
-        return EXCHANGE_RECEIVE;
-    return EXCHANGE_CLOSE;
+    if (errno != EINTR || server_is_out_of_time())
+        return EXCHANGE_CLOSE;
+    redis_pool_spare(serving->worker->redis); /* perhaps we were woken for it */
+    return EXCHANGE_RECEIVE;
 }
 
-static enum exchange_need ask_redis(struct serving *serving) {
+static enum exchange_need ask_once(struct serving *serving,
+                                   struct redis_client **redis) {
     struct exchange *exchange = &serving->exchange;
-    struct redis_client *redis = serving->worker->redis;
+    struct redis_pool *pool = serving->worker->redis;
     struct resp_reply reply;
 
-    bool called = redis_client_call(redis, exchange_command(exchange), &reply);
+    bool called =
+        redis_pool_call(pool, redis, exchange_command(exchange), &reply);
     moment_set(&serving->worker->moment, time(NULL));
     if (!called)
         return exchange_replied(exchange, NULL);
-    if (!exchange_accepts(exchange, &reply)) {
-        redis_refuses(redis->server, reply.type == RESP_ERROR
-                                         ? reply.text
-                                         : VIEW("of another type"));
+    if (exchange_accepts(exchange, &reply))
+        return exchange_replied(exchange, &reply);
+    redis_misbehaves(pool->server, &reply);
+    /* Perhaps the reply to something else, and ours is still to come. */
+    if (reply.type != RESP_ERROR)
+        redis_client_close(*redis);
+    return exchange_replied(exchange, NULL);
+}
+
+/* All that the exchange asks, one after another.  The client does not wait for
+   our connection, but we may for the client: it is returned before we send. */
+static enum exchange_need ask_redis(struct serving *serving) {
+    struct exchange *exchange = &serving->exchange;
+    struct redis_client *redis = redis_pool_borrow(serving->worker->redis);
+    enum exchange_need need = EXCHANGE_ASK_REDIS;
+
+    if (redis == NULL)
         return exchange_replied(exchange, NULL);
-    }
-    return exchange_replied(exchange, &reply);
+    if (exchange_changes_something(exchange))
+        redis_client_distrust(redis);
+    while (need == EXCHANGE_ASK_REDIS)
+        need = ask_once(serving, &redis);
+    redis_pool_return(serving->worker->redis, redis);
+    return need;
 }
 
 /* A call that sleeps for SEND_LOOK returns with what went out, or EAGAIN. */

@@ -57,9 +57,11 @@ void server_ready(const struct server *server);
  */
 int server_time(const struct server *server, int milliseconds);
 
-/* How many descriptors clients may take, when so many more are needed beside
-   the RESERVED_DESCRIPTORS; at least half of what there is. */
-size_t server_descriptors_for_clients(size_t needed);
+/* How many clients may be connected, so that descriptors are left for what they
+   need and for the RESERVED_DESCRIPTORS.  At most `served` of them are served
+   at once, and each of these takes `more` beside its own: a connection to
+   Redis, a file.  At least 1. */
+size_t server_room_for_clients(size_t served, size_t more);
 
 /* Accepting never sleeps from now on: for servers that sleep elsewhere. */
 void server_accept_without_waiting(const struct server *server);
@@ -98,6 +100,9 @@ bool server_is_out_of_time(void); /* STOP_TIMEOUT has passed since then */
  * itself when it is told to.  Returns what fork(2) does.
  */
 pid_t server_fork(void);
+
+/* In a child: interrupts the call in which its parent sleeps. */
+void server_wake_parent(void);
 
 /* Sends all children a signal; places that hold none, 0 or -1, are passed
    over. */

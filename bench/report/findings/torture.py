@@ -167,7 +167,12 @@ def heading(record: Record) -> str:
     """Where and when, in a line."""
     machine = record.machine
     took = f"{int(record.seconds) // 60}:{int(record.seconds) % 60:02} minutes"
-    placed = f"; {record.placement.note}" if record.placement else ""
+    placed = "; server and visitors share all CPUs"
+    if record.placement and record.placement.server:
+        placed = (
+            f"; server on CPU {listed([str(cpu) for cpu in record.placement.server])}, all else "
+        )
+        placed += f"on CPU {listed([str(cpu) for cpu in record.placement.load])}"
     return (
         f"{machine.get('cpu_model', 'unknown')}, {machine.get('cpus', '?')} CPUs, "
         f"Linux {machine.get('kernel', '?')}{placed}; {took}"
@@ -185,7 +190,7 @@ def cautions(record: Record) -> list[str]:
     loud = sum(disturbed(cell) for cell in record.cells)
     if loud:
         found.append(
-            f"{plural(loud, 'cell')} called disturbed: something else kept the server or the "
+            f"{plural(loud, 'cell is', 'cells are')} called disturbed: something else kept the server or the "
             f"visitors from running, or they got less than {100 * QUIET_SHARE:.0f} % of what they "
             "wanted even before the attack. Percentages there mean little."
         )

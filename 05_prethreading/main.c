@@ -26,16 +26,17 @@
  *
  * What does it cost?  A thread each, made once: a stack, one connection to
  * Redis, and a switch whenever one waits; cheaper than between processes, for
- * the address space stays.  And one lock for each connection.
+ * the address space stays.  And locks: three for each connection (is there
+ * room, put, take), one for each thread that wakes, two for each file that it
+ * borrows and one for each request after which the connection might be kept.
  *
  * What happens at the limit?  N threads serve N connections; the next waits in
  * the queue until one ends.  While any waits there and no thread is free, no
  * connection is kept alive; one that is idle already holds its thread until
- * IDLE_TIMEOUT.  The
- * queue is why this server holds more connections than the kernel's backlog
- * (net.core.somaxconn, usually 4,096) has room for.  03_preforking has none,
- * since processes cannot hand a connection on so easily; there each worker
- * accepts for itself.
+ * IDLE_TIMEOUT.  The queue is why this server holds more connections than the
+ * kernel's backlog (net.core.somaxconn, usually 4,096) has room for.
+ * 03_preforking has none, since processes cannot hand a connection on so
+ * easily; there each worker accepts for itself.
  *
  * What to try: let each thread call accept(), as the processes of 03 do, and
  * run ab with 15,000 connections.  What becomes of those that find no room?

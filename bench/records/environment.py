@@ -115,3 +115,7 @@ class Line(BaseModel):
     state: State = "well"
     cure: str = ""
     """The command to type; empty where all is well or nothing can be done."""
+
+    def in_words(self) -> tuple[str, str, str, str]:
+        """State, topic, what is, what is needed."""
+        return self.state, self.topic, self.have, self.need

@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 
+from bench.doctor.host_limits import assess_hosts
+from bench.doctor.limits import assess
+from bench.records.environment import Finding, SystemLimits
 from bench.records.errors import UserError
 from bench.records.plan import RunSpec
 from bench.records.workloads import workload_for
 from bench.services import balancer
 from bench.stations.hosts import Hosts
+from bench.stations.site import Site
 from bench.subjects.subject import Subject, select
 from bench.sweep.ladder import runs_in_order
 from bench.sweep.options import Options, can_serve
@@ -44,3 +48,10 @@ def require_possible(options: Options, hosts: Hosts | None) -> None:
         raise UserError(f"--balancer: {options.hosts} names no host for nginx")
     if not hosts and balancer.nginx() is None:
         raise UserError(balancer.INSTALL)
+
+
+def assess_site(runs: Sequence[RunSpec], here: SystemLimits, site: Site) -> list[Finding]:
+    """The limits that are in the way, of all hosts; `here`: of this one."""
+    if site.hosts:
+        return assess_hosts(runs, site.limits(here), site.roles())
+    return assess(runs, here)

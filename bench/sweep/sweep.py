@@ -3,7 +3,11 @@
 from datetime import datetime
 from pathlib import Path
 
+from rich.console import Console
+
 from bench.doctor import doctor, looking
+from bench.doctor.limits import impossible_levels
+from bench.doctor.looking import Facts
 from bench.host.placement import place_here
 from bench.host.signals import Interrupted, SignalWatch
 from bench.host.system_limits import raise_descriptors
@@ -15,7 +19,10 @@ from bench.records.results import Results
 from bench.stations.hosts import load_hosts
 from bench.stations.remote import HostLost
 from bench.stations.site import HERE, Site
-from bench.sweep import planning
+from bench.sweep import announce, planning
+from bench.sweep.beginning import begun, judged, require_same_machine
+from bench.sweep.cell import Bench
+from bench.sweep.closing import conclude
 from bench.sweep.options import Options, options_of
 from bench.sweep.sweeper import Sweeper
 
@@ -39,10 +46,11 @@ def resume(folder: Path, redis: str | None = None) -> int:
     options = options_of(old, folder.parent, redis)
     old.state, old.finished = "running", None
     old.settings.setdefault("resumed", []).append(datetime.now().astimezone().isoformat())
-    return _run(options, (old, folder))
+    return _run(options, old, folder)
 
 
-def _run(options: Options, before: tuple[Results, Path] | None) -> int:
+def _run(options: Options, before: Results | None, folder: Path | None = None) -> int:
+    """`before`: the results to go on with, which lie in `folder`."""
     ab.require_ab()
     if options.plan.rates:
         open_loop.require_oha()
@@ -55,14 +63,48 @@ def _run(options: Options, before: tuple[Results, Path] | None) -> int:
     with SignalWatch() as watch:
         try:
             with Site(watch, placement, hosts) as site:
-                found = site.survey(options.subjects, options.floors)
-                subjects, runs = planning.plan_runs(options, found)
-                limits = looking.limits_here()
-                lines = doctor.examine(runs, limits, facts, load_only=bool(hosts))
-                sweeper = Sweeper(options, subjects, runs, (site, limits), out)
-                return sweeper.run(before, lines)
+                return _on_site(options, before, folder, site, facts, out)
         except HostLost as lost:
             raise UserError(str(lost)) from lost
         except Interrupted as interrupted:  # before the first run
             out.print("Interrupted before anything was measured.")
             return interrupted.exit_status
+
+
+def _on_site(
+    options: Options,
+    before: Results | None,
+    folder: Path | None,
+    site: Site,
+    facts: Facts,
+    out: Console,
+) -> int:
+    found = site.survey(options.subjects, options.floors)
+    subjects, runs = planning.plan_runs(options, found)
+    limits = looking.limits_here()
+    said = doctor.examine(runs, limits, facts, load_only=bool(site.hosts))
+    findings = planning.assess_site(runs, limits, site)
+    by_name = {subject.name: subject for subject in subjects}
+    announce.announce(options, runs, by_name, site, out)
+    announce.show_troubles(said, findings, out)
+    redis = site.open_redis(options.redis)
+    if before:
+        results = before
+        out.print(f"Resumed: {len(before.runs)} of {len(runs)} runs are there already")
+        require_same_machine(before)
+    else:
+        results = judged(begun(options, list(by_name), runs, site, redis), limits, findings, said)
+    folder = folder or store.make_folder(options.results, results.started)
+    store.save(results, folder)
+    status = Sweeper(
+        results=results,
+        folder=folder,
+        runs=runs,
+        subjects=by_name,
+        bench=Bench(site, redis, site.watch),
+        open_redis=lambda: site.open_redis(options.redis),
+        impossible=impossible_levels(findings),
+        out=out,
+    ).run()
+    conclude(results, folder, out)
+    return status

@@ -1,6 +1,6 @@
 """The torture: each server beside clients that do it no good, and with what it needs taken away.
 
-Started as `python -m bench.torture`. For every cell (one server, one attack) the server is started
+Started as `zerohttpd torture`. For every cell (one server, one attack) the server is started
 fresh, well-behaved visitors ask it at a modest rate before, during and after the attack, and all of
 their answers are kept until it is known what was lost. The modules:
 

@@ -58,10 +58,27 @@ class Answer(NamedTuple):
         return f"{self.begun:.5f} {self.ended:.5f} {self.page} {self.outcome} {self.detail}\n"
 
 
+LATE = "late "
+
+
+def late_line(since: float, until: float) -> str:
+    """Says that the visitors themselves were not let run."""
+    return f"{LATE}{since:.5f} {until:.5f}\n"
+
+
+def late_in(text: str, begin: float, end: float) -> float:
+    """For how many seconds of a time that was so."""
+    spans = [line.split() for line in text.splitlines() if line.startswith(LATE)]
+    whole = [(float(words[1]), float(words[2])) for words in spans if len(words) == 3]
+    return sum(max(0.0, min(until, end) - max(since, begin)) for since, until in whole)
+
+
 def answers_in(text: str) -> list[Answer]:
     """The answers in lines of text; a last line without its end is left out."""
     found = []
     for line in text[: text.rfind("\n") + 1].splitlines():
+        if line.startswith(LATE):
+            continue
         begun, ended, page, outcome, detail = line.split(" ", 4)
         if outcome not in OUTCOMES:
             raise ValueError(f"no line of an answer: {line!r}")

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import psutil
 
-from bench.errors import UserError
-from bench.subjects import Subject
+from bench.records.errors import UserError
+from bench.records.torture import AttackFacts
+from bench.subjects.subject import Subject
 from bench.torture.answers import Outcome
 from bench.torture.crowd import PIPELINED
-from bench.torture.record import AttackFacts
 from bench.torture.scene import Scene, page, serves
 
 Again = Callable[[], None]

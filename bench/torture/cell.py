@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.server_process import StartError
-from bench.subjects import Subject
+from bench.host.process import StartError
+from bench.records.torture import BACK_SECONDS, Cell, Remarks
+from bench.subjects.subject import Subject
 from bench.torture import figures
-from bench.torture.answers import Answer, answers_in
+from bench.torture.answers import Answer, answers_in, late_in
 from bench.torture.attacks import DESCRIPTORS, Attack
 from bench.torture.line import NEAR
 from bench.torture.own_redis import LyingRedis
-from bench.torture.record import BACK_SECONDS, Cell, Remarks
-from bench.torture.scene import LOOPBACK, CannotTakePart, Ground, Scene, page, serves
+from bench.torture.scene import LOOPBACK, CannotTakePart, Ground, Scene, ending, page, serves
 from bench.torture.visitors import Visit
 
 PAGES = ("redirect", "small", "guestbook", "sign")
@@ -47,6 +47,8 @@ class Times:
     back: float
     """From here on it is "after"."""
     end: float
+    starved: float
+    """For so many seconds of the attack the server wanted to run, and could not."""
 
 
 def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) -> Cell:
@@ -102,7 +104,8 @@ def attack_it(scene: Scene, attack: Attack, seconds: float, cell: Cell) -> None:
         visitors.end()
     fill(cell, visitors, times, attack.rated(pages))
     if not scene.server.running():
-        cell.died = scene.server.stop()
+        ended = scene.server.stop()
+        cell.died = ending(ended) if ended else None
     cell.left_over = scene.left_over()
     scene.stop()
     cell.crowd, cell.ended, cell.killed = scene.crowd_seen, scene.ended, scene.killed
@@ -130,6 +133,10 @@ class Visitors:
         """All that they have told so far."""
         return answers_in(self._child.stdout)
 
+    def late(self, begin: float, end: float) -> float:
+        """For how many seconds of a time they were not let run."""
+        return late_in(self._child.stdout, begin, end)
+
     def usual(self, begin: float, end: float) -> dict[str, float]:
         """The rate of each page in a time."""
         answers = self.answers()
@@ -152,6 +159,7 @@ def course(scene: Scene, attack: Attack, seconds: float, visitors: Visitors) -> 
         watch.sleep(CALM_SECONDS / LOOKS)
         scene.look()
     began = time.monotonic()
+    starved = scene.server.starved_us()
     with attack.run(scene) as again:
         while time.monotonic() < began + seconds:
             again()
@@ -159,9 +167,10 @@ def course(scene: Scene, attack: Attack, seconds: float, visitors: Visitors) -> 
         over = time.monotonic()
     gone = time.monotonic()
     usual = visitors.usual(before, began)
+    starved = (scene.server.starved_us() or 0.0) - (starved or 0.0)
     back = await_back(scene, visitors, usual, gone)
     watch.sleep(max(0.0, back + CALM_SECONDS + LATE_SECONDS - time.monotonic()))
-    return Times(before, began, over, gone, back, back + CALM_SECONDS)
+    return Times(before, began, over, gone, back, back + CALM_SECONDS, max(0.0, starved / 1e6))
 
 
 def await_calm(scene: Scene, visitors: Visitors) -> None:
@@ -205,6 +214,7 @@ def fill(cell: Cell, visitors: Visitors, times: Times, rated: list[str]) -> None
     usual = visitors.usual(times.before, times.attack)
     cell.back_after_s = figures.back_after(answers, usual, times.gone, times.end)
     cell.course = figures.per_slice(figures.good(answers, rated), times.before, times.end)
+    cell.starved_s = round(times.starved + visitors.late(times.before, times.over), 3)
     cell.attack_from_s = round(times.attack - times.before, 3)
     cell.attack_to_s = round(times.over - times.before, 3)
 

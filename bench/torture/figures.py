@@ -8,8 +8,8 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from bench.records.torture import Phase
 from bench.torture.answers import Answer
-from bench.torture.record import Phase
 
 SLICE = 0.1
 BACK_SLICES = 2

@@ -1,8 +1,9 @@
 """Something between the servers and Redis that can begin to lie.
 
 Started as `python -m bench.torture.liar HOST PORT` (of the real Redis); prints the line `port N` of
-127.0.0.1 when it listens, and runs until it is ended. Everything is passed on until SIGUSR1. From
-then on no command reaches Redis, and each is answered by the next of `lies`; until SIGUSR2.
+127.0.0.1 when it listens, and runs until it is ended. Everything is passed on until SIGUSR1. Then
+all connections are cut, lest a lie overtake a true reply that is still under way; on those made
+afterwards no command reaches Redis, and each is answered by the next lie. SIGUSR2 ends that.
 
 No lie can be taken for the answer "stored": a server that says so all the same has mistaken the
 reply to one command for that to another.
@@ -30,6 +31,7 @@ class Liar:
     def __init__(self, target: tuple[str, int]) -> None:
         self._target = target
         self.lying = False
+        self._open: set[tuple[socket.socket, socket.socket]] = set()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self.port: int = self._listener.getsockname()[1]
         self._number = itertools.count()
@@ -46,8 +48,19 @@ class Liar:
             redis.settimeout(None)
             for one in (server, redis):
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._open.add((server, redis))
             for work in (self._commands, self._replies):
                 threading.Thread(target=work, args=(server, redis), daemon=True).start()
+
+    def lie(self, *_: object) -> None:
+        """From now on."""
+        self.lying = True
+        for pair in list(self._open):
+            shut(*pair)
+
+    def be_honest(self, *_: object) -> None:
+        """From now on."""
+        self.lying = False
 
     def _commands(self, server: socket.socket, redis: socket.socket) -> None:
         """From the server to Redis, or into our own ear."""
@@ -60,8 +73,9 @@ class Liar:
                     lie, last = self._lie(command)
                     server.sendall(lie)
                     if last:
-                        return shut(server, redis)
-        return shut(server, redis)
+                        shut(server, redis)
+        self._open.discard((server, redis))
+        shut(server, redis)
 
     def _replies(self, server: socket.socket, redis: socket.socket) -> None:
         """From Redis to the server."""
@@ -103,8 +117,8 @@ def shut(*both: socket.socket) -> None:
 def main(arguments: Sequence[str]) -> None:
     """Run until ended by a signal."""
     liar = Liar((arguments[0], int(arguments[1])))
-    signal.signal(signal.SIGUSR1, lambda *_: setattr(liar, "lying", True))
-    signal.signal(signal.SIGUSR2, lambda *_: setattr(liar, "lying", False))
+    signal.signal(signal.SIGUSR1, liar.lie)
+    signal.signal(signal.SIGUSR2, liar.be_honest)
     print(f"port {liar.port}", flush=True)
     liar.run()
 

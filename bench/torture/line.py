@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from bench.process import Child
-from bench.signals import SignalWatch
+from bench.host.process import Child
+from bench.host.signals import SignalWatch
 
 MARK = "ZEROHTTPD_TORTURE_NETWORK"
 """In the environment of a torture that is in a namespace of its own."""
@@ -46,10 +46,10 @@ def why_no_network() -> str:
     return done.stderr.strip().splitlines()[-1] if done.returncode else ""
 
 
-def enter_own_network(module: str, arguments: Sequence[str]) -> NoReturn:
-    """Become the same program in a network namespace of its own. May raise OSError."""
+def enter_own_network(arguments: Sequence[str]) -> NoReturn:
+    """Become Python with these arguments, in a network namespace of its own. May raise OSError."""
     os.environ[MARK] = "yes"
-    words = ["unshare", "--net", "--", sys.executable, "-m", module, *arguments]
+    words = ["unshare", "--net", "--", sys.executable, *arguments]
     os.execvp(words[0], words)
 
 

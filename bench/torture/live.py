@@ -6,9 +6,9 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench.estimate import in_words
-from bench.torture import words
-from bench.torture.record import Cell, Record, verdict
+from bench.records.torture import Cell, Record, verdict
+from bench.report.findings import torture as words
+from bench.sweep.estimate import in_words
 from bench.torture.table import torture_table
 
 

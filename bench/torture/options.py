@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.cli import words
-from bench.declared import LeftOut
-from bench.declared import names as strangers
-from bench.errors import UserError
-from bench.servers import ROOT
-from bench.subjects import Subject, select, stranger_subject
+from bench.host.project import ROOT
+from bench.records.errors import UserError
+from bench.subjects.declared import LeftOut
+from bench.subjects.declared import names as strangers
+from bench.subjects.subject import Subject, select, stranger_subject
+from bench.sweep.arguments import words_of
 from bench.torture import attacks
 from bench.torture.attacks import ATTACKS, Attack
 
@@ -31,29 +31,32 @@ class Options:
     minutes: float
     results: Path
     markdown: Path | None
+    words: tuple[str, ...]
+    """All of it, as it was said."""
 
 
-def parse(arguments: Sequence[str] | None = None) -> Options:
+def parse(arguments: Sequence[str]) -> Options:
     """The options. Raises UserError for what is not known or not built."""
     said = parser().parse_args(arguments)
-    subjects, notes = chosen(words(said.servers))
+    subjects, notes = chosen(words_of(said.servers))
     if said.markdown and not said.markdown.parent.is_dir():
         raise UserError(f"--markdown: there is no folder {said.markdown.parent}")
     return Options(
         subjects,
-        attacks.select(words(said.attacks)),
+        attacks.select(words_of(said.attacks)),
         notes,
         within("--seconds", said.seconds, SHORTEST, LONGEST),
         within("--minutes", said.minutes, 0.1, MOST_MINUTES),
         said.results,
         said.markdown,
+        tuple(arguments),
     )
 
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = argparse.ArgumentParser(
-        prog="python -m bench.torture",
+        prog="zerohttpd torture",
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Attack each server in every way, and see what its visitors get meanwhile "

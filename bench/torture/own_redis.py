@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 
 import redis
 
-from bench.private_redis import RunRedis
-from bench.process import Child
-from bench.redis_server import RedisServer
-from bench.server_process import START_SECONDS, StartError, last_line
-from bench.servers import ROOT
-from bench.signals import SignalWatch
+from bench.host.process import Child, StartError, last_line
+from bench.host.project import ROOT
+from bench.host.signals import SignalWatch
+from bench.services.private_redis import RunRedis
+from bench.services.redis_server import RedisServer
+from bench.subjects.running import START_SECONDS
 
 KEPT = {"appendonly": "yes", "appendfsync": "no", "auto-aof-rewrite-percentage": "0"}
 LOAD_SECONDS = 10.0

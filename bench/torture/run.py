@@ -1,28 +1,32 @@
 """All cells, one after another: two servers at once would disturb each other."""
 
 import contextlib
-import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import redis
 
-from bench import display, machine
-from bench.errors import UserError
-from bench.placement import place_here
-from bench.signals import Interrupted, SignalWatch
-from bench.subjects import Subject
+from bench.host import machine, project
+from bench.host.accounting import parent_of_groups
+from bench.host.placement import place_here
+from bench.host.signals import Interrupted, SignalWatch
+from bench.readers.console import console
+from bench.records import torture as record
+from bench.records.errors import UserError
+from bench.records.store import make_folder
+from bench.records.torture import Cell, Record
+from bench.report.page.build import build_torture
+from bench.report.page.torture_markdown import markdown
+from bench.stations.versions import versions_of
+from bench.subjects.subject import Subject
 from bench.torture import cell as cells
-from bench.torture import line, record
+from bench.torture import line
 from bench.torture.attacks import Attack
 from bench.torture.live import show_for
-from bench.torture.markdown import markdown
 from bench.torture.options import Options
 from bench.torture.own_redis import OwnRedis
-from bench.torture.page import render
-from bench.torture.record import Cell, Record
 from bench.torture.scene import Ground
 from bench.torture.table import summary
 
@@ -32,7 +36,7 @@ FIRST_GUESS = 2.6
 
 def torture(options: Options) -> int:
     """Exit status: 0 all promises kept, 1 one broken, 128 + n after signal n. Raises UserError."""
-    folder = make_folder(options.results)
+    folder = make_folder(options.results, datetime.now(), "torture-")
     begun, status = time.monotonic(), 0
     with SignalWatch() as watch:
         made = empty_record(options)
@@ -46,7 +50,7 @@ def torture(options: Options) -> int:
         finally:
             made.seconds = round(time.monotonic() - begun, 1)
             keep(made, folder, options.markdown)
-    out = display.console()
+    out = console()
     out.print(summary(made))
     out.print(f"Kept in {folder}", soft_wrap=True, markup=False)
     return status or int(bool(made.broken()))
@@ -56,10 +60,10 @@ def empty_record(options: Options) -> Record:
     """What is known before the first cell."""
     placement = place_here()
     return Record(
-        started=datetime.now(UTC).astimezone(),
-        command=sys.argv[1:],
+        started=datetime.now().astimezone(),
+        command=list(options.words),
         machine=machine.describe_machine(),
-        versions={"git": machine.git_state(), **machine.versions_of(options.subjects)},
+        versions={"git": project.git_state(), **versions_of(options.subjects)},
         placement=placement,
         settings={
             "attack_seconds": options.seconds,
@@ -88,13 +92,13 @@ def ground(watch: SignalWatch, made: Record) -> Iterator[Ground]:
             why = f"no slow line here: {reason}"
         own = stack.enter_context(OwnRedis(made.placement.load, watch))
         made.versions["redis"] = own.version()
-        yield Ground(own, made.placement, watch, far_end, why)
+        yield Ground(own, made.placement, watch, parent_of_groups(), far_end, why)
 
 
 def attack_all(options: Options, where: Ground, made: Record, folder: Path, begun: float) -> None:
     """Fill the record, attack by attack. May raise Interrupted."""
     pairs = [(attack, subject) for attack in options.attacks for subject in options.subjects]
-    with show_for(display.console(), made, len(pairs)) as show:
+    with show_for(console(), made, len(pairs)) as show:
         for number, (attack, subject) in enumerate(pairs):
             left = options.minutes * 60 - (time.monotonic() - begun)
             need = seconds_of_a_cell(made, options.seconds)
@@ -120,21 +124,9 @@ def seconds_of_a_cell(made: Record, attack_seconds: float) -> float:
     return sum(known) / len(known) if known else FIRST_GUESS + attack_seconds
 
 
-def make_folder(parent: Path) -> Path:
-    """A new one for this torture. Raises UserError."""
-    name = f"torture-{datetime.now():%Y-%m-%d-%H%M%S}"
-    folder = parent / name
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise UserError(f"cannot make the folder for the results: {error}") from error
-    return folder
-
-
 def keep(made: Record, folder: Path, beside: Path | None) -> None:
-    """The record, the page and the table."""
+    """The record, the page and the table. Raises UserError."""
     record.save(made, folder)
-    (folder / "torture.html").write_text(render(made), encoding="utf-8")
-    for file in (folder / "torture.md", beside):
-        if file:
-            file.write_text(markdown(made), encoding="utf-8")
+    build_torture(folder)
+    if beside:
+        beside.write_text(markdown(made), encoding="utf-8")

@@ -14,17 +14,18 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from bench.placement import Placement
-from bench.process import Child
-from bench.server_process import START_SECONDS, Ended, RunningServer, free_port
-from bench.servers import ROOT
-from bench.signals import SignalWatch
-from bench.subjects import Place, Subject
+from bench.host.ports import free_port
+from bench.host.process import Child
+from bench.host.project import ROOT
+from bench.host.signals import SignalWatch
+from bench.records.environment import Placement
+from bench.records.torture import Crowd, Ending, LeftOver
+from bench.records.workloads import WORKLOADS
+from bench.subjects.running import START_SECONDS, Ended, RunningServer
+from bench.subjects.subject import Place, Subject
 from bench.torture import crowd as crowds
 from bench.torture.answers import Page
 from bench.torture.own_redis import LyingRedis, OwnRedis
-from bench.torture.record import Crowd, LeftOver
-from bench.workloads import WORKLOADS
 
 LOOPBACK = "127.0.0.1"
 CROWD_SECONDS = 2 * crowds.PATIENCE
@@ -46,6 +47,8 @@ class Ground:
     redis: OwnRedis
     placement: Placement
     watch: SignalWatch
+    groups: Path | None = None
+    """Where servers get control groups of their own, if anywhere."""
     far_end: Sequence[str] = ()
     """The words that start a program at the far end of the slow line."""
     why_no_line: str = ""
@@ -87,7 +90,7 @@ class Scene:
         self.subject, self.ground = subject, ground
         self.redis, self.watch, self.liar = ground.redis, ground.watch, liar
         self.crowd_seen: Crowd | None = None
-        self.ended: list[Ended] = []
+        self.ended: list[Ending] = []
         self.killed = 0
         """Children, by an attack."""
         self._folder = tempfile.TemporaryDirectory(prefix="zerohttpd-torture-")
@@ -110,7 +113,8 @@ class Scene:
 
     def _start(self) -> None:
         cpus = self.ground.placement.server
-        self.server = RunningServer(self.subject, self._place, cpus, self.watch)
+        groups = self.ground.groups
+        self.server = RunningServer(self.subject, self._place, cpus, self.watch, groups)
         self.port = urlsplit(self.server.url).port or 80
         # Should it be started again, then where its clients know it to be.
         self._place = replace(self._place, port=self.port)
@@ -122,10 +126,8 @@ class Scene:
 
     def stop(self) -> None:
         """End the server, and keep in mind how it ended. May be called twice."""
-        if self.server.running():
-            ended = self.server.stop()
-            if ended:
-                self.ended.append(ended)
+        if self.server.running() and (ended := self.server.stop()):
+            self.ended.append(ending(ended))
         self.server.stop()  # also of one that has ended by itself its children
 
     def restart(self) -> None:
@@ -228,6 +230,11 @@ def with_descriptors(subject: Subject, most: int) -> Subject:
 def python(module: str) -> list[str]:
     """The words that start a module of ours: without site-packages, which none of them needs."""
     return [sys.executable, "-S", "-m", module]
+
+
+def ending(ended: Ended) -> Ending:
+    """The same as a record has it."""
+    return Ending(obeyed=ended.obeyed, well=ended.status == 0, words=ended.describe())
 
 
 def tally_in(text: str) -> Crowd | None:

@@ -5,8 +5,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from bench.torture import words
-from bench.torture.record import Cell, Record, Verdict, verdict
+from bench.records.torture import Cell, Record, Verdict, verdict
+from bench.report.findings import torture as words
 
 STYLES: dict[Verdict, str] = {
     "served": "green",

@@ -20,9 +20,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from bench.torture.answers import Answer, Outcome, Page, content_of, judge
+from bench.torture.answers import Answer, Outcome, Page, content_of, judge, late_line
 
 WRITE_SECONDS = 0.02
+LATE_SECONDS = 4 * WRITE_SECONDS
+"""Whoever wakes as late as this has not been let run: so it is told."""
 PAUSE = 0.02
 """Where nobody listens it is tried again after so long."""
 
@@ -103,7 +105,12 @@ def main(arguments: Sequence[str]) -> None:
     for number in range(visit.count):
         visitor = Visitor(number, visit, told)
         threading.Thread(target=visitor.run, daemon=True).start()
+    last = time.monotonic()
     while not ended.wait(WRITE_SECONDS):
+        now = time.monotonic()
+        if now - last > LATE_SECONDS:
+            print(late_line(last, now), end="")
+        last = now
         write(told)
     write(told)
     os._exit(0)  # threads that wait for a server must not be waited for

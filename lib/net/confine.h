@@ -44,10 +44,13 @@ struct call {
 #define FORKING_CALLS                                                          \
     CALL(clone), CALL(set_robust_list), CALL(prctl), CALL(getppid),            \
         CALL(wait4), CALL(kill)
-/* Threads: their locks, their heaps, their beginning and end, their signals. */
+/* Threads: their locks, their heaps, their beginning and end, their signals.  A
+   heap that shrinks asks /proc whether memory may be overcommitted (openat);
+   Landlock refuses that, and the C library goes on without. */
 #define THREADED_CALLS                                                         \
     CALL(futex), CALL(madvise), CALL(mprotect), CALL(sched_getaffinity),       \
-        CALL(rt_sigprocmask), CALL(rseq), CALL(set_robust_list), CALL(exit)
+        CALL(rt_sigprocmask), CALL(rseq), CALL(set_robust_list), CALL(exit),   \
+        CALL(openat)
 /* To create one: clone3 since glibc 2.34, clone before; the first one also has
    the C library's own signal handled. */
 #define THREAD_CREATING_CALLS CALL(clone3), CALL(clone), CALL(rt_sigaction)

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
-import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import processes
 from .harness import REPOSITORY, Server
 
 LIBRARY = REPOSITORY / "build" / "faults.so"
@@ -67,10 +66,6 @@ class FaultyServer(Server):
         variables = [f"LD_PRELOAD={LIBRARY}", f"FAULTS={self.plan.path}"]
         return ["env", *variables, *super().command()]
 
-    def threads(self) -> int:
-        """How many threads its processes have together."""
-        return sum(len(_entries(pid, "task")) for pid in self.pids())
-
     def open_sockets(self) -> int:
         """How many different sockets its processes have, but for the listening one."""
         names = {name for pid in self.pids() for name in _links(pid)}
@@ -85,28 +80,11 @@ class FaultyServer(Server):
         return found
 
 
-def _entries(pid: int, folder: str) -> list[str]:
-    try:
-        return os.listdir(f"/proc/{pid}/{folder}")  # noqa: PTH208 - there may be thousands
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-
-
 def _links(pid: int) -> list[str]:
     """What the descriptors of a process stand for."""
     names = []
-    for entry in _entries(pid, "fd"):
-        try:
-            names.append(os.readlink(f"/proc/{pid}/fd/{entry}"))  # noqa: PTH115 - no path
-        except (FileNotFoundError, ProcessLookupError):
-            continue
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                names.append(str(entry.readlink()))
     return names
-
-
-def is_at_rest(server: FaultyServer, workers: int) -> bool:
-    """Whether it has as many processes and threads as a server that serves nobody."""
-    name = server.kind.name
-    found = len(processes.session_processes(server.pid)), server.threads()
-    return found == {"preforking": (1 + workers,) * 2, "prethreading": (1, 1 + workers)}.get(
-        name, (1, 1)
-    )

@@ -86,7 +86,7 @@ class Server:
     redis: str
     options: tuple[str, ...] = ()
     prefix: tuple[str, ...] = ()
-    """A program that starts it under some limit, and that program's arguments."""
+    """A command that runs it under some limit, or in a network namespace."""
     pid: int = 0
     banner: dict[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
@@ -236,6 +236,13 @@ class Server:
     def pids(self) -> list[int]:
         """All its processes that run."""
         return [p.pid for p in processes.living(self.pid)]
+
+    def is_at_rest(self, workers: int) -> bool:
+        """Whether it has the processes and threads, zombies included, of one that serves nobody."""
+        found = processes.session_processes(self.pid)
+        threads = sum(len(processes.tasks(process.pid)) for process in found)
+        rest = {"preforking": (1 + workers, 1 + workers), "prethreading": (1, 1 + workers)}
+        return (len(found), threads) == rest.get(self.name, (1, 1))
 
     def children(self) -> list[int]:
         """Its processes but for the first."""

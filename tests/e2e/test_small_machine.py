@@ -109,14 +109,6 @@ def test_stack(start: Start) -> None:
     assert_serves(start(prefix=limited(stack=65536)))
 
 
-@pytest.mark.parametrize("workers", [1, 10000])
-def test_workers_beyond_the_machine(start: Start, workers: int) -> None:
-    """As many workers as can be made, or a line that says to give fewer."""
-    server = started_or_said(start, "--workers", str(workers), prefix=limited(nofile=64))
-    if server is not None:
-        assert_serves(server)
-
-
 # ---- Few descriptors, many clients ----
 
 

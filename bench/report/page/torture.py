@@ -5,13 +5,12 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from bench.report import page as report_page
+from bench.records.torture import Cell, Record, Verdict, share, verdict
 from bench.report.charts import style
-from bench.torture import words
+from bench.report.findings import torture as words
 from bench.torture.figures import SLICE
-from bench.torture.record import Cell, Record, Verdict, share, verdict
 
-TEMPLATES: Path = report_page.TEMPLATES
+TEMPLATES = Path(__file__).parent / "template"
 COLOURS: dict[Verdict, tuple[str, str]] = {
     "served": ("#00694D", "#35CFA0"),
     "slower": ("#1C6A9E", "#8FDDF7"),

@@ -10,6 +10,7 @@ of the project's servers.
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -29,6 +30,7 @@ class Server:
         self.mode, self.remarks, self.at_once = mode, 0, 0
         self.hurt = False
         """Once there has been a crowd."""
+        self.littered = False
         self.lock = threading.Lock()
         self.redis = redis.Redis.from_url(url)
         with open(file, "rb") as content:  # noqa: PTH123  it is a script, not a module
@@ -48,8 +50,12 @@ class Server:
         with self.lock:
             self.at_once += 1
             self.hurt = self.hurt or self.at_once > CROWD
+            litters = self.hurt and self.mode == "litters" and not self.littered
+            self.littered = self.littered or litters
         if self.hurt and self.mode == "dies":
             os._exit(3)
+        if litters:
+            subprocess.Popen(["sleep", "60"])
         try:
             request = read(client)
             if self.hurt and self.mode == "hangs":

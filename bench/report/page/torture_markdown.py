@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from bench.torture import words
-from bench.torture.record import Record, verdict
+from bench.records.torture import Record, verdict
+from bench.report.findings import torture as words
 
 
 def markdown(record: Record) -> str:

@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from bench import json_file
-from bench.errors import UserError, in_words
-from bench.measurement import Kind
-from bench.placement import Placement
-from bench.server_process import Ended
+from bench.records import json_file
+from bench.records.environment import Placement
+from bench.records.errors import UserError, in_words
+from bench.records.figures import Kind
+from bench.records.store import replace
 
 SCHEMA = "zerohttpd-seven/torture"
 SCHEMA_VERSION = 1
@@ -29,6 +29,7 @@ AS_BEFORE, SLOWER, PRESSED = 0.9, 0.5, 0.1
 QUIET_SHARE = 0.7
 """Visitors who get less than this share of what they want, before anything is done, are disturbed
 by something else."""
+STARVED_SHARE = 0.2
 BACK_SECONDS = 15.0
 """By when a server must be back: longer than the 10 s that one client may keep it waiting."""
 
@@ -69,6 +70,16 @@ class Crowd(BaseModel):
     """Connections."""
     answers: dict[str, int] = {}
     why: dict[str, dict[str, int]] = {}
+
+
+class Ending(BaseModel):
+    """How a server ended."""
+
+    obeyed: bool
+    """False if it did not end by itself after SIGTERM and had to be killed."""
+    well: bool
+    """With exit status 0."""
+    words: str
 
 
 class Remarks(BaseModel):
@@ -114,14 +125,16 @@ class Cell(BaseModel):
     """When in the course the attack began and ended."""
     wanted: float = 0.0
     """What the rated visitors would get of a server that needs no time at all, in pages/s."""
+    starved_s: float = 0.0
+    """For how long the server or the visitors wanted to run and could not."""
     crowd: Crowd | None = None
     killed: int = 0
     """Children."""
     remarks: Remarks = Remarks()
     left_over: LeftOver = LeftOver()
-    died: Ended | None = None
+    died: Ending | None = None
     """How it ended, if it did so by itself."""
-    ended: list[Ended] = []
+    ended: list[Ending] = []
     """How it ended when it was asked to."""
     seconds: float = 0.0
     """All in all."""
@@ -162,9 +175,12 @@ class Record(BaseModel):
 
 
 def disturbed(cell: Cell) -> bool:
-    """Whether visitors got too little even before the attack: the machine was not quiet, or the
-    server is not well without being attacked."""
-    return cell.before is not None and cell.before.rate < QUIET_SHARE * cell.wanted
+    """Whether the machine was not quiet: server or visitors were not let run for a part of the
+    time; or visitors got too little even before the attack (which may be the server, too)."""
+    if cell.before is None:
+        return False
+    late = cell.starved_s > STARVED_SHARE * max(cell.attack_to_s, 0.1)
+    return late or cell.before.rate < QUIET_SHARE * cell.wanted
 
 
 def share(cell: Cell, later: Phase | None) -> float | None:
@@ -217,7 +233,7 @@ def broken(cell: Cell, facts: AttackFacts) -> list[str]:
     if not cell.before.outcomes.get("good"):
         found.append("served nobody before the attack")
     if cell.died:
-        found.append(f"{cell.died.describe()} by itself")
+        found.append(f"{cell.died.words} by itself")
     elif cell.back_after_s is None:
         found.append(f"was not back {BACK_SECONDS:.0f} s after the attack")
     return [*found, *_lost_for_good(cell, facts), *_not_put_away(cell)]
@@ -241,7 +257,8 @@ def _lost_for_good(cell: Cell, facts: AttackFacts) -> list[str]:
     if bad:
         found.append(f"{bad:,} requests had no right answer before or after the attack")
     if cell.crowd and facts.crowd_promised:
-        gone = sum(n for outcome, n in cell.crowd.answers.items() if outcome != "good")
+        answered = ("good", "unavailable")
+        gone = sum(n for outcome, n in cell.crowd.answers.items() if outcome not in answered)
         if gone:
             found.append(
                 f"{gone:,} of {sum(cell.crowd.answers.values()):,} requests under way were dropped"
@@ -263,22 +280,30 @@ def _not_put_away(cell: Cell) -> list[str]:
     for end in cell.ended:
         if not end.obeyed:
             found.append("did not end when asked to, and was killed")
-        elif end.status != 0:
-            found.append(f"{end.describe()} when asked to end")
+        elif not end.well:
+            found.append(f"{end.words} when asked to end")
     return found
+
+
+def file_of(path: Path) -> Path:
+    """The torture.json in a folder; of a file, itself."""
+    return path / FILE if path.is_dir() else path
+
+
+def is_record(path: Path) -> bool:
+    """Whether a folder or a file is one of a torture, by its name."""
+    return file_of(path).name == FILE and file_of(path).is_file()
 
 
 def save(record: Record, folder: Path) -> None:
     """Write torture.json, at once."""
-    beside = folder / f"{FILE}.new"
-    beside.write_text(record.model_dump_json(indent=1) + "\n")
-    beside.replace(folder / FILE)
+    replace(folder / FILE, record.model_dump_json(indent=1) + "\n")
 
 
 def load(path: Path) -> Record:
     """Read a torture.json, or the one in a folder. Raises UserError if it is none, or of a newer
     form."""
-    file = path / FILE if path.is_dir() else path
+    file = file_of(path)
     content = json_file.read(file)
     if not isinstance(content, dict) or content.get("schema_name") != SCHEMA:
         raise UserError(f"{file} is no record of a torture")

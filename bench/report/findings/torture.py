@@ -2,8 +2,7 @@
 
 from collections import Counter
 
-from bench.report.words import figure, listed, plural
-from bench.torture.record import (
+from bench.records.torture import (
     QUIET_SHARE,
     AttackFacts,
     Cell,
@@ -17,6 +16,7 @@ from bench.torture.record import (
     share,
     verdict,
 )
+from bench.report.study.words import figure, listed, plural
 
 SIGNS: dict[Verdict, str] = {
     "served": "●",
@@ -182,9 +182,9 @@ def cautions(record: Record) -> list[str]:
     loud = sum(disturbed(cell) for cell in record.cells)
     if loud:
         found.append(
-            f"In {plural(loud, 'cell')} visitors got less than {100 * QUIET_SHARE:.0f} % of what "
-            "they wanted even before the attack: the machine was not quiet, or the server not "
-            "well. They are called disturbed, and their percentages mean little."
+            f"{plural(loud, 'cell')} called disturbed: something else kept the server or the "
+            f"visitors from running, or they got less than {100 * QUIET_SHARE:.0f} % of what they "
+            "wanted even before the attack. Percentages there mean little."
         )
     return found
 

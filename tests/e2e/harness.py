@@ -38,12 +38,14 @@ class Architecture:
     waiters:     how many waiting clients shut out the others: 1 (one at a time),
                  0 (as many as there are workers), None (none do).
     lends_redis: a worker lives for one connection and is lent its connection to Redis.
+    shares_redis: threads share connections to Redis: as many as ask at once.
     """
 
     name: str
     keeps_alive: bool = True
     waiters: int | None = None
     lends_redis: bool = False
+    shares_redis: bool = False
 
     @property
     def has_workers(self) -> bool:
@@ -54,9 +56,9 @@ class Architecture:
 _EXCEPTIONS = {
     "iterative": Architecture("iterative", keeps_alive=False, waiters=1),
     "forking": Architecture("forking", lends_redis=True),
-    "threading": Architecture("threading", lends_redis=True),
+    "threading": Architecture("threading", lends_redis=True, shares_redis=True),
     "preforking": Architecture("preforking", waiters=0),
-    "prethreading": Architecture("prethreading", waiters=0),
+    "prethreading": Architecture("prethreading", waiters=0, shares_redis=True),
 }
 
 

@@ -20,7 +20,8 @@
  * crashes, its client suffers and nobody else, and the parent forks another.
  *
  * What does it cost?  A process each, made once: memory (most of it shared
- * with the parent until somebody writes to it), one connection to Redis, and a
+ * with the parent until somebody writes to it), one connection to Redis (where
+ * Redis refuses that, none while it is not used: see net/redis_lending.h), and a
  * switch of processes whenever one waits.
  *
  * What happens at the limit?  N workers serve N connections; the next waits in

@@ -31,7 +31,7 @@ struct redis_shared {
     _Atomic int64_t retry_at; /* while it is down */
     _Atomic int64_t answered_at;  /* the last reply to anybody; 0: none yet */
     _Atomic int64_t scarce_until; /* 0: it has refused no connection yet */
-    struct redis_news gone, back, refusal;
+    struct redis_news gone, back, failure, refusal;
 };
 
 struct redis_server {
@@ -90,7 +90,7 @@ bool redis_is_scarce(const struct redis_server *server, int64_t now);
  * error, but not again and again.
  *
  * It is down: a call that began at `since` has failed.  But where anybody was
- * answered since, it was this call only that was unlucky: false.
+ * answered since, it is only this call that failed: false.
  */
 bool redis_is_down(const struct redis_server *server, const char *reason,
                    int64_t since, int64_t now);

@@ -14,6 +14,7 @@ struct redis_client {
     bool asked;       /* in this call, the command has begun to leave */
     bool refused;     /* in this call, no connection was to be had */
     bool lent;        /* a forked child's parent has it, too */
+    bool fresh;       /* not yet given back to its pool */
     int64_t begun_at; /* clock_milliseconds() of the connection's beginning */
     int64_t used_at;  /* that of the last reply */
     struct buffer input;

@@ -55,7 +55,7 @@ def gather(
         # An idle connection's last answer may be on its way when its holder stops counting.
         slack=unread + warm_unread + spec.conditions.idle,
         page_bytes=probe.body_bytes,
-        any_length=not private and workload.visits > 0,
+        any_length=workload.may_grow or (not private and workload.visits > 0),
         keep_alive=kept,
         counts=_counts(spec, workload, loaded, unread, private),
         little=run.littles_law,

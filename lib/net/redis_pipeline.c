@@ -36,7 +36,7 @@ static bool fail(struct redis_pipeline *pipeline, const char *reason,
 /* No connection is to be had just now: another, with the same commands, after
    a pause; until all this has taken too long for those who wait. */
 static bool pause_refused(struct redis_pipeline *pipeline,
-                             const struct resp_reply *refusal, int64_t now) {
+                          const struct resp_reply *refusal, int64_t now) {
     redis_refuses(pipeline->server, refusal, now);
     if (pipeline->refused_at == 0)
         pipeline->refused_at = now;

@@ -14,7 +14,7 @@ from bench.torture.answers import Answer, answers_in, late_in
 from bench.torture.attacks import DESCRIPTORS, Attack
 from bench.torture.line import NEAR
 from bench.torture.own_redis import LyingRedis
-from bench.torture.scene import LOOPBACK, CannotTakePart, Ground, Scene, ending, page, serves
+from bench.torture.scene import LOOPBACK, CannotTakePart, Ground, Scene, page, serves
 from bench.torture.visitors import Visit
 
 PAGES = ("redirect", "small", "guestbook", "sign")
@@ -103,9 +103,7 @@ def attack_it(scene: Scene, attack: Attack, seconds: float, cell: Cell) -> None:
     finally:
         visitors.end()
     fill(cell, visitors, times, attack.rated(pages))
-    if not scene.server.running():
-        ended = scene.server.stop()
-        cell.died = ending(ended) if ended else None
+    cell.died = scene.died()
     cell.left_over = scene.left_over()
     scene.stop()
     cell.crowd, cell.ended, cell.killed = scene.crowd_seen, scene.ended, scene.killed

@@ -5,7 +5,7 @@ SIGTERM, and then prints what it has done as one line of JSON, a `Tally`. Every 
 in its number of connections, and the flood also in all that it opens.
 """
 
-import contextlib
+import itertools
 import json
 import select
 import signal
@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass, field
 
 from bench.torture.answers import OUTCOMES, Outcome, Page, content_of, judge
 
+READY = "ready"
+"""What is printed before the first connection: from now on SIGTERM is understood."""
 CONNECT_SECONDS = 0.2
 LOOK_SECONDS = 0.1
 """How often those that hold connections send a byte, and replace what the server has closed."""
@@ -44,6 +46,8 @@ class Order:
     page: Page
     pause: float = 0.0
     """Seconds between two rushes."""
+    rounds: int = 0
+    """How many rushes; 0: until SIGTERM."""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -134,7 +138,9 @@ def rush(order: Order, tally: Tally, ended: Ended) -> None:
     """All come at the same moment, ask, read to the end and go; and again. A rush that has begun
     goes on to its end."""
     file = content_of(order.page)
-    while not ended():
+    for number in itertools.count(1):
+        if ended() or 0 < order.rounds < number:
+            return
         waiting: dict[int, tuple[socket.socket, bytearray]] = {}
         watched = select.epoll()
         for _ in range(order.count):
@@ -234,9 +240,9 @@ def main(arguments: Sequence[str]) -> None:
     said = json.loads(arguments[0])
     order, tally, signals = Order(**{**said, "page": Page(**said["page"])}), Tally(), []
     signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
-    with contextlib.suppress(KeyboardInterrupt):
-        KINDS[order.kind](order, tally, lambda: bool(signals))
-    while not signals:  # the flood ends by itself
+    print(READY, flush=True)
+    KINDS[order.kind](order, tally, lambda: bool(signals))
+    while not signals:  # some end by themselves
         time.sleep(0.01)
     print(json.dumps(asdict(tally)), flush=True)
 

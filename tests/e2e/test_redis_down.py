@@ -138,7 +138,7 @@ def test_frozen(start: Start, own: PrivateRedis) -> None:
     assert _is_back(server)
     own.pause()
     try:
-        if server.kind.waiters == 1:
+        if server.kind.is_stalled_by_one:
             _assert_unavailable(fetch(server, "/guestbook"))
         else:
             served = any(_is_served_meanwhile(server) for _ in range(TRIES))
@@ -159,7 +159,7 @@ def test_frozen_for_many(start: Start, own: PrivateRedis) -> None:
     server = start("--workers", "8", redis=own.url())
     assert _is_back(server)
     own.pause()
-    count = 2 if server.kind.waiters == 1 else 8
+    count = 2 if server.kind.is_stalled_by_one else 8
     clients = [Client(server) for _ in range(count)]
     try:
         for client in clients:

@@ -36,7 +36,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -125,13 +124,9 @@ int main(int argc, char **argv) {
     is_busy = server_share(count * sizeof *is_busy);
     for (size_t i = 0; i < count; i++) {
         workers[i] = start_worker(&server, i);
-        if (workers[i] < 0) {
-            fprintf(stderr,
-                    "preforking: cannot fork worker %zu (%s); give fewer "
-                    "--workers\n",
-                    i + 1, strerror(errno));
-            return EXIT_FAILURE; /* the others die with us */
-        }
+        if (workers[i] < 0) /* those that have been forked die with us */
+            server_give_up("cannot fork worker %zu (%s); give fewer --workers",
+                           i + 1, strerror(errno));
     }
 
     while (!server_is_stopping())

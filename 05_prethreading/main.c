@@ -47,7 +47,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -92,13 +91,10 @@ static struct queue {
 static void queue_init(size_t limit) {
     queue.limit = limit;
     queue.places = calloc(limit, sizeof queue.places[0]);
-    if (queue.places == NULL) {
-        fprintf(stderr,
-                "prethreading: no memory for a queue of %zu clients (%s); give "
-                "it fewer descriptors\n",
-                limit, strerror(errno));
-        exit(EXIT_FAILURE);
-    }
+    if (queue.places == NULL)
+        server_give_up("no memory for a queue of %zu clients (%s); give it "
+                       "fewer descriptors",
+                       limit, strerror(errno));
 }
 
 static bool queue_has_room(void) {
@@ -212,13 +208,10 @@ int main(int argc, char **argv) {
     queue_init(server_descriptors_for_clients(3 * count));
     for (size_t i = 0; i < count; i++) {
         int error = start_thread(&server, threads, i);
-        if (error != 0) {
-            fprintf(stderr,
-                    "prethreading: cannot create thread %zu (%s); give fewer "
-                    "--workers\n",
-                    i + 1, strerror(error));
-            return EXIT_FAILURE;
-        }
+        if (error != 0)
+            server_give_up("cannot create thread %zu (%s); give fewer "
+                           "--workers",
+                           i + 1, strerror(error));
     }
 
     server_ready(&server);

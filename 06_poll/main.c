@@ -38,7 +38,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 static const struct architecture architecture = {
@@ -56,11 +55,6 @@ struct loop {
     size_t capacity;
 };
 
-static void die(const char *what) {
-    perror(what);
-    exit(EXIT_FAILURE);
-}
-
 /* As long as there may be descriptors, so that watching never fails. */
 static void loop_init(struct loop *loop) {
     loop->count = 0;
@@ -68,7 +62,8 @@ static void loop_init(struct loop *loop) {
     loop->watched = calloc(loop->capacity, sizeof loop->watched[0]);
     loop->sources = calloc(loop->capacity, sizeof loop->sources[0]);
     if (loop->watched == NULL || loop->sources == NULL)
-        die("calloc");
+        server_give_up("no memory for %zu descriptors; allow it fewer",
+                       loop->capacity);
 }
 
 /* Notes what changed in the array; the kernel hears of it at the next poll().

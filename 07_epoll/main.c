@@ -37,8 +37,7 @@
 #include "net/evented.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 
 static const struct architecture architecture = {
@@ -52,15 +51,10 @@ struct loop {
     int set; /* the kernel's, of what is watched */
 };
 
-static void die(const char *what) {
-    perror(what);
-    exit(EXIT_FAILURE);
-}
-
 static void loop_init(struct loop *loop) {
     loop->set = epoll_create1(EPOLL_CLOEXEC);
     if (loop->set < 0)
-        die("epoll_create1");
+        server_give_up("cannot make an epoll set: %s", strerror(errno));
 }
 
 /* Tells the kernel what changed, with one system call; it remembers.  A

@@ -33,8 +33,7 @@ static struct {
     int listener;
 } stop = {.listener = -1};
 
-__attribute__((format(printf, 1, 2), noreturn)) static void
-give_up(const char *format, ...) {
+void server_give_up(const char *format, ...) {
     va_list arguments;
 
     fprintf(stderr, "%s: ", program_invocation_short_name);
@@ -114,7 +113,8 @@ void *server_share(size_t size) {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
-        give_up("no memory to share (%s); allow it more", strerror(errno));
+        server_give_up("no memory to share (%s); allow it more",
+                       strerror(errno));
     return memory;
 }
 
@@ -163,7 +163,7 @@ static struct timeval timeval_of(int milliseconds) {
 static void set_option(int descriptor, int level, int name, const void *value,
                        socklen_t size, const char *what) {
     if (setsockopt(descriptor, level, name, value, size) < 0)
-        give_up("cannot set %s: %s", what, strerror(errno));
+        server_give_up("cannot set %s: %s", what, strerror(errno));
 }
 
 /*
@@ -202,12 +202,13 @@ static int listen_on(const struct server *server) {
 
     int result = getaddrinfo(options->address, options->port, &hints, &found);
     if (result != 0)
-        give_up("cannot listen on '%s' (%s); give --address an address of this "
-                "machine",
-                options->address, gai_strerror(result));
+        server_give_up(
+            "cannot listen on '%s' (%s); give --address an address of this "
+            "machine",
+            options->address, gai_strerror(result));
     int descriptor = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (descriptor < 0)
-        give_up("cannot make a socket: %s", strerror(errno));
+        server_give_up("cannot make a socket: %s", strerror(errno));
     set_options(server, descriptor);
     if (bind(descriptor, found->ai_addr, found->ai_addrlen) < 0 ||
         listen(descriptor, options->backlog) < 0) {
@@ -216,8 +217,8 @@ static int listen_on(const struct server *server) {
             cure = "stop the program that uses it, or give another --port";
         if (errno == EACCES)
             cure = "ports below 1024 need root; give another --port";
-        give_up("cannot listen on port %s of %s (%s); %s", options->port,
-                options->address, strerror(errno), cure);
+        server_give_up("cannot listen on port %s of %s (%s); %s", options->port,
+                       options->address, strerror(errno), cure);
     }
     freeaddrinfo(found);
     return descriptor;
@@ -232,7 +233,7 @@ static void print_url(const struct server *server) {
             0 ||
         getnameinfo((struct sockaddr *)&address, length, host, sizeof host,
                     port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        give_up("cannot tell the address of the listening socket");
+        server_give_up("cannot tell the address of the listening socket");
     bool is_ipv6 = strchr(host, ':') != NULL;
     fprintf(server->notes, "url           http://%s%s%s:%s/\n",
             is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
@@ -261,7 +262,6 @@ static void print_banner(const struct server *server) {
             (int)getpid());
     fprintf(server->notes, "workers       %zu\n", server->options.workers);
     print_url(server);
-    fprintf(server->notes, "redis         %s\n", server->redis.text);
 }
 
 /* How many there may be; asked for once, because it costs a system call. */
@@ -272,7 +272,8 @@ static void raise_descriptor_limit(void) {
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-        give_up("cannot ask for the limit of descriptors: %s", strerror(errno));
+        server_give_up("cannot ask for the limit of descriptors: %s",
+                       strerror(errno));
     limit.rlim_cur =
         limit.rlim_max < DESCRIPTORS_LIMIT ? limit.rlim_max : DESCRIPTORS_LIMIT;
     (void)setrlimit(RLIMIT_NOFILE, &limit); /* else we go on with fewer */
@@ -295,16 +296,16 @@ static void become(const char *name) {
     const struct passwd *user = getpwnam(name);
 
     if (user == NULL)
-        give_up("--user: this system has no user '%s'", name);
+        server_give_up("--user: this system has no user '%s'", name);
     if (initgroups(name, user->pw_gid) < 0 || setgid(user->pw_gid) < 0 ||
         setuid(user->pw_uid) < 0)
-        give_up("--user: cannot become '%s' (%s); only root can", name,
-                strerror(errno));
+        server_give_up("--user: cannot become '%s' (%s); only root can", name,
+                       strerror(errno));
 }
 
 static void give_up_confinement(void) {
-    give_up("cannot confine itself (%s); give --no-confinement",
-            strerror(errno));
+    server_give_up("cannot confine itself (%s); give --no-confinement",
+                   strerror(errno));
 }
 
 /* The port of Redis; 0 for a Unix socket. */
@@ -329,16 +330,16 @@ void server_start(struct server *server,
     server->notes = options->log ? stderr : stdout;
     raise_descriptor_limit();
     if (redis_parse(&server->redis, options->redis, error, sizeof error) < 0)
-        give_up("%s", error);
+        server_give_up("%s", error);
     server->listener = stop.listener = listen_on(server);
     stop.owner = getpid();
     if (options->user != NULL)
         become(options->user);
     if (app_open(&server->app, options->root, error, sizeof error) < 0)
-        give_up("%s", error);
+        server_give_up("%s", error);
     server->counters = statistics_create(options->workers);
     if (server->counters == NULL)
-        give_up("no memory for the statistics: %s", strerror(errno));
+        server_give_up("no memory for the statistics: %s", strerror(errno));
     handle(SIGPIPE, SIG_IGN); /* sendfile(2) has no MSG_NOSIGNAL */
     handle(SIGALRM, on_tick);
     handle(SIGTERM, on_stop);
@@ -356,11 +357,12 @@ void server_start(struct server *server,
 void server_ready(const struct server *server) {
     int calls = 0;
 
-    print_banner(server);
+    print_banner(server); /* beforehand: it needs calls that serving does not */
     if (server->options.confined)
         calls = confine_calls(server->architecture);
     if (calls < 0)
         give_up_confinement();
+    fprintf(server->notes, "redis         %s\n", server->redis.text);
     print_confinement(server, calls);
     fflush(server->notes); /* before any fork: a child would print it again */
 }
@@ -382,7 +384,8 @@ static void note_address(struct client *client,
 void server_accept_without_waiting(const struct server *server) {
     int flags = fcntl(server->listener, F_GETFL);
     if (fcntl(server->listener, F_SETFL, flags | O_NONBLOCK) < 0)
-        give_up("cannot make the socket non-blocking: %s", strerror(errno));
+        server_give_up("cannot make the socket non-blocking: %s",
+                       strerror(errno));
 }
 
 bool server_accept(const struct server *server, int flags,

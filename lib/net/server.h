@@ -44,6 +44,10 @@ void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv);
 
+/* Says in one line, behind the program's name, why it cannot start; exits 1. */
+__attribute__((format(printf, 1, 2), noreturn)) void
+server_give_up(const char *format, ...);
+
 /* The start is over: gives up what serving does not need (net/confine.h), and
    prints the banner.  Call it before any fork. */
 void server_ready(const struct server *server);

@@ -24,20 +24,26 @@
  * and the kernel's account of it, but no new address space, which makes it far
  * cheaper than a fork.
  *
- * What happens at the limit?  With CHILDREN_LIMIT threads alive the main
- * thread sleeps in sem_wait() until one ends; the rest wait in the backlog.
+ * What happens at the limit?  With CHILDREN_LIMIT threads alive, or as many as
+ * there are descriptors for, the main thread sleeps in sem_wait() until one
+ * ends; the rest wait in the backlog.  Whoever takes the last place is not kept
+ * alive.
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
- * pool, which a lock guards, and which keeps as many as there ever were threads
- * that asked at once.  Compare 02_forking, where no lock is needed and
- * giving back is the hard part.
+ * pool, which a lock guards (net/redis_pool.h).  Compare 02_forking, where no
+ * lock is needed and giving back is the hard part.
  *
- * What to try: raise CHILDREN_LIMIT to 20,000 and ab's concurrency with it.
- * What ends first: memory, process ids, or your patience?
+ * What to try: raise CHILDREN_LIMIT to 20,000, and load the guestbook with
+ * `ab -c 10000`.  What ends first?  Descriptors, three a thread (`ulimit -n`):
+ * that costs time only.  Memory lasts: 16 KB a thread.  Then raise
+ * REDIS_NEW_AT_ONCE as well.  Now Redis ends first, and pages are 503: its
+ * backlog of 511 overflows, and with thousands of commands before it an answer
+ * takes longer than REDIS_REPLY_TIMEOUT.
  */
 #include "config.h"
 #include "net/blocking.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -58,41 +64,28 @@ struct thread {
     pthread_t id;
     struct client client;
     struct worker worker;
-    struct pooled *pooled;
     struct thread *prev, *next; /* among those alive */
 };
 
-/* A connection to Redis that outlives the threads that use it. */
-struct pooled {
-    struct redis_client redis;
-    struct pooled *next; /* in the pool */
-};
-
-/* The lock guards both lists; the semaphore counts threads that may still be
+/* The lock guards the list; the semaphore counts threads that may still be
    created. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct thread *alive;
-static struct pooled *pool;
 static sem_t room_for_threads;
+static struct redis_pool redis; /* its connections outlive the threads */
 
-/* From the pool, where the last one given back is the first one lent: it is
-   warm.  A new one connects when its thread first asks Redis. */
-static struct pooled *borrow_redis(struct server *server) {
-    pthread_mutex_lock(&lock);
-    struct pooled *pooled = pool;
-    if (pooled != NULL)
-        pool = pooled->next;
-    pthread_mutex_unlock(&lock);
-    if (pooled == NULL && (pooled = malloc(sizeof *pooled)) != NULL)
-        redis_client_init(&pooled->redis, &server->redis);
-    return pooled;
+/* Perhaps, in the backlog, when nobody more is let in. */
+static bool others_wait(const struct worker *worker) {
+    int room;
+
+    (void)worker;
+    sem_getvalue(&room_for_threads, &room);
+    return room == 0;
 }
 
-/* Leaves the list of those alive and gives everything back. */
+/* Leaves the list of those alive. */
 static void forget(struct thread *thread) {
     pthread_mutex_lock(&lock);
-    if (thread->pooled != NULL)
-        LL_PREPEND(pool, thread->pooled);
     DL_DELETE(alive, thread);
     pthread_mutex_unlock(&lock);
     free(thread);
@@ -114,14 +107,13 @@ static bool create_thread(struct server *server, const struct client *client,
                           const pthread_attr_t *attributes) {
     struct thread *thread = calloc(1, sizeof *thread);
 
-    if (thread == NULL || (thread->pooled = borrow_redis(server)) == NULL) {
-        free(thread);
+    if (thread == NULL)
         return false;
-    }
     thread->client = *client;
     thread->worker = (struct worker){.server = server,
                                      .counters = server->counters,
-                                     .redis = &thread->pooled->redis};
+                                     .redis = &redis,
+                                     .others_wait = others_wait};
     /* Created under the lock: it must not leave the list before it is in. */
     pthread_mutex_lock(&lock);
     DL_APPEND(alive, thread);
@@ -129,6 +121,7 @@ static bool create_thread(struct server *server, const struct client *client,
     pthread_mutex_unlock(&lock);
     if (error != 0)
         forget(thread);
+    errno = error;
     return error == 0;
 }
 
@@ -143,6 +136,7 @@ static void create_thread_for(struct server *server,
             sem_post(&room_for_threads);
             return;
         }
+        server_is_out_of("threads or memory");
         poll(NULL, 0, PAUSE);
     }
 }
@@ -166,7 +160,12 @@ int main(int argc, char **argv) {
     pthread_attr_t attributes;
 
     server_start(&server, &architecture, argc, argv);
-    sem_init(&room_for_threads, 0, CHILDREN_LIMIT);
+    /* Beside its client, a thread needs a connection to Redis and a file. */
+    size_t room = server_room_for_clients(CHILDREN_LIMIT, 2);
+    if (room > CHILDREN_LIMIT)
+        room = CHILDREN_LIMIT;
+    sem_init(&room_for_threads, 0, (unsigned)room);
+    redis_pool_init(&redis, &server.redis, true);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, THREAD_STACK);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -187,11 +186,6 @@ int main(int argc, char **argv) {
     while (wake_threads())
         poll(NULL, 0, PAUSE);
     pthread_attr_destroy(&attributes);
-    while (pool != NULL) {
-        struct pooled *pooled = pool;
-        LL_DELETE(pool, pooled);
-        redis_client_close(&pooled->redis);
-        free(pooled);
-    }
+    redis_pool_destroy(&redis);
     return server_end(&server);
 }

@@ -62,7 +62,7 @@ static void loop_init(struct loop *loop) {
     loop->watched = calloc(loop->capacity, sizeof loop->watched[0]);
     loop->sources = calloc(loop->capacity, sizeof loop->sources[0]);
     if (loop->watched == NULL || loop->sources == NULL)
-        server_give_up("no memory for %zu descriptors; allow it fewer",
+        server_give_up("no memory for %zu connections; allow fewer descriptors",
                        loop->capacity);
 }
 

@@ -54,7 +54,7 @@ struct loop {
 static void loop_init(struct loop *loop) {
     loop->set = epoll_create1(EPOLL_CLOEXEC);
     if (loop->set < 0)
-        server_give_up("cannot make an epoll set: %s", strerror(errno));
+        server_give_up("cannot watch anything: %s", strerror(errno));
 }
 
 /* Tells the kernel what changed, with one system call; it remembers.  A

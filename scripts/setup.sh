@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # Makes sure that the tools of one or more groups are there:
 #
-#     scripts/setup.sh GROUP...      build  bench  openloop  hosts  test  lint  compare
+#     scripts/setup.sh GROUP...      build  bench  read  openloop  hosts  test  sanitize  fuzz
+#                                    lint  compare
 #
 # Looks first, and says nothing if nothing is missing. Missing Debian packages are installed with
 # apt-get (through sudo when not root) after a line that says what and why; a service that comes
 # with a package is neither started now nor at the next boot. Python packages go into .venv, at
-# the versions that requirements/ pins. The tool of the open loop, oha, is in no Debian release: it
+# the versions and with the hashes that requirements/ pins. The compiler is the one of the
+# variable CC, if that is set. The tool of the open loop, oha, is in no Debian release: it
 # is compiled with Rust's cargo into build/tools. Where any of this cannot be done it says what to
 # install, and ends with status 1.
 set -euo pipefail
@@ -14,8 +17,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly venv=.venv
 readonly policy=/usr/sbin/policy-rc.d
-readonly groups="build bench openloop hosts test lint compare"
-readonly oldest_python=3.11
+readonly groups="build bench read openloop hosts test sanitize fuzz lint compare"
+readonly oldest_python=3.10
 readonly oha_version=1.16.0 # 1.4 or newer will do, if one is there already
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -73,9 +76,25 @@ disable_unit() {
 
 apt_get() {
     # needrestart, where it is installed, would restart services of the user after an installation.
-    DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 \
+    DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 LC_ALL=C \
         apt-get --quiet=2 --yes --no-install-recommends \
         -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@"
+}
+
+# Says how much there is to download, and on a terminal how far it is.
+install_and_count() { # FILE PACKAGE...: all that apt-get says goes into the file
+    local said=$1 watched=
+    shift
+    apt_get --quiet=1 --assume-no install "$@" 2>/dev/null |
+        sed -n 's/^Need to get \(.*\) of archives.*/setup: to download: \1/p' >&2 || true
+    [[ -t 2 ]] && watched=yes
+    apt_get --quiet=1 install "$@" 2>&1 | tee "$said" | awk -v watched="$watched" '
+        !watched { next }
+        /^Get:/ { got++ }
+        /^Unpacking / { unpacked++ }
+        /^Setting up / { ready++ }
+        { printf "\rsetup: packages downloaded %d, unpacked %d, set up %d ", got, unpacked, ready }
+        END { if (NR) print "" }' >&2
 }
 
 install_as_root() {
@@ -83,15 +102,19 @@ install_as_root() {
     forget_old_policy
     forbid_services
     before=$(installed_packages)
+    said=$(mktemp)
     # The package lists are fetched only when it does not go without: they may be missing (a fresh
     # machine) or too old (a version that the archive no longer has).
-    if ! apt_get install "$@" >/dev/null 2>&1; then
+    if ! install_and_count "$said" "$@"; then
+        say "fetching the lists of packages"
         apt_get update >&2 # its warnings are worth reading, and it has no others
-        said=$(apt_get install "$@" 2>&1) || {
-            printf '%s\n' "$said" >&2
+        install_and_count "$said" "$@" || {
+            cat "$said" >&2
+            rm -f "$said"
             exit 1
         }
     fi
+    rm -f "$said"
     mapfile -t new < <(comm -13 <(printf '%s\n' "$before") <(installed_packages))
     if ((${#new[@]})); then disable_services_of "${new[@]}"; fi
 }
@@ -108,11 +131,31 @@ have() { command -v "$1" >/dev/null || [[ -x /usr/sbin/$1 ]]; }
 
 have_header() {
     [[ -e /usr/include/$1 || -e /usr/local/include/$1 ]] ||
-        echo "#include <$1>" | gcc -E -xc - >/dev/null 2>&1
+        echo "#include <$1>" | "${compiler[@]}" -E -xc - >/dev/null 2>&1
 }
 
-# gcc names the full path of a library that it finds.
-have_sanitizer() { [[ $(gcc -print-file-name="lib$1.so" 2>/dev/null) == /* ]]; }
+read -ra compiler <<<"${CC:-gcc}" # it may have arguments: "ccache gcc"
+
+# Whether the compiler finds what a program with this -fsanitize= needs.
+have_sanitizer() { # KIND COMPILER...
+    local kind=$1 program=$'int main(void) { return 0; }'
+    shift
+    # The fuzzer has a main of its own.
+    [[ $kind != fuzzer ]] || program='int LLVMFuzzerTestOneInput(void) { return 0; }'
+    "$@" -fsanitize="$kind" -xc - -o /dev/null <<<"$program" 2>/dev/null
+}
+
+# The package with what clang's sanitizers and fuzzer need: Debian 12, Ubuntu 24.04 and newer have
+# it apart.
+clang_runtime() {
+    local version
+    version=$(clang -dumpversion | cut -d. -f1)
+    if apt-cache show "libclang-rt-$version-dev" >/dev/null 2>&1; then
+        echo "libclang-rt-$version-dev"
+    else
+        echo "libclang-common-$version-dev"
+    fi
+}
 
 missing=()
 reasons=()
@@ -129,6 +172,13 @@ python_is_new_enough() {
         "$oldest_python" 2>/dev/null
 }
 
+# True also where there are no lists of packages yet: then it is seen after the installation.
+archive_python_is_new_enough() {
+    local version
+    version=$(apt-cache show python3 2>/dev/null | sed -n 's/^Version: \([0-9.]*\).*/\1/p' | tail -n 1)
+    [[ -z $version || $(printf '%s\n' "$oldest_python" "$version" | sort -V | head -n 1) == "$oldest_python" ]]
+}
+
 can_make_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
 
 # Sets `python` to the interpreter for .venv, or notes the packages that are missing for one. The
@@ -136,35 +186,48 @@ can_make_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
 python=
 find_python() {
     local candidate version
-    for candidate in /usr/bin/python3 python3 python3.14 python3.13 python3.12 python3.11; do
+    for candidate in /usr/bin/python3 python3 python3.{14..10}; do
         if have "$candidate" && python_is_new_enough "$candidate" && can_make_venv "$candidate"; then
             python=$candidate
             return
         fi
     done
-    if [[ ! -x /usr/bin/python3 ]] || python_is_new_enough /usr/bin/python3; then
+    if python_is_new_enough /usr/bin/python3 ||
+        { [[ ! -x /usr/bin/python3 ]] && archive_python_is_new_enough; }; then
         need python3-venv "for Python packages of the project's own" false
         python=/usr/bin/python3
         return
     fi
     # An older release, whose archive may have a newer Python beside its own.
-    for version in 3.13 3.12 3.11; do
+    for version in 3.{14..10}; do
         if apt-cache show "python$version-venv" >/dev/null 2>&1; then
             need "python$version-venv" "Python $oldest_python or newer" false
             python=/usr/bin/python$version
             return
         fi
     done
-    die "Python $oldest_python or newer is needed and not to be found. Install one, with its venv" \
-        "module, so that python3 or python$oldest_python starts it."
+    refuse_python
 }
+
+refuse_python() {
+    local found
+    found=$(/usr/bin/python3 --version 2>/dev/null || echo "no Python")
+    die "Python $oldest_python or newer is needed, and this is $(name_of_system) with $found. Take" \
+        "Debian 12, Ubuntu 22.04 or newer; or install a newer Python, with its venv module, so that" \
+        "python3 or python$oldest_python starts it."
+}
+
+name_of_system() { sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release 2>/dev/null || uname -sr; }
 
 # Made to its end, by a Python that is still there.
 venv_is_sound() { [[ -e $venv/.complete ]] && python_is_new_enough "$venv/bin/python"; }
 
 requirements=()
 need_python() { # FILE...: a pinned list in requirements/
-    requirements+=("$@")
+    local name
+    for name in "$@"; do
+        [[ " ${requirements[*]} " == *" $name "* ]] || requirements+=("$name")
+    done
     if [[ -z $python ]] && ! venv_is_sound; then find_python; fi
 }
 
@@ -182,14 +245,23 @@ have_playwright_chromium() {
     compgen -G "${PLAYWRIGHT_BROWSERS_PATH:-$HOME/.cache/ms-playwright}/chromium*/*/*" >/dev/null
 }
 
+# Any compiler will do; gcc is what the Makefile takes by itself.
+need_compiler() {
+    case ${compiler[0]} in
+    gcc | clang) need "${compiler[0]}" "compiles the servers" have "${compiler[0]}" ;;
+    *) have "${compiler[0]}" || die "CC=${CC-}: there is no ${compiler[0]}" ;;
+    esac
+}
+
 look_for_group() {
     case $1 in
     build)
-        need gcc "compiles the servers" have gcc
+        need_compiler
         need make "builds the servers" have make
         need libc6-dev "headers of the C library" have_header stdio.h
         need uthash-dev "hash tables in C" have_header uthash.h
         ;;
+    read) need_python bench ;; # reads results: no server is run
     bench)
         need redis-server "the data of the guestbook" have redis-server
         need apache2-utils "ab, the load" have ab
@@ -211,12 +283,25 @@ look_for_group() {
     test)
         need libcmocka-dev "unit tests in C" have_header cmocka.h
         need libc6-dev "headers of the C library" have_header stdio.h
-        have gcc && need "libgcc-$(gcc -dumpversion)-dev" "the sanitizers' libraries" have_sanitizer asan
+        need patch "follows docs/new-page.md" have patch
         need curl "a client of the tests" have curl
         need redis-server "the data of the guestbook" have redis-server
         need apache2-utils "ab, a client of the tests" have ab
         need chromium "the browser of the tests" have_chromium
         need_python bench test
+        ;;
+    sanitize)
+        case ${compiler[*]} in
+        *clang*) need "$(clang_runtime)" "the sanitizers' libraries" have_sanitizer address "${compiler[@]}" ;;
+        *)
+            need "libgcc-$(gcc -dumpversion | cut -d. -f1)-dev" "the sanitizers' libraries" \
+                have_sanitizer address "${compiler[@]}"
+            ;;
+        esac
+        ;;
+    fuzz)
+        need clang "a compiler with a fuzzer" have clang
+        if have clang; then need "$(clang_runtime)" "the fuzzer" have_sanitizer fuzzer clang; fi
         ;;
     lint)
         need clang "a second compiler" have clang
@@ -261,6 +346,8 @@ install_packages() {
 make_venv() {
     if venv_is_sound; then return; fi
     [[ -n $python ]] || find_python
+    # What was installed may be older: that of the only release which the archive has.
+    python_is_new_enough "$python" || refuse_python
     say "making $venv with $("$python" --version)"
     rm -rf "$venv"
     "$python" -m venv "$venv" || die "could not make $venv with $python; see above"
@@ -281,18 +368,62 @@ install_requirements() {
     done
     if ((${#stale[@]} == 0)); then return; fi
     say "installing Python packages into $venv: requirements/ ${stale[*]}"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "${files[@]}" >&2 ||
-        die "pip could not install them; its own words are above. It needs the network this" \
-            "once: when that is back, try again."
+    run_pip "${files[@]}"
     for name in "${stale[@]}"; do digest_of "$name" >"$(stamp_of "$name")"; done
+}
+
+# On a terminal one sees how far it is. What went wrong is said as what it is.
+run_pip() { # --requirement FILE...
+    local said=$venv/pip.log status=0 watched=
+    [[ -t 2 ]] && watched=yes
+    "$venv/bin/python" -m pip install --require-hashes --disable-pip-version-check \
+        --progress-bar off "$@" 2>&1 | tee "$said" | awk -v watched="$watched" '
+            !watched { next }
+            /^ *(Downloading|Using cached) / { got++ }
+            /^Installing / { then = "; unpacking" }
+            { printf "\rsetup: Python packages downloaded: %d%s ", got, then }
+            END { if (NR) print "" }' >&2 || status=$?
+    if ((status)); then
+        grep -vE '^ *(Ignoring|Collecting|Downloading|Using cached|Installing|Obtaining) ' "$said" >&2 || true
+        explain_pip "$(<"$said")"
+    fi
+}
+
+explain_pip() { # WHAT IT SAID
+    local which
+    which="$("$venv/bin/python" --version) on $(name_of_system), $(uname -m)"
+    case $1 in
+    *"DO NOT MATCH THE HASHES"*)
+        die "what pip was given is not what requirements/ pins: other bytes, a cut download or a" \
+            "package index that is not to be trusted. Its own words are above." ;;
+    *CERTIFICATE_VERIFY_FAILED*)
+        die "pip does not trust who answers for its package index; its own words are above. Where" \
+            "the network has a certificate of its own, PIP_CERT names the file of it." ;;
+    *NewConnectionError* | *"name resolution"* | *"timed out"* | *ProxyError* | *SSLError* | *ConnectTimeout*)
+        die "pip could not reach its package index; its own words are above. It needs the network" \
+            "this once: when that is back, try again." ;;
+    *"No space left"*) die "there is no space left for the Python packages (about 300 MB)." ;;
+    *"different python version"* | *"No matching distribution"*)
+        die "there are no such packages for $which; pip's own words are above." ;;
+    *) die "pip could not install the packages with $which; its own words are above." ;;
+    esac
+}
+
+# Editable: bench/ and lab/ are read where they lie.
+install_project() {
+    if [[ $(sha256sum <pyproject.toml) == "$(cat "$(stamp_of project)" 2>/dev/null)" ]]; then return; fi
+    mkdir -p build
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps \
+        --no-build-isolation --editable . >&2 || die "pip could not install the command zerohttpd; see above"
+    sha256sum <pyproject.toml >"$(stamp_of project)"
 }
 
 install_browser() {
     if ! chromium_from_playwright || have_playwright_chromium; then return; fi
-    say "downloading Chromium with playwright: the browser of the tests"
+    say "downloading Chromium with playwright: the browser of the tests (about 300 MB)"
     "$venv/bin/python" -m playwright install --with-deps chromium >&2 ||
-        die "playwright could not download Chromium; its own words are above. Any google-chrome" \
-            "will do as well."
+        say "playwright could not download Chromium; its own words are above. The tests that need" \
+            "a browser will be skipped. Any google-chrome will do as well."
 }
 
 have_oha() { have oha || [[ -x build/tools/bin/oha || -x $HOME/.cargo/bin/oha ]]; }
@@ -325,16 +456,32 @@ install_oha() {
     exec 8<&-
 }
 
+# Some packages are known by name only when others are there: that of a compiler's libraries has
+# the compiler's version in its name.
+look_again() { # GROUP...
+    local group first=" ${missing[*]} " package
+    missing=() reasons=() requirements=() python=
+    for group in "$@"; do look_for_group "$group"; done
+    for package in "${missing[@]}"; do
+        [[ $first != *" $package "* ]] || explain_and_stop "$package is installed, and does not do"
+    done
+    if ((${#missing[@]})); then install_packages; fi
+}
+
 main() {
     local group
     (($#)) || die "which group? $groups"
     for group in "$@"; do look_for_group "$group"; done
-    if ((${#missing[@]})); then install_packages; fi
+    if ((${#missing[@]})); then
+        install_packages
+        look_again "$@"
+    fi
     if ((${#requirements[@]})); then
         exec 9<scripts/setup.sh # two at a time (make -j) would spoil each other's .venv
         flock 9
         make_venv
         install_requirements
+        install_project
         exec 9<&-
     fi
     case " $* " in *" openloop "*) install_oha ;; esac

@@ -1,10 +1,11 @@
-"""One server with a Redis to go with it, to look at in a browser."""
+"""`zerohttpd serve`: one server with a Redis to go with it, to look at in a browser."""
 
+import argparse
 import signal
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from bench.host.process import Child
 from bench.host.project import ROOT
@@ -19,20 +20,12 @@ ADDRESS = "127.0.0.1"
 LOOK_SECONDS = 0.1
 
 
-@dataclass(frozen=True)
-class ServeOptions:
-    """What the command line asked for."""
-
-    server: str
-    port: int = 8000
-    redis: str | None = None
-
-
-def serve(options: ServeOptions) -> int:
+def run(words: Sequence[str]) -> int:
     """Serve until Ctrl-C. Exit status: 0 after Ctrl-C, 1 if the server ended by itself.
 
     Raises UserError for an unknown server, one not built, an occupied port, no Redis.
     """
+    options = _parser().parse_args(words)
     server = select(discover(), [options.server])[0]
     require_built([server])
     require_free(options.port)
@@ -44,6 +37,26 @@ def serve(options: ServeOptions) -> int:
                 return _Foreground([*command, "--redis", redis.url], watch).run()
         except Interrupted as interrupted:
             return 0 if interrupted.number == signal.SIGINT else interrupted.exit_status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="zerohttpd serve",
+        allow_abbrev=False,
+        description="Serve with a private Redis until Ctrl-C.",
+    )
+    add = parser.add_argument
+    add("server", metavar="ARCH", help="iterative, ..., epoll")
+    add("--port", type=port_number, default=8000, help="(%(default)s; 0: any free one)")
+    add("--redis", metavar="URL", help="use this Redis; default: a private one, thrown away")
+    return parser
+
+
+def port_number(text: str) -> int:
+    """A port number. Raises UserError."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise UserError(f"{text!r} is not a port: 0 to 65535")
+    return int(text)
 
 
 class _Foreground:

@@ -1,4 +1,4 @@
-"""`python -m bench.deploy`: the benchmark over several hosts, from preparation to results."""
+"""`zerohttpd hosts`: the benchmark over several hosts, from preparation to results."""
 
 import argparse
 import json
@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.cli.main import parser as every_parser
 from bench.deploy import attended, inventory
 from bench.deploy.playbook import Playbook
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.load import open_loop
+from bench.records import store
 from bench.records.errors import UserError
+from bench.sweep.arguments import sweep_parser
 
 FAILED = 2
 """Exit status: the sweep could not begin, or its results did not come."""
@@ -44,24 +45,20 @@ class Options:
     """The tool of the open loop, if one is asked for: few hosts could make their own."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status is the sweep's; 2 if there was none, or its results could not be fetched."""
-    try:
-        options = parse(sys.argv[1:] if arguments is None else arguments)
-        return run(options)
-    except UserError as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return FAILED
+def run(words: Sequence[str]) -> int:
+    """The exit status is the sweep's; 2 if there was none, or its results could not be fetched.
+    Raises UserError."""
+    return play(parse(words))
 
 
 def parser() -> argparse.ArgumentParser:
     """The options of our own; all others are the sweep's."""
     own = argparse.ArgumentParser(
-        prog="python -m bench.deploy",
+        prog="zerohttpd hosts",
         allow_abbrev=False,
         description="Sweep over several hosts: prepare them, measure, collect the results, take "
         "away what could start anything there. All other options are those of the sweep; see "
-        "`python -m bench sweep --help`.",
+        "`zerohttpd sweep --help`.",
     )
     add = own.add_argument
     add(
@@ -80,14 +77,12 @@ def parser() -> argparse.ArgumentParser:
 def parse(arguments: Sequence[str]) -> Options:
     """What was asked for, checked as far as it can be here. Raises UserError."""
     own, rest = parser().parse_known_args(arguments)
-    theirs = every_parser().parse_args(["sweep", *rest])  # says what is wrong, and ends
+    theirs = sweep_parser().parse_args(rest)  # says what is wrong, and ends
     if getattr(theirs, "hosts", None):
         raise UserError("--hosts is for the load host, where the playbook writes that file")
     resume = None
     if own.resume is not None:
-        from bench.sweep import sweep  # noqa: PLC0415  the chart's library loads slowly
-
-        resume = Path(own.resume) if own.resume else sweep.latest_unfinished(own.results)
+        resume = Path(own.resume) if own.resume else store.latest_unfinished(own.results)
         if not (resume / "results.json").exists():
             raise UserError(f"{resume} has no results.json: nothing to resume")
     oha = None
@@ -98,7 +93,7 @@ def parse(arguments: Sequence[str]) -> Options:
     return Options(where, own.only, own.results.resolve(), resume, tuple(rest), oha)
 
 
-def run(options: Options) -> int:
+def play(options: Options) -> int:
     """All of it, or the part that was asked for."""
     # In /tmp, because the path of a socket must not be long.
     with tempfile.TemporaryDirectory(prefix="zerohttpd-deploy-", dir="/tmp") as name:
@@ -132,8 +127,8 @@ def _all(options: Options, playbook: Playbook, watch: SignalWatch, scratch: Path
     _say_where(options, before)
     if not collected:
         print(
-            "bench: not all could be collected; when the hosts are back: python -m "
-            f"bench.deploy --inventory {options.inventory} --only collect",
+            "bench: not all could be collected; when the hosts are back: zerohttpd "
+            f"hosts --inventory {options.inventory} --only collect",
             file=sys.stderr,
         )
         return status or FAILED
@@ -166,7 +161,7 @@ def _say_where(options: Options, before: set[Path]) -> None:
         print(f"Here: {folder}/; a page of it: make report RESULTS={folder}")
         if json.loads((folder / "results.json").read_text())["state"] != "complete":
             print(
-                "To go on with it from here: python -m bench.deploy --inventory "
+                "To go on with it from here: zerohttpd hosts --inventory "
                 f"{options.inventory} --resume {folder}"
             )
 

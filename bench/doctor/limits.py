@@ -6,7 +6,7 @@ held at all are skipped; for the others a warning stands before the run.
 
 from collections.abc import Iterator, Sequence
 
-from bench.records.environment import Finding, SystemLimits
+from bench.records.environment import Finding, Limit, SystemLimits
 from bench.records.figures import Role
 from bench.records.plan import RunSpec
 
@@ -57,6 +57,7 @@ def _ab_ceiling(levels: Sequence[int], limits: SystemLimits) -> Iterator[Finding
     above = [level for level in levels if ceiling is not None and level > ceiling]
     if above:
         yield Finding(
+            about=Limit.AB,
             limit="concurrency of ab",
             have=f"{ceiling:,} at most",
             need=f"{above[-1]:,}",
@@ -72,6 +73,7 @@ def _descriptors(levels: Sequence[int], limits: SystemLimits) -> Iterator[Findin
     if above:
         need = above[-1] + SPARE_DESCRIPTORS
         yield Finding(
+            about=Limit.DESCRIPTORS,
             limit="open descriptors of a process (hard limit)",
             have=f"{limits.descriptors:,}",
             need=f"{need:,}",
@@ -95,6 +97,7 @@ def _ports_at_once(levels: Sequence[int], limits: SystemLimits) -> Iterator[Find
     ):
         if above:
             yield Finding(
+                about=Limit.PORTS,
                 limit="ports for outgoing connections (ip_local_port_range)",
                 have=f"{ports:,}",
                 need=need.format(above[-1], 2 * above[-1]),
@@ -109,6 +112,7 @@ def _accept_queue(levels: Sequence[int], limits: SystemLimits) -> Iterator[Findi
     above = [level for level in levels if level > limits.somaxconn]
     if above:
         yield Finding(
+            about=Limit.ACCEPT_QUEUE,
             limit="queue of connections to be accepted (somaxconn)",
             have=f"{limits.somaxconn:,}",
             need=f"{above[-1]:,}",
@@ -126,6 +130,7 @@ def _syn_backlog(levels: Sequence[int], limits: SystemLimits) -> Iterator[Findin
     above = [level for level in levels if level > usable]
     if above and limits.syn_cookies == SYN_COOKIES_OFF:
         yield Finding(
+            about=Limit.HALF_OPEN,
             limit="queue of half-open connections (tcp_max_syn_backlog, SYN cookies are off)",
             have=f"{limits.syn_backlog:,}, three quarters of it for strangers",
             need=f"{above[-1] * 4 // 3 + 1:,}",
@@ -142,6 +147,7 @@ def _ports_in_time_wait(runs: Sequence[RunSpec], limits: SystemLimits) -> Iterat
     many = [run for run in runs if run.requests > limits.ports and not run.conditions.keep_alive]
     if many and limits.time_wait_reuse == REUSE_NEVER:
         yield Finding(
+            about=Limit.RESTING_PORTS,
             limit="ports that may rest in TIME_WAIT for 60 s (tcp_tw_reuse is 0)",
             have=f"{limits.ports:,} ports",
             need=f"{max(run.requests for run in many):,}, one for each request of a run",
@@ -158,6 +164,7 @@ def _time_wait_memory(
     above = [run for run in runs if run.ended_connections(role) > limits.time_wait_memory]
     if above:
         yield Finding(
+            about=Limit.TIME_WAIT,
             limit="ended connections that the kernel remembers (tcp_max_tw_buckets)",
             have=f"{limits.time_wait_memory:,}",
             need=f"{max(run.ended_connections(role) for run in above):,}, all those of a run",
@@ -172,6 +179,7 @@ def _tasks(levels: Sequence[int], limits: SystemLimits) -> Iterator[Finding]:
     above = [level for level in levels if level > limits.tasks]
     if above:
         yield Finding(
+            about=Limit.TASKS,
             limit=f"processes and threads ({limits.tasks_name})",
             have=f"{limits.tasks:,}",
             need=f"{above[-1]:,} for a server with one for each connection",

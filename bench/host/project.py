@@ -12,16 +12,19 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def source_digest() -> str:
     """A short number that differs where the sources of the sweep or of the servers do."""
+    return digest_of(ROOT)
+
+
+SOURCES = ("bench/**/*.py", "bench/strangers/**/*", "floors/*", "lib/**/*.[ch]", "*/main.c")
+
+
+def digest_of(root: Path) -> str:
+    """The same of any checkout."""
     digest = hashlib.sha256()
-    for pattern in (
-        "bench/*.py",
-        "floors/*",
-        "lib/*/*.[ch]",
-        "lib/*.h",
-        "[0-9][0-9]_*/main.c",
-    ):
-        for file in sorted(ROOT.glob(pattern)):
-            digest.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes())
+    for file in sorted({file for pattern in SOURCES for file in root.glob(pattern)}):
+        if file.is_file():
+            content = file.read_bytes()
+            digest.update(f"{file.relative_to(root)}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:16]
 
 

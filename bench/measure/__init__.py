@@ -1,6 +1,6 @@
 """Speed and memory: CPU microseconds per request, bytes per connection, system calls per request.
 
-Started as `python -m bench.measure`. Where the sweep asks how many requests a second a server
+Started as `zerohttpd measure`. Where the sweep asks how many requests a second a server
 answers at which concurrency, this asks what one request costs it, which depends far less on what
 else the machine does: from the kernel's accounting, runs interleaved (A B A B ...), medians.
 

@@ -1,5 +1,6 @@
 """What is known of the machines that took part: the models."""
 
+from enum import Enum
 from typing import Literal
 
 from pydantic import BaseModel
@@ -62,9 +63,24 @@ class SystemLimits(BaseModel):
     ab_ceiling: int | None = None
 
 
+class Limit(Enum):
+    """The limits that can be in the way."""
+
+    AB = "ab"
+    DESCRIPTORS = "descriptors"
+    PORTS = "ports"
+    ACCEPT_QUEUE = "accept queue"
+    HALF_OPEN = "half-open"
+    RESTING_PORTS = "resting ports"
+    TIME_WAIT = "TIME_WAIT"
+    TASKS = "tasks"
+
+
 class Finding(BaseModel):
     """A limit that is in the way of some levels."""
 
+    about: Limit | None = None
+    """None: an older sweep did not say."""
     limit: str
     have: str
     need: str
@@ -85,6 +101,9 @@ class Finding(BaseModel):
 State = Literal["well", "note", "warning", "impossible"]
 
 
+NOT_WELL: frozenset[State] = frozenset({"warning", "impossible"})
+
+
 class Line(BaseModel):
     """One thing that was looked at."""
 
@@ -96,3 +115,7 @@ class Line(BaseModel):
     state: State = "well"
     cure: str = ""
     """The command to type; empty where all is well or nothing can be done."""
+
+    def in_words(self) -> tuple[str, str, str, str]:
+        """State, topic, what is, what is needed."""
+        return self.state, self.topic, self.have, self.need

@@ -1,5 +1,6 @@
 """The files of a sweep: results.json and results.csv, written and read."""
 
+import contextlib
 from datetime import datetime
 from pathlib import Path
 
@@ -11,9 +12,9 @@ from bench.records.errors import UserError, in_words
 from bench.records.results import SCHEMA, SCHEMA_VERSION, Results
 
 
-def make_folder(parent: Path, now: datetime) -> Path:
+def make_folder(parent: Path, now: datetime, prefix: str = "") -> Path:
     """A new folder below `parent`, named after the time. Raises UserError if it cannot be made."""
-    name = now.strftime("%Y-%m-%d_%H-%M-%S")
+    name = prefix + now.strftime("%Y-%m-%d_%H-%M-%S")
     for suffix in ("", *(f"_{n}" for n in range(2, 100))):
         folder = parent / (name + suffix)
         try:
@@ -51,6 +52,15 @@ def load(path: Path) -> Results:
         return Results.model_validate(content)
     except ValidationError as error:
         raise UserError(f"{path} is no result of a sweep: {in_words(error)}") from error
+
+
+def latest_unfinished(parent: Path) -> Path:
+    """The latest folder of results that is not complete. Raises UserError if there is none."""
+    for file in sorted(parent.glob("*/results.json"), reverse=True):
+        with contextlib.suppress(UserError):
+            if load(file).state != "complete":
+                return file.parent
+    raise UserError(f"no unfinished sweep in {parent}/")
 
 
 def replace(path: Path, content: str) -> None:

@@ -1,6 +1,6 @@
 """The report: one HTML page made of stored results, with pictures and exports beside it.
 
-Started as `python -m bench.report RESULTS_DIR [--output FILE]`. The modules, from what was stored
+Started as `zerohttpd report RESULTS_DIR [--output FILE]`. The modules, from what was stored
 to what is shown; each uses only those above it:
 
     words, metrics            figures in words; which figures there are, and where they are read

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
-from bench.doctor import doctor
+from bench.doctor import show
 from bench.records.environment import Finding, HostInfo, Line
 from bench.records.plan import RunSpec
 from bench.services.redis_server import without_password
@@ -42,7 +42,7 @@ def show_troubles(said: Sequence[Line], findings: Sequence[Finding], out: Consol
     _say(out, f"Doctor: {well} of {len(said)} things are as they should be")
     said_below = {finding.cure for finding in findings}
     left = [x for x in said if x.state != "note" and x.cure not in said_below]
-    doctor.show_cures(left, out)
+    show.show_cures(left, out)
     for finding in findings:
         levels = ", ".join(f"{level:,}" for level in finding.levels)
         word = "Not possible" if finding.impossible else "Warning"

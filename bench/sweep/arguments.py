@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import cast, get_args
 
 from bench.host.project import ROOT
@@ -14,6 +15,33 @@ from bench.sweep.options import Options
 
 LONGEST_DELAY_MS = 1500
 """Redis is given up by the servers after 2 s."""
+
+
+def sweep_parser() -> argparse.ArgumentParser:
+    """The options of a sweep. Whole words only: `--redi=URL` would be kept in the results with its
+    password."""
+    sub = argparse.ArgumentParser(
+        prog="zerohttpd sweep",
+        allow_abbrev=False,
+        description="Start each server fresh for each concurrency of a ladder, run ab against it, "
+        "check that every request completed, and keep the figures, a table and a chart in "
+        "results/. Exit status: 0 all cells hold, 1 some do not, 2 could not begin, 130 after "
+        "Ctrl-C.",
+    )
+    add_plan(sub)
+    file = "run on the hosts that this file names; see bench/stations/hosts.py (default: here)"
+    sub.add_argument("--hosts", type=Path, metavar="FILE", help=file)
+    where = "a folder for each sweep is made in it (results/)"
+    sub.add_argument("--results", type=Path, default=ROOT / "results", metavar="DIR", help=where)
+    sub.add_argument(
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="FOLDER",
+        help="make the runs that are missing in an unfinished sweep (the latest); "
+        "all other options are those of that sweep",
+    )
+    return sub
 
 
 def add_plan(sub: argparse.ArgumentParser) -> None:
@@ -59,32 +87,33 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
     add("--redis", metavar="URL", help="use this Redis; default: a private one, thrown away")
 
 
-def chosen_options(options: argparse.Namespace) -> "Options":
-    """What was asked for, checked. Raises UserError."""
+def options_of(options: argparse.Namespace, command: Sequence[str] = ()) -> Options:
+    """What was asked for, checked; `command`: in these words. Raises UserError."""
     if options.path and options.workloads:
         raise UserError("--path and --workloads exclude each other")
-    workloads = named(words(options.workloads)) or (DEFAULT_WORKLOAD,)
+    workloads = named(words_of(options.workloads)) or (DEFAULT_WORKLOAD,)
     plan = Plan(
         full=options.full,
-        levels=tuple(positive(word) for word in words(options.levels)) or None,
+        levels=tuple(positive(word) for word in words_of(options.levels)) or None,
         requests=options.requests,
         runs=options.runs,
         timeout=options.timeout,
         workloads=(workload_for(options.path).name,) if options.path else workloads,
         keep_alive={"no": (False,), "yes": (True,), "both": (False, True)}[options.keep_alive],
-        idle=tuple(whole(word) for word in words(options.idle)) or (0,),
-        redis_delays_ms=tuple(milliseconds(word) for word in words(options.redis_delay)) or (0.0,),
-        rates=tuple(float(positive(word)) for word in words(options.rate)),
-        instances=tuple(positive(word) for word in words(options.instances)) or (1,),
-        balancers=tuple(balancer(word) for word in words(options.balancer)) or ("none",),
+        idle=tuple(whole(word) for word in words_of(options.idle)) or (0,),
+        redis_delays_ms=tuple(milliseconds(word) for word in words_of(options.redis_delay))
+        or (0.0,),
+        rates=tuple(float(positive(word)) for word in words_of(options.rate)),
+        instances=tuple(positive(word) for word in words_of(options.instances)) or (1,),
+        balancers=tuple(balancer(word) for word in words_of(options.balancer)) or ("none",),
     )
-    subjects = tuple(words(options.servers)) or None
+    subjects = tuple(words_of(options.servers)) or None
     results = getattr(options, "results", ROOT / "results")
     hosts = getattr(options, "hosts", None)
-    return Options(plan, subjects, options.floors, options.redis, results, hosts)
+    return Options(plan, subjects, options.floors, options.redis, results, hosts, tuple(command))
 
 
-def words(values: Sequence[str] | None) -> list[str]:
+def words_of(values: Sequence[str] | None) -> list[str]:
     """Names or numbers, given as several words or with commas between them."""
     return [word for value in values or () for word in value.split(",") if word]
 

@@ -1,6 +1,5 @@
 """Showing a sweep while it runs: a live table at a terminal, plain lines elsewhere."""
 
-import sys
 from types import TracebackType
 from typing import Protocol
 
@@ -14,10 +13,6 @@ from bench.records.plan import RunSpec
 from bench.records.results import Results
 from bench.records.run import Run
 from bench.sweep.estimate import in_words
-
-PLAIN_WIDTH = 120
-"""Columns of the table where no terminal says how many there are."""
-
 
 WORTH_A_WORD = 1.0
 """Seconds of waiting."""
@@ -42,11 +37,6 @@ class Display(Protocol):
 
     def end(self, run: Run, left: float | None) -> None:
         """A run has ended."""
-
-
-def console() -> Console:
-    """Standard output."""
-    return Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
 
 
 def display_for(out: Console, results: Results, total: int) -> Display:

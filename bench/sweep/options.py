@@ -26,6 +26,8 @@ class Options:
     results: Path = Path("results")
     hosts: Path | None = None
     """The file that names the hosts; None: everything on this machine."""
+    command: tuple[str, ...] = ()
+    """The command line that asked for it."""
 
 
 def can_serve(subject: Subject, conditions: Conditions) -> bool:

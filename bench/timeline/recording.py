@@ -1,11 +1,11 @@
 """What a picture is made of. Times are milliseconds since the scenario began."""
 
-from enum import StrEnum
+from enum import Enum
 
 from pydantic import BaseModel
 
 
-class Kind(StrEnum):
+class Kind(str, Enum):
     """What a call is for; it decides how its bar looks."""
 
     ACCEPT = "accept"

@@ -12,7 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define VERSION "1.0"
+#ifndef VERSION /* the Makefile reads it from pyproject.toml */
+#define VERSION "unknown"
+#endif
 
 /* Sanitizers make calls of their own, and read /proc. */
 #ifdef SANITIZED

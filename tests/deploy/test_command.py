@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.cli.main import main
 from bench.deploy import command, inventory
 from bench.deploy.inventory import LoadHost
 from bench.deploy.pack import pack_project, project_files
@@ -51,7 +52,7 @@ def test_options_that_are_not_ours_are_the_sweeps(some_inventory: Path) -> None:
 def test_what_cannot_be_is_said(
     words: list[str], said: str, some_inventory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command.main([w.replace("FILE", str(some_inventory)) for w in words]) == 2
+    assert main(["hosts", *[w.replace("FILE", str(some_inventory)) for w in words]]) == 2
     assert said in capsys.readouterr().err
 
 
@@ -59,7 +60,7 @@ def test_a_wrong_option_of_the_sweep_ends_it_before_anything_begins(
     some_inventory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        command.main(["--inventory", str(some_inventory), "--no-such-option"])
+        main(["hosts", "--inventory", str(some_inventory), "--no-such-option"])
     assert ended.value.code == 2
     assert "--no-such-option" in capsys.readouterr().err
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`python -m bench.deploy` over the hosts of a lab, over ssh: a sweep that is interrupted, resumed,
+"""`zerohttpd hosts` over the hosts of a lab, over ssh: a sweep that is interrupted, resumed,
 and killed; then everything taken back. What a host is left with is looked at on the host itself.
 
 The tests are steps of one story, in this order: preparing hosts costs most of the time.
@@ -84,7 +84,7 @@ class Hosts:
     def deploy(self, *options: str) -> Deployment:
         return Deployment(
             [
-                *(sys.executable, "-m", "bench.deploy", "--inventory", str(self.inventory)),
+                *(sys.executable, "-m", "bench", "hosts", "--inventory", str(self.inventory)),
                 *("--results", str(self.results), *options),
             ]
         )
@@ -106,7 +106,7 @@ class Hosts:
 
 
 class Deployment:
-    """A running `python -m bench.deploy`, without a terminal."""
+    """A running `zerohttpd hosts`, without a terminal."""
 
     def __init__(self, command: list[str]) -> None:
         self.output = ""
@@ -171,7 +171,7 @@ def only_results(hosts: Hosts) -> Results:
 def test_what_the_inventory_lacks_is_said(tmp_path: Path) -> None:
     inventory = tmp_path / "two.ini"
     inventory.write_text("[load]\na\n[zerohttpd]\nb\n")
-    command = [sys.executable, "-m", "bench.deploy", "--inventory", str(inventory)]
+    command = [sys.executable, "-m", "bench", "hosts", "--inventory", str(inventory)]
     run = Deployment(command)
     assert run.end() == 2
     assert "The inventory needs the groups" in run.output

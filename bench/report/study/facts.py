@@ -88,7 +88,7 @@ def machine_line(study: Study) -> str:
 
 def command(study: Study) -> str:
     """What to type to repeat the sweep."""
-    return ".venv/bin/python -m bench " + _line(study.results.command)
+    return ".venv/bin/zerohttpd " + _line(study.results.command)
 
 
 def checkout(study: Study) -> str:

@@ -1,7 +1,7 @@
 """bench.measure without its runs: parsers, statistics, comparisons, what is shown."""
 
 import os
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -181,7 +181,7 @@ def test_agreement_wants_figures() -> None:
 
 def report() -> Report:
     return Report(
-        started=datetime(2030, 1, 2, 3, 4, tzinfo=UTC),
+        started=datetime(2030, 1, 2, 3, 4, tzinfo=timezone.utc),
         machine={"cpu_model": "A CPU", "cpus": 2, "kernel": "6.1"},
         versions={},
         placement=Placement(server=[], load=[], note="one CPU only"),

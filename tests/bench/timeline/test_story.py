@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.records.errors import UserError
-from bench.timeline.__main__ import RECORDED, kept
+from bench.timeline.command import RECORDED, kept
 from bench.timeline.page import chrome_trace, render
 from bench.timeline.record import picture
 from bench.timeline.recording import Kind, Recording

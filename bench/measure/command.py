@@ -1,10 +1,10 @@
-"""`python -m bench.measure`: see bench/measure/__init__.py."""
+"""`zerohttpd measure`: see bench/measure/__init__.py."""
 
 import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from bench.host.placement import place_here
 from bench.host.project import ROOT
 from bench.host.signals import Interrupted, SignalWatch
 from bench.load import ab
-from bench.measure import agreement, comparisons, many, memory, syscalls
+from bench.measure import agreement, comparisons, crowd, many, memory, syscalls
 from bench.measure.comparisons import Part, Plan
 from bench.measure.report import Report, markdown, save
 from bench.measure.running import Bench
@@ -23,7 +23,7 @@ from bench.records.errors import UserError
 from bench.services.private_redis import PrivateRedis
 from bench.subjects.declared import LeftOut
 from bench.subjects.servers import discover
-from bench.sweep.arguments import positive, words
+from bench.sweep.arguments import positive, words_of
 
 COMPARISONS: dict[str, Callable[[Plan, Bench], Part]] = {
     "redirect": comparisons.redirect,
@@ -41,25 +41,20 @@ OTHERS: dict[str, Callable[[Plan, Bench], Sequence[BaseModel]]] = {
 PARTS = (*COMPARISONS, *OTHERS)
 
 
-def main() -> int:
-    """Exit status: 0 all targets met, 1 not, 2 wrong usage, 128 + n after signal n."""
-    try:
-        options = _arguments()
-        return _measure(options)
-    except UserError as error:
-        print(f"bench.measure: {error}", file=sys.stderr)
-        return 2
+def run(words: Sequence[str]) -> int:
+    """Exit status: 0 all targets met, 1 not, 128 + n after signal n. Raises UserError."""
+    return _measure(_arguments(words))
 
 
 def _measure(options: argparse.Namespace) -> int:
     ab.require_ab()
-    memory.possible(memory.CONNECTIONS)  # before Redis starts: it inherits the limit
+    crowd.possible(memory.CONNECTIONS)  # before Redis starts: it inherits the limit
     plan = Plan(
         options.runs,
         options.requests,
         options.concurrency,
         options.programs,
-        tuple(words(options.servers)),
+        tuple(words_of(options.servers)),
     )
     plan.servers()  # names that are not known are told at once
     placement = place_here()
@@ -97,7 +92,7 @@ def _measure_part(name: str, plan: Plan, bench: Bench, report: Report) -> None:
 
 def _empty_report(plan: Plan, bench: Bench) -> Report:
     return Report(
-        started=datetime.now(UTC).astimezone(),
+        started=datetime.now(timezone.utc).astimezone(),
         machine=machine.describe_machine(),
         versions=_versions(bench),
         placement=bench.placement,
@@ -123,8 +118,8 @@ def _say(text: str) -> None:
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.measure", description=__doc__)
+def _arguments(given: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="zerohttpd measure")
     add = parser.add_argument
     add("--only", nargs="+", metavar="PART", default=list(PARTS), help=", ".join(PARTS))
     add("--runs", type=positive, default=5, metavar="N", help="of each cell (%(default)s)")
@@ -133,14 +128,10 @@ def _arguments() -> argparse.Namespace:
     add("--servers", nargs="+", metavar="NAME", default=[], help="compare these only (all)")
     add("--programs", type=Path, default=ROOT, metavar="DIR", help="where the executables are")
     add("--results", type=Path, default=ROOT / "results", metavar="DIR", help="(results/)")
-    options = parser.parse_args()
-    options.only = words(options.only)
+    options = parser.parse_args(given)
+    options.only = words_of(options.only)
     unknown = [name for name in options.only if name not in PARTS]
     if unknown:
         raise UserError(f"unknown part: {', '.join(unknown)}. Known: {', '.join(PARTS)}")
     options.programs = options.programs.resolve()
     return options
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""The command line of the timeline: `make timeline`."""
+"""`zerohttpd timeline`, and `make timeline`."""
 
 import argparse
 import sys
@@ -16,10 +16,10 @@ RECORDED = Path(__file__).parent / "recorded"
 """Traces to show where nobody may be traced: SCENARIO-SERVER.trace."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Make the page. Exit status: 0, 2 for what the user can mend, 130 after Ctrl-C."""
+def run(words: Sequence[str]) -> int:
+    """Make the page. Exit status: 0, or 130 after Ctrl-C. Raises UserError."""
     parser = argparse.ArgumentParser(
-        prog="make timeline ARGS=...", description="Draw what each server does, call by call."
+        prog="zerohttpd timeline", description="Draw what each server does, call by call."
     )
     add = parser.add_argument
     add("--servers", nargs="+", metavar="NAME", help="only these (all)")
@@ -31,13 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     add("--output", type=Path, default=ROOT / "results" / "timeline", metavar="DIR")
     add("--recorded", action="store_true", help="show the recorded traces, trace nothing")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(words)
     try:
         names = [name for word in options.servers or () for name in word.split(",") if name] or None
         page = make(names, options.scenario, options.output, options.recorded)
-    except UserError as error:
-        print(f"timeline: {error}", file=sys.stderr)
-        return 2
     except Interrupted as interrupted:
         return interrupted.exit_status
     print(f"Open {page} in a browser.")
@@ -83,7 +80,3 @@ def kept(names: Sequence[str] | None, scenario: str) -> list[str]:
             f"nothing is recorded of {scenario} with {', '.join(names or ['any server'])}"
         )
     return [found[name].read_text() for name in wanted]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

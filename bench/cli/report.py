@@ -1,0 +1,22 @@
+"""`zerohttpd report`."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.report.page.build import build
+
+
+def run(words: Sequence[str]) -> int:
+    """Make a report. Raises UserError where the results cannot be read or the page not written."""
+    parser = argparse.ArgumentParser(
+        prog="zerohttpd report",
+        description="Make one HTML page of stored results, with SVG, PNG, JSON, CSV and Markdown "
+        "beside it.",
+    )
+    parser.add_argument("results", type=Path, help="folder of a sweep or a torture")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="default: report.html in it")
+    chosen = parser.parse_args(words)
+    for path in build(chosen.results, chosen.output):
+        print(path)
+    return 0

@@ -1,0 +1,120 @@
+"""Looking at this machine."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bench.host import time_wait
+from bench.host.accounting import parent_of_groups
+from bench.host.signals import SignalWatch
+from bench.host.system_limits import read_limits, text_of
+from bench.load import ab, open_loop
+from bench.records.environment import SystemLimits
+from bench.services.private_redis import redis_for
+from bench.services.redis_server import without_password
+
+BUSY_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was found on the machine, beside its limits. None: could not be found out."""
+
+    cpus: int
+    governors: tuple[str, ...] = ()
+    """The frequency governors in force, each once; empty where the kernel shows none."""
+    busy: float | None = None
+    """The share of all CPUs that others use."""
+    busiest: str = ""
+    """Who uses most: `1234 (name)`."""
+    time_wait: int | None = None
+    conntrack: tuple[int, int] | None = None
+    """Tracked connections: now, at most. None: not tracked."""
+    ab: str | None = None
+    redis_server: str | None = None
+    redis: Mapping[str, Any] | None = None
+    """Settings of a Redis that is there; None: a private one will be started."""
+    redis_url: str = ""
+    oha: str | None = None
+    groups: Path | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def limits_here() -> SystemLimits:
+    """This machine's, with those of its ab if there is one."""
+    return read_limits(ab.concurrency_ceiling() if shutil.which("ab") else None)
+
+
+def look(redis_url: str | None = None) -> Facts:
+    """The facts of this machine. Takes half a second: other load is watched for so long. Raises
+    UserError where no Redis answers at the URL."""
+    redis = None
+    if redis_url:
+        with redis_for(redis_url, (), SignalWatch()) as there:
+            redis = there.describe()
+    busy, busiest = other_load()
+    has_ab = shutil.which("ab") is not None
+    return Facts(
+        cpus=len(os.sched_getaffinity(0)),
+        governors=governors(),
+        busy=busy,
+        busiest=busiest,
+        time_wait=resting.now if (resting := time_wait.memory()) else None,
+        conntrack=conntrack(),
+        ab=ab.version() if has_ab else None,
+        redis_server=redis_server_version(),
+        redis=redis,
+        redis_url=without_password(redis_url or ""),
+        oha=open_loop.version(),
+        groups=parent_of_groups(),
+    )
+
+
+def governors(cpus: Path = Path("/sys/devices/system/cpu")) -> tuple[str, ...]:
+    """The frequency governors in force, each once."""
+    found = {text_of(file).strip() for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor")}
+    return tuple(sorted(found - {""}))
+
+
+def other_load(seconds: float = BUSY_SECONDS) -> tuple[float, str]:
+    """The share of all CPUs that is busy now, and the process that uses most: `1234 (name)`."""
+    before = _process_times()
+    busy = psutil.cpu_percent(seconds) / 100
+    after = _process_times()
+    used = {pid: after[pid][1] - before[pid][1] for pid in before.keys() & after.keys()}
+    used.pop(os.getpid(), None)
+    most = max(used, key=lambda pid: used[pid], default=None)
+    return busy, f"{most} ({after[most][0]})" if most and used[most] > 0 else ""
+
+
+def _process_times() -> dict[int, tuple[str, float]]:
+    found = {}
+    for process in psutil.process_iter(["name", "cpu_times"]):
+        times = process.info["cpu_times"]
+        if times:
+            found[process.pid] = (process.info["name"], times.user + times.system)
+    return found
+
+
+def conntrack(folder: Path = Path("/proc/sys/net/netfilter")) -> tuple[int, int] | None:
+    """Tracked connections now and at most; None where the kernel tracks none."""
+    now = text_of(folder / "nf_conntrack_count").strip()
+    most = text_of(folder / "nf_conntrack_max").strip()
+    return (int(now), int(most)) if now.isdigit() and most.isdigit() else None
+
+
+def redis_server_version() -> str | None:
+    """The version of the installed redis-server; None if there is none."""
+    program = shutil.which("redis-server")
+    if program is None:
+        return None
+    said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+    match = re.search(r"v=(\S+)", said)
+    return f"redis-server {match[1]}" if match else "redis-server"

@@ -1,0 +1,30 @@
+"""The end of a sweep: the files in their last state, the table, the charts, where they are."""
+
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.readers.chart import write_charts
+from bench.readers.table import result_table
+from bench.records import store
+from bench.records.results import Results
+from bench.sweep.estimate import in_words
+from bench.sweep.log import LOG
+
+
+def conclude(results: Results, folder: Path, out: Console) -> None:
+    """Whatever has happened."""
+    results.finished = datetime.now().astimezone()
+    store.save(results, folder)
+    out.print(result_table(results))
+    charts = write_charts(results, folder)
+    took = (results.finished - results.started).total_seconds()
+    interrupted = results.state == "interrupted"
+    state = "Interrupted after" if interrupted else "Done in"
+    names = ["results.json", "results.csv", LOG, *(path.name for path in charts)]
+    out.print(f"{state} {in_words(took)}.", markup=False)
+    out.print(f"Kept in {folder}/: {', '.join(names)}", markup=False, soft_wrap=True)
+    if interrupted:
+        again = f"To go on: .venv/bin/zerohttpd sweep --resume {folder}"
+        out.print(again, markup=False, soft_wrap=True)

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Writes requirements/*.txt from requirements/*.in: exact versions, with the hashes that pip checks.
+#
+#     scripts/pin.sh              what is missing; versions that are pinned already stay
+#     scripts/pin.sh --upgrade    the newest of all
+#
+# One list serves all versions of Python from the oldest on. The hashes make it safe that no
+# address of a package index is in these files: pip takes its own, whichever that is.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+scripts/setup.sh lint
+oldest=$(sed -n 's/^readonly oldest_python=//p' scripts/setup.sh)
+for name in bench hosts test lint; do # the others keep to what bench has
+    .venv/bin/uv pip compile --quiet --universal --python-version "$oldest" \
+        --fork-strategy fewest --generate-hashes --no-emit-index-url --no-emit-find-links \
+        --annotation-style line --custom-compile-command scripts/pin.sh \
+        "requirements/$name.in" --output-file "requirements/$name.txt" "$@"
+done

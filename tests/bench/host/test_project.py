@@ -1,0 +1,30 @@
+"""What tells two checkouts apart."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.host.project import digest_of
+
+FILES = (
+    "bench/cell.py",
+    "bench/host/accounting.py",
+    "bench/report/study/usl.py",
+    "bench/strangers/go/main.go",
+    "floors/floor.h",
+    "lib/config.h",
+    "lib/net/server.c",
+    "07_epoll/main.c",
+)
+
+
+@pytest.mark.parametrize("changed", FILES)
+def test_a_change_anywhere_is_another_version(changed: str, tmp_path: Path) -> None:
+    """A host with another accounting of CPU time must not pass for equal."""
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    before = digest_of(tmp_path)
+    assert digest_of(tmp_path) == before
+    (tmp_path / changed).write_text("changed")
+    assert digest_of(tmp_path) != before

@@ -199,7 +199,18 @@ def host_key(plan: Plan, host: Host) -> Path:
 
 
 def _make_key(file: Path) -> None:
-    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "zerohttpd-lab", "-f", file]
+    command = [
+        "ssh-keygen",
+        "-q",
+        "-t",
+        "ed25519",
+        "-N",
+        "",
+        "-C",
+        "zerohttpd-lab",
+        "-f",
+        str(file),
+    ]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode != 0:
         raise LabError(f"ssh-keygen: {done.stderr.strip()}")

@@ -31,7 +31,7 @@ COMMANDS = {
     "report": Command("bench.cli.report", "one HTML page of a sweep's results"),
     "compare": Command("bench.cli.compare", "two sweeps side by side"),
     "capacity": Command("bench.cli.capacity", "what 4, 40, 400 such hosts carry"),
-    "measure": Command("bench.measure.command", "what a request costs, against nginx, Go, floors"),
+    "measure": Command("bench.cli.measure", "what a request costs, against nginx, Go, floors"),
     "timeline": Command("bench.timeline.command", "what each server does, call by call"),
     "serve": Command("bench.cli.serve", "one server, to look at in a browser"),
     "hosts": Command("bench.deploy.command", "a sweep over several hosts, prepared by Ansible"),

@@ -98,7 +98,7 @@ def subtitle(results: Results, cells: Sequence[Cell]) -> list[str]:
     machine, conditions = results.machine, cells[0].conditions
     without = sum(cell.state != "held" for cell in cells)
     bounds = sum(cell.lower_bound for cell in cells)
-    runs = results.settings.get("runs", 1)
+    runs = results.settings.runs
     each = "" if conditions.keep_alive else ", a connection for each request"
     lines = [
         f"{conditions.describe()}{each}, "

@@ -76,6 +76,11 @@ class RunRedis:
         visitors = int(value) if value is not None and value.isdigit() else 0
         return visitors, int(self._client.llen("guestbook_remarks"))
 
+    def hold(self, milliseconds: int) -> None:
+        """Let it answer nobody for so long. Unlike SIGSTOP this ends by itself, whatever becomes
+        of us."""
+        self._client.execute_command("CLIENT", "PAUSE", milliseconds, "ALL")
+
     def use(self) -> RedisUse:
         """What it says that it has used so far."""
         said = self._client.info("cpu")

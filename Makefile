@@ -4,12 +4,18 @@
 ifeq ($(origin CC),default)
 CC = gcc
 endif
+# Yours to set, as anywhere: CC, CPPFLAGS, CFLAGS, LDFLAGS, LDLIBS. What hardens a program stands
+# among their defaults, so it clashes with nothing that a distribution sets in their place.
+CFLAGS ?= -O2 -g -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong
+LDFLAGS ?= -pie -Wl,-z,relro,-z,now
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-HARDENING = -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
-CFLAGS ?= -O2 -g
-ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARNINGS) $(HARDENING) $(SANITIZE) \
-	-D_GNU_SOURCE -Ilib -pthread -MMD -MP
-ALL_LDFLAGS = -pie -Wl,-z,relro,-z,now -pthread $(SANITIZE) $(LDFLAGS)
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+COMPILE = $(CC) -std=gnu17 $(WARNINGS) -D_GNU_SOURCE -Ilib -fPIE -pthread $(CPPFLAGS) $(CFLAGS)
+LINK = $(CC) $(CFLAGS) -pthread $(LDFLAGS)
+
+# A short line for each step; V=1 shows the commands themselves, -s nothing.
+say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,@printf '  %-4s %s\n' $(1) $(2))
+Q = $(if $(V),,@)
 
 # Where objects go, and executables.
 BUILD ?= build/release
@@ -19,9 +25,15 @@ FLOOR ?= build/floor
 # Every folder NN_name/ with a main.c is a server: an eighth needs no line here.
 FOLDERS := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
 LIB := $(wildcard lib/*/*.c)
+ARCHIVE = $(BUILD)/libzerohttpd.a
 PROTO := $(wildcard lib/proto/*.c)
 UNIT_TESTS := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
 UNIT_PROGRAMS = $(UNIT_TESTS:%=$(BUILD)/tests/unit/%)
+# Fuzz targets, each with a folder of inputs; what else they are made of.
+FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
+FUZZ_PARTS := $(filter-out tests/fuzz/fuzz_%.c tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c))
+FUZZ_REPLAYS = $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/replay_%)
+PARSERS = $(BUILD)/tests/properties/parsers
 FLOORS := $(patsubst floors/%.c,%,$(sort $(wildcard floors/[0-9][0-9]_*.c)))
 
 # 07_epoll -> epoll
@@ -31,124 +43,196 @@ SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 
 PYTHON = .venv/bin/python
 ZEROHTTPD = .venv/bin/zerohttpd
+SETUP = CC='$(CC)' scripts/setup.sh
 ARGS ?=
 
 all: $(SERVERS:%=$(BIN)/%) ## build all servers into this folder
 
+SANITIZED = -O1 -g -fno-omit-frame-pointer -DSANITIZED
 debug: ## build into build/debug/: address and undefined-behaviour sanitizers
 	$(MAKE) $(or $(TARGET),all) BUILD=build/debug/objects BIN=build/debug \
-		CFLAGS='-O1 -g -fno-omit-frame-pointer' HARDENING=-fPIE \
-		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all'
+		CFLAGS='$(SANITIZED) -fsanitize=address,undefined -fno-sanitize-recover=all'
 
 tsan: ## build into build/tsan/: thread sanitizer
 	$(MAKE) $(or $(TARGET),all) BUILD=build/tsan/objects BIN=build/tsan \
-		CFLAGS='-O1 -g' HARDENING=-fPIE SANITIZE=-fsanitize=thread
+		CFLAGS='$(SANITIZED) -fsanitize=thread'
 
-# The open loop and the floors are got only when they are asked for.
 bench: ## sweep all servers with ab; ARGS="--full", ARGS=--help; HOSTS=lab or inventory.ini
-	@scripts/setup.sh build bench $(if $(findstring --rate,$(ARGS)),openloop) $(if $(HOSTS),hosts)
+	@$(SETUP) build bench $(if $(HOSTS),hosts)
 ifneq ($(strip $(HOSTS)),)
 	@$(ZEROHTTPD) hosts --inventory '$(strip $(HOSTS))' $(ARGS)
 else
-	@$(MAKE) --no-print-directory all $(if $(findstring floor,$(ARGS)),floor)
+	@$(MAKE) --no-print-directory all floor
 	@$(ZEROHTTPD) sweep $(ARGS)
 endif
 
 lab: ## four one-core hosts on this machine (root or sudo); ARGS="--servers 4"
-	@scripts/setup.sh build bench hosts
+	@$(SETUP) build bench hosts
 	@scripts/lab up $(ARGS)
 
 lab-down: ## take the lab away, and whatever is left of one that was killed
 	@scripts/lab down $(ARGS)
 
+# Its exit status is for scripts; here what it says is enough.
 doctor: ## what this machine allows, and what cures it; ARGS as for bench
-	@scripts/setup.sh bench
-	@$(ZEROHTTPD) doctor $(ARGS)
+	@$(SETUP) read
+	@$(ZEROHTTPD) doctor $(ARGS) || test $$? -eq 1
 
 NEWEST = $(lastword $(sort $(wildcard results/[0-9]*)))
 report: ## one HTML page of the newest results, or of RESULTS=results/...
-	@scripts/setup.sh bench
+	@$(SETUP) read
 	@test -n '$(or $(RESULTS),$(NEWEST))' || { echo 'no results yet: run make bench first'; exit 1; }
 	@$(ZEROHTTPD) report $(or $(RESULTS),$(NEWEST)) $(ARGS)
 
 serve: ## run one server with a Redis of its own: make serve ARCH=epoll
-	@scripts/setup.sh build bench
+	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) serve $(or $(ARCH),epoll) $(ARGS)
 
 measure: ## CPU and memory against nginx, Go and the barest loops
-	@scripts/setup.sh build bench compare
+	@$(SETUP) build bench compare
 	@$(MAKE) --no-print-directory all floor
 	@$(ZEROHTTPD) measure $(ARGS)
+
+torture: ## every server under every attack, five minutes; ARGS="--servers epoll", ARGS=--help
+	@scripts/setup.sh build bench
+	@$(MAKE) --no-print-directory all
+	@$(ZEROHTTPD) torture $(ARGS)
 
 floor: $(FLOORS:%=$(FLOOR)/%) $(FLOOR)/first ## build the first server and the barest loop of each architecture
 
 # The lab needs root; for others its tests are skipped, and its packages are not wanted.
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
 test: ## all tests of all servers; ARGS="-k guestbook --server epoll"
-	@scripts/setup.sh build bench test $(LAB_TESTS)
-	@$(MAKE) --no-print-directory all unit
+	@$(SETUP) build bench test $(LAB_TESTS)
+	@$(MAKE) --no-print-directory all unit faults
 	@$(PYTHON) -m pytest -n 4 --dist loadgroup $(ARGS)
 
 test-sanitized: test-debug test-tsan ## the same, built with the sanitizers
 
 test-debug:
-	@scripts/setup.sh build bench test
+	@$(SETUP) build bench test sanitize
 	@$(MAKE) --no-print-directory debug TARGET='all unit'
 	@$(PYTHON) -m pytest tests/e2e -n 4 --dist loadgroup --bin-dir build/debug $(ARGS)
 
 test-tsan: # those that have threads
-	@scripts/setup.sh build bench test
+	@$(SETUP) build bench test sanitize
 	@$(MAKE) --no-print-directory tsan
 	@$(PYTHON) -m pytest tests/e2e -n 4 --dist loadgroup --bin-dir build/tsan \
 		$(or $(ARGS),--server threading --server prethreading)
 
-unit: unit-programs ## the unit tests alone
+unit: unit-programs ## the unit tests alone, and what the fuzzers have found
 	@for test in $(UNIT_PROGRAMS); do $$test || exit 1; done
+	@for name in $(FUZZ_TARGETS); do \
+		$(BUILD)/tests/fuzz/replay_$$name tests/fuzz/corpus/$$name || exit 1; done
 
-unit-programs: $(UNIT_PROGRAMS)
+unit-programs: $(UNIT_PROGRAMS) $(FUZZ_REPLAYS) $(PARSERS)
 
-fuzz: ## fuzz the parsers for a minute (clang)
-	@scripts/setup.sh lint
-	@mkdir -p build/fuzz/corpus
-	clang -std=gnu17 -O1 -g -D_GNU_SOURCE -Ilib -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=all tests/unit/fuzz_proto.c $(PROTO) -o build/fuzz/proto
-	build/fuzz/proto -max_total_time=60 -max_len=20000 build/fuzz/corpus
+faults: build/faults.so build/intruder.so ## build what the tests load into servers
+
+# Half of the time for whole exchanges, a quarter each for the parsers alone and for properties.
+SECONDS ?= 60
+fuzz: ## fuzz exchanges and parsers for a minute; SECONDS=3600
+	@$(SETUP) build fuzz bench test
+	@$(MAKE) --no-print-directory $(FUZZ_TARGETS:%=build/fuzz/%) $(PARSERS)
+	@mkdir -p build/fuzz/found/exchange build/fuzz/found/proto
+	build/fuzz/exchange $(FUZZ_FLAGS) -max_total_time=$$(($(SECONDS) / 2)) -max_len=4096 \
+		build/fuzz/found/exchange tests/fuzz/corpus/exchange
+	build/fuzz/proto $(FUZZ_FLAGS) -max_total_time=$$(($(SECONDS) / 4)) -max_len=20000 \
+		build/fuzz/found/proto tests/fuzz/corpus/proto
+	timeout --preserve-status --signal INT $$(($(SECONDS) / 4)) \
+		$(PYTHON) -m pytest tests/properties --hypothesis-profile=search
 
 lint: ## formatting, static analysis, warnings of gcc and clang
-	@scripts/setup.sh build lint
+	@$(SETUP) build lint
 	@scripts/lint.sh
 
 clean: ## remove what was built
-	rm -rf build $(SERVERS)
+	rm -rf build $(SERVERS) compile_commands.json
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	@sed -n 's/^\([a-z._-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure floor test test-sanitized test-debug test-tsan unit unit-programs fuzz \
-	lint clean help
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure torture floor test \
+	test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- How things are made ----
 
 define server_rule
-$(BIN)/$(call name,$(1)): $(call objects,$(1)/main.c $(LIB))
+$(BIN)/$(call name,$(1)): $(call objects,$(1)/main.c) $$(ARCHIVE)
 	@mkdir -p $$(@D)
-	$$(CC) $$(ALL_LDFLAGS) $$^ -o $$@
+	$$(call say,LD,$$@)
+	$$(Q)$$(LINK) $$^ $$(LDLIBS) -o $$@
 endef
 $(foreach folder,$(FOLDERS),$(eval $(call server_rule,$(folder))))
 
+# Made anew each time: an object whose source is gone must not stay in it.
+$(ARCHIVE): $(call objects,$(LIB))
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
 $(BUILD)/tests/unit/test_%: $(BUILD)/tests/unit/test_%.o \
-		$(BUILD)/tests/unit/harness.o $(call objects,$(PROTO))
-	$(CC) $(ALL_LDFLAGS) $^ -lcmocka -o $@
+		$(BUILD)/tests/unit/harness.o $(ARCHIVE)
+	$(call say,LD,$@)
+	$(Q)$(LINK) $^ -lcmocka $(LDLIBS) -o $@
+
+# The linker puts __wrap_realloc in place of realloc: memory runs out when a script says so.
+FUZZ_OBJECTS = $(call objects,$(FUZZ_PARTS) $(filter-out lib/net/%,$(LIB)))
+$(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o \
+		$(FUZZ_OBJECTS)
+	$(call say,LD,$@)
+	$(Q)$(LINK) -Wl,--wrap=realloc $^ $(LDLIBS) -o $@
+
+build/fuzz/%: tests/fuzz/fuzz_%.c $(FUZZ_PARTS) $(filter-out lib/net/%,$(LIB)) \
+		$(wildcard tests/fuzz/*.h lib/*.h lib/*/*.h) Makefile
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)clang -std=gnu17 -O1 -g -D_GNU_SOURCE -Ilib -pthread -Wl,--wrap=realloc \
+		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(filter %.c,$^) -o $@
+
+$(PARSERS): $(BUILD)/tests/properties/parsers.o $(call objects,$(PROTO))
+	$(call say,LD,$@)
+	$(Q)$(LINK) $^ $(LDLIBS) -o $@
+
+# They stand in for functions of the C library, whose types ISO C does not allow.
+build/%.so: tests/faults/%.c Makefile
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(COMPILE) -Wno-pedantic -fPIC -shared $< $(LDLIBS) -o $@
 
 $(FLOOR)/%: floors/%.c $(wildcard floors/*.h) lib/config.h Makefile
 	@mkdir -p $(@D)
-	$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) $< $(ALL_LDFLAGS) -o $@
+	$(call say,LD,$@)
+	$(Q)$(COMPILE) $< $(LDFLAGS) $(LDLIBS) -o $@
 
-$(BUILD)/%.o: %.c Makefile
+# The one place of the version is pyproject.toml.
+$(BUILD)/lib/net/options.o: CPPFLAGS += $(if $(VERSION),-DVERSION='"$(VERSION)"')
+$(BUILD)/lib/net/options.o: pyproject.toml
+
+# Said once, in words, before a compiler says it five times in its own.
+$(BUILD)/headers: Makefile
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -c $< -o $@
+	@printf '#include <%s.h>\n' uthash utlist linux/openat2 linux/landlock | \
+		$(COMPILE) -E -xc - >$@ 2>&1 || { grep -i 'error' $@; rm $@; \
+		echo 'Beside a C library the servers need uthash, and headers of Linux 5.13 or newer:'; \
+		echo '  Debian 12, Ubuntu 22.04 or newer: apt-get install uthash-dev linux-libc-dev'; \
+		echo '  Fedora: dnf install uthash-devel kernel-headers'; \
+		echo '  Alpine: apk add uthash-dev linux-headers'; \
+		echo '  Arch: pacman -S uthash linux-api-headers'; exit 1; } >&2
+
+$(BUILD)/%.o: %.c Makefile | $(BUILD)/headers
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(COMPILE) -MMD -MP -c $< -o $@
+
+# What editors and clang's tools read: how each source is compiled.
+compile_commands.json: Makefile $(LIB) $(FOLDERS:%=%/main.c) ## for clangd and the like
+	$(call say,GEN,$@)
+	@{ printf '['; separator=; for source in $(filter %.c,$^); do \
+		printf '%s\n{ "directory": "%s", "file": "%s",\n  "command": "%s" }' "$$separator" \
+			'$(CURDIR)' "$$source" '$(subst ",\\\",$(COMPILE)) -c '"$$source"; separator=,; \
+	done; printf '\n]\n'; } >$@
 
 .SECONDARY:
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)

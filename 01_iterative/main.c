@@ -21,15 +21,19 @@
  * it waits for Redis the processor idles, however long the queue.
  *
  * What happens at the limit?  The backlog fills; then the kernel drops
- * connection requests and the clients' kernels repeat them after 1, 2, 4 ...
- * seconds.  One client that stalls holds everybody up until its time is over.
- * For the same reason no connection is kept alive here: one idle browser would
- * own the server.
+ * connection requests and the clients' kernels repeat them: after 1, 2, 4 ...
+ * seconds, or on Linux from 6.5 on after 1 second five times, then 2, 4 ...
+ * (net.ipv4.tcp_syn_linear_timeouts).  One client that stalls holds everybody
+ * up until its time is over.  For the same reason no connection is kept alive
+ * here: one idle browser would own the server.
  *
  * What to try: run `(printf 'GET '; sleep 60) | nc localhost 8000`, and load
- * the guestbook in a browser.  How long does it take, and which constant in
- * lib/config.h says so?  (Send nothing, and the kernel keeps the connection to
- * itself: see TCP_DEFER_ACCEPT in lib/net/server.c.)
+ * the guestbook in a browser.  How long does it take, and which two constants
+ * in lib/config.h say so?  Then send nothing: the kernel keeps such a
+ * connection to itself for 15 seconds, and the server closes it at once when
+ * it is handed over.  With more of them than the backlog holds it gets through
+ * sooner; what does each cost then?  (See TCP_DEFER_ACCEPT in
+ * lib/net/server.c.)
  */
 #include "net/blocking.h"
 
@@ -37,22 +41,32 @@ static const struct architecture architecture = {
     .name = "iterative",
     .summary = "one process, one connection after another",
     .requests = 1,
+    .calls = {BLOCKING_CALLS},
 };
+
+/* Whoever waits, waits for us.  Asked only when a client is silent. */
+static bool others_wait(const struct worker *worker) {
+    (void)worker;
+    return server_somebody_waits();
+}
 
 int main(int argc, char **argv) {
     struct server server;
-    struct redis_client redis;
+    struct redis_pool redis;
     struct client client;
 
     server_start(&server, &architecture, argc, argv);
-    redis_client_init(&redis, &server.redis);
-    struct worker worker = {
-        .server = &server, .counters = server.counters, .redis = &redis};
+    redis_pool_init(&redis, &server.redis, false);
+    struct worker worker = {.server = &server,
+                            .counters = server.counters,
+                            .redis = &redis,
+                            .others_wait = others_wait};
 
+    server_ready(&server);
     while (server_goes_on())
         if (server_accept(&server, 0, &client))
             blocking_serve(&worker, &client);
 
-    redis_client_close(&redis);
+    redis_pool_destroy(&redis);
     return server_end(&server);
 }

@@ -27,24 +27,17 @@
  * What happens at the limit?  With CHILDREN_LIMIT children alive the parent
  * stops accepting until one ends; the rest wait in the backlog.
  *
- * A lesson of its own: who owns a socket after fork()?  Both.  A child that
- * connected to Redis would take the connection with it when it ends, so the
- * parent, once somebody has asked Redis, connects, without waiting, and lends.
- * A child that ends well says in shared memory how it leaves the connection.
- * One that was killed says nothing, and may have left half a command or an
- * unread reply in it, which the next child would take for its own: such a
- * connection is closed.  So is one that its child found broken; that child
- * connects for itself.
+ * A lesson of its own: who owns a socket after fork()?  Both; and so for each
+ * connection to Redis somebody must know who uses it: see net/redis_lending.h.
  *
  * What to try: kill -9 a child under load, and see who notices.
  */
 #include "config.h"
 #include "net/blocking.h"
+#include "net/redis_lending.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,57 +46,28 @@ static const struct architecture architecture = {
     .name = "forking",
     .summary = "a child process for each connection",
     .requests = KEEP_ALIVE_REQUESTS,
+    .calls = {BLOCKING_CALLS, FORKING_CALLS, CALL(ppoll)},
 };
 
-/* How a child leaves the connection that it was lent. */
-enum condition {
-    SPOILT,    /* also what stands here until it has said otherwise */
-    UNTOUCHED, /* as it was lent */
-    READY,     /* used, and between two commands */
-};
-
-/* What children tell the parent. */
-struct notes {
-    bool redis_wanted; /* one of them had to connect for itself */
-    enum condition left_as[CHILDREN_LIMIT];
-};
-
-/* Places for children, each with its connection to Redis. */
-struct places {
+/* Places for children.  The last one freed is the first one taken: what it has
+   of Redis is warm. */
+static struct {
     pid_t children[CHILDREN_LIMIT]; /* 0: the place is free */
-    struct redis_client redis[CHILDREN_LIMIT];
-    struct notes *notes; /* in memory shared with the children */
     size_t free[CHILDREN_LIMIT];
     size_t free_count;
-};
-
-static struct places places; /* all zero: in no process's way until used */
+    struct redis_lending redis;
+} places;
 
 static void places_init(const struct server *server) {
-    places.notes = server_share(sizeof *places.notes);
-    /* The last one freed is the first one taken: its connection is warm. */
-    for (size_t i = 0; i < CHILDREN_LIMIT; i++) {
-        redis_client_init(&places.redis[i], &server->redis);
-        places.free[i] = CHILDREN_LIMIT - 1 - i;
-    }
-    places.free_count = CHILDREN_LIMIT;
+    redis_lending_init(&places.redis, &server->redis, CHILDREN_LIMIT);
+    for (size_t i = CHILDREN_LIMIT; i-- > 0;)
+        places.free[places.free_count++] = i;
 }
 
-static void take_back(size_t place) {
-    struct redis_client *redis = &places.redis[place];
-
+static void free_place(size_t place) {
+    redis_lending_take_back(&places.redis, place);
     places.children[place] = 0;
     places.free[places.free_count++] = place;
-    switch (places.notes->left_as[place]) {
-    case READY:
-        /* Its used_at stays 0 here, so the next child looks before using it. */
-        redis->ready = true;
-        break;
-    case UNTOUCHED:
-        break;
-    default:
-        redis_client_close(redis);
-    }
 }
 
 /* Waits for all children that have ended, or they would stay as zombies. */
@@ -113,67 +77,50 @@ static void reap(void) {
     while ((child = waitpid(-1, NULL, WNOHANG)) > 0)
         for (size_t i = 0; i < CHILDREN_LIMIT; i++)
             if (places.children[i] == child) {
-                take_back(i);
+                free_place(i);
                 break;
             }
 }
 
-/* Kept by the parent, so that no child has to make the date of its response
-   anew: that would touch pages which the child would have to itself. */
-static struct moment moment;
+/* At the limit no connection is kept alive: else the first ones to come could
+   keep out all others.  Its own copy tells a child how it was at the fork. */
+static bool others_wait(const struct worker *worker) {
+    (void)worker;
+    return places.free_count == 0;
+}
 
 /* A child's whole life. */
 static void serve(struct server *server, const struct client *client,
-                  size_t place) {
-    struct redis_client *redis = &places.redis[place];
-    unsigned connections = redis->connections;
-    int lent = redis->descriptor;
+                  size_t place, const struct moment *moment) {
+    struct redis_pool redis;
     struct worker worker = {.server = server,
                             .counters = server->counters,
-                            .redis = redis,
-                            .moment = moment};
-    bool was_ready = redis->ready;
+                            .redis = &redis,
+                            .moment = *moment,
+                            .others_wait = others_wait};
 
+    redis_lending_open(&places.redis, place, &redis);
     blocking_serve(&worker, client);
-    if (redis->connections > connections)
-        places.notes->redis_wanted = true;
-    /* Still the connection that was lent?  Then it is READY between two
-       commands, or UNTOUCHED if this child never asked.  All else is SPOILT. */
-    bool is_the_same =
-        redis->connections == connections && redis->descriptor == lent;
-    if (is_the_same && redis->ready)
-        places.notes->left_as[place] = READY;
-    else if (is_the_same && !was_ready)
-        places.notes->left_as[place] = UNTOUCHED;
-}
-
-/* Begins to connect, unless the connection is there, nobody has asked Redis
-   yet, or descriptors are short: what the parent holds, every fork copies and
-   every child has to close.  A child that is lent nothing connects for itself.
- */
-static void begin_redis(struct redis_client *redis) {
-    if (!places.notes->redis_wanted)
-        return;
-    redis_client_begin(redis);
-    if (redis->descriptor >= 0 &&
-        (size_t)redis->descriptor >= server_descriptors_for_clients(0))
-        redis_client_close(redis);
+    redis_lending_leave(&places.redis, place, &redis);
 }
 
 static void fork_for(struct server *server, const struct client *client) {
+    /* Kept by the parent, so that no child has to make the date of its response
+       anew: that would touch pages which the child would have to itself. */
+    static struct moment moment;
     size_t place = places.free[--places.free_count];
     pid_t child;
 
     moment_set(&moment, time(NULL));
-    begin_redis(&places.redis[place]);
-    places.notes->left_as[place] = SPOILT;
+    redis_lending_prepare(&places.redis, place);
     /* Where processes have run out, some child must end first. */
     while ((child = server_fork()) < 0 && !server_is_out_of_time()) {
+        server_is_out_of("processes");
         poll(NULL, 0, PAUSE);
         reap();
     }
     if (child == 0) {
-        serve(server, client, place);
+        serve(server, client, place, &moment);
         /* Not exit(): what it would tidy is the parent's. */
         _exit(EXIT_SUCCESS);
     }
@@ -181,7 +128,7 @@ static void fork_for(struct server *server, const struct client *client) {
     if (child > 0)
         places.children[place] = child;
     else
-        take_back(place);
+        free_place(place);
 }
 
 /* SIGCHLD interrupts ppoll(): that is all it is for. */
@@ -189,29 +136,37 @@ static void on_child(int signal_number) {
     (void)signal_number;
 }
 
+/* The signal is let in only while ppoll() sleeps, with the mask returned.  Else
+   a child could end between a look for ended children and the sleep, and stay a
+   zombie. */
+static sigset_t hold_signals_of_children(void) {
+    struct sigaction action = {.sa_handler = on_child,
+                               .sa_flags = SA_NOCLDSTOP};
+    sigset_t child_ended, before;
+
+    sigemptyset(&child_ended);
+    sigaddset(&child_ended, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child_ended, &before);
+    sigaction(SIGCHLD, &action, NULL);
+    return before;
+}
+
 int main(int argc, char **argv) {
     struct server server;
     struct client client;
-    struct sigaction action = {.sa_handler = on_child,
-                               .sa_flags = SA_NOCLDSTOP};
-    sigset_t child_ended, none;
     bool told = false;
 
     server_start(&server, &architecture, argc, argv);
     server_accept_without_waiting(&server);
     places_init(&server);
-    /* The signal is let in only while ppoll() sleeps.  Else a child could end
-       between a look for ended children and the sleep, and stay a zombie. */
-    sigemptyset(&none);
-    sigemptyset(&child_ended);
-    sigaddset(&child_ended, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &child_ended, NULL);
-    sigaction(SIGCHLD, &action, NULL);
+    sigset_t mask = hold_signals_of_children();
 
+    server_ready(&server);
     while (server_goes_on()) {
         struct pollfd listener = {.fd = server.listener, .events = POLLIN};
-        ppoll(&listener, places.free_count > 0 ? 1 : 0, NULL, &none);
+        ppoll(&listener, places.free_count > 0 ? 1 : 0, NULL, &mask);
         reap();
+        redis_lending_spare(&places.redis, places.children);
         if (server_is_stopping() && !told) {
             /* Idle ones make room for who waits.  Later ones know. */
             server_tell_children(places.children, CHILDREN_LIMIT, SIGTERM);
@@ -222,7 +177,6 @@ int main(int argc, char **argv) {
     }
 
     server_end_children(places.children, CHILDREN_LIMIT);
-    for (size_t i = 0; i < CHILDREN_LIMIT; i++)
-        redis_client_close(&places.redis[i]);
+    redis_lending_close(&places.redis);
     return server_end(&server);
 }

@@ -33,10 +33,10 @@
  */
 #include "config.h"
 #include "net/blocking.h"
+#include "net/redis_lending.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -47,7 +47,12 @@ static const struct architecture architecture = {
     .summary = "processes forked at the start, one connection each at a time",
     .requests = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
+    .calls = {BLOCKING_CALLS, FORKING_CALLS},
 };
+
+/* Nothing is lent here, for a worker's connection to Redis lives as long as the
+   worker.  But it may have to be given up. */
+static struct redis_lending lending;
 
 /* Who has a client: a flag for each worker, in memory that all share.  Not a
    count: a worker that is killed could not take itself out of it. */
@@ -56,32 +61,32 @@ static _Atomic bool *is_busy;
 /* Does a connection wait for which no worker is free?  Only then the backlog
    is looked at, without waiting, for that costs a system call. */
 static bool others_wait(const struct worker *worker) {
-    struct pollfd listener = {.fd = worker->server->listener, .events = POLLIN};
-
     for (size_t i = 0; i < worker->server->options.workers; i++)
         if (!atomic_load_explicit(&is_busy[i], memory_order_relaxed))
             return false;
-    return poll(&listener, 1, 0) > 0;
+    return server_somebody_waits();
 }
 
 /* A worker's whole life. */
 static void work(struct server *server, size_t number) {
-    struct redis_client redis;
+    struct redis_pool redis;
     struct client client;
 
-    redis_client_init(&redis, &server->redis);
+    redis_lending_open(&lending, number, &redis);
     struct worker worker = {.server = server,
                             .counters = &server->counters[number],
                             .redis = &redis,
                             .others_wait = others_wait};
     while (server_goes_on()) {
         is_busy[number] = false;
-        if (!server_accept(server, 0, &client))
+        if (!server_accept(server, 0, &client)) {
+            redis_pool_spare(&redis); /* perhaps we were woken for it */
             continue;
+        }
         is_busy[number] = true;
         blocking_serve(&worker, &client);
     }
-    redis_client_close(&redis);
+    redis_pool_destroy(&redis);
 }
 
 /* Forks the worker of that number; returns its process id, or -1. */
@@ -96,8 +101,8 @@ static pid_t start_worker(struct server *server, size_t number) {
 }
 
 /* Waits for a worker to die, which none should, and forks another in its
-   place: after a pause, lest a worker that dies at once keeps us forking.  A
-   fork that fails is tried again. */
+   place, after a pause, lest a worker that dies at once keeps us forking.  A
+   fork that fails is tried again.  A worker that Redis has refused wakes us. */
 static void replace_workers(struct server *server, pid_t *workers) {
     size_t count = server->options.workers;
     bool missing = false;
@@ -110,6 +115,7 @@ static void replace_workers(struct server *server, pid_t *workers) {
             workers[i] = -1;
             is_busy[i] = true; /* nobody is free there, till it is replaced */
         }
+    redis_lending_spare(&lending, workers);
     if (!server_is_stopping())
         poll(NULL, 0, PAUSE);
 }
@@ -119,22 +125,21 @@ int main(int argc, char **argv) {
     struct server server;
 
     server_start(&server, &architecture, argc, argv);
+    server_ready(&server);
     size_t count = server.options.workers;
     is_busy = server_share(count * sizeof *is_busy);
+    redis_lending_init(&lending, &server.redis, count);
     for (size_t i = 0; i < count; i++) {
         workers[i] = start_worker(&server, i);
-        if (workers[i] < 0) {
-            fprintf(stderr,
-                    "preforking: cannot fork worker %zu (%s); give fewer "
-                    "--workers\n",
-                    i + 1, strerror(errno));
-            return EXIT_FAILURE; /* the others die with us */
-        }
+        if (workers[i] < 0) /* those that were forked die with us */
+            server_give_up("cannot fork worker %zu (%s); give fewer --workers",
+                           i + 1, strerror(errno));
     }
 
     while (!server_is_stopping())
         replace_workers(&server, workers);
 
     server_end_children(workers, count);
+    redis_lending_close(&lending);
     return server_end(&server);
 }

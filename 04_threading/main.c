@@ -38,6 +38,7 @@
 #include "config.h"
 #include "net/blocking.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -50,6 +51,7 @@ static const struct architecture architecture = {
     .name = "threading",
     .summary = "a thread for each connection",
     .requests = KEEP_ALIVE_REQUESTS,
+    .calls = {BLOCKING_CALLS, THREADED_CALLS, THREAD_CREATING_CALLS},
 };
 
 /* A thread, from its creation to its end. */
@@ -57,41 +59,29 @@ struct thread {
     pthread_t id;
     struct client client;
     struct worker worker;
-    struct pooled *pooled;
     struct thread *prev, *next; /* among those alive */
 };
 
-/* A connection to Redis that outlives the threads that use it. */
-struct pooled {
-    struct redis_client redis;
-    struct pooled *next; /* in the pool */
-};
-
-/* The lock guards both lists; the semaphore counts threads that may still be
+/* The lock guards the list; the semaphore counts threads that may still be
    created. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct thread *alive;
-static struct pooled *pool;
 static sem_t room_for_threads;
+static struct redis_pool redis; /* its connections outlive the threads */
 
-/* From the pool, where the last one given back is the first one lent: it is
-   warm.  A new one connects when its thread first asks Redis. */
-static struct pooled *borrow_redis(struct server *server) {
-    pthread_mutex_lock(&lock);
-    struct pooled *pooled = pool;
-    if (pooled != NULL)
-        pool = pooled->next;
-    pthread_mutex_unlock(&lock);
-    if (pooled == NULL && (pooled = malloc(sizeof *pooled)) != NULL)
-        redis_client_init(&pooled->redis, &server->redis);
-    return pooled;
+/* At the limit no connection is kept alive: else the first ones to come could
+   keep out all others. */
+static bool others_wait(const struct worker *worker) {
+    int room;
+
+    (void)worker;
+    sem_getvalue(&room_for_threads, &room);
+    return room == 0;
 }
 
-/* Leaves the list of those alive and gives everything back. */
+/* Leaves the list of those alive. */
 static void forget(struct thread *thread) {
     pthread_mutex_lock(&lock);
-    if (thread->pooled != NULL)
-        LL_PREPEND(pool, thread->pooled);
     DL_DELETE(alive, thread);
     pthread_mutex_unlock(&lock);
     free(thread);
@@ -113,14 +103,13 @@ static bool create_thread(struct server *server, const struct client *client,
                           const pthread_attr_t *attributes) {
     struct thread *thread = calloc(1, sizeof *thread);
 
-    if (thread == NULL || (thread->pooled = borrow_redis(server)) == NULL) {
-        free(thread);
+    if (thread == NULL)
         return false;
-    }
     thread->client = *client;
     thread->worker = (struct worker){.server = server,
                                      .counters = server->counters,
-                                     .redis = &thread->pooled->redis};
+                                     .redis = &redis,
+                                     .others_wait = others_wait};
     /* Created under the lock: it must not leave the list before it is in. */
     pthread_mutex_lock(&lock);
     DL_APPEND(alive, thread);
@@ -128,6 +117,7 @@ static bool create_thread(struct server *server, const struct client *client,
     pthread_mutex_unlock(&lock);
     if (error != 0)
         forget(thread);
+    errno = error;
     return error == 0;
 }
 
@@ -142,6 +132,7 @@ static void create_thread_for(struct server *server,
             sem_post(&room_for_threads);
             return;
         }
+        server_is_out_of("threads or memory");
         poll(NULL, 0, PAUSE);
     }
 }
@@ -165,11 +156,17 @@ int main(int argc, char **argv) {
     pthread_attr_t attributes;
 
     server_start(&server, &architecture, argc, argv);
-    sem_init(&room_for_threads, 0, CHILDREN_LIMIT);
+    /* Beside its client, a thread needs a connection to Redis and a file. */
+    size_t room = server_room_for_clients(CHILDREN_LIMIT, 2);
+    if (room > CHILDREN_LIMIT)
+        room = CHILDREN_LIMIT;
+    sem_init(&room_for_threads, 0, (unsigned)room);
+    redis_pool_init(&redis, &server.redis, true);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, THREAD_STACK);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 
+    server_ready(&server);
     while (server_goes_on()) {
         if (sem_wait(&room_for_threads) < 0) { /* interrupted by a signal */
             if (server_is_stopping())
@@ -185,11 +182,6 @@ int main(int argc, char **argv) {
     while (wake_threads())
         poll(NULL, 0, PAUSE);
     pthread_attr_destroy(&attributes);
-    while (pool != NULL) {
-        struct pooled *pooled = pool;
-        LL_DELETE(pool, pooled);
-        redis_client_close(&pooled->redis);
-        free(pooled);
-    }
+    redis_pool_destroy(&redis);
     return server_end(&server);
 }

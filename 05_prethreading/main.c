@@ -17,7 +17,7 @@
  * Who waits, and where?  Each thread for its own client and its own connection
  * to Redis, in recv and send.  Free threads wait for the queue, in
  * pthread_cond_wait().  The main thread waits for clients, in accept(), and
- * hands them on (while the queue is full, it looks again every PAUSE).
+ * hands them on (at the limit of descriptors it sleeps in sem_wait()).
  *
  * Where does a half-done request live?  On the stack of its thread's
  * blocking_serve().  All threads share one memory: the queue and the cache of
@@ -26,16 +26,17 @@
  *
  * What does it cost?  A thread each, made once: a stack, one connection to
  * Redis, and a switch whenever one waits; cheaper than between processes, for
- * the address space stays.  And one lock for each connection.
+ * the address space stays.  And locks: three for each connection (is there
+ * room, put, take), one for each thread that wakes, two for each file that it
+ * borrows and one for each request after which the connection might be kept.
  *
  * What happens at the limit?  N threads serve N connections; the next waits in
  * the queue until one ends.  While any waits there and no thread is free, no
  * connection is kept alive; one that is idle already holds its thread until
- * IDLE_TIMEOUT.  The
- * queue is why this server holds more connections than the kernel's backlog
- * (net.core.somaxconn, usually 4,096) has room for.  03_preforking has none,
- * since processes cannot hand a connection on so easily; there each worker
- * accepts for itself.
+ * IDLE_TIMEOUT.  The queue is why this server holds more connections than the
+ * kernel's backlog (net.core.somaxconn, usually 4,096) has room for.
+ * 03_preforking has none, since processes cannot hand a connection on so
+ * easily; there each worker accepts for itself.
  *
  * What to try: let each thread call accept(), as the processes of 03 do, and
  * run ab with 15,000 connections.  What becomes of those that find no room?
@@ -43,11 +44,10 @@
 #include "config.h"
 #include "net/blocking.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -57,12 +57,12 @@ static const struct architecture architecture = {
     .summary = "threads created at the start, one connection each at a time",
     .requests = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
+    .calls = {BLOCKING_CALLS, THREADED_CALLS},
 };
 
 struct thread {
     pthread_t id;
     struct worker worker;
-    struct redis_client redis;
 };
 
 /* A client that has been accepted and waits for a thread. */
@@ -82,30 +82,13 @@ static struct queue {
     size_t touched;       /* places */
     size_t count;
     bool closed;         /* nobody will be put in any more */
-    size_t limit;        /* each thread needs three: client, Redis, file */
     _Atomic size_t free; /* threads that have no client */
     struct waiting *places;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .changed = PTHREAD_COND_INITIALIZER};
 
-static void queue_init(size_t limit) {
-    queue.limit = limit;
-    queue.places = calloc(limit, sizeof queue.places[0]);
-    if (queue.places == NULL) {
-        fprintf(stderr,
-                "prethreading: no memory for a queue of %zu clients (%s); give "
-                "it fewer descriptors\n",
-                limit, strerror(errno));
-        exit(EXIT_FAILURE);
-    }
-}
-
-static bool queue_has_room(void) {
-    pthread_mutex_lock(&queue.lock);
-    bool has_room = queue.count < queue.limit;
-    pthread_mutex_unlock(&queue.lock);
-    return has_room;
-}
+static sem_t room_for_clients;  /* in the queue or with a thread */
+static struct redis_pool redis; /* for all threads */
 
 static void queue_put(const struct client *client) {
     pthread_mutex_lock(&queue.lock);
@@ -148,13 +131,17 @@ static void queue_close(void) {
 }
 
 /* Does a connection wait for which no thread is free?  The queue alone does not
-   tell: one that is free may not have woken yet. */
+   tell: one that is free may not have woken yet; and where there is no room
+   left, one may wait in the backlog. */
 static bool others_wait(const struct worker *worker) {
+    int room;
+
     (void)worker;
+    sem_getvalue(&room_for_clients, &room);
     pthread_mutex_lock(&queue.lock);
     bool wait = queue.count > queue.free;
     pthread_mutex_unlock(&queue.lock);
-    return wait;
+    return wait || room == 0;
 }
 
 /* A thread's whole life. */
@@ -165,8 +152,8 @@ static void *work(void *context) {
     while (queue_take(&client)) {
         blocking_serve(&thread->worker, &client);
         queue.free++;
+        sem_post(&room_for_clients);
     }
-    redis_client_close(&thread->redis);
     return NULL;
 }
 
@@ -177,10 +164,9 @@ static int start_thread(struct server *server, struct thread *threads,
     pthread_attr_t attributes;
 
     queue.free++;
-    redis_client_init(&thread->redis, &server->redis);
     thread->worker = (struct worker){.server = server,
                                      .counters = &server->counters[number],
-                                     .redis = &thread->redis,
+                                     .redis = &redis,
                                      .others_wait = others_wait};
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, THREAD_STACK);
@@ -202,32 +188,42 @@ static void end_threads(struct thread *threads, size_t count) {
 }
 
 int main(int argc, char **argv) {
-    static struct thread threads[WORKERS_LIMIT]; /* costs what is used of it */
     struct server server;
     struct client client;
 
     server_start(&server, &architecture, argc, argv);
     size_t count = server.options.workers;
-    queue_init(server_descriptors_for_clients(3 * count));
+    /* Beside its client, a thread needs a connection to Redis and a file. */
+    size_t room = server_room_for_clients(count, 2);
+    sem_init(&room_for_clients, 0, (unsigned)room);
+    redis_pool_init(&redis, &server.redis, true);
+    queue.places = calloc(room, sizeof queue.places[0]);
+    struct thread *threads = calloc(count, sizeof *threads);
+    if (queue.places == NULL || threads == NULL)
+        server_give_up("no memory for %zu threads and a queue of %zu clients; "
+                       "give fewer --workers, or allow fewer descriptors",
+                       count, room);
     for (size_t i = 0; i < count; i++) {
         int error = start_thread(&server, threads, i);
-        if (error != 0) {
-            fprintf(stderr,
-                    "prethreading: cannot create thread %zu (%s); give fewer "
-                    "--workers\n",
-                    i + 1, strerror(error));
-            return EXIT_FAILURE;
-        }
+        if (error != 0)
+            server_give_up(
+                "cannot create thread %zu (%s); give fewer --workers", i + 1,
+                strerror(error));
     }
 
+    server_ready(&server);
     while (server_goes_on()) {
-        if (!queue_has_room())
-            poll(NULL, 0, PAUSE); /* some client will end meanwhile */
-        else if (server_accept(&server, 0, &client))
+        if (sem_wait(&room_for_clients) < 0)
+            continue; /* interrupted by a signal */
+        if (server_accept(&server, 0, &client))
             queue_put(&client);
+        else
+            sem_post(&room_for_clients);
     }
 
     end_threads(threads, count);
+    redis_pool_destroy(&redis);
     free(queue.places);
+    free(threads);
     return server_end(&server);
 }

@@ -38,13 +38,13 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 static const struct architecture architecture = {
     .name = "poll",
     .summary = "one process, one event loop (poll)",
     .requests = KEEP_ALIVE_REQUESTS,
+    .calls = {CALL(poll)},
 };
 
 /* Two arrays side by side: poll() wants the first one so. */
@@ -55,11 +55,6 @@ struct loop {
     size_t capacity;
 };
 
-static void die(const char *what) {
-    perror(what);
-    exit(EXIT_FAILURE);
-}
-
 /* As long as there may be descriptors, so that watching never fails. */
 static void loop_init(struct loop *loop) {
     loop->count = 0;
@@ -67,7 +62,8 @@ static void loop_init(struct loop *loop) {
     loop->watched = calloc(loop->capacity, sizeof loop->watched[0]);
     loop->sources = calloc(loop->capacity, sizeof loop->sources[0]);
     if (loop->watched == NULL || loop->sources == NULL)
-        die("calloc");
+        server_give_up("no memory for %zu connections; allow fewer descriptors",
+                       loop->capacity);
 }
 
 /* Notes what changed in the array; the kernel hears of it at the next poll().
@@ -151,9 +147,9 @@ int main(int argc, char **argv) {
     struct source listener = {.kind = SOURCE_LISTENER,
                               .descriptor = server.listener};
 
+    server_ready(&server);
     while (evented_goes_on(&evented)) {
-        source_watch(&evented.watcher, &listener,
-                     evented_has_room(&evented) ? READABLE : 0);
+        evented_watch_listener(&evented, &listener);
         run_round(&loop, &server, &evented);
     }
 

@@ -37,29 +37,24 @@
 #include "net/evented.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 
 static const struct architecture architecture = {
     .name = "epoll",
     .summary = "one process, one event loop (epoll)",
     .requests = KEEP_ALIVE_REQUESTS,
+    .calls = {CALL(epoll_ctl), CALL(epoll_wait), CALL(poll)}, /* at its end */
 };
 
 struct loop {
     int set; /* the kernel's, of what is watched */
 };
 
-static void die(const char *what) {
-    perror(what);
-    exit(EXIT_FAILURE);
-}
-
 static void loop_init(struct loop *loop) {
     loop->set = epoll_create1(EPOLL_CLOEXEC);
     if (loop->set < 0)
-        die("epoll_create1");
+        server_give_up("cannot watch anything: %s", strerror(errno));
 }
 
 /* Tells the kernel what changed, with one system call; it remembers.  A
@@ -78,8 +73,7 @@ static bool watch(void *context, struct source *source, unsigned interest) {
     if (interest & WRITABLE)
         event.events |= EPOLLOUT;
     /* Fails only for want of memory (ENOMEM, or ENOSPC at the limit of
-       fs.epoll.max_user_watches).  A client is then not heard, and its time
-       runs out; the listener is tried again in the next round. */
+       fs.epoll.max_user_watches). */
     return epoll_ctl(loop->set, change, source->descriptor, &event) == 0;
 }
 
@@ -134,9 +128,9 @@ int main(int argc, char **argv) {
     struct source listener = {.kind = SOURCE_LISTENER,
                               .descriptor = server.listener};
 
+    server_ready(&server);
     while (evented_goes_on(&evented)) {
-        source_watch(&evented.watcher, &listener,
-                     evented_has_room(&evented) ? READABLE : 0);
+        evented_watch_listener(&evented, &listener);
         run_round(&loop, &server, &evented);
     }
 

@@ -5,6 +5,7 @@ A folder is a room, and imports run down this list, never up; `make lint` sees t
     cli                       the commands; each loads only what it needs
     deploy                    the way to other hosts and back
     measure                   what one request costs, against nginx, Go and the floors
+    torture                   what visitors get while a server is attacked, and what is lost
     sweep     timeline        all runs in order; what a server does, call by call
     report                    the page: page -> charts -> findings -> study
     readers                   tables, charts, comparisons, capacity

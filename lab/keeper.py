@@ -41,7 +41,7 @@ class Started(NamedTuple):
             if not more:
                 raise LabError(f"host {self.host.name} has ended without a word")
             text += more
-        said = json.loads(text)
+        said: dict[str, Any] = json.loads(text)
         if "failed" in said:
             raise LabError(said["failed"])
         return said

@@ -140,11 +140,12 @@ def labs() -> list[str]:
 def load(name: str) -> dict[str, Any] | None:
     """What the keeper has written about a lab; None if there is none, or it is not up yet."""
     try:
-        return json.loads((folder_of(name) / "state.json").read_text())
+        found: dict[str, Any] = json.loads((folder_of(name) / "state.json").read_text())
     except (FileNotFoundError, json.JSONDecodeError):
         return None
     except PermissionError as error:
         raise LabError(f"the lab '{name}' is somebody else's; try with sudo") from error
+    return found
 
 
 def start_of(pid: int) -> int:

@@ -29,30 +29,30 @@
 
 /* What a client may take its time for.  All but SEND_TIMEOUT are deadlines.
 
-   The first byte of a connection.  Usually it is there when the connection is
-   accepted, for the kernel has waited for it (see TCP_DEFER_ACCEPT in
-   net/server.c); if not, the client has been silent for long, and gets none of
-   a worker's time, or has come by a SYN cookie, and gets this.  One packet lost
-   on its way is sent again within that. */
+   The first byte of a connection that was accepted without one, while others
+   wait for a worker: see TCP_DEFER_ACCEPT in net/server.c.  A packet lost on
+   its way is sent again within that. */
 #define FIRST_TIMEOUT       1000
 /* An idle kept-alive connection costs a worker in 03 and 05, so it is not
    kept for long. */
 #define IDLE_TIMEOUT        5000
-/* A whole request, from its first byte: a client that trickles is cut off
-   however steadily it trickles.  So there is a least rate: 11 kbit/s for the
-   longest form that the guestbook accepts (13 KB), 52 kbit/s for a body of
-   BODY_LIMIT, which a modem cannot send in time. */
+/* A whole request, from its first byte (from accept, while none has come): a
+   client that trickles is cut off however steadily it trickles.  So there is a
+   least rate: 11 kbit/s for the longest form that the guestbook accepts (13
+   KB), 52 kbit/s for a body of BODY_LIMIT. */
 #define REQUEST_TIMEOUT     10000
 /* A client that takes no byte of its response for this long has gone; one that
-   takes some is served, however slow it is, as with nginx's send_timeout.  To
-   take means that its kernel has acknowledged them.  There is no least rate but
-   the one that comes from this: a program that reads slowly behind a full
-   buffer lets its kernel ask for more in steps (a packet, or a sixteenth of the
-   buffer: RFC 9293, section 3.8.6.2.2), and one step must fall into this time.
- */
+   takes some is served, however long that lasts.  (nginx's send_timeout, 60
+   seconds, counts from one write that had room to the next.)  To take means
+   that the client's kernel acknowledges.  So the least rate is a byte in this
+   time, but who reads slowly behind a full buffer takes in steps, a packet or a
+   sixteenth of the buffer at once: on loopback 64 KB, which makes 6.5 KB/s.
+   Tried with 8 clients at once: through 1 Mbit/s and 256 kbit/s all got all;
+   through 64 kbit/s, where packets are lost and one may get nothing for long,
+   one of 16 was cut off. */
 #define SEND_TIMEOUT        10000
-/* How often we look whether it has.  So it is cut off within two of these after
-   its time. */
+/* How often we look whether it does; so it is cut off up to two of these late.
+ */
 #define SEND_LOOK           1000
 /* How long we read on after an early error response, so that the kernel does
    not reset the connection before the client has read it.  Who still sends then
@@ -73,6 +73,13 @@
    Redis may have been restarted meanwhile.  Shorter than a restart takes, and
    longer than a connection rests under load. */
 #define REDIS_REST            50
+/* After Redis has refused a connection for want of clients, nobody keeps one
+   that he does not use, for this long. */
+#define REDIS_SCARCE          5000
+/* Redis that is there and away again is told once in this time at most ... */
+#define REDIS_NEWS            1000
+/* ... and that it refuses connections, which may go on for days, in this. */
+#define REDIS_REFUSAL_NEWS    60000
 /* Fifty remarks of 4,000 bytes fit five times over. */
 #define REDIS_REPLY_LIMIT     (1024 * 1024)
 /* Commands that wait for a stalled Redis must not fill the memory. */
@@ -96,6 +103,7 @@
 /* ---- The server ---- */
 
 #define DEFAULT_PORT         8000
+/* Clients get 1/N of each time above: so a test of timeouts can be short. */
 #define DEFAULT_TIME_SCALE   1
 #define TIME_SCALE_LIMIT     100
 #define DEFAULT_WORKERS      100
@@ -106,13 +114,17 @@
 /* Processes (02) or threads (04) alive at once; beyond that, connections wait
    in the backlog. */
 #define CHILDREN_LIMIT       1000
+/* With fewer there is hardly room for a client beside the standard three, the
+   folders, the listener, the loop, Redis and a file. */
+#define DESCRIPTORS_LEAST    16
 /* Where the system allows a billion descriptors, as some containers do, we do
    not want arrays of that length. */
 #define DESCRIPTORS_LIMIT    262144
 /* Our deepest handler needs a tenth of it; the default is 8 MiB, of address
    space only, but a thousand times. */
 #define THREAD_STACK         (256 * 1024)
-/* Descriptors that clients may not take: files, Redis, the standard three. */
+/* Descriptors that clients may not take: files, Redis, the standard three; or
+   half of all, where the system allows so few that this is less. */
 #define RESERVED_DESCRIPTORS (OPEN_FILES + 36)
 /* How long a stopped server waits for requests in flight. */
 #define STOP_TIMEOUT         5000

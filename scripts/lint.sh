@@ -8,7 +8,7 @@ files() { git ls-files --cached --others --exclude-standard -- "$@"; }
 
 mapfile -t c_files < <(files '*.c' '*.h')
 mapfile -t c_units < <(files '[0-9]*/main.c' 'lib/*.c')
-mapfile -t shell_files < <(files '*.sh' .ci/run scripts/lab deploy/files/sweep)
+mapfile -t shell_files < <(files '*.sh' .ci/run scripts/lab scripts/fresh deploy/files/sweep)
 
 echo 'lint: clang-format'
 clang-format --dry-run --Werror "${c_files[@]}"
@@ -20,12 +20,21 @@ echo 'lint: warnings of gcc and clang'
 for compiler in gcc clang; do
     make --no-print-directory --silent -j2 all unit-programs floor CC="$compiler" \
         BUILD="build/lint/$compiler/objects" BIN="build/lint/$compiler" \
-        FLOOR="build/lint/$compiler/floor" CFLAGS='-O2 -g -Werror'
+        FLOOR="build/lint/$compiler/floor" CPPFLAGS=-Werror
 done
+echo 'lint: cppcheck'
+# The loops of uthash and utlist, which are not to be read themselves.
+cppcheck --quiet -j "$(nproc)" --std=c11 --library=posix --error-exitcode=1 \
+    --enable=warning,performance,portability --suppress=missingIncludeSystem --inline-suppr \
+    -D_GNU_SOURCE -Ilib '-DDL_FOREACH(a,b)=for(b=a;b;b=b->next)' \
+    '-DDL_FOREACH_SAFE(a,b,c)=for(b=a;b;b=c)' '-DHASH_ITER(h,a,b,c)=for(b=a;b;b=c)' \
+    "${c_units[@]}"
 echo 'lint: shellcheck'
 shellcheck "${shell_files[@]}"
 echo 'lint: ruff'
 .venv/bin/ruff check --quiet .
 .venv/bin/ruff format --check --quiet .
+echo 'lint: mypy'
+.venv/bin/mypy --no-error-summary bench lab
 echo 'lint: the rooms and their doors'
 .venv/bin/lint-imports --no-logo >build/lint/imports || { cat build/lint/imports; exit 1; }

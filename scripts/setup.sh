@@ -224,7 +224,10 @@ venv_is_sound() { [[ -e $venv/.complete ]] && python_is_new_enough "$venv/bin/py
 
 requirements=()
 need_python() { # FILE...: a pinned list in requirements/
-    requirements+=("$@")
+    local name
+    for name in "$@"; do
+        [[ " ${requirements[*]} " == *" $name "* ]] || requirements+=("$name")
+    done
     if [[ -z $python ]] && ! venv_is_sound; then find_python; fi
 }
 
@@ -371,8 +374,7 @@ install_requirements() {
 
 # On a terminal one sees how far it is. What went wrong is said as what it is.
 run_pip() { # --requirement FILE...
-    local said status=0 watched=
-    said=$(mktemp)
+    local said=$venv/pip.log status=0 watched=
     [[ -t 2 ]] && watched=yes
     "$venv/bin/python" -m pip install --require-hashes --disable-pip-version-check \
         --progress-bar off "$@" 2>&1 | tee "$said" | awk -v watched="$watched" '
@@ -382,10 +384,9 @@ run_pip() { # --requirement FILE...
             { printf "\rsetup: Python packages downloaded: %d%s ", got, then }
             END { if (NR) print "" }' >&2 || status=$?
     if ((status)); then
-        grep -vE '^ *(Collecting|Downloading|Using cached|Installing|Obtaining) ' "$said" >&2 || true
+        grep -vE '^ *(Ignoring|Collecting|Downloading|Using cached|Installing|Obtaining) ' "$said" >&2 || true
         explain_pip "$(<"$said")"
     fi
-    rm -f "$said"
 }
 
 explain_pip() { # WHAT IT SAID
@@ -395,6 +396,9 @@ explain_pip() { # WHAT IT SAID
     *"DO NOT MATCH THE HASHES"*)
         die "what pip was given is not what requirements/ pins: other bytes, a cut download or a" \
             "package index that is not to be trusted. Its own words are above." ;;
+    *CERTIFICATE_VERIFY_FAILED*)
+        die "pip does not trust who answers for its package index; its own words are above. Where" \
+            "the network has a certificate of its own, PIP_CERT names the file of it." ;;
     *NewConnectionError* | *"name resolution"* | *"timed out"* | *ProxyError* | *SSLError* | *ConnectTimeout*)
         die "pip could not reach its package index; its own words are above. It needs the network" \
             "this once: when that is back, try again." ;;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What all tests share: the options that choose servers (used in e2e/conftest.py), a browser."""
+"""What all tests share: a browser, and the marks."""
 
 from __future__ import annotations
 
@@ -37,30 +37,13 @@ def browser() -> Iterator[Browser]:
     """
     found = next((path for path in map(shutil.which, CHROMIUM) if path), None)
     with sync_playwright() as playwright:
+        if not found and not Path(playwright.chromium.executable_path).exists():
+            pytest.skip("no browser: neither a Chromium of the system nor playwright's own is here")
         running = playwright.chromium.launch(
             executable_path=found, args=CHROMIUM_FLAGS, timeout=180_000
         )
         yield running
         running.close()
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options that choose which executables are tested."""
-    group = parser.getgroup("servers")
-    group.addoption(
-        "--server",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="test this server only (may be given several times); default: every server found",
-    )
-    group.addoption(
-        "--bin-dir",
-        default=str(REPOSITORY),
-        metavar="DIR",
-        help="folder of the executables (build/debug, build/tsan for the sanitizers); "
-        "default: the top folder",
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -14,7 +14,7 @@ def run(words: Sequence[str]) -> int:
         description="Make one HTML page of stored results, with SVG, PNG, JSON, CSV and Markdown "
         "beside it.",
     )
-    parser.add_argument("results", type=Path, help="folder of a sweep, or its results.json")
+    parser.add_argument("results", type=Path, help="folder of a sweep or a torture")
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: report.html in it")
     chosen = parser.parse_args(words)
     for path in build(chosen.results, chosen.output):

@@ -19,7 +19,7 @@ import stat
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from bench.host.project import ROOT
@@ -98,13 +98,31 @@ def _is_public(path: Path) -> bool:
 
 def _not_ignored(root: Path) -> Iterator[str]:
     """What git would not ignore, for a copy without git. Knows the kinds of patterns that
-    .gitignore has here: /name for the top folder, /folder/name, and name for any."""
-    patterns = [line.rstrip("/") for line in (root / ".gitignore").read_text().split()]
-    for path in root.rglob("*"):
-        parts = path.relative_to(root).parts
-        names = {"/" + parts[0], "/" + "/".join(parts), *parts}
-        if not any(fnmatch.fnmatch(name, pattern) for name in names for pattern in patterns):
-            yield "/".join(parts)
+    .gitignore has here: /name and /folder/name, name for any folder, / at the end for folders
+    only, and ! before those that are not ignored in spite of the lines above."""
+    lines = (root / ".gitignore").read_text().splitlines()
+    patterns = [line for line in lines if line and not line.startswith("#")]
+    for folder, folders, files in os.walk(root):
+        here = Path(folder).relative_to(root)
+        folders[:] = [name for name in folders if not _is_ignored(here / name, True, patterns)]
+        yield from (
+            str(here / name) for name in files if not _is_ignored(here / name, False, patterns)
+        )
+
+
+def _is_ignored(path: Path, is_folder: bool, patterns: Sequence[str]) -> bool:
+    """The last pattern that fits decides: gitignore(5)."""
+    ignored = False
+    for pattern in patterns:
+        name = pattern.removeprefix("!")
+        if name.endswith("/") and not is_folder:
+            continue
+        name = name.rstrip("/")
+        # "*" fits no "/": as many parts on both sides.
+        anchored = name.startswith("/") and len(path.parts) == name.count("/")
+        if fnmatch.fnmatch(f"/{path}" if anchored else path.name, name):
+            ignored = not pattern.startswith("!")
+    return ignored
 
 
 def pack_packages(folder: Path) -> dict[str, object]:

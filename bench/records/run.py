@@ -128,7 +128,7 @@ class Run(BaseModel):
 
     @model_serializer(mode="wrap")
     def _spread(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        kept = handler(self)
+        kept: dict[str, Any] = handler(self)
         if "conditions" not in kept:
             return kept
         at = list(kept).index("conditions")

@@ -12,9 +12,9 @@ from bench.records.errors import UserError, in_words
 from bench.records.results import SCHEMA, SCHEMA_VERSION, Results
 
 
-def make_folder(parent: Path, now: datetime) -> Path:
+def make_folder(parent: Path, now: datetime, prefix: str = "") -> Path:
     """A new folder below `parent`, named after the time. Raises UserError if it cannot be made."""
-    name = now.strftime("%Y-%m-%d_%H-%M-%S")
+    name = prefix + now.strftime("%Y-%m-%d_%H-%M-%S")
     for suffix in ("", *(f"_{n}" for n in range(2, 100))):
         folder = parent / (name + suffix)
         try:

@@ -9,7 +9,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -27,18 +27,40 @@ ATTEMPTS = 5
 class RedisServer:
     """A running Redis server; `url` is for its clients. End it with `end`."""
 
-    def __init__(self, cpus: Sequence[int], watch: SignalWatch, address: str = "127.0.0.1") -> None:
-        """Start it. Raises UserError if it does not come up, Interrupted on Ctrl-C."""
+    def __init__(
+        self,
+        cpus: Sequence[int],
+        watch: SignalWatch,
+        address: str = "127.0.0.1",
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start it; `settings`: of its configuration, in place of ours or beside them. Raises
+        UserError if it does not come up, Interrupted on Ctrl-C."""
         program = shutil.which("redis-server")
         if program is None:
             raise UserError("redis-server is not installed. Run: scripts/setup.sh bench")
+        self._program, self._cpus, self._watch = program, cpus, watch
+        self._settings = dict(settings or {})
         self._folder = tempfile.mkdtemp(prefix="zerohttpd-redis-")
         self._child: Child | None = None
         try:
-            self.url = self._start(program, cpus, watch, address)
+            self.url = self._start(address)
         except BaseException:
             self.end()
             raise
+
+    def send(self, number: int) -> None:
+        """Send it a signal."""
+        if self._child is not None:
+            self._child.send(number)
+
+    def start_again(self) -> None:
+        """After it has ended: at the same address, with what its folder holds. Raises UserError if
+        it does not come up, Interrupted on Ctrl-C."""
+        if self._child is not None:
+            self._child.end()
+        if not self._comes_up(self.url):
+            raise self._failure()
 
     def demand_seconds(self) -> float | None:
         """For how long its main thread has run or wanted to run."""
@@ -50,23 +72,36 @@ class RedisServer:
             self._child.end()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _start(self, program: str, cpus: Sequence[int], watch: SignalWatch, address: str) -> str:
+    def _start(self, address: str) -> str:
         password = "" if is_loopback(address) else secrets.token_urlsafe(24)
         for _ in range(ATTEMPTS):
             # The port was free a moment ago; should somebody have taken it, Redis ends at once
             # and the next attempt finds another.
             port = free_port(address)
-            file = Path(self._folder, "redis.conf")  # a command line could be read by everybody
-            file.write_text(configuration(address, port, self._folder, password))
-            self._child = Child([program, str(file)], cpus)
+            text = configuration(address, port, self._folder, password, self._settings)
+            self._file.write_text(text)
             url = f"redis://{f':{password}@' if password else ''}{address}:{port}/0"
-            if self._await_answer(url, watch):
+            if self._comes_up(url):
                 return url
-            said = last_line(self._child.stdout)
-            self._child.end()
-        raise UserError(f"the private Redis server did not start: {said or 'it did not say why'}")
+        raise self._failure()
 
-    def _await_answer(self, url: str, watch: SignalWatch) -> bool:
+    @property
+    def _file(self) -> Path:
+        return Path(self._folder, "redis.conf")  # a command line could be read by everybody
+
+    def _failure(self) -> UserError:
+        said = last_line(self._child.stdout) if self._child else ""
+        return UserError(f"the private Redis server did not start: {said or 'it did not say why'}")
+
+    def _comes_up(self, url: str) -> bool:
+        """Start it, and wait until it answers. Else it is ended."""
+        self._child = Child([self._program, str(self._file)], self._cpus)
+        if self._await_answer(url):
+            return True
+        self._child.end()
+        return False
+
+    def _await_answer(self, url: str) -> bool:
         assert self._child is not None
         deadline = time.monotonic() + START_SECONDS
         with connect(url) as client:
@@ -77,12 +112,15 @@ class RedisServer:
                         return True
                 except redis.RedisError:
                     pass
-                watch.sleep(0.01)
+                self._watch.sleep(0.01)
         return False
 
 
-def configuration(address: str, port: int, folder: str, password: str) -> str:
-    """The configuration of a Redis server that leaves nothing behind."""
+def configuration(
+    address: str, port: int, folder: str, password: str, more: Mapping[str, str] | None = None
+) -> str:
+    """The configuration of a Redis server that leaves nothing behind; `more`: settings in place of
+    these or beside them."""
     settings = {
         "port": str(port),
         "bind": address,
@@ -98,6 +136,7 @@ def configuration(address: str, port: int, folder: str, password: str) -> str:
     }
     if password:
         settings["requirepass"] = password
+    settings |= more or {}
     return "".join(f"{key} {value}\n" for key, value in settings.items())
 
 

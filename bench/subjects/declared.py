@@ -7,15 +7,19 @@ and what must be installed; bench/strangers/nginx/ explains it.
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import tomllib
-
 from bench.host.programs import find_program, search_path
 from bench.host.project import ROOT
 from bench.records.errors import UserError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 STRANGERS = ROOT / "bench" / "strangers"
 BUILD = ROOT / "build" / "strangers"

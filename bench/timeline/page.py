@@ -110,29 +110,57 @@ def render(recordings: Sequence[Recording], note: str = "") -> str:
     recordings of another machine."""
     drawings = [Drawing(recording) for recording in recordings]
     length = max(recording.length for recording in recordings)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     data = {
         "length": length,
         "servers": [{"name": one.recording.server, "bars": one.data()} for one in drawings],
         "sources": _sources(recordings),
     }
-    return environment.get_template("timeline.html.j2").render(
-        scenario=named(recordings[0].scenario),
-        drawings=drawings,
-        length=length,
-        scale=PX_PER_MS,
-        ticks=range(0, int(length), TICK_MS),
-        sizes={"row": ROW, "lane": LANE, "axis": AXIS},
-        note=note,
-        data=Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")),
-        style=Markup((TEMPLATES / "timeline.css").read_text()),
-        script=Markup((TEMPLATES / "timeline.js").read_text()),
+    return (
+        _environment()
+        .get_template("timeline.html.j2")
+        .render(
+            scenario=named(recordings[0].scenario),
+            drawings=drawings,
+            **_axis(length),
+            note=note,
+            data=Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")),
+            style=Markup(picture_style() + (TEMPLATES / "timeline.css").read_text()),
+            script=Markup((TEMPLATES / "timeline.js").read_text()),
+        )
     )
+
+
+def figure(recording: Recording) -> str:
+    """The picture alone, for another page; it wants `picture_style` there."""
+    picture = _environment().get_template("picture.html.j2")
+    made = picture.render(
+        drawing=Drawing(recording), recording=recording, **_axis(recording.length)
+    )
+    return f'<figure class="timeline">{made}</figure>'
+
+
+def picture_style() -> str:
+    """The style sheet of the picture alone."""
+    return (TEMPLATES / "picture.css").read_text()
+
+
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _axis(length: float) -> dict[str, Any]:
+    """What the picture's template needs beside the drawing."""
+    return {
+        "length": length,
+        "scale": PX_PER_MS,
+        "ticks": range(0, int(length), TICK_MS),
+        "sizes": {"row": ROW, "lane": LANE, "axis": AXIS},
+    }
 
 
 def _sources(recordings: Sequence[Recording]) -> dict[str, list[str]]:

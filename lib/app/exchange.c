@@ -286,6 +286,10 @@ struct view exchange_command(const struct exchange *exchange) {
     return buffer_view(&exchange->page.command);
 }
 
+bool exchange_changes_something(const struct exchange *exchange) {
+    return exchange->request.method == HTTP_POST;
+}
+
 bool exchange_accepts(const struct exchange *exchange,
                       const struct resp_reply *reply) {
     enum resp_type expected = exchange->page.expected;
@@ -395,9 +399,9 @@ bool exchange_is_idle(const struct exchange *exchange) {
 enum patience exchange_patience(const struct exchange *exchange) {
     switch (exchange->state) {
     case STATE_HEAD:
-        if (!exchange_is_idle(exchange))
-            return PATIENCE_REQUEST;
-        return exchange->greeted ? PATIENCE_IDLE : PATIENCE_FIRST;
+        return exchange->greeted && exchange_is_idle(exchange)
+                   ? PATIENCE_IDLE
+                   : PATIENCE_REQUEST;
     case STATE_BODY:
         return PATIENCE_REQUEST;
     case STATE_CONTINUE:
@@ -414,7 +418,6 @@ enum patience exchange_patience(const struct exchange *exchange) {
 int patience_time(enum patience patience) {
     static const int times[] = {
         [PATIENCE_NONE] = -1,
-        [PATIENCE_FIRST] = FIRST_TIMEOUT,
         [PATIENCE_IDLE] = IDLE_TIMEOUT,
         [PATIENCE_REQUEST] = REQUEST_TIMEOUT,
         [PATIENCE_SEND] = SEND_TIMEOUT,

@@ -94,8 +94,14 @@ enum exchange_need exchange_received(struct exchange *exchange, size_t count);
 
 struct view exchange_command(const struct exchange *exchange);
 
+/* Is it a request that shall change something (RFC 9110, section 9.2.1)?  Then
+   no stray reply may be taken for the confirmation. */
+bool exchange_changes_something(const struct exchange *exchange);
+
 /* Is that the type of reply that the handler asked for?  Where it is not, the
-   driver reports it and answers with NULL instead. */
+   driver reports it and answers with NULL instead; and if it is no error that
+   Redis tells, the connection is not used any more, for its replies may be off
+   by one. */
 bool exchange_accepts(const struct exchange *exchange,
                       const struct resp_reply *reply);
 
@@ -124,9 +130,8 @@ enum exchange_need exchange_timed_out(struct exchange *exchange);
    All are deadlines, which count from the beginning of the wait, but for
    PATIENCE_SEND, which counts from the last byte that the client took. */
 enum patience {
-    PATIENCE_NONE,  /* it is not the client that is waited for; time: -1 */
-    PATIENCE_FIRST, /* the first byte of a connection */
-    PATIENCE_IDLE,  /* between requests */
+    PATIENCE_NONE, /* it is not the client that is waited for; time: -1 */
+    PATIENCE_IDLE, /* between requests; the first one counts as begun */
     PATIENCE_REQUEST,
     PATIENCE_SEND,
     PATIENCE_LINGER,

@@ -246,14 +246,19 @@ void files_page(struct page *page) {
             return;
         }
         break;
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-        response_error(page->response, 503, "Too many files are open.");
+    case ENOENT:
+    case ENOTDIR:
+    case EACCES:
+    case EPERM:
+    case EXDEV: /* the way to it leaves public/ */
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENXIO: /* a socket */
+        break;
+    default: /* a file too many is open, memory is short, the disk fails ... */
+        response_error(page->response, 503, "It cannot be read just now.");
         response_field(page->response, VIEW("Retry-After"), VIEW("1"));
         return;
-    default:
-        break;
     }
     response_error(page->response, 404, "There is no such page here.");
 }

@@ -16,16 +16,20 @@ struct serving {
     struct worker *worker;
     const struct client *client;
     struct exchange exchange;
-    bool is_new;              /* nothing has been received yet */
-    enum patience awaited;    /* what is being waited for */
-    int64_t deadline;         /* when that must have come */
-    int timeout;              /* the socket's receive timeout, milliseconds */
+    bool is_new;           /* nothing has been received yet */
+    int64_t silent_till;   /* then it is closed; 0: it should not be silent */
+    enum patience awaited; /* what is being waited for */
+    int64_t deadline;      /* when that must have come */
+    int timeout;           /* the socket's receive timeout, milliseconds */
     struct progress progress; /* of what is sent */
 };
 
+static bool others_wait(const struct worker *worker) {
+    return worker->others_wait != NULL && worker->others_wait(worker);
+}
+
 static bool may_keep(const struct worker *worker) {
-    return !server_is_stopping() &&
-           (worker->others_wait == NULL || !worker->others_wait(worker));
+    return !server_is_stopping() && !others_wait(worker);
 }
 
 /* Lets the next recv sleep as long as the client may take: one deadline for a
@@ -53,10 +57,10 @@ static void set_timeout(struct serving *serving) {
 
 /*
  * Has the kernel waited for this client already?  A new connection on which
- * nothing has come is one of two: it has used up TCP_DEFER_ACCEPT's time, whose
- * end the kernel marks by greeting (SYN-ACK) once more, or it came by a SYN
- * cookie, for which no place is kept in which it could be deferred, and which
- * is greeted once.  Its request may be a moment behind.
+ * nothing has come is one of two.  It has used up TCP_DEFER_ACCEPT's time,
+ * whose end the kernel marks by greeting (SYN-ACK) once more.  Or it came by a
+ * SYN cookie, for which the kernel keeps no place where it could be deferred:
+ * then its request may be a moment behind.
  */
 static bool kernel_has_waited(int socket) {
     struct tcp_info info;
@@ -66,52 +70,101 @@ static bool kernel_has_waited(int socket) {
            info.tcpi_total_retrans > 0;
 }
 
-/* The first recv of a connection does not sleep, for its bytes should be there;
-   nor does a stopping server for what might come: it waits for what is half
-   done. */
+/* Nothing has come on a new connection: may it hold this worker?  As long as
+   nobody else wants it, until the time for a request is over. */
+static enum exchange_need wait_for_first(struct serving *serving) {
+    const struct worker *worker = serving->worker;
+    int64_t now = clock_milliseconds();
+
+    if (serving->silent_till == 0) {
+        if (kernel_has_waited(serving->client->socket))
+            return EXCHANGE_CLOSE;
+        serving->silent_till =
+            now + server_time(worker->server, REQUEST_TIMEOUT);
+    } else if (now >= serving->silent_till || others_wait(worker)) {
+        return EXCHANGE_CLOSE;
+    }
+    if (server_is_stopping())
+        return EXCHANGE_CLOSE;
+    serving->awaited = exchange_patience(&serving->exchange);
+    serving->deadline = now + server_time(worker->server, FIRST_TIMEOUT);
+    return EXCHANGE_RECEIVE;
+}
+
+/* Not the first recv of a connection, for its bytes should be there; nor that
+   of a stopping server for what might come: it waits for what is half done. */
+static bool may_sleep(const struct serving *serving) {
+    if (serving->is_new && serving->silent_till == 0)
+        return false;
+    return !server_is_stopping() || !exchange_is_idle(&serving->exchange);
+}
+
+static enum exchange_need received(struct serving *serving, size_t count) {
+    if (serving->is_new) /* the time for a request begins now */
+        serving->awaited = PATIENCE_NONE;
+    serving->is_new = false;
+    return exchange_received(&serving->exchange, count);
+}
+
 static enum exchange_need receive(struct serving *serving) {
     struct exchange *exchange = &serving->exchange;
-    int socket = serving->client->socket;
-    bool is_new = serving->is_new;
+    bool sleeps = may_sleep(serving);
     size_t size;
 
     char *room = exchange_room(exchange, &size);
     if (room == NULL || server_is_out_of_time())
         return EXCHANGE_CLOSE;
-    bool sleeps =
-        !is_new && !(server_is_stopping() && exchange_is_idle(exchange));
     if (sleeps)
         set_timeout(serving);
-    ssize_t count = recv(socket, room, size, sleeps ? 0 : MSG_DONTWAIT);
-    serving->is_new = false;
+    ssize_t count =
+        recv(serving->client->socket, room, size, sleeps ? 0 : MSG_DONTWAIT);
     moment_set(&serving->worker->moment, time(NULL));
     if (count >= 0)
-        return exchange_received(exchange, (size_t)count);
-    if (errno == EAGAIN && is_new && !kernel_has_waited(socket))
-        return EXCHANGE_RECEIVE;
+        return received(serving, (size_t)count);
     if (errno == EAGAIN)
-        return exchange_timed_out(exchange);
-    if (errno == EINTR && !server_is_out_of_time())
-        return EXCHANGE_RECEIVE;
-    return EXCHANGE_CLOSE;
+        return serving->is_new ? wait_for_first(serving)
+                               : exchange_timed_out(exchange);
+    if (errno != EINTR || server_is_out_of_time())
+        return EXCHANGE_CLOSE;
+    redis_pool_spare(serving->worker->redis); /* perhaps we were woken for it */
+    return EXCHANGE_RECEIVE;
 }
 
-static enum exchange_need ask_redis(struct serving *serving) {
+static enum exchange_need ask_once(struct serving *serving,
+                                   struct redis_client **redis) {
     struct exchange *exchange = &serving->exchange;
-    struct redis_client *redis = serving->worker->redis;
+    struct redis_pool *pool = serving->worker->redis;
     struct resp_reply reply;
 
-    bool called = redis_client_call(redis, exchange_command(exchange), &reply);
+    bool called =
+        redis_pool_call(pool, redis, exchange_command(exchange), &reply);
     moment_set(&serving->worker->moment, time(NULL));
     if (!called)
         return exchange_replied(exchange, NULL);
-    if (!exchange_accepts(exchange, &reply)) {
-        redis_refuses(redis->server, reply.type == RESP_ERROR
-                                         ? reply.text
-                                         : VIEW("of another type"));
+    if (exchange_accepts(exchange, &reply))
+        return exchange_replied(exchange, &reply);
+    redis_misbehaves(pool->server, &reply);
+    /* Perhaps the reply to something else, and ours is still to come. */
+    if (reply.type != RESP_ERROR)
+        redis_client_close(*redis);
+    return exchange_replied(exchange, NULL);
+}
+
+/* All that the exchange asks, one after another.  The client does not wait for
+   our connection, but we may for the client: it is returned before we send. */
+static enum exchange_need ask_redis(struct serving *serving) {
+    struct exchange *exchange = &serving->exchange;
+    struct redis_client *redis = redis_pool_borrow(serving->worker->redis);
+    enum exchange_need need = EXCHANGE_ASK_REDIS;
+
+    if (redis == NULL)
         return exchange_replied(exchange, NULL);
-    }
-    return exchange_replied(exchange, &reply);
+    if (exchange_changes_something(exchange))
+        redis_client_distrust(redis);
+    while (need == EXCHANGE_ASK_REDIS)
+        need = ask_once(serving, &redis);
+    redis_pool_return(serving->worker->redis, redis);
+    return need;
 }
 
 /* A call that sleeps for SEND_LOOK returns with what went out, or EAGAIN. */

@@ -4,14 +4,14 @@
 #ifndef NET_BLOCKING_H
 #define NET_BLOCKING_H
 
-#include "net/redis_client.h"
+#include "net/redis_pool.h"
 #include "net/server.h"
 
 /* What one process or thread needs to serve. */
 struct worker {
     struct server *server;
     struct counters *counters;
-    struct redis_client *redis;
+    struct redis_pool *redis;
     struct moment moment;
     /* Does a connection wait for which no worker is free?  Then none is kept
        alive.  Asked at most once a request.  NULL: there is always one free. */

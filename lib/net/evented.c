@@ -17,7 +17,7 @@ void evented_init(struct evented *evented, struct server *server,
                   struct watcher watcher) {
     *evented = (struct evented){.server = server, .watcher = watcher};
     redis_pipeline_init(&evented->redis, &server->redis, &evented->watcher);
-    evented->limit = server_descriptors_for_clients(0);
+    evented->limit = server_room_for_clients(0, 0);
     evented_begin_round(evented);
 }
 
@@ -139,15 +139,23 @@ static bool ask_redis(struct evented *evented, struct connection *connection) {
     return true;
 }
 
-/* Waits for the loop to say that the client is ready. */
+/* Waits for the loop to say that the client is ready; one that cannot be
+   watched, for want of memory, would never be heard of again. */
 static void wait_for(struct evented *evented, struct connection *connection,
                      unsigned interest) {
     start_waiting(evented, connection);
-    source_watch(&evented->watcher, &connection->source, interest);
+    if (!source_watch(&evented->watcher, &connection->source, interest))
+        close_connection(evented, connection);
 }
 
 static bool would_wait(void) {
     return errno == EAGAIN || errno == EINTR;
+}
+
+/* At the limit no connection is kept alive: else the first ones to come could
+   keep out all others. */
+static bool may_keep(const struct evented *evented) {
+    return !server_is_stopping() && evented->count < evented->limit;
 }
 
 /*
@@ -190,7 +198,7 @@ static void drive(struct evented *evented, struct connection *connection,
             need = exchange_replied(exchange, NULL);
             break;
         case EXCHANGE_KEEP:
-            need = exchange_keep(exchange, !server_is_stopping());
+            need = exchange_keep(exchange, may_keep(evented));
             break;
         case EXCHANGE_SEND:
             count = 0;
@@ -236,7 +244,7 @@ static void client_ready(struct evented *evented,
         /* It sends more, or has left: either is found out when its reply is
            sent.  Till then it is not watched, or we would hear of it again
            and again. */
-        source_watch(&evented->watcher, &connection->source, 0);
+        (void)source_watch(&evented->watcher, &connection->source, 0);
         break;
     case STATE_CONTINUE:
     case STATE_SEND:
@@ -266,18 +274,12 @@ static void give_reply(struct evented *evented,
                        const struct resp_reply *reply) {
     struct connection *connection = next_asker(evented);
 
-    if (reply != NULL && !exchange_accepts(&connection->exchange, reply)) {
-        redis_refuses(&evented->server->redis, reply->type == RESP_ERROR
-                                                   ? reply->text
-                                                   : VIEW("of another type"));
-        reply = NULL;
-    }
     drive(evented, connection, exchange_replied(&connection->exchange, reply),
           false);
 }
 
 /* No reply will come any more to those who have asked so far.  What they do
-   next may ask again, but is refused until it is time to try again. */
+   next may ask again, and stands behind them. */
 static void give_up_redis(struct evented *evented) {
     struct connection *last = evented->last_asker;
 
@@ -289,20 +291,40 @@ static void give_up_redis(struct evented *evented) {
     }
 }
 
-static void redis_ready(struct evented *evented, unsigned readiness) {
+/* Takes one reply, if one is there: 1, 0 or -1, as redis_pipeline_next().  One
+   of a wrong type may belong to another command, and so may all behind it. */
+static int take_reply(struct evented *evented) {
     struct redis_pipeline *redis = &evented->redis;
     struct resp_reply reply;
+
+    int result = redis_pipeline_next(redis, &reply, evented->now);
+    if (result <= 0)
+        return result;
+    if (exchange_accepts(&evented->first_asker->exchange, &reply)) {
+        give_reply(evented, &reply);
+        return 1;
+    }
+    redis_misbehaves(&evented->server->redis, &reply);
+    if (reply.type != RESP_ERROR) {
+        redis_pipeline_close(redis);
+        return -1;
+    }
+    give_reply(evented, NULL);
+    return 1;
+}
+
+static void redis_ready(struct evented *evented, unsigned readiness) {
+    struct redis_pipeline *redis = &evented->redis;
     bool works = true;
-    int result = 0;
+    int result = 1;
 
     if (readiness & WRITABLE)
         works = redis_pipeline_flush(redis, evented->now);
     if (works && readiness & (READABLE | BROKEN) &&
         redis->source.descriptor >= 0)
         works = redis_pipeline_fill(redis, evented->now);
-    while (works &&
-           (result = redis_pipeline_next(redis, &reply, evented->now)) > 0)
-        give_reply(evented, &reply);
+    while (works && result > 0)
+        result = take_reply(evented);
     if (!works || result < 0)
         give_up_redis(evented);
 }
@@ -348,16 +370,26 @@ void evented_pause(struct evented *evented) {
     evented->paused_till = evented->now + PAUSE;
 }
 
+void evented_watch_listener(struct evented *evented, struct source *listener) {
+    unsigned interest = evented_has_room(evented) ? READABLE : 0;
+
+    if (!source_watch(&evented->watcher, listener, interest))
+        evented_pause(evented); /* and then again */
+}
+
 bool evented_goes_on(struct evented *evented) {
     struct connection *connection, *next;
 
     if (!server_is_stopping())
         return true;
     /* Idle, unless its next request is there already. */
-    for (int i = PATIENCE_FIRST; i <= PATIENCE_IDLE; i++)
+    for (int i = PATIENCE_IDLE; i <= PATIENCE_REQUEST; i++)
         DL_FOREACH_SAFE (evented->waiting[i], connection, next) {
+            if (!exchange_is_idle(&connection->exchange))
+                continue;
             drive(evented, connection, EXCHANGE_RECEIVE, true);
-            if (connection->awaited == (enum patience)i)
+            if (connection->source.descriptor >= 0 &&
+                exchange_is_idle(&connection->exchange))
                 close_connection(evented, connection);
         }
     return (server_goes_on() || evented->count > 0) && !server_is_out_of_time();

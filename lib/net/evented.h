@@ -64,6 +64,9 @@ void evented_end_round(struct evented *evented);
 bool evented_has_room(const struct evented *evented);
 void evented_pause(struct evented *evented);
 
+/* Has the listening socket watched as long as there is room; once a round. */
+void evented_watch_listener(struct evented *evented, struct source *listener);
+
 /* How long the loop may sleep, in milliseconds; -1: until something happens. */
 int evented_timeout(const struct evented *evented);
 

@@ -12,9 +12,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#define VERSION "1.0"
+#ifndef VERSION /* the Makefile reads it from pyproject.toml */
+#define VERSION "unknown"
+#endif
 
-enum { HELP = 'h', VERSION_OPTION = 'V' };
+/* Sanitizers make calls of their own, and read /proc. */
+#ifdef SANITIZED
+#define CONFINED false
+#else
+#define CONFINED true
+#endif
+
+enum { HELP = 'h', VERSION_OPTION = 'V', NO_CONFINEMENT = 256, PRINT_CALLS };
 
 static void print_help(const struct architecture *architecture) {
     printf(
@@ -43,6 +52,13 @@ static void print_help(const struct architecture *architecture) {
         "  -l, --log           access log, Common Log Format, on standard "
         "output;\n"
         "                      start and end are then told on standard error\n"
+        "  -u, --user NAME     become this user once the port is bound (root "
+        "only)\n"
+        "  --no-confinement    keep all system calls, files and ports: for "
+        "gdb and\n"
+        "                      valgrind\n"
+        "  --print-syscalls    print the system calls that it keeps, and "
+        "exit\n"
         "  -h, --help          print this and exit\n"
         "  -V, --version       print the version and exit\n"
         "\n"
@@ -127,6 +143,9 @@ void options_parse(struct options *options,
         {"backlog", required_argument, NULL, 'b'},
         {"time-scale", required_argument, NULL, 't'},
         {"log", no_argument, NULL, 'l'},
+        {"user", required_argument, NULL, 'u'},
+        {"no-confinement", no_argument, NULL, NO_CONFINEMENT},
+        {"print-syscalls", no_argument, NULL, PRINT_CALLS},
         {"help", no_argument, NULL, HELP},
         {"version", no_argument, NULL, VERSION_OPTION},
         {NULL, 0, NULL, 0},
@@ -137,11 +156,12 @@ void options_parse(struct options *options,
                                 .redis = "redis://127.0.0.1:6379",
                                 .workers = DEFAULT_WORKERS,
                                 .backlog = DEFAULT_BACKLOG,
-                                .time_scale = DEFAULT_TIME_SCALE};
+                                .time_scale = DEFAULT_TIME_SCALE,
+                                .confined = CONFINED};
     snprintf(options->port, sizeof options->port, "%d", DEFAULT_PORT);
     set_default_root(options);
     opterr = 0; /* we say it ourselves, in one line */
-    while ((letter = getopt_long(argc, argv, ":p:a:r:w:d:b:t:lhV", known,
+    while ((letter = getopt_long(argc, argv, ":p:a:r:w:d:b:t:u:lhV", known,
                                  NULL)) != -1) {
         switch (letter) {
         case 'p':
@@ -171,6 +191,15 @@ void options_parse(struct options *options,
         case 'l':
             options->log = true;
             break;
+        case 'u':
+            options->user = optarg;
+            break;
+        case NO_CONFINEMENT:
+            options->confined = false;
+            break;
+        case PRINT_CALLS:
+            confine_print_calls(architecture);
+            exit(EXIT_SUCCESS);
         case HELP:
             print_help(architecture);
             exit(EXIT_SUCCESS);

@@ -3,6 +3,8 @@
 #ifndef NET_OPTIONS_H
 #define NET_OPTIONS_H
 
+#include "net/confine.h"
+
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,6 +15,8 @@ struct architecture {
     const char *summary; /* half a line: who serves, who waits */
     int requests;        /* that one connection may bring */
     bool has_workers;    /* a fixed number of them: --workers counts */
+    /* System calls that its way to wait needs once it has started. */
+    struct call calls[CALLS_LIMIT];
 };
 
 struct options {
@@ -24,10 +28,12 @@ struct options {
     int backlog;
     int time_scale; /* clients get 1/N of their time */
     bool log;
+    const char *user; /* to become, or NULL */
+    bool confined;
 };
 
-/* Reads the command line.  --help and --version print and exit 0; what is
-   wrong is said in one line, with what to do, and exits 1. */
+/* Reads the command line.  --help, --version and --print-syscalls print and
+   exit 0; what is wrong is said in one line, with what to do, and exits 1. */
 void options_parse(struct options *options,
                    const struct architecture *architecture, int argc,
                    char **argv);

@@ -3,7 +3,6 @@
 
 #include "config.h"
 #include "proto/form.h"
-#include "proto/resp.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -207,14 +206,38 @@ unsigned redis_append_handshake(const struct redis_server *server,
     return replies;
 }
 
-/* ---- What the log says ---- */
+bool redis_is_refusal(const struct resp_reply *reply) {
+    return reply->type == RESP_ERROR &&
+           view_starts_with(reply->text, VIEW("ERR max number of clients"));
+}
+
+bool redis_is_shortage(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOMEM ||
+           error == ENOBUFS || error == EADDRNOTAVAIL || error == EAGAIN;
+}
+
+/* ---- What all know, and what the log says ---- */
 
 /* One write(2) each, so that lines of many workers do not mix. */
 static void say(const struct redis_server *server, const char *what,
-                const char *why, size_t length) {
-    dprintf(STDERR_FILENO, "%s: Redis at %s %s%s%.*s\n",
+                struct view why, unsigned times) {
+    char count[64] = "";
+
+    if (times > 1)
+        snprintf(count, sizeof count, " (%u times since the last such line)",
+                 times);
+    dprintf(STDERR_FILENO, "%s: Redis at %s %s%s%.*s%s\n",
             program_invocation_short_name, server->text, what,
-            length > 0 ? ": " : "", (int)length, why);
+            why.length > 0 ? ": " : "",
+            (int)(why.length < 200 ? why.length : 200), why.data, count);
+}
+
+/* Is it time to tell this again?  Of all who ask at once, one is told so. */
+static bool may_tell(struct redis_news *news, int64_t now, int pause) {
+    int64_t next_at = atomic_load(&news->next_at);
+
+    return now >= next_at && atomic_compare_exchange_strong(
+                                 &news->next_at, &next_at, now + pause);
 }
 
 bool redis_may_try(const struct redis_server *server, int64_t now) {
@@ -228,23 +251,67 @@ bool redis_may_try(const struct redis_server *server, int64_t now) {
                                           now + REDIS_RETRY);
 }
 
-void redis_is_down(const struct redis_server *server, const char *reason,
-                   int64_t now) {
-    atomic_store(&server->shared->retry_at, now + REDIS_RETRY);
-    if (!atomic_exchange(&server->shared->down, true))
-        say(server, "is unavailable", reason, strlen(reason));
+bool redis_is_scarce(const struct redis_server *server, int64_t now) {
+    return now < atomic_load_explicit(&server->shared->scarce_until,
+                                      memory_order_relaxed);
 }
 
-void redis_refuses(const struct redis_server *server, struct view reply) {
-    if (!atomic_exchange(&server->shared->refusing, true))
-        say(server, "gives an unexpected reply", reply.data,
-            reply.length < 200 ? reply.length : 200);
-}
+/* While it stays down, each failed try comes here: what was too soon to be told
+   is told then. */
+bool redis_is_down(const struct redis_server *server, const char *reason,
+                   int64_t since, int64_t now) {
+    struct redis_shared *shared = server->shared;
 
-void redis_is_up(const struct redis_server *server) {
-    if (atomic_load_explicit(&server->shared->down, memory_order_relaxed) &&
-        atomic_exchange(&server->shared->down, false)) {
-        atomic_store(&server->shared->refusing, false);
-        say(server, "is back", "", 0);
+    if (atomic_load(&shared->answered_at) > since)
+        return false;
+    atomic_store(&shared->retry_at, now + REDIS_RETRY);
+    if (!atomic_exchange(&shared->down, true))
+        atomic_fetch_add(&shared->gone.untold, 1);
+    if (!atomic_load(&shared->told_down) &&
+        may_tell(&shared->gone, now, REDIS_NEWS)) {
+        atomic_store(&shared->told_down, true);
+        say(server, "is unavailable", view_of(reason),
+            atomic_exchange(&shared->gone.untold, 0));
     }
+    return true;
+}
+
+void redis_refuses(const struct redis_server *server,
+                   const struct resp_reply *refusal, int64_t now) {
+    struct redis_shared *shared = server->shared;
+    struct view reason =
+        refusal != NULL ? refusal->text : view_of(strerror(errno));
+
+    atomic_fetch_add(&shared->refusal.untold, 1);
+    if (may_tell(&shared->refusal, now, REDIS_REFUSAL_NEWS))
+        say(server, "has no connection for us", reason,
+            atomic_exchange(&shared->refusal.untold, 0));
+    if (refusal != NULL) {
+        atomic_store(&shared->scarce_until, now + REDIS_SCARCE);
+        redis_is_up(server, now); /* it has said so itself */
+    }
+}
+
+void redis_misbehaves(const struct redis_server *server,
+                      const struct resp_reply *reply) {
+    if (!atomic_exchange(&server->shared->complaining, true))
+        say(server, "gives an unexpected reply",
+            reply->type == RESP_ERROR ? reply->text : VIEW("of another type"),
+            1);
+}
+
+/* Each reply comes here, so all but the first check is for the rare case. */
+void redis_is_up(const struct redis_server *server, int64_t now) {
+    struct redis_shared *shared = server->shared;
+
+    if (atomic_load_explicit(&shared->answered_at, memory_order_relaxed) < now)
+        atomic_store_explicit(&shared->answered_at, now, memory_order_relaxed);
+    if (atomic_load_explicit(&shared->down, memory_order_relaxed)) {
+        atomic_store(&shared->down, false);
+        atomic_store(&shared->complaining, false);
+    }
+    if (atomic_load_explicit(&shared->told_down, memory_order_relaxed) &&
+        may_tell(&shared->back, now, REDIS_NEWS) &&
+        atomic_exchange(&shared->told_down, false))
+        say(server, "is back", VIEW(""), 1);
 }

@@ -7,19 +7,31 @@
 #define NET_REDIS_H
 
 #include "proto/bytes.h"
+#include "proto/resp.h"
 
 #include <stdatomic.h>
 #include <sys/socket.h>
 
 #define REDIS_ADDRESSES 8
 
+/* One kind of news for the log: what comes again too soon is counted. */
+struct redis_news {
+    _Atomic int64_t next_at; /* not told before then */
+    _Atomic unsigned untold;
+};
+
 /* What all processes of a server know together, so that a hundred workers say
-   once, and not a hundred times, that Redis has gone. */
+   once, and not a hundred times, that Redis has gone.  Times are those of
+   clock_milliseconds(). */
 struct redis_shared {
     _Atomic bool down;
-    _Atomic bool refusing;
+    _Atomic bool told_down;   /* the log's last word on it */
+    _Atomic bool complaining; /* of a reply, since it was down last */
     _Atomic unsigned address; /* the one that answered last */
-    _Atomic int64_t retry_at; /* while it is down; clock_milliseconds() */
+    _Atomic int64_t retry_at; /* while it is down */
+    _Atomic int64_t answered_at;  /* the last reply to anybody; 0: none yet */
+    _Atomic int64_t scarce_until; /* 0: it has refused no connection yet */
+    struct redis_news gone, back, refusal;
 };
 
 struct redis_server {
@@ -57,15 +69,39 @@ int redis_outcome(int descriptor);
 unsigned redis_append_handshake(const struct redis_server *server,
                                 struct buffer *commands);
 
+/* Is that, as the first reply on a connection, how Redis says that it has no
+   client to spare (its maxclients)?  It then closes, and has done nothing. */
+bool redis_is_refusal(const struct resp_reply *reply);
+
+/* Is that errno, of redis_begin(), a want of our own that may soon be over:
+   descriptors, ports, memory, or room in the queue of a Unix socket? */
+bool redis_is_shortage(int error);
+
 /* May the caller try Redis now?  While it is down, one of all processes and
    threads may, every REDIS_RETRY; the others need not wait in vain. */
 bool redis_may_try(const struct redis_server *server, int64_t now);
 
-/* Say on standard error that Redis is unavailable, that it refuses a command,
-   or that it answers: once for each change. */
-void redis_is_down(const struct redis_server *server, const char *reason,
-                   int64_t now);
-void redis_refuses(const struct redis_server *server, struct view reply);
-void redis_is_up(const struct redis_server *server);
+/* Has Redis lately refused a connection for want of clients?  Then nobody keeps
+   one that he does not use. */
+bool redis_is_scarce(const struct redis_server *server, int64_t now);
+
+/*
+ * What happened, for all to know and for the log, which tells it on standard
+ * error, but not again and again.
+ *
+ * It is down: a call that began at `since` has failed.  But where anybody was
+ * answered since, it was this call only that was unlucky: false.
+ */
+bool redis_is_down(const struct redis_server *server, const char *reason,
+                   int64_t since, int64_t now);
+/* There is no connection to be had just now: by its refusal, or where that is
+   NULL for a shortage of our own, which errno tells. */
+void redis_refuses(const struct redis_server *server,
+                   const struct resp_reply *refusal, int64_t now);
+/* It has refused a command, or answered what no Redis would. */
+void redis_misbehaves(const struct redis_server *server,
+                      const struct resp_reply *reply);
+/* It has answered. */
+void redis_is_up(const struct redis_server *server, int64_t now);
 
 #endif

@@ -9,20 +9,40 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
 
-void redis_client_init(struct redis_client *client,
-                       const struct redis_server *server) {
-    *client = (struct redis_client){.server = server, .descriptor = -1};
+struct redis_client *redis_client_create(const struct redis_server *server) {
+    struct redis_client *client = malloc(sizeof *client);
+
+    if (client != NULL)
+        *client = (struct redis_client){.server = server, .descriptor = -1};
+    return client;
 }
 
+void redis_client_destroy(struct redis_client *client) {
+    redis_client_close(client);
+    free(client);
+}
+
+/*
+ * After fork() a connection belongs to several processes, and close(2) ends it
+ * only when the last of them closes.  shutdown(2) ends it at once; so does
+ * connect(2) to nowhere, which only TCP knows, and which leaves no port behind
+ * in TIME_WAIT: where clients are scarce there are many connections a second.
+ */
 void redis_client_close(struct redis_client *client) {
-    if (client->descriptor >= 0)
+    struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+
+    if (client->descriptor >= 0) {
+        if (connect(client->descriptor, &nowhere, sizeof nowhere) < 0)
+            shutdown(client->descriptor, SHUT_RDWR);
         close(client->descriptor);
+    }
     client->descriptor = -1;
-    client->ready = false;
+    client->ready = client->heard = client->lent = false;
     client->taken = 0;
     buffer_free(&client->input);
 }
@@ -46,6 +66,9 @@ static bool send_all(struct redis_client *client, struct view bytes) {
             send(client->descriptor, bytes.data, bytes.length, MSG_NOSIGNAL);
         if (count < 0 && errno == EINTR && !server_is_out_of_time())
             continue;
+        /* Redis has closed: what it said before, if anything, tells why. */
+        if (count < 0 && (errno == EPIPE || errno == ECONNRESET))
+            return true;
         if (count < 0)
             return fail_with(client, errno);
         bytes = view_from(bytes, (size_t)count);
@@ -85,6 +108,12 @@ static bool receive_reply(struct redis_client *client,
         input->length += (size_t)count;
     }
     client->used_at = clock_milliseconds();
+    if (!client->heard && redis_is_refusal(reply)) {
+        client->refused = true;
+        redis_refuses(client->server, reply, client->used_at);
+        return fail(client, reply->text);
+    }
+    client->heard = true;
     return true;
 }
 
@@ -131,14 +160,25 @@ static bool make_ready(struct redis_client *client) {
 }
 
 static bool begin(struct redis_client *client, unsigned address) {
-    client->connections++;
+    client->begun_at = clock_milliseconds();
     client->descriptor = redis_begin(client->server, address);
-    return client->descriptor >= 0;
+    if (client->descriptor >= 0)
+        return true;
+    if (redis_is_shortage(errno)) {
+        client->refused = true;
+        redis_refuses(client->server, NULL, client->begun_at);
+    }
+    return false;
 }
 
 void redis_client_begin(struct redis_client *client) {
-    if (client->descriptor < 0)
-        (void)begin(client, client->server->shared->address);
+    client->descriptor =
+        redis_begin(client->server, client->server->shared->address);
+    client->begun_at = clock_milliseconds();
+}
+
+void redis_client_distrust(struct redis_client *client) {
+    client->used_at = 0;
 }
 
 /* A connection that has rested may have been closed by Redis meanwhile. */
@@ -162,7 +202,7 @@ static bool connect_to_any(struct redis_client *client) {
             return true;
         redis_client_close(client);
     }
-    for (unsigned i = 0; i < server->count; i++) {
+    for (unsigned i = 0; i < server->count && !client->refused; i++) {
         unsigned address = (first + i) % server->count;
         if (!begin(client, address)) {
             fail_with(client, errno);
@@ -180,6 +220,7 @@ static bool call(struct redis_client *client, struct view command,
         redis_client_close(client);
     if (!client->ready && !connect_to_any(client))
         return false;
+    client->asked = true;
     if (!send_all(client, command) || !receive_reply(client, reply))
         return false;
     if (client->input.length > client->taken) /* two replies to one command */
@@ -187,14 +228,22 @@ static bool call(struct redis_client *client, struct view command,
     return true;
 }
 
-bool redis_client_call(struct redis_client *client, struct view command,
-                       struct resp_reply *reply) {
-    if (!redis_may_try(client->server, clock_milliseconds()))
-        return false;
-    bool called = call(client, command, reply);
-    if (called)
-        redis_is_up(client->server);
-    else
-        redis_is_down(client->server, client->reason, clock_milliseconds());
-    return called;
+enum redis_answer redis_client_call(struct redis_client *client,
+                                    struct view command,
+                                    struct resp_reply *reply) {
+    int64_t begun = clock_milliseconds();
+
+    if (!redis_may_try(client->server, begun))
+        return REDIS_FAILS;
+    client->asked = client->refused = false;
+    if (call(client, command, reply)) {
+        redis_is_up(client->server, client->used_at);
+        return REDIS_REPLIED;
+    }
+    if (client->refused)
+        return REDIS_REFUSES;
+    bool down = redis_is_down(client->server, client->reason, begun,
+                              clock_milliseconds());
+    /* Others are answered: Redis was only too busy to let us in. */
+    return down || client->asked ? REDIS_FAILS : REDIS_REFUSES;
 }

@@ -8,32 +8,50 @@
 
 struct redis_client {
     const struct redis_server *server;
-    int descriptor;       /* -1: not connected */
-    bool ready;           /* AUTH and SELECT are behind us */
-    unsigned connections; /* begun so far */
-    int64_t used_at;      /* clock_milliseconds() of the last reply */
+    int descriptor;   /* -1: not connected */
+    bool ready;       /* AUTH and SELECT are behind us */
+    bool heard;       /* Redis has replied on this connection */
+    bool asked;       /* in this call, the command has begun to leave */
+    bool refused;     /* in this call, no connection was to be had */
+    bool lent;        /* a forked child's parent has it, too */
+    int64_t begun_at; /* clock_milliseconds() of the connection's beginning */
+    int64_t used_at;  /* that of the last reply */
     struct buffer input;
-    size_t taken;     /* bytes of the input that are the last reply */
-    char reason[100]; /* of the last failure, for the log */
+    size_t taken;              /* bytes of the input that are the last reply */
+    char reason[100];          /* of the last failure, for the log */
+    struct redis_client *next; /* in a pool */
 };
 
-void redis_client_init(struct redis_client *client,
-                       const struct redis_server *server);
+/* A client on the heap, not connected yet; NULL: out of memory. */
+struct redis_client *redis_client_create(const struct redis_server *server);
+void redis_client_destroy(struct redis_client *client); /* closes it */
+
+enum redis_answer {
+    REDIS_REPLIED,
+    REDIS_REFUSES, /* no connection is to be had: try again in a PAUSE */
+    REDIS_FAILS,   /* down, slow, or talking nonsense */
+};
 
 /*
  * Carries one command to Redis and sleeps until its reply is whole, for twice
  * REDIS_REPLY_TIMEOUT at most; connects first where that is needed.  The reply
- * points into the client and is good until the next call.  Returns false when
- * Redis cannot be had: down, slow or talking nonsense.  The connection is then
- * closed, for a late reply would be taken for the next one's.
+ * points into the client and is good until the next call.  Where there is none
+ * the connection is closed, for a late reply would be taken for the next one's;
+ * and where it was refused, the command has not been carried out.
  */
-bool redis_client_call(struct redis_client *client, struct view command,
-                       struct resp_reply *reply);
+enum redis_answer redis_client_call(struct redis_client *client,
+                                    struct view command,
+                                    struct resp_reply *reply);
+
+/* Has the next call look first, which costs a system call, whether a reply is
+   there that nobody has asked for: it would be taken for ours. */
+void redis_client_distrust(struct redis_client *client);
 
 /* Begins to connect without waiting, so that a forked child finds the
    connection under way and the parent still owns it. */
 void redis_client_begin(struct redis_client *client);
 
+/* Ends the connection, for all processes that share it. */
 void redis_client_close(struct redis_client *client);
 
 #endif

@@ -17,19 +17,41 @@ void redis_pipeline_init(struct redis_pipeline *pipeline,
 
 void redis_pipeline_close(struct redis_pipeline *pipeline) {
     source_close(pipeline->watcher, &pipeline->source);
-    pipeline->connecting = false;
+    pipeline->connecting = pipeline->pausing = pipeline->heard = false;
+    pipeline->refused_at = 0;
     pipeline->handshake = 0;
-    pipeline->due = 0;
-    pipeline->taken = 0;
+    pipeline->due = pipeline->due_now = 0;
+    pipeline->gone = pipeline->taken = 0;
     buffer_free(&pipeline->output);
     buffer_free(&pipeline->input);
 }
 
 static bool fail(struct redis_pipeline *pipeline, const char *reason,
                  int64_t now) {
-    redis_is_down(pipeline->server, reason, now);
+    redis_is_down(pipeline->server, reason, now, now);
     redis_pipeline_close(pipeline);
     return false;
+}
+
+/* No connection is to be had just now: another, with the same commands, after
+   a pause; until all this has taken too long for those who wait. */
+static bool pause_refused(struct redis_pipeline *pipeline,
+                             const struct resp_reply *refusal, int64_t now) {
+    redis_refuses(pipeline->server, refusal, now);
+    if (pipeline->refused_at == 0)
+        pipeline->refused_at = now;
+    if (now - pipeline->refused_at >= REDIS_REPLY_TIMEOUT) {
+        redis_pipeline_close(pipeline);
+        return false;
+    }
+    source_close(pipeline->watcher, &pipeline->source);
+    buffer_clear(&pipeline->input);
+    pipeline->gone = pipeline->taken = pipeline->due_now = 0;
+    pipeline->tried = 0;
+    pipeline->connecting = false;
+    pipeline->pausing = true;
+    pipeline->deadline = now + PAUSE;
+    return true;
 }
 
 /* Begins with the address that answered last; when all have been tried in vain
@@ -37,6 +59,7 @@ static bool fail(struct redis_pipeline *pipeline, const char *reason,
 static bool begin(struct redis_pipeline *pipeline, int64_t now) {
     const struct redis_server *server = pipeline->server;
 
+    pipeline->pausing = false;
     for (; pipeline->tried < server->count; pipeline->tried++) {
         pipeline->address =
             (server->shared->address + pipeline->tried) % server->count;
@@ -46,6 +69,8 @@ static bool begin(struct redis_pipeline *pipeline, int64_t now) {
             pipeline->deadline = now + REDIS_CONNECT_TIMEOUT;
             return true;
         }
+        if (redis_is_shortage(errno))
+            return pause_refused(pipeline, NULL, now);
     }
     pipeline->tried = 0;
     return fail(pipeline, strerror(errno), now);
@@ -65,7 +90,7 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
                            int64_t now) {
     struct buffer *output = &pipeline->output;
 
-    if (pipeline->source.descriptor < 0) {
+    if (pipeline->source.descriptor < 0 && !pipeline->pausing) {
         if (!redis_may_try(pipeline->server, now) || !begin(pipeline, now))
             return false;
         pipeline->handshake = redis_append_handshake(pipeline->server, output);
@@ -81,22 +106,37 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
         output->failed = false; /* what it holds is whole */
         return false;
     }
-    if (pipeline->due++ == 0 && !pipeline->connecting)
+    bool begun = !pipeline->connecting && !pipeline->pausing;
+    if (pipeline->due++ == 0 && begun)
         pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
     return true;
 }
 
-bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now) {
-    struct buffer *output = &pipeline->output;
+/* Commands may be needed once more until Redis has been heard: it may refuse
+   the connection and have carried out none. */
+static void forget_gone(struct redis_pipeline *pipeline) {
+    if (!pipeline->heard)
+        return;
+    buffer_consume(&pipeline->output, pipeline->gone);
+    pipeline->gone = 0;
+    if (pipeline->output.length == 0)
+        buffer_free(&pipeline->output); /* a burst must not keep its memory */
+}
 
-    if (pipeline->source.descriptor < 0 || output->length == 0)
+bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now) {
+    struct view rest =
+        view_from(buffer_view(&pipeline->output), pipeline->gone);
+
+    if (pipeline->source.descriptor < 0 || rest.length == 0)
         return true;
-    ssize_t count = send(pipeline->source.descriptor, output->data,
-                         output->length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t count = send(pipeline->source.descriptor, rest.data, rest.length,
+                         MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count < 0) {
         /* A socket that is still connecting says EAGAIN as well, and ENOTCONN
-           before it knows more. */
-        if (errno == EAGAIN || errno == EINTR)
+           before it knows more.  Of one that is closed the loop will tell, and
+           then what Redis has said before it closed is read. */
+        if (errno == EAGAIN || errno == EINTR || errno == EPIPE ||
+            errno == ECONNRESET)
             return true;
         if (pipeline->connecting)
             return begin_elsewhere(pipeline, errno, now);
@@ -106,9 +146,9 @@ bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now) {
         pipeline->connecting = false;
         pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
     }
-    buffer_consume(output, (size_t)count);
-    if (output->length == 0)
-        buffer_free(output); /* a burst must not keep its memory for ever */
+    pipeline->due_now = pipeline->due;
+    pipeline->gone += (size_t)count;
+    forget_gone(pipeline);
     return true;
 }
 
@@ -161,10 +201,15 @@ int redis_pipeline_next(struct redis_pipeline *pipeline,
         ssize_t parsed = resp_parse(rest, reply);
         if (parsed == 0)
             return 0;
-        if (parsed < 0 || pipeline->due + pipeline->handshake == 0) {
+        if (parsed < 0 || pipeline->due_now + pipeline->handshake == 0) {
             fail(pipeline, "it does not speak RESP2", now);
             return -1;
         }
+        if (!pipeline->heard && redis_is_refusal(reply))
+            return pause_refused(pipeline, reply, now) ? 0 : -1;
+        pipeline->heard = true;
+        pipeline->refused_at = 0;
+        forget_gone(pipeline);
         pipeline->taken += (size_t)parsed;
         pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
         int result = take_handshake(pipeline, reply, now);
@@ -173,9 +218,10 @@ int redis_pipeline_next(struct redis_pipeline *pipeline,
         if (result > 0)
             continue;
         pipeline->due--;
+        pipeline->due_now--;
         pipeline->tried = 0;
         pipeline->server->shared->address = pipeline->address;
-        redis_is_up(pipeline->server);
+        redis_is_up(pipeline->server, now);
         return 1;
     }
 }
@@ -183,6 +229,8 @@ int redis_pipeline_next(struct redis_pipeline *pipeline,
 bool redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now) {
     if (now < redis_pipeline_deadline(pipeline))
         return true;
+    if (pipeline->pausing)
+        return begin(pipeline, now);
     if (pipeline->connecting)
         return begin_elsewhere(pipeline, ETIMEDOUT, now);
     return fail(pipeline, "no reply in time", now);
@@ -190,15 +238,15 @@ bool redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now) {
 
 void redis_pipeline_watch(struct redis_pipeline *pipeline) {
     /* Readable also when nothing is awaited: the end must not go unnoticed. */
-    unsigned interest =
-        pipeline->output.length > 0 ? READABLE | WRITABLE : READABLE;
+    unsigned interest = pipeline->output.length > pipeline->gone
+                            ? READABLE | WRITABLE
+                            : READABLE;
 
     if (pipeline->source.descriptor >= 0)
-        source_watch(pipeline->watcher, &pipeline->source, interest);
+        (void)source_watch(pipeline->watcher, &pipeline->source, interest);
 }
 
 int64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline) {
-    bool waits = pipeline->connecting || pipeline->due > 0;
-    return pipeline->source.descriptor >= 0 && waits ? pipeline->deadline
-                                                     : INT64_MAX;
+    bool waits = pipeline->connecting || pipeline->pausing || pipeline->due > 0;
+    return waits ? pipeline->deadline : INT64_MAX;
 }

@@ -21,12 +21,17 @@ struct redis_pipeline {
     const struct watcher *watcher;
     const struct redis_server *server;
     bool connecting;
+    bool pausing;       /* the connection was refused: not before the deadline */
+    bool heard;         /* Redis has replied on this connection */
+    int64_t refused_at; /* for the first time since a reply; 0: it was not */
     unsigned address;   /* which one it is trying, or uses */
     unsigned tried;     /* addresses that have failed since the last success */
     unsigned handshake; /* replies to AUTH and SELECT that are still to come */
     size_t due;         /* replies to commands that are still to come */
+    size_t due_now;     /* of those, for commands that have begun to leave */
     int64_t deadline;   /* by when the connection or the next reply must come */
     struct buffer output; /* commands that have not gone out yet */
+    size_t gone;          /* bytes of it that have: kept until Redis is heard */
     struct buffer input;  /* replies that have not been taken yet */
     size_t taken;         /* bytes at the input's front that have been */
 };
@@ -34,6 +39,9 @@ struct redis_pipeline {
 void redis_pipeline_init(struct redis_pipeline *pipeline,
                          const struct redis_server *server,
                          const struct watcher *watcher);
+
+/* Closes the connection, without a word to anybody: no reply will come to any
+   command that is awaited. */
 void redis_pipeline_close(struct redis_pipeline *pipeline);
 
 /* Queues a command; begins to connect where that is needed.  Returns false when
@@ -53,7 +61,8 @@ bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now);
 int redis_pipeline_next(struct redis_pipeline *pipeline,
                         struct resp_reply *reply, int64_t now);
 
-/* Gives up when the deadline has passed; returns false then, as above. */
+/* Gives up when the deadline has passed, and returns false, as above; or tries
+   again, if the connection was refused. */
 bool redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now);
 
 /* Has the loop watch it for what it waits for now; once a round. */

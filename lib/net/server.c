@@ -8,9 +8,11 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -31,8 +33,9 @@ static struct {
     int listener;
 } stop = {.listener = -1};
 
-__attribute__((format(printf, 1, 2), noreturn)) static void
-give_up(const char *format, ...) {
+static _Atomic bool *ran_out; /* it has been said */
+
+void server_give_up(const char *format, ...) {
     va_list arguments;
 
     fprintf(stderr, "%s: ", program_invocation_short_name);
@@ -47,7 +50,7 @@ give_up(const char *format, ...) {
 
 /* A socket that has been shut down is readable too, but says POLLHUP as well.
  */
-static bool somebody_waits(void) {
+bool server_somebody_waits(void) {
     struct pollfd listener = {.fd = stop.listener, .events = POLLIN};
 
     return poll(&listener, 1, 0) > 0 && listener.revents == POLLIN;
@@ -55,7 +58,7 @@ static bool somebody_waits(void) {
 
 /* One worker told to stop must not close the door of the others. */
 static void close_door_behind_last(void) {
-    if (getpid() == stop.owner && !somebody_waits())
+    if (getpid() == stop.owner && !server_somebody_waits())
         shutdown(stop.listener, SHUT_RD);
 }
 
@@ -84,7 +87,8 @@ static void on_tick(int signal_number) {
     int error = errno;
 
     (void)signal_number;
-    close_door_behind_last();
+    if (stop.stopping)
+        close_door_behind_last();
     errno = error;
 }
 
@@ -105,15 +109,27 @@ bool server_is_out_of_time(void) {
 }
 
 bool server_goes_on(void) {
-    return !stop.stopping || (!server_is_out_of_time() && somebody_waits());
+    return !stop.stopping ||
+           (!server_is_out_of_time() && server_somebody_waits());
 }
 
 void *server_share(size_t size) {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
-        give_up("no memory to share (%s); allow it more", strerror(errno));
+        server_give_up("no memory to share (%s); allow it more",
+                       strerror(errno));
     return memory;
+}
+
+void server_is_out_of(const char *what) {
+    int error = errno;
+
+    if (!atomic_exchange(ran_out, true))
+        dprintf(STDERR_FILENO,
+                "%s: out of %s (%s); clients wait, allow it more\n",
+                program_invocation_short_name, what, strerror(error));
+    errno = error;
 }
 
 pid_t server_fork(void) {
@@ -127,6 +143,11 @@ pid_t server_fork(void) {
     if (getppid() != parent)
         _exit(EXIT_FAILURE);
     return 0;
+}
+
+void server_wake_parent(void) {
+    if (getpid() != stop.owner && getppid() == stop.owner)
+        kill(stop.owner, SIGALRM);
 }
 
 void server_tell_children(const pid_t *children, size_t count, int number) {
@@ -161,12 +182,22 @@ static struct timeval timeval_of(int milliseconds) {
 static void set_option(int descriptor, int level, int name, const void *value,
                        socklen_t size, const char *what) {
     if (setsockopt(descriptor, level, name, value, size) < 0)
-        give_up("cannot set %s: %s", what, strerror(errno));
+        server_give_up("cannot set %s: %s", what, strerror(errno));
 }
 
 /*
  * TCP_DEFER_ACCEPT: the kernel shows a connection only when its first bytes are
- * there, so that one which says nothing costs nobody a worker.
+ * there, for so many seconds, rounded up to 1, 3, 7, 15 ...: 10 are 15.  Then
+ * it hands the silent one over, which 01 to 05 close at once and 06 and 07 in
+ * REQUEST_TIMEOUT.  So silence costs nobody a worker, with one exception.  The
+ * kernel has room for as many of them as for the backlog.  What comes beyond is
+ * greeted with a SYN cookie (net.ipv4.tcp_syncookies), which means that nothing
+ * is remembered of it, not even that it should be deferred; it is accepted
+ * before it has said anything.  If it goes on so, it holds a worker of 01, 03
+ * or 05 for FIRST_TIMEOUT when others wait.  To see it: --backlog 128 and
+ * `ab -c 3000 -n 6000`; for ab ends with up to 3,000 connections open on which
+ * it asks for nothing.  It counts those that we close as failed.  Production
+ * servers put an event loop in front, for which silence is cheap.
  *
  * On Linux the connections that accept(2) returns inherit the other options,
  * which saves three calls for each of them.  The receive timeout is the
@@ -200,12 +231,13 @@ static int listen_on(const struct server *server) {
 
     int result = getaddrinfo(options->address, options->port, &hints, &found);
     if (result != 0)
-        give_up("cannot listen on '%s' (%s); give --address an address of this "
-                "machine",
-                options->address, gai_strerror(result));
+        server_give_up(
+            "cannot listen on '%s' (%s); give --address an address of this "
+            "machine",
+            options->address, gai_strerror(result));
     int descriptor = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (descriptor < 0)
-        give_up("cannot make a socket: %s", strerror(errno));
+        server_give_up("cannot make a socket: %s", strerror(errno));
     set_options(server, descriptor);
     if (bind(descriptor, found->ai_addr, found->ai_addrlen) < 0 ||
         listen(descriptor, options->backlog) < 0) {
@@ -214,8 +246,8 @@ static int listen_on(const struct server *server) {
             cure = "stop the program that uses it, or give another --port";
         if (errno == EACCES)
             cure = "ports below 1024 need root; give another --port";
-        give_up("cannot listen on port %s of %s (%s); %s", options->port,
-                options->address, strerror(errno), cure);
+        server_give_up("cannot listen on port %s of %s (%s); %s", options->port,
+                       options->address, strerror(errno), cure);
     }
     freeaddrinfo(found);
     return descriptor;
@@ -230,10 +262,27 @@ static void print_url(const struct server *server) {
             0 ||
         getnameinfo((struct sockaddr *)&address, length, host, sizeof host,
                     port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        give_up("cannot tell the address of the listening socket");
+        server_give_up("cannot tell the address of the listening socket");
     bool is_ipv6 = strchr(host, ':') != NULL;
     fprintf(server->notes, "url           http://%s%s%s:%s/\n",
             is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
+}
+
+static void print_confinement(const struct server *server, int calls) {
+    static const char *const files[] = {
+        "all files and ports (this kernel has no Landlock)",
+        "public/, templates/, all ports (this kernel's Landlock knows none)",
+        "public/, templates/, the port of Redis",
+    };
+
+    if (!server->options.confined)
+        fprintf(server->notes, "confined      no\n");
+    else if (calls == 0)
+        fprintf(server->notes, "confined      to all system calls, %s\n",
+                files[server->files_confined]);
+    else
+        fprintf(server->notes, "confined      to %d system calls, %s\n", calls,
+                files[server->files_confined]);
 }
 
 static void print_banner(const struct server *server) {
@@ -243,57 +292,133 @@ static void print_banner(const struct server *server) {
     fprintf(server->notes, "workers       %zu\n", server->options.workers);
     print_url(server);
     fprintf(server->notes, "redis         %s\n", server->redis.text);
-    fflush(server->notes); /* before any fork: a child would print it again */
 }
+
+/* How many there may be; asked for once, because it costs a system call. */
+static size_t descriptors;
 
 /* One descriptor a connection: take as many as we may have. */
 static void raise_descriptor_limit(void) {
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-        return;
+        server_give_up("cannot ask for the limit of descriptors: %s",
+                       strerror(errno));
+    if (limit.rlim_max < DESCRIPTORS_LEAST)
+        server_give_up("%ju descriptors are too few; allow it %d (ulimit -n)",
+                       (uintmax_t)limit.rlim_max, DESCRIPTORS_LEAST);
     limit.rlim_cur =
         limit.rlim_max < DESCRIPTORS_LIMIT ? limit.rlim_max : DESCRIPTORS_LIMIT;
     (void)setrlimit(RLIMIT_NOFILE, &limit); /* else we go on with fewer */
+    descriptors = (size_t)sysconf(_SC_OPEN_MAX);
+}
+
+/* Who started us may have closed them (`>&-`).  The next file or socket would
+   then be number 1, and a line of the log would go to a client or to Redis. */
+static void open_standard_descriptors(void) {
+    int descriptor;
+
+    do {
+        descriptor = open("/dev/null", O_RDWR);
+    } while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+    if (descriptor < 0)
+        server_give_up("cannot open /dev/null: %s", strerror(errno));
+    close(descriptor);
 }
 
 int server_time(const struct server *server, int milliseconds) {
     return milliseconds / server->options.time_scale;
 }
 
-size_t server_descriptors_for_clients(size_t needed) {
-    size_t all = (size_t)sysconf(_SC_OPEN_MAX);
+size_t server_room_for_clients(size_t served, size_t more) {
+    size_t reserved = RESERVED_DESCRIPTORS < descriptors / 2
+                          ? RESERVED_DESCRIPTORS
+                          : descriptors / 2;
+    size_t room = descriptors - reserved;
 
-    needed += RESERVED_DESCRIPTORS;
-    return needed < all / 2 ? all - needed : all / 2;
+    room =
+        room > served * (1 + more) ? room - served * more : room / (1 + more);
+    return room > 0 ? room : 1;
+}
+
+/* ---- The start ---- */
+
+/* From root to somebody else, who cannot come back. */
+static void become(const char *name) {
+    const struct passwd *user = getpwnam(name);
+
+    if (user == NULL)
+        server_give_up("--user: this system has no user '%s'", name);
+    if (initgroups(name, user->pw_gid) < 0 || setgid(user->pw_gid) < 0 ||
+        setuid(user->pw_uid) < 0)
+        server_give_up("--user: cannot become '%s' (%s); only root can", name,
+                       strerror(errno));
+}
+
+static void give_up_confinement(void) {
+    server_give_up("cannot confine itself (%s); give --no-confinement",
+                   strerror(errno));
+}
+
+/* The port of Redis; 0 for a Unix socket. */
+static int redis_port(const struct redis_server *redis) {
+    const struct sockaddr_storage *first = &redis->addresses[0].socket;
+
+    if (first->ss_family == AF_INET6)
+        return ntohs(((const struct sockaddr_in6 *)first)->sin6_port);
+    if (first->ss_family == AF_INET)
+        return ntohs(((const struct sockaddr_in *)first)->sin_port);
+    return 0;
 }
 
 void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv) {
     char error[2 * PATH_MAX];
+    struct options *options = &server->options;
 
     *server = (struct server){.architecture = architecture};
-    options_parse(&server->options, architecture, argc, argv);
-    server->notes = server->options.log ? stderr : stdout;
+    open_standard_descriptors();
+    options_parse(options, architecture, argc, argv);
+    server->notes = options->log ? stderr : stdout;
     raise_descriptor_limit();
-    if (redis_parse(&server->redis, server->options.redis, error,
-                    sizeof error) < 0 ||
-        app_open(&server->app, server->options.root, error, sizeof error) < 0)
-        give_up("%s", error);
-    server->counters = statistics_create(server->options.workers);
-    if (server->counters == NULL)
-        give_up("no memory for the statistics: %s", strerror(errno));
+    if (redis_parse(&server->redis, options->redis, error, sizeof error) < 0)
+        server_give_up("%s", error);
     server->listener = stop.listener = listen_on(server);
     stop.owner = getpid();
+    if (options->user != NULL)
+        become(options->user);
+    if (app_open(&server->app, options->root, error, sizeof error) < 0)
+        server_give_up("%s", error);
+    server->counters = statistics_create(options->workers);
+    if (server->counters == NULL)
+        server_give_up("no memory for the statistics: %s", strerror(errno));
+    ran_out = server_share(sizeof *ran_out);
     handle(SIGPIPE, SIG_IGN); /* sendfile(2) has no MSG_NOSIGNAL */
+    handle(SIGXFSZ, SIG_IGN); /* a log may reach the limit of a file's size */
     handle(SIGALRM, on_tick);
     handle(SIGTERM, on_stop);
     handle(SIGINT, on_stop);
     /* The C library reads the time zone when it is first needed: here, once,
        and not in every child. */
     tzset();
+    if (options->confined)
+        server->files_confined =
+            confine_files_and_ports(options->root, redis_port(&server->redis));
+    if (server->files_confined < 0)
+        give_up_confinement();
+}
+
+void server_ready(const struct server *server) {
+    int calls = 0;
+
     print_banner(server);
+    if (server->options.confined)
+        calls = confine_calls(server->architecture);
+    if (calls < 0)
+        give_up_confinement();
+    print_confinement(server, calls);
+    fflush(server->notes); /* before any fork: a child would print it again */
 }
 
 /* ---- Accepting ---- */
@@ -313,7 +438,8 @@ static void note_address(struct client *client,
 void server_accept_without_waiting(const struct server *server) {
     int flags = fcntl(server->listener, F_GETFL);
     if (fcntl(server->listener, F_SETFL, flags | O_NONBLOCK) < 0)
-        give_up("cannot make the socket non-blocking: %s", strerror(errno));
+        server_give_up("cannot make the socket non-blocking: %s",
+                       strerror(errno));
 }
 
 bool server_accept(const struct server *server, int flags,
@@ -331,9 +457,12 @@ bool server_accept(const struct server *server, int flags,
            accept(2) lists what a network may do to it. */
         bool short_of_something = errno == EMFILE || errno == ENFILE ||
                                   errno == ENOBUFS || errno == ENOMEM;
-        if (!short_of_something)
+        if (!short_of_something) {
             errno = EAGAIN;
-        else if ((flags & SOCK_NONBLOCK) == 0)
+            return false;
+        }
+        server_is_out_of("descriptors or memory");
+        if ((flags & SOCK_NONBLOCK) == 0)
             poll(NULL, 0, PAUSE); /* some client will end meanwhile */
         return false;
     }

@@ -29,6 +29,7 @@ struct server {
     struct counters *counters; /* one for each of options.workers */
     int listener;              /* listening; its options pass to clients */
     FILE *notes;               /* where start and end are told */
+    int files_confined;        /* as confine_files_and_ports() told */
 };
 
 /* A client's connection. */
@@ -37,19 +38,30 @@ struct client {
     char address[INET6_ADDRSTRLEN]; /* for the log; empty without --log */
 };
 
-/* Reads the command line, opens what is served, listens, and tells about it.
-   What is wrong is said in one line and exits 1. */
+/* Reads the command line, listens, and opens what is served.  What is wrong is
+   said in one line and exits 1. */
 void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv);
+
+/* Says in one line what cannot be had at the start, and what cures it; exits 1.
+ */
+__attribute__((format(printf, 1, 2), noreturn)) void
+server_give_up(const char *format, ...);
+
+/* The start is over: gives up what serving does not need (net/confine.h), and
+   prints the banner.  Call it before any fork. */
+void server_ready(const struct server *server);
 
 /* Of a time that clients are given, in milliseconds, what --time-scale leaves.
  */
 int server_time(const struct server *server, int milliseconds);
 
-/* How many descriptors clients may take, when so many more are needed beside
-   the RESERVED_DESCRIPTORS; at least half of what there is. */
-size_t server_descriptors_for_clients(size_t needed);
+/* How many clients may be connected, so that descriptors are left for what they
+   need and for the RESERVED_DESCRIPTORS.  At most `served` of them are served
+   at once, and each of these takes `more` beside its own: a connection to
+   Redis, a file.  At least 1. */
+size_t server_room_for_clients(size_t served, size_t more);
 
 /* Accepting never sleeps from now on: for servers that sleep elsewhere. */
 void server_accept_without_waiting(const struct server *server);
@@ -73,6 +85,13 @@ bool server_goes_on(void);
    is none for it, it says so and exits 1. */
 void *server_share(size_t size);
 
+/* Something has run out, and errno tells why: clients wait until some other one
+   ends.  Said once, by whichever process is the first. */
+void server_is_out_of(const char *what);
+
+/* Is there a connection in the backlog, not accepted yet?  One system call. */
+bool server_somebody_waits(void);
+
 bool server_is_stopping(void);
 bool server_is_out_of_time(void); /* STOP_TIMEOUT has passed since then */
 
@@ -81,6 +100,9 @@ bool server_is_out_of_time(void); /* STOP_TIMEOUT has passed since then */
  * itself when it is told to.  Returns what fork(2) does.
  */
 pid_t server_fork(void);
+
+/* In a child: interrupts the call in which its parent sleeps. */
+void server_wake_parent(void);
 
 /* Sends all children a signal; places that hold none, 0 or -1, are passed
    over. */

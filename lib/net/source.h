@@ -31,11 +31,15 @@ struct watcher {
     void *loop;
 };
 
-static inline void source_watch(const struct watcher *watcher,
+/* False as above. */
+static inline bool source_watch(const struct watcher *watcher,
                                 struct source *source, unsigned interest) {
-    if (source->interest != interest &&
-        watcher->watch(watcher->loop, source, interest))
-        source->interest = interest;
+    if (source->interest == interest)
+        return true;
+    if (!watcher->watch(watcher->loop, source, interest))
+        return false;
+    source->interest = interest;
+    return true;
 }
 
 /* Tells the loop of it afterwards, which spares epoll a system call: a closed
@@ -45,7 +49,7 @@ static inline void source_close(const struct watcher *watcher,
     if (source->descriptor >= 0)
         close(source->descriptor);
     source->descriptor = -1;
-    source_watch(watcher, source, 0);
+    (void)source_watch(watcher, source, 0); /* cannot fail: it is closed */
 }
 
 #endif

@@ -34,6 +34,8 @@ bool form_append_field(struct view body, struct view name,
                        struct buffer *value) {
     while (body.length > 0) {
         struct view rest = view_cut(&body, '&');
+        if (rest.length == 0) /* no field, not even one without a name */
+            continue;
         struct view key = view_cut(&rest, '=');
         if (!decodes_to(key, name))
             continue;

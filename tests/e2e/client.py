@@ -10,8 +10,9 @@ import struct
 import time
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
 from urllib.parse import quote_plus
+
+from typing_extensions import Self
 
 from .harness import Server
 from .sockets import is_given_up, is_read

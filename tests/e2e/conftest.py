@@ -131,18 +131,18 @@ def start(
     redis: PrivateRedis,
     database_numbers: Iterator[int],
 ) -> Iterator[Start]:
-    """A function that starts a server for one test only: start(*options, redis=, root=).
+    """A function that starts a server for one test only: start(*options, redis=, root=, prefix=).
 
     What it started is ended after the test and checked, unless the test has ended it.
     """
     started: list[Server] = []
 
-    def start_one(*options: str, **choices: str | Path) -> Server:
+    def start_one(*options: str, prefix: tuple[str, ...] = (), **choices: str | Path) -> Server:
         url = str(choices.get("redis", redis.url(next(database_numbers))))
         root = Path(choices.get("root", site))
         if "--workers" not in options:
             options += ("--workers", "4")
-        started.append(Server(binary, root, url, options))
+        started.append(Server(binary, root, url, options, prefix))
         return started[-1].start()
 
     yield start_one

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 from urllib.parse import urlsplit
+
+from typing_extensions import Self
 
 from . import processes, sockets
 from .timing import PACE, PATIENCE, wait_until
@@ -84,6 +85,8 @@ class Server:
     root: Path
     redis: str
     options: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
+    """A command that runs it under some limit, or in a network namespace."""
     pid: int = 0
     banner: dict[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
@@ -131,7 +134,7 @@ class Server:
     def command(self) -> list[str]:
         """The command line."""
         fixed = ["--port", "0", "--redis", self.redis, "--root", str(self.root)]
-        return [str(self.binary), *fixed, *self.options]
+        return [*self.prefix, str(self.binary), *fixed, *self.options]
 
     def start(self) -> Self:
         """Start it and wait for its banner; AssertionError when it does not come up.
@@ -233,6 +236,13 @@ class Server:
     def pids(self) -> list[int]:
         """All its processes that run."""
         return [p.pid for p in processes.living(self.pid)]
+
+    def is_at_rest(self, workers: int) -> bool:
+        """Whether it has the processes and threads, zombies included, of one that serves nobody."""
+        found = processes.session_processes(self.pid)
+        threads = sum(len(processes.tasks(process.pid)) for process in found)
+        rest = {"preforking": (1 + workers, 1 + workers), "prethreading": (1, 1 + workers)}
+        return (len(found), threads) == rest.get(self.name, (1, 1))
 
     def children(self) -> list[int]:
         """Its processes but for the first."""

@@ -90,6 +90,14 @@ def status_kilobytes(pid: int, key: str) -> int:
     return 0
 
 
+def tasks(pid: int) -> list[int]:
+    """Return the threads of a process; none when it has gone."""
+    try:
+        return [int(p.name) for p in Path(f"/proc/{pid}/task").iterdir()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
 def open_descriptors(pid: int) -> int:
     """Return how many descriptors a process has open; 0 when it has gone or is about to."""
     try:

@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+
+from typing_extensions import Self
 
 from .processes import mortal
 from .sockets import free_port

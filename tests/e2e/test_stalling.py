@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from .client import Client, fetch, request
 from .conftest import Start
-from .harness import Server
+from .harness import Server, architecture
 from .timing import undisturbed, wait_until
 
 DIGITS = request("GET", "/t/digits.txt")
@@ -49,6 +51,28 @@ def _ask_beside_silent(server: Server) -> None:
     assert fetch(server, "/guestbook").status == 200
     assert silent.is_quiet(0), "the others waited until the silent client's time was over"
     silent.close()
+
+
+def _leave_silent_ones(server: Server, other: Server) -> None:
+    """Clients that say nothing are closed one behind the other, without a wait for each.
+
+    Another server is the clock: when the first of them is closed it is told half a request.
+    """
+    silent = [Client(server) for _ in range(12)]
+    assert silent[0].read_to_end() == b""
+    (clock,) = _silent(other, 1)
+    for client in silent:
+        assert client.read_to_end() == b""
+    assert clock.is_quiet(0), "they had a request's time each"
+    _close([clock, *silent])
+
+
+def test_clients_that_say_nothing(binary: Path, start: Start) -> None:
+    """The kernel has waited for their first byte already: no worker does so again."""
+    if architecture(binary.name).waiters is None:
+        pytest.skip("it waits for all of them at once")
+    servers = [start("--workers", "2", "--time-scale", "2") for _ in range(2)]
+    undisturbed(HALF_TIME / 2, lambda: _leave_silent_ones(*servers))
 
 
 @pytest.mark.waits

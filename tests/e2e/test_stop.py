@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -17,6 +18,7 @@ from . import processes
 from .client import FORM, Client, fetch, form, request, send_to_end
 from .conftest import Start
 from .harness import Server, all_of, architecture
+from .redisbox import PrivateRedis
 from .site import MB
 from .sockets import free_port
 from .timing import PATIENCE, undisturbed, wait_until
@@ -25,6 +27,8 @@ CLOSE = (("Connection", "close"),)
 # A little less than what a stopping server leaves to requests in flight, and a running one to
 # idle clients.
 STOP_TIME = IDLE_TIME = 4
+# And what any server leaves to a Redis that does not answer.
+REDIS_TIME = 1.5
 POST = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="A", guest_remarks="B"))
 
 
@@ -145,6 +149,29 @@ def _finish_download(server: Server) -> None:
 def test_download_in_flight_is_finished(start: Start) -> None:
     """A large part of a file on its way arrives whole after SIGTERM."""
     undisturbed(STOP_TIME, lambda: _finish_download(start()))
+
+
+def _stop_while_many_wait(start: Start) -> None:
+    """Signal a server for whose Redis sixty clients wait, then let that go on; all are served."""
+    with PrivateRedis() as redis, contextlib.ExitStack() as stack:
+        server = start("--workers", "4", redis=redis.url(0))
+        assert fetch(server, "/guestbook").status == 200
+        redis.pause()
+        clients = [stack.enter_context(Client(server)) for _ in range(60)]
+        for client in clients:
+            client.send(request("GET", "/guestbook"))
+        server.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        redis.resume()
+        responses = [client.read() for client in clients]
+        assert {(response.status, response.closes) for response in responses} == {(200, True)}
+        assert server.wait() == 0
+        assert server.statistics()["requests"] == "61"
+
+
+def test_who_waits_is_served(start: Start) -> None:
+    """What waits in the backlog, or in a queue of ours, when the signal comes is no less served."""
+    undisturbed(REDIS_TIME, lambda: _stop_while_many_wait(start))
 
 
 def test_new_connections_are_refused(start: Start) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Clients that wait, trickle or do not read are cut off when their time is over.
 
-All cases of one server wait at the same time, each with a server process of its own, so
-that they take fifteen seconds together and none disturbs another.
+All cases of one server wait at the same time, each with a server process of its own, so that
+none disturbs another. Most servers are told to give clients a part of their time only; a few
+cases sit the real figures out.
 """
 
 from __future__ import annotations
@@ -19,10 +20,16 @@ from .harness import Server
 from .timing import PATIENCE, deadline_in, undisturbed
 
 IDLE, REQUEST, SENDING = 5.0, 10.0, 10.0
+TIME_SCALE = 4
 # What may be lost when each of two programs has a clock that tells milliseconds.
 GRAIN = 0.1
 DIGITS = request("GET", "/t/digits.txt")
 HALF_POST = request("POST", "/guestbook", (FORM, ("Content-Length", "100"))) + b"guest-name=A"
+
+
+def _part(server: Server, seconds: float) -> float:
+    """What --time-scale leaves of a time."""
+    return seconds / TIME_SCALE if "--time-scale" in server.options else seconds
 
 
 def idle_after_response(server: Server) -> None:
@@ -31,7 +38,7 @@ def idle_after_response(server: Server) -> None:
     That is shorter than the time for a request, which another client begins at the same moment.
     """
     if server.kind.keeps_alive:
-        undisturbed(REQUEST - 2, lambda: _idle_beside_half(server))
+        undisturbed(_part(server, REQUEST - 2), lambda: _idle_beside_half(server))
 
 
 def _idle_beside_half(server: Server) -> None:
@@ -40,7 +47,7 @@ def _idle_beside_half(server: Server) -> None:
         client.exchange(DIGITS)
         half.send(b"GET / HT")
         assert client.read_to_end() == b""
-        assert time.monotonic() - begun >= IDLE - GRAIN
+        assert time.monotonic() - begun >= _part(server, IDLE) - GRAIN
         assert half.is_quiet(0), "an idle client has as long as one in the midst of a request"
 
 
@@ -80,55 +87,55 @@ def expected_but_never_sent(server: Server) -> None:
     begun = time.monotonic()
     with Client(server) as client:
         assert client.exchange(request("POST", "/guestbook", fields)).status == 100
-        _assert_408(client, begun)
+        _assert_408(server, client, begun)
 
 
 def half_second_request(server: Server) -> None:
-    """The second request on a connection has its own ten seconds from its first byte."""
+    """The second request on a connection has its own time from its first byte."""
     if not server.kind.keeps_alive:
         return
     with Client(server) as client:
         client.exchange(DIGITS)
-        time.sleep(1)
+        time.sleep(_part(server, 4))
         begun = time.monotonic()
         client.send(b"GET / HT")
-        _assert_408(client, begun)
+        _assert_408(server, client, begun)
 
 
 def _half(server: Server, data: bytes) -> None:
     begun = time.monotonic()
     with Client(server) as client:
         client.send(data)
-        _assert_408(client, begun)
+        _assert_408(server, client, begun)
 
 
-def _assert_408(client: Client, begun: float) -> None:
+def _assert_408(server: Server, client: Client, begun: float) -> None:
     """Assert that a 408 comes, not before its time."""
     responses = split_responses(client.read_to_end())
     assert [r.status for r in responses] == [408]
     assert responses[0].closes
-    assert time.monotonic() - begun >= REQUEST - GRAIN
+    assert time.monotonic() - begun >= _part(server, REQUEST) - GRAIN
 
 
 def trickling_head(server: Server) -> None:
-    """A byte every half second does not make the time for a request longer."""
+    """A byte now and then does not make the time for a request longer."""
     begun = time.monotonic()
     with Client(server) as client:
         client.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ")
         end = deadline_in(PATIENCE)
-        while client.is_quiet(0.5):
+        while client.is_quiet(0.2):
             assert time.monotonic() < end, "it goes on for as long as one more byte comes"
             client.send_if_open(b"y")
-        _assert_408(client, begun)
+        _assert_408(server, client, begun)
 
 
 def reader_that_stops(server: Server) -> None:
-    """Who takes nothing of a response for ten seconds is cut off."""
+    """Who takes nothing of a response for so long is cut off."""
     begun = time.monotonic()
     with Client(server, receive_buffer=65536) as client:
         client.send(request("GET", "/t/big.bin"))
         client.wait_until_given_up()
-        assert time.monotonic() - begun >= SENDING - GRAIN
+        assert time.monotonic() - begun >= _part(server, SENDING) - GRAIN
         data = client.read_to_end()
     assert data.startswith(b"HTTP/1.1 200 ")
     assert len(data) < 50_000_000
@@ -153,9 +160,9 @@ def slow_reader(server: Server) -> None:
         client.send(request("GET", "/t/big.bin"))
         client.read_head()
         begun = time.monotonic()
-        while time.monotonic() - begun < SENDING + 1.5:
-            client.read_exactly(300_000)
-            time.sleep(0.5)
+        while time.monotonic() - begun < _part(server, 1.2 * SENDING):
+            client.read_exactly(60_000)
+            time.sleep(0.1)
         client.read_exactly(20_000_000)
 
 
@@ -174,12 +181,24 @@ CASES: list[Callable[[Server], None]] = [
 ]
 
 
-@pytest.mark.waits
-def test_timeouts(start: Start) -> None:
+REAL: list[Callable[[Server], None]] = [idle_after_response, half_a_head, reader_that_stops]
+
+
+def _run(cases: list[Callable[[Server], None]], servers: list[Server]) -> None:
     """All cases at once; every one that fails is named."""
-    servers = [start("--workers", "2") for _ in CASES]
-    with ThreadPoolExecutor(len(CASES)) as pool:
-        running = [pool.submit(case, one) for case, one in zip(CASES, servers, strict=True)]
-        problems = [(c.__name__, f.exception()) for c, f in zip(CASES, running, strict=True)]
+    with ThreadPoolExecutor(len(cases)) as pool:
+        running = [pool.submit(case, one) for case, one in zip(cases, servers, strict=True)]
+        problems = [(c.__name__, f.exception()) for c, f in zip(cases, running, strict=True)]
     failed = [f"{name}: {error!r}" for name, error in problems if error is not None]
     assert not failed, "\n".join(failed)
+
+
+def test_timeouts(start: Start) -> None:
+    """All cases, in a part of the time."""
+    _run(CASES, [start("--workers", "2", "--time-scale", str(TIME_SCALE)) for _ in CASES])
+
+
+@pytest.mark.waits
+def test_real_figures(start: Start) -> None:
+    """A case for each, in the time that clients are given when nothing else is said."""
+    _run(REAL, [start("--workers", "2") for _ in REAL])

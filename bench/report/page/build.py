@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+from bench.records import torture
 from bench.records.errors import UserError
 from bench.records.store import file_of, load
 from bench.report.charts.catalogue import catalogue
 from bench.report.charts.export import write_charts
 from bench.report.page import export
 from bench.report.page.page import render, topology_picture
+from bench.report.page.torture import render as render_torture
+from bench.report.page.torture_markdown import markdown
 from bench.report.study.study import Study
 
 EXPORTS = {".json": export.as_json, ".csv": export.as_csv, ".md": export.as_markdown}
@@ -22,6 +25,8 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
     Raises UserError if the results cannot be read, have no runs, a file cannot be written, or would
     take the place of a sweep's results.
     """
+    if torture.is_record(source):
+        return build_torture(source, output)
     stored = file_of(source)
     results = load(stored)
     if not results.runs:
@@ -42,10 +47,23 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
     return [*texts, *pictures]
 
 
+def build_torture(source: Path, output: Path | None = None) -> list[Path]:
+    """The same for what a torture has left. Raises UserError."""
+    record = torture.load(source)
+    page = output or torture.file_of(source).with_suffix(".html")
+    _check_name(page)
+    texts = {page: render_torture(record), page.with_suffix(".md"): markdown(record)}
+    try:
+        for path, text in texts.items():
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write the report: {error}") from error
+    return [*texts]
+
+
 def _check(page: Path, stored: Path) -> None:
     """Raises UserError if the page has no name of a page, or would replace what was measured."""
-    if page.suffix != ".html":
-        raise UserError(f"--output {page}: the name of the page must end in .html: report.html")
+    _check_name(page)
     for path in (page, *map(page.with_suffix, EXPORTS)):
         is_source = path.exists() and path.samefile(stored)
         if is_source or path.resolve().name in OF_A_SWEEP:
@@ -53,3 +71,8 @@ def _check(page: Path, stored: Path) -> None:
                 f"{path} is a sweep's own file, and would be lost: give the page another name, "
                 "--output report.html"
             )
+
+
+def _check_name(page: Path) -> None:
+    if page.suffix != ".html":
+        raise UserError(f"--output {page}: the name of the page must end in .html: report.html")

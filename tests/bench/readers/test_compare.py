@@ -1,6 +1,6 @@
 """What changed beyond noise between two sweeps."""
 
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -33,7 +33,7 @@ def sweep(**rates: tuple[float, ...]) -> Results:
         for subject, several in rates.items()
         for number, rate in enumerate(several, 1)
     ]
-    started = datetime(2026, 1, 1, tzinfo=UTC)
+    started = datetime(2026, 1, 1, tzinfo=timezone.utc)
     return Results(started=started, machine={"kernel": "6.1"}, servers=list(rates), runs=runs)
 
 

@@ -1,6 +1,6 @@
 """What is met and what is not, read from results."""
 
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 import pytest
 from rich.console import Console
@@ -56,7 +56,9 @@ def of_memory(pss: int) -> Run:
 
 
 def results(*runs: Run) -> Results:
-    return Results(started=datetime(2030, 1, 2, tzinfo=UTC), state="complete", runs=list(runs))
+    return Results(
+        started=datetime(2030, 1, 2, tzinfo=timezone.utc), state="complete", runs=list(runs)
+    )
 
 
 def said(found: Results) -> tuple[int, str]:

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from bench.records.run import Reason, Run
 from bench.records.store import load, make_folder, save
 
 RECORDED = Path(__file__).parents[1] / "recorded"
-NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
+NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=timezone.utc)
 
 
 def held(server: str = "epoll", level: int = 100, run: int = 1, rate: float = 1000.0) -> Run:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 from bench.records.figures import Latency, LittlesLaw, OpenLoopFigures, OtherProcess, ProcessFigures
 from bench.records.results import Conditions, Results
 from bench.records.run import Reason, Run
 
-NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
+NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=timezone.utc)
 LEVELS = (20, 100, 300, 1000, 2000, 5000)
 
 

@@ -1,6 +1,6 @@
 """What is shown: the table, the time left, the chart's data."""
 
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 import pytest
 from rich.console import Console
@@ -49,7 +49,7 @@ def run(server: str, level: int, rate: float | None, seconds: float = 2.0) -> Ru
 @pytest.fixture
 def results() -> Results:
     return Results(
-        started=datetime(2026, 1, 1, tzinfo=UTC),
+        started=datetime(2026, 1, 1, tzinfo=timezone.utc),
         settings={"path": "/guestbook", "runs": 1},
         servers=["poll", "epoll"],
         levels=[20, 500, 1000],

@@ -1,0 +1,11 @@
+"""The book: the annotated source as pages that open from disk, and can be printed.
+
+    source         a C file as passages: a comment, and the code that it speaks of
+    difference     what is new since another file; two files side by side
+    chapter        a chapter's text and its directives
+    render         pieces of HTML
+    command        all pages of the book into one folder
+
+The chapters lie in course/book/. They quote the real sources, by name: what they name and is not
+there, is an error.
+"""

@@ -1,0 +1,140 @@
+"""All pages of the book into one folder: `make book`."""
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from bench.book.chapter import BadChapter, Block, Chapter, read_chapter
+from bench.book.render import (
+    Link,
+    annotated,
+    excerpt,
+    exercise,
+    linker,
+    prose,
+    question,
+    step,
+    styles,
+    unlinked,
+)
+from bench.book.source import NoSuchFunction, function
+from bench.host.project import ROOT
+from bench.records.errors import UserError
+from bench.timeline.command import kept
+from bench.timeline.page import figure, picture_style
+from bench.timeline.record import picture
+
+CHAPTERS = ROOT / "course" / "book"
+GLOSSARY = ROOT / "docs" / "glossary.md"
+TEMPLATES = Path(__file__).parent / "template"
+GLOSSARY_PAGE = "words.html"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Make the book. Exit status: 0. Raises UserError."""
+    parser = argparse.ArgumentParser(
+        prog="zerohttpd book", description="The annotated source as pages that open from disk."
+    )
+    where = "the folder that the pages go to (%(default)s)"
+    parser.add_argument("--output", type=Path, default=ROOT / "results" / "book", help=where)
+    options = parser.parse_args(arguments)
+    first = build(options.output)
+    print(f"Open {first} in a browser; print it from there.")
+    return 0
+
+
+def build(folder: Path) -> Path:
+    """Write all pages; returns the first. Raises UserError for a chapter that cannot be made, or a
+    folder that cannot be written."""
+    chapters = read_chapters()
+    words = glossary_words(GLOSSARY.read_text())
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True
+    )
+    template = environment.get_template("page.html.j2")
+    light, dark = styles()
+    pages = [(f"{c.name}.html", c.title, body(c, words)) for c in chapters]
+    pages.append((GLOSSARY_PAGE, "Words", _glossary(GLOSSARY.read_text())))
+    contents = [(name, title) for name, title, _ in pages]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for place, (name, title, html) in enumerate(pages):
+            text = template.render(
+                title=title,
+                body=Markup(html),
+                contents=contents,
+                here=name,
+                before=contents[place - 1] if place else None,
+                after=contents[place + 1] if place + 1 < len(contents) else None,
+                light=Markup(light),
+                dark=Markup(dark),
+                style=Markup(picture_style() + (TEMPLATES / "book.css").read_text()),
+            )
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write the book: {error}") from error
+    return folder / contents[0][0]
+
+
+def read_chapters() -> list[Chapter]:
+    """All chapters in their order. Raises UserError."""
+    try:
+        return [read_chapter(file.stem, file.read_text()) for file in sorted(CHAPTERS.glob("*.md"))]
+    except BadChapter as error:
+        raise UserError(f"the book: {error}") from error
+
+
+def body(chapter: Chapter, words: dict[str, str]) -> str:
+    """The HTML of a chapter. Raises UserError if it quotes what is not there."""
+    link = linker(words, GLOSSARY_PAGE)
+    try:
+        return "\n".join(_block(block, link) for block in chapter.blocks)
+    except (OSError, NoSuchFunction) as error:
+        raise UserError(f"{chapter.name}: it quotes what is not there: {error}") from error
+
+
+def _block(block: Block, link: Link) -> str:
+    words = block.words
+    texts = [(ROOT / name).read_text() for name in words if name.endswith((".c", ".h"))]
+    made: dict[str, Callable[[], str]] = {
+        "text": lambda: prose(block.text, link),
+        "question": lambda: question(" ".join(words), block.text, link),
+        "try": lambda: exercise(block.text, block.expect, link),
+        "source": lambda: annotated(words[0], texts[0], link, texts[1] if texts[1:] else None),
+        "function": lambda: excerpt(
+            f"{words[0]}: {words[1]}", texts[0], function(texts[0], words[1])
+        ),
+        "step": lambda: step((words[0], words[1]), (texts[0], texts[1])),
+        "timeline": lambda: figure(picture(kept(words[:1], "".join(words[1:]) or "eight")[0])),
+    }
+    return made[block.kind]()
+
+
+def glossary_words(text: str) -> dict[str, str]:
+    """The words that the glossary explains, in small letters, and the place of each on its page.
+
+    An entry begins with `**word, other word**:`.
+    """
+    found = {}
+    for entry in re.findall(r"^\*\*(.+?)\*\*:", text, re.MULTILINE):
+        for word in entry.split(","):
+            found[word.strip().lower()] = _place(entry)
+    return found
+
+
+def _place(entry: str) -> str:
+    return re.sub(r"\W+", "-", entry.lower()).strip("-")
+
+
+def _glossary(text: str) -> str:
+    """The glossary's page: each entry a place to link to."""
+    html = prose(text.partition("\n")[2], unlinked)
+
+    def mark(match: re.Match[str]) -> str:
+        return f'<p id="{_place(match[1])}"><strong>{match[1]}</strong>:'
+
+    return re.sub(r"<p><strong>(.+?)</strong>:", mark, html)

@@ -1,0 +1,167 @@
+"""Pieces of HTML: annotated source, two files side by side, prose with its words explained."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+
+from markdown_it import MarkdownIt
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import CLexer
+
+from bench.book.difference import KEPT_AROUND, Pair, new_lines, side_by_side
+from bench.book.source import paragraphs, passages
+
+MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+FOLDED_FROM = 2 * KEPT_AROUND + 4
+"""Unchanged lines in a row from which they are folded."""
+
+Link = Callable[[str], str]
+"""Makes links of the words that the glossary explains, in a piece of HTML."""
+
+
+def coloured(text: str) -> list[str]:
+    """The lines of a C file, coloured."""
+    html = highlight(text, CLexer(stripnl=False), HtmlFormatter(nowrap=True))
+    return str(html).splitlines()
+
+
+def styles() -> tuple[str, str]:
+    """The colours of the code, for light and for dark pages."""
+    both = [HtmlFormatter(style=name, nobackground=True) for name in ("friendly", "nord")]
+    light, dark = (str(one.get_style_defs(".code")) for one in both)  # type: ignore[no-untyped-call]
+    return light, dark
+
+
+def annotated(name: str, text: str, link: Link, before: str | None = None) -> str:
+    """The whole file: comments left, code right, new lines marked in the gutter."""
+    new = new_lines(before.splitlines(), text.splitlines()) if before is not None else set()
+    html = coloured(text)
+    rows = []
+    for passage in passages(text):
+        numbers = range(passage.first, passage.first + len(passage.code))
+        code = "".join(_numbered(n, html[n - 1], n in new) for n in numbers)
+        rows.append(
+            f'<div class="passage"><div class="comment">{_prose(passage.comment, link)}</div>'
+            f'<pre class="code">{code}</pre></div>'
+        )
+    title = f"<h3>{escape(name)}</h3>"
+    return f'<section class="file" aria-label="{escape(name)}">{title}{"".join(rows)}</section>'
+
+
+def excerpt(name: str, text: str, lines: tuple[int, int]) -> str:
+    """Some lines of a file, from and to (from 1)."""
+    html = coloured(text)
+    shown = "".join(_numbered(n, html[n - 1], new=False) for n in range(lines[0], lines[1] + 1))
+    title = f"<figcaption>{escape(name)}</figcaption>"
+    return f'<figure class="excerpt">{title}<pre class="code">{shown}</pre></figure>'
+
+
+def step(names: tuple[str, str], texts: tuple[str, str]) -> str:
+    """Two files side by side."""
+    sides = [text.splitlines() for text in texts]
+    html = [coloured(text) for text in texts]
+    rows: list[str] = []
+    for run in side_by_side(sides[0], sides[1]):
+        for folded, part in _folds(run):
+            cells = "".join(_row(pair, html) for pair in part)
+            table = f'<table class="pairs">{cells}</table>'
+            if folded:
+                table = (
+                    f"<details><summary>{len(part)} lines are the same</summary>{table}</details>"
+                )
+            rows.append(table)
+    heads = "".join(f"<span>{escape(name)}</span>" for name in names)
+    return f'<section class="step"><h3>{heads}</h3>{"".join(rows)}</section>'
+
+
+def _folds(run: Sequence[Pair]) -> list[tuple[bool, Sequence[Pair]]]:
+    """The run in up to three parts; of unchanged lines the middle is folded."""
+    if not run or not run[0].same or len(run) < FOLDED_FROM:
+        return [(False, run)]
+    edge = KEPT_AROUND
+    return [(False, run[:edge]), (True, run[edge:-edge]), (False, run[-edge:])]
+
+
+def _row(pair: Pair, html: Sequence[Sequence[str]]) -> str:
+    sides = []
+    for place, side, sign in ((pair.left, html[0], "gone"), (pair.right, html[1], "new")):
+        text = "" if place is None else _numbered(place + 1, side[place], new=False)
+        kind = "" if pair.same or place is None else f" {sign}"
+        sides.append(f'<td class="code{kind}">{text}</td>')
+    return f"<tr>{''.join(sides)}</tr>"
+
+
+def _numbered(number: int, html: str, new: bool) -> str:
+    mark = '<i class="mark" title="new here">+</i>' if new else '<i class="mark"></i>'
+    return f'<span class="line">{mark}<i class="number">{number}</i>{html}</span>'
+
+
+def _prose(comment: list[str], link: Link) -> str:
+    """A comment as paragraphs."""
+    parts = []
+    for drawn, lines in paragraphs(comment):
+        if drawn:
+            parts.append(f"<pre>{escape(chr(10).join(lines))}</pre>")
+        else:
+            parts.append(f"<p>{link(_inline(' '.join(line.strip() for line in lines)))}</p>")
+    return "".join(parts)
+
+
+def _inline(text: str) -> str:
+    """A comment's words: `code` between back-quotes, calls and constants in their own type."""
+    html = escape(text, quote=False)
+    html = re.sub(r"`([^`]+)`", r"<code>\1</code>", html)
+    return re.sub(
+        r"(?<![\w>/.])([a-z_0-9]+\(\d?\)|[A-Z][A-Z0-9]*_[A-Z0-9_]+)", r"<code>\1</code>", html
+    )
+
+
+def prose(text: str, link: Link) -> str:
+    """Markdown as HTML, its words explained."""
+    return link(str(MARKDOWN.render(text)))
+
+
+def question(text: str, answer: str, link: Link) -> str:
+    """A question whose answer is folded away."""
+    asked = prose(text, unlinked)
+    return f'<details class="question"><summary>{asked}</summary>{prose(answer, link)}</details>'
+
+
+def exercise(shell: str, expect: str, link: Link) -> str:
+    """Lines to copy, and what will be seen."""
+    lines = f'<pre class="shell">{escape(shell)}</pre>'
+    seen = f'<div class="seen">{prose(expect, link)}</div>'
+    return f'<section class="try"><h4>Try it</h4>{lines}{seen}</section>'
+
+
+def linker(words: Mapping[str, str], page: str) -> Link:
+    """Links the first place where a page uses each of the words to its explanation. `words`: the
+    address for each, in small letters; `page`: where the words themselves are, which has none."""
+    seen: set[str] = set()
+    alternatives = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    pattern = re.compile(rf"(<[^>]*>)|\b({alternatives})(s?)\b", re.IGNORECASE)
+
+    def link(html: str) -> str:
+        inside = 0
+
+        def replace(match: re.Match[str]) -> str:
+            nonlocal inside
+            tag, word, plural = match[1], match[2], match[3]
+            if tag:
+                opens = re.match(r"<(/?)(code|pre|a|h\d)\b", tag)
+                inside += (-1 if opens[1] else 1) if opens else 0
+                return tag
+            if inside or word.lower() in seen:
+                return match[0]
+            seen.add(word.lower())
+            return f'<a class="word" href="{page}#{words[word.lower()]}">{word}{plural}</a>'
+
+        return pattern.sub(replace, html)
+
+    return link
+
+
+def unlinked(html: str) -> str:
+    """No links: the glossary itself."""
+    return html

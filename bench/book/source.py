@@ -1,0 +1,111 @@
+"""A C file as passages: a comment that stands on lines of its own, and the code behind it. Pure."""
+
+import re
+from dataclasses import dataclass, field
+
+_DRAWN = re.compile(r"\S {3,}\S|[|+]--|--[+>]|^\s*\||\|\s*$")
+"""What a line of a drawing has and a line of prose has not."""
+
+
+@dataclass
+class Passage:
+    """A comment and its code; either may be empty."""
+
+    comment: list[str] = field(default_factory=list)
+    """Its lines, without the signs that make it a comment."""
+    code: list[str] = field(default_factory=list)
+    first: int = 0
+    """The number of the first line of code in the file, from 1."""
+
+
+def passages(text: str) -> list[Passage]:
+    """The file in its order. A passage begins at a comment on lines of its own, or behind an empty
+    line outside of functions."""
+    found = [Passage()]
+    comment: list[str] | None = None
+    for number, line in enumerate(text.splitlines(), 1):
+        bare = line.strip()
+        if comment is None and bare.startswith("/*") and (bare.endswith("*/") or "*/" not in bare):
+            comment = []
+            if any(text.strip() for text in found[-1].code) or found[-1].comment:
+                found.append(Passage())
+        if comment is not None:
+            comment.append(bare)
+            if bare.endswith("*/"):
+                found[-1].comment += _bare(comment)
+                comment = None
+            continue
+        current = found[-1]
+        if not line and current.code and current.code[-1] in ("}", "};"):
+            found.append(Passage())
+            continue
+        if not current.code:
+            if not line:
+                continue
+            current.first = number
+        current.code.append(line)
+    for passage in found:
+        while passage.code and not passage.code[-1].strip():
+            passage.code.pop()
+    return [one for one in found if one.code or (one.comment and not _is_licence(one))]
+
+
+def _is_licence(passage: Passage) -> bool:
+    return passage.comment[0].startswith("SPDX-License-Identifier")
+
+
+def _bare(lines: list[str]) -> list[str]:
+    """The words of a comment."""
+    words = []
+    for line in lines:
+        text = line.removesuffix("*/").rstrip()
+        text = re.sub(r"^/\*+ ?", "", text)
+        text = re.sub(r"^\*(?: |$)", "", text)
+        words.append(text)
+    while words and not words[0].strip():
+        words.pop(0)
+    while words and not words[-1].strip():
+        words.pop()
+    return words
+
+
+def paragraphs(comment: list[str]) -> list[tuple[bool, list[str]]]:
+    """The comment's paragraphs; True: a drawing or a table, whose lines stay as they are."""
+    found: list[list[str]] = [[]]
+    for line in comment:
+        if line.strip():
+            found[-1].append(line)
+        elif found[-1]:
+            found.append([])
+    together: list[tuple[bool, list[str]]] = []
+    for lines in filter(None, found):
+        drawn = any(_DRAWN.search(line) for line in lines)
+        if drawn and together and together[-1][0]:
+            together[-1][1].extend(["", *lines])
+        else:
+            together.append((drawn, lines))
+    return together
+
+
+class NoSuchFunction(LookupError):
+    """A chapter quotes a function that is not there."""
+
+
+def function(text: str, name: str) -> tuple[int, int]:
+    """The first and the last line of a function, its comment included, from 1. Raises
+    NoSuchFunction."""
+    lines = text.splitlines()
+    for place, line in enumerate(lines):
+        match = re.match(rf"^(?!\s)[\w\s*]*\b{re.escape(name)}\(", line)
+        if not match or line.rstrip().endswith(";"):
+            continue
+        end = next((n for n in range(place, len(lines)) if lines[n] == "}"), None)
+        if end is None or any(
+            lines[n].rstrip().endswith(");") and n == place for n in range(place, end)
+        ):
+            continue
+        begin = place
+        while begin > 0 and lines[begin - 1].strip() and lines[begin - 1] not in ("}", "};"):
+            begin -= 1
+        return begin + 1, end + 1
+    raise NoSuchFunction(name)

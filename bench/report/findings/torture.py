@@ -1,0 +1,219 @@
+"""A cell in words and signs, for all who show one. Pure."""
+
+from collections import Counter
+
+from bench.records.torture import (
+    QUIET_SHARE,
+    AttackFacts,
+    Cell,
+    Phase,
+    Record,
+    Verdict,
+    broken,
+    disturbed,
+    excused,
+    lost,
+    share,
+    verdict,
+)
+from bench.report.study.words import figure, listed, plural
+
+SIGNS: dict[Verdict, str] = {
+    "served": "●",
+    "slower": "◕",
+    "hard pressed": "◔",
+    "held up": "○",
+    "broken": "✗",
+    "left out": "–",
+    "not reached": "…",
+}
+"""Told apart without colours."""
+MEANINGS: dict[Verdict, str] = {
+    "served": "during the attack visitors got 90 % or more of what they got before",
+    "slower": "50 to 90 %",
+    "hard pressed": "10 to 50 %",
+    "held up": "less than 10 %: they waited; where all were answered in the end that is no fault",
+    "broken": "a promise was broken: something answered was lost, or it did not come back whole",
+    "left out": "it cannot take part, or could not be measured",
+    "not reached": "the time was over before its turn",
+}
+WORTH_SAYING = 0.25
+"""Seconds until a server is back that nobody would notice."""
+OUTCOME_WORDS = {
+    "unavailable": "answered 503",
+    "refused": "not let in",
+    "failed": "without a whole answer",
+    "wrong": "answered wrongly",
+}
+
+
+def per_cent(value: float | None) -> str:
+    """A share in per cent."""
+    return "–" if value is None else f"{100 * value:.0f}\N{NO-BREAK SPACE}%"
+
+
+def sign(cell: Cell, facts: AttackFacts) -> str:
+    """The sign of its verdict, and the share of the rate during the attack."""
+    word = verdict(cell, facts)
+    held = share(cell, cell.during)
+    return SIGNS[word] if held is None else f"{SIGNS[word]} {per_cent(held)}"
+
+
+def asides(cell: Cell, facts: AttackFacts) -> list[str]:
+    """What is to be said beside the figure, in very few words."""
+    if cell.before is None:
+        return []
+    gone, turned_down = sum(lost(cell, facts).values()), excused(cell, facts)
+    found = []
+    if gone:
+        found.append(f"lost {gone:,}")
+    if turned_down and "unavailable" in facts.excused:
+        found.append(f"{turned_down:,} × 503")
+    if cell.back_after_s is None:
+        found.append("not back")
+    elif cell.back_after_s > WORTH_SAYING:
+        found.append(f"back {cell.back_after_s:.1f} s")
+    if disturbed(cell):
+        found.append("disturbed")
+    return found
+
+
+def losses(cell: Cell, facts: AttackFacts) -> str:
+    """What was lost, in words; an empty text if nothing was."""
+    found = lost(cell, facts)
+    text = listed([f"{count:,} {OUTCOME_WORDS[outcome]}" for outcome, count in found.items()])
+    reasons = why(cell, facts)
+    return f"{text} ({reasons})" if found and reasons else text
+
+
+def why(cell: Cell, facts: AttackFacts) -> str:
+    """The most frequent reason of what is not good."""
+    parts = [p.why for p in (cell.during, cell.settling, cell.after) if p]
+    if cell.crowd and facts.crowd_counts:
+        parts.append(cell.crowd.why)
+    counted: Counter[str] = Counter()
+    for part in parts:
+        for outcome, reasons_of_it in part.items():
+            if outcome not in (*facts.excused, "unavailable"):  # 503 says enough
+                counted.update(reasons_of_it)
+    return next((f"most often: {reason}" for reason, _ in counted.most_common(1)), "")
+
+
+def rates(cell: Cell) -> str:
+    """Before, during, after."""
+    return " · ".join(rate(phase) for phase in (cell.before, cell.during, cell.after))
+
+
+def rate(phase: Phase | None) -> str:
+    """Pages per second."""
+    return figure(round(phase.rate)) if phase else "–"
+
+
+def back(cell: Cell) -> str:
+    """When it was back."""
+    if cell.before is None:
+        return "–"
+    if cell.back_after_s is None:
+        return "not back"
+    return "at once" if cell.back_after_s <= WORTH_SAYING else f"in {cell.back_after_s:.1f} s"
+
+
+def done(cell: Cell) -> str:
+    """What the attack did, where that can be counted."""
+    if cell.killed:
+        return f"{cell.killed:,} children killed"
+    return f"{cell.crowd.opened:,} connections" if cell.crowd else "–"
+
+
+def remarks(cell: Cell) -> str:
+    """What became of the remarks that were answered "stored"."""
+    told = cell.remarks
+    if not told.answered:
+        return "–"
+    return (
+        f"{told.answered:,}, {told.missing:,} of them lost"
+        if told.missing
+        else (f"{told.answered:,}, none lost")
+    )
+
+
+def headline(record: Record) -> str:
+    """What came of it all, in a sentence."""
+    made = [cell for cell in record.cells if cell.before]
+    own = [cell for cell in made if cell.kind == "server"]
+    bad = record.broken()
+    remarks = sum(cell.remarks.answered for cell in own)
+    missing = sum(cell.remarks.missing for cell in own)
+    if not own:
+        return "No server of the project was attacked"
+    servers = len({cell.subject for cell in own})
+    attacks = len({cell.attack for cell in own})
+    who = f"{plural(servers, 'server')} under {plural(attacks, 'attack')}"
+    kept = (
+        f"{missing:,} of {remarks:,} answered remarks were lost"
+        if missing
+        else f"none of {remarks:,} answered remarks was lost"
+        if remarks
+        else "no remarks were written"
+    )
+    if not bad:
+        return f"{who}: every promise was kept, and {kept}"
+    return f"{who}: promises were broken in {plural(len(bad), 'cell')}; {kept}"
+
+
+def heading(record: Record) -> str:
+    """Where and when, in a line."""
+    machine = record.machine
+    took = f"{int(record.seconds) // 60}:{int(record.seconds) % 60:02} minutes"
+    placed = f"; {record.placement.note}" if record.placement else ""
+    return (
+        f"{machine.get('cpu_model', 'unknown')}, {machine.get('cpus', '?')} CPUs, "
+        f"Linux {machine.get('kernel', '?')}{placed}; {took}"
+    )
+
+
+def cautions(record: Record) -> list[str]:
+    """What a reader must know before believing anything."""
+    found = list(record.notes)
+    if record.state == "interrupted":
+        found.append("The torture was interrupted: this is what there was until then.")
+    if record.state == "out of time":
+        found.append("The time was over before all cells were made.")
+    loud = sum(disturbed(cell) for cell in record.cells)
+    if loud:
+        found.append(
+            f"{plural(loud, 'cell')} called disturbed: something else kept the server or the "
+            f"visitors from running, or they got less than {100 * QUIET_SHARE:.0f} % of what they "
+            "wanted even before the attack. Percentages there mean little."
+        )
+    return found
+
+
+def conditions(record: Record) -> str:
+    """How it was done, in two sentences."""
+    said = record.settings
+    return (
+        f"{said.get('visitors')} well-behaved visitors ask for pages over new connections, think "
+        f"for {1000 * said.get('think_seconds', 0):.0f} ms after each answer and ask again: so "
+        "they want far less than a server can do, and what they do not get is what it did not "
+        f"give. Each server is started anew for each attack, which lasts "
+        f"{said.get('attack_seconds')} s."
+    )
+
+
+def promises_broken(record: Record) -> list[tuple[str, str, list[str]]]:
+    """Subject, title of the attack, and what was broken."""
+    return [
+        (cell.subject, record.facts(cell).title, broken(cell, record.facts(cell)))
+        for cell, _ in record.broken()
+    ]
+
+
+def reasons(record: Record) -> dict[str, list[str]]:
+    """Why cells have no figures: the places of each reason."""
+    found: dict[str, list[str]] = {}
+    for cell in record.cells:
+        if cell.reason:
+            place = f"{cell.subject} / {record.facts(cell).title}"
+            found.setdefault(cell.reason, []).append(place)
+    return found

@@ -1,0 +1,100 @@
+"""The table in Markdown, for docs/."""
+
+from collections.abc import Iterable, Sequence
+
+from bench.records.torture import Record, verdict
+from bench.report.findings import torture as words
+
+
+def markdown(record: Record) -> str:
+    """The whole torture."""
+    command = " ".join(["make torture", *_arguments(record)])
+    blocks = [
+        "# The torture",
+        f"{words.headline(record)}.",
+        f"Made by `{command}` on {record.started:%Y-%m-%d}, on {words.heading(record)}. "
+        f"{words.conditions(record)} The figure in a cell is what the visitors got during the "
+        "attack, of what they got before it; below it stands what they did not get.",
+        "\n".join(f"- {text}" for text in words.cautions(record)),
+        _signs(record),
+        _overview(record),
+        _promises(record),
+        "## The attacks",
+        "\n".join(
+            f"- **{facts.title}** (`{facts.name}`): {facts.what}." for facts in record.attacks
+        ),
+        "## All figures",
+        "Good answers per second before, during and after the attack, median of short slices; "
+        "when every page came again at half of its rate or more, without a failure; what "
+        "visitors and other well-behaved clients did not get from the attack on; the remarks that "
+        "were answered with 303, and how many of them Redis did not have in the end; and what the "
+        "attack did, as far as it can be counted.",
+        *(_details(record, facts.name) for facts in record.attacks),
+        _left_out(record),
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _arguments(record: Record) -> list[str]:
+    return [f'ARGS="{" ".join(record.command)}"'] if record.command else []
+
+
+def _signs(record: Record) -> str:
+    there = {verdict(cell, record.facts(cell)) for cell in record.cells}
+    return "\n".join(
+        f"- {sign} {name}: {words.MEANINGS[name]}"
+        for name, sign in words.SIGNS.items()
+        if name in there
+    )
+
+
+def _overview(record: Record) -> str:
+    rows = []
+    for facts in record.attacks:
+        row = [facts.title]
+        for subject in record.subjects:
+            cell = record.cell(subject, facts.name)
+            lines = [words.sign(cell, facts), *words.asides(cell, facts)] if cell else [""]
+            row.append("<br>".join(lines))
+        rows.append(row)
+    return _table(["attack", *record.subjects], rows)
+
+
+def _promises(record: Record) -> str:
+    lines = [
+        f"- ✗ {subject}, {title}: {'; '.join(what)}"
+        for subject, title, what in words.promises_broken(record)
+    ]
+    return "\n".join(["## Promises broken", "", *lines]) if lines else ""
+
+
+def _details(record: Record, attack: str) -> str:
+    cells = [cell for cell in record.cells if cell.attack == attack and cell.before]
+    if not cells:
+        return ""
+    facts = record.facts(cells[0])
+    head = ["server", "before", "during", "after", "", "back", "lost", "remarks", "attack"]
+    rows = [
+        [
+            cell.subject,
+            *(words.rate(phase) for phase in (cell.before, cell.during, cell.after)),
+            verdict(cell, facts),
+            words.back(cell),
+            words.losses(cell, facts) or "–",
+            words.remarks(cell),
+            words.done(cell),
+        ]
+        for cell in cells
+    ]
+    rated = "" if facts.rated == "all visitors" else f" (rates: {facts.rated})"
+    return f"### {facts.title}{rated}\n\n{_table(head, rows)}"
+
+
+def _left_out(record: Record) -> str:
+    lines = [f"- {reason}: {', '.join(at)}" for reason, at in words.reasons(record).items()]
+    return "\n".join(["## Left out", "", *lines]) if lines else ""
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -1,0 +1,15 @@
+"""The torture: each server beside clients that do it no good, and with what it needs taken away.
+
+Started as `zerohttpd torture`. For every cell (one server, one attack) the server is started
+fresh, well-behaved visitors ask it at a modest rate before, during and after the attack, and all of
+their answers are kept until it is known what was lost. The modules:
+
+    attacks, scene            the attacks, declared in a table; what they work on
+    answers                   what is asked, and how a right answer is told
+    visitors, crowd, liar     programs: those who are served, those who attack, a Redis that lies
+    own_redis, line           a Redis to be killed and stopped; namespaces, and a slow line in them
+    cell, run, options        one cell from start to end; all of them; what was asked for
+    figures                   from answers to rates: arithmetic
+    record                    what is kept: torture.json; and which promises were broken
+    table, live, markdown, page   what is shown
+"""

@@ -1,0 +1,331 @@
+"""The attacks: what each does, to whom, and what is right while it lasts.
+
+An attack is a context manager: it is on inside of its `with` block, and what it yields is called
+again and again meanwhile. Every one is bounded, in number and in time.
+"""
+
+import contextlib
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import psutil
+
+from bench.records.errors import UserError
+from bench.records.torture import AttackFacts
+from bench.subjects.subject import Subject
+from bench.torture.answers import Outcome
+from bench.torture.crowd import PIPELINED
+from bench.torture.scene import Scene, page, serves
+
+Again = Callable[[], None]
+Run = Callable[[Scene], AbstractContextManager[Again]]
+
+CROWD = 200
+"""Clients of most crowds: twice as many as 03 and 05 have workers."""
+READERS = 100
+DESCRIPTORS = 64
+RUSH = 30
+UNDER_WAY = 40
+"""Requests that are under way when the server is told to stop: fewer than there are workers."""
+ACCEPTED_SECONDS = 1.0
+"""After which a server that can has accepted all of them, however busy the machine is."""
+PAUSED_SECONDS = 0.2
+"""For so long they go on waiting for Redis when the server has been told to stop."""
+KILL_SECONDS = 0.05
+DOWNLOADS = 8
+
+REDIS_PAGES = frozenset({"guestbook", "sign"})
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One of the attacks."""
+
+    name: str
+    title: str
+    what: str
+    run: Run
+    setting: str = ""
+    """What the server must find at its start: "descriptors", "liar", "line"."""
+    needs_redis: bool = False
+    """It hits Redis: the rate is that of the visitors who need none."""
+    rates_all: bool = False
+    """Though it hits Redis the rate is that of all."""
+    excused: tuple[Outcome, ...] = ()
+    crowd_counts: bool = False
+    crowd_promised: bool = False
+    own_only: str = ""
+    """Why strangers cannot take part."""
+    needs_children: bool = False
+
+    def facts(self) -> AttackFacts:
+        """What a record says of it."""
+        part = self.needs_redis and not self.rates_all
+        return AttackFacts(
+            name=self.name,
+            title=self.title,
+            what=self.what,
+            rated="visitors who need no Redis" if part else "all visitors",
+            excused=list(self.excused),
+            crowd_counts=self.crowd_counts or self.crowd_promised,
+            crowd_promised=self.crowd_promised,
+        )
+
+    def rated(self, pages: list[str]) -> list[str]:
+        """The pages whose visitors are rated."""
+        part = self.needs_redis and not self.rates_all
+        return [name for name in pages if not (part and name in REDIS_PAGES)]
+
+    def why_not(self, subject: Subject) -> str:
+        """Why a subject cannot take part; an empty text if it can."""
+        if self.own_only and subject.kind != "server":
+            return self.own_only
+        if self.needs_redis and not serves(subject, "guestbook"):
+            return "asks no Redis"
+        return ""
+
+
+def nothing() -> None:
+    """What an attack does again that needs to be begun only."""
+
+
+def _held(kind: str, count: int = CROWD) -> Run:
+    """A crowd that holds connections."""
+
+    @contextlib.contextmanager
+    def run(scene: Scene) -> Iterator[Again]:
+        with scene.crowd(kind, count, page("redirect")):
+            yield nothing
+
+    return run
+
+
+@contextlib.contextmanager
+def slow_readers(scene: Scene) -> Iterator[Again]:
+    """Of the longest page that there is."""
+    longest = "large" if serves(scene.subject, "large") else "guestbook"
+    with scene.crowd("slow-readers", READERS, page(longest)):
+        yield nothing
+
+
+def _rush(count: int, pause: float) -> Run:
+    """Well-behaved clients, all at the same moment, again and again."""
+
+    @contextlib.contextmanager
+    def run(scene: Scene) -> Iterator[Again]:
+        wanted = "guestbook" if serves(scene.subject, "guestbook") else "small"
+        with scene.crowd("rush", count, page(wanted), pause):
+            yield nothing
+
+    return run
+
+
+@contextlib.contextmanager
+def redis_killed(scene: Scene) -> Iterator[Again]:
+    """SIGKILL; afterwards it is started again, with its data."""
+    scene.redis.kill()
+    try:
+        yield nothing
+    finally:
+        scene.redis.start_again()
+
+
+@contextlib.contextmanager
+def redis_stopped(scene: Scene) -> Iterator[Again]:
+    """SIGSTOP; afterwards SIGCONT."""
+    scene.redis.stop()
+    try:
+        yield nothing
+    finally:
+        scene.redis.go_on()
+
+
+@contextlib.contextmanager
+def redis_lying(scene: Scene) -> Iterator[Again]:
+    """What stands between the server and Redis begins to lie."""
+    assert scene.liar is not None
+    scene.liar.lie()
+    try:
+        yield nothing
+    finally:
+        scene.liar.be_honest()
+
+
+@contextlib.contextmanager
+def redis_full(scene: Scene) -> Iterator[Again]:
+    """What is connected stays so; nobody else is let in, and more guests come."""
+    usual = scene.redis.clients_limit()
+    scene.redis.limit_clients(1)
+    try:
+        with _rush(RUSH, 0.1)(scene):
+            yield nothing
+    finally:
+        scene.redis.limit_clients(usual)
+
+
+@contextlib.contextmanager
+def children_killed(scene: Scene) -> Iterator[Again]:
+    """SIGKILL to one child after another, chosen by lot; some have a client that they wait for."""
+    due = time.monotonic()
+
+    def kill() -> None:
+        nonlocal due
+        children = scene.children()
+        if children and time.monotonic() >= due:
+            due = time.monotonic() + KILL_SECONDS
+            with contextlib.suppress(psutil.Error):
+                random.choice(children).kill()
+                scene.killed += 1
+
+    with scene.crowd("slow-heads", RUSH, page("redirect")):
+        yield kill
+
+
+@contextlib.contextmanager
+def sigterm(scene: Scene) -> Iterator[Again]:
+    """The server is told to stop while guests wait for Redis, which then goes on; when it has
+    ended it is started again, as a supervisor would."""
+    scene.redis.stop()
+    try:
+        with scene.crowd("rush", UNDER_WAY, page("guestbook")) as crowd:
+            scene.await_accepted(UNDER_WAY, ACCEPTED_SECONDS)
+            crowd.send(signal.SIGTERM)  # no second rush
+            scene.server.ask_to_stop()
+            scene.watch.sleep(PAUSED_SECONDS)
+            scene.redis.go_on()
+    finally:
+        scene.redis.go_on()
+    scene.restart()
+    yield nothing
+
+
+@contextlib.contextmanager
+def slow_line(scene: Scene) -> Iterator[Again]:
+    """Downloads through the line, by clients who wish nothing bad."""
+    longest = "large" if serves(scene.subject, "large") else "guestbook"
+    with scene.crowd("rush", DOWNLOADS, page(longest), inside=scene.ground.far_end):
+        yield nothing
+
+
+OTHERS_STOP = "stops in a way of its own"
+ATTACKS = {
+    attack.name: attack
+    for attack in (
+        Attack(
+            "silent",
+            "Silent clients",
+            f"{CROWD} clients connect and say nothing",
+            _held("silent"),
+        ),
+        Attack(
+            "idle",
+            "Idle clients",
+            f"{CROWD} clients ask once, keep the connection and say no more",
+            _held("idle"),
+        ),
+        Attack(
+            "slow-heads",
+            "Slow heads",
+            f"{CROWD} clients send the head of a request, ten bytes a second, without end",
+            _held("slow-heads"),
+        ),
+        Attack(
+            "slow-readers",
+            "Slow readers",
+            f"{READERS} clients ask {PIPELINED} times for the longest page and read nothing",
+            slow_readers,
+        ),
+        Attack(
+            "flood",
+            "A flood of connections",
+            "connect, ask, reset, as fast as one core can",
+            _held("flood", 1),
+        ),
+        Attack(
+            "few-descriptors",
+            "Few descriptors",
+            f"{DESCRIPTORS} descriptors from the start (prlimit); {CROWD} guests come at the same "
+            "moment, again and again",
+            _rush(CROWD, 0.2),
+            setting="descriptors",
+            crowd_counts=True,
+        ),
+        Attack(
+            "redis-killed",
+            "Redis killed",
+            "kill -9; afterwards it is started again with its data",
+            redis_killed,
+            needs_redis=True,
+            excused=("unavailable",),
+        ),
+        Attack(
+            "redis-stopped",
+            "Redis stopped",
+            "it takes commands and answers none (SIGSTOP); afterwards it goes on",
+            redis_stopped,
+            needs_redis=True,
+            excused=("unavailable",),
+        ),
+        Attack(
+            "redis-lying",
+            "Redis lying",
+            "replies of a wrong type, one reply too many, errors, HTTP, half a reply; nothing is "
+            "stored",
+            redis_lying,
+            setting="liar",
+            needs_redis=True,
+            excused=("unavailable",),
+        ),
+        Attack(
+            "redis-full",
+            "Redis out of clients",
+            f"who is connected stays so, nobody else is let in (maxclients); {RUSH} guests come at "
+            "the same moment, again and again",
+            redis_full,
+            needs_redis=True,
+            rates_all=True,
+            crowd_counts=True,
+        ),
+        Attack(
+            "children-killed",
+            "Children killed",
+            "kill -9 to a child, twenty times a second",
+            children_killed,
+            needs_children=True,
+        ),
+        Attack(
+            "sigterm",
+            "SIGTERM under load",
+            f"{UNDER_WAY} guests wait for Redis when the server is told to stop; then it is "
+            "started again",
+            sigterm,
+            excused=("refused",),
+            crowd_promised=True,
+            own_only=OTHERS_STOP,
+        ),
+        Attack(
+            "slow-line",
+            "A slow line",
+            f"{DOWNLOADS} clients download the longest page, again and again, through a line of "
+            "8 Mbit/s",
+            slow_line,
+            setting="line",
+            crowd_counts=True,
+        ),
+    )
+}
+
+
+def select(names: list[str]) -> list[Attack]:
+    """The named ones in the order given, each once; all for no names. Raises UserError."""
+    unknown = [name for name in names if name not in ATTACKS]
+    if unknown:
+        raise UserError(
+            f"unknown attack{'s' if len(unknown) > 1 else ''}: {', '.join(unknown)}. "
+            f"Known: {', '.join(ATTACKS)}"
+        )
+    return [ATTACKS[name] for name in dict.fromkeys(names or ATTACKS)]

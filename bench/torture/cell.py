@@ -1,0 +1,230 @@
+"""One cell from start to end."""
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bench.host.process import StartError
+from bench.records.torture import BACK_SECONDS, Cell, Remarks
+from bench.subjects.subject import Subject
+from bench.torture import figures
+from bench.torture.answers import Answer, answers_in, late_in
+from bench.torture.attacks import DESCRIPTORS, Attack
+from bench.torture.line import NEAR
+from bench.torture.own_redis import LyingRedis
+from bench.torture.scene import LOOPBACK, CannotTakePart, Ground, Scene, ending, page, serves
+from bench.torture.visitors import Visit
+
+PAGES = ("redirect", "small", "guestbook", "sign")
+VISITORS = 16
+THINK_SECONDS = 0.02
+PATIENCE_SECONDS = 10.0
+WARM_SECONDS = 0.2
+"""The first answers, for which files are opened and Redis is connected to, count as nothing."""
+CALM_SECONDS = 0.4
+"""Before the attack, and again when the server is back."""
+CALM_PATIENCE, CALM_SHARE = 3.0, 0.85
+"""A cell begins when visitors get this share of what they want; on a machine that is not quiet, or
+with a server that is not well, after so many seconds all the same."""
+LOOKS = 3
+AGAIN_SECONDS = 0.02
+LATE_SECONDS = 0.05
+"""By then an answer has been told: the visitors write fifty times a second."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """When the parts of a cell began."""
+
+    before: float
+    attack: float
+    over: float
+    """The attack was told to end."""
+    gone: float
+    """It had ended."""
+    back: float
+    """From here on it is "after"."""
+    end: float
+    starved: float
+    """For so many seconds of the attack the server wanted to run, and could not."""
+
+
+def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) -> Cell:
+    """Attack a subject for so long. May raise Interrupted, and redis.RedisError if the Redis of
+    the torture itself is lost."""
+    begun = time.monotonic()
+    cell = Cell(subject=subject.name, kind=subject.kind, attack=attack.name)
+    cell.reason = attack.why_not(subject) or why_no_setting(attack, ground)
+    if not cell.reason:
+        try:
+            ground.redis.prepare()
+            with scene_for(subject, attack, ground) as scene:
+                attack_it(scene, attack, seconds, cell)
+        except (StartError, CannotTakePart, OSError) as error:
+            cell.reason = str(error)
+    cell.reason = cell.reason or None
+    cell.seconds = round(time.monotonic() - begun, 2)
+    return cell
+
+
+def why_no_setting(attack: Attack, ground: Ground) -> str:
+    """What an attack lacks on this ground."""
+    return ground.why_no_line if attack.setting == "line" else ""
+
+
+@contextlib.contextmanager
+def scene_for(subject: Subject, attack: Attack, ground: Ground) -> Iterator[Scene]:
+    """The server at its start, as the attack wants it. May raise StartError."""
+    with contextlib.ExitStack() as stack:
+        liar = None
+        if attack.setting == "liar":
+            liar = stack.enter_context(lying_redis(ground))
+        descriptors = DESCRIPTORS if attack.setting == "descriptors" else 0
+        address = NEAR if attack.setting == "line" else LOOPBACK
+        yield stack.enter_context(Scene(subject, ground, address, liar, descriptors))
+
+
+def lying_redis(ground: Ground) -> LyingRedis:
+    """One before the Redis of the torture. May raise StartError."""
+    return LyingRedis(ground.redis.url, ground.placement.load, ground.watch)
+
+
+def attack_it(scene: Scene, attack: Attack, seconds: float, cell: Cell) -> None:
+    """Fill the cell. Raises CannotTakePart."""
+    if attack.needs_children and not scene.has_children():
+        raise CannotTakePart("has no children: one process is all there is")
+    pages = [name for name in PAGES if serves(scene.subject, name)]
+    mark = f"{cell.subject}-{cell.attack}"
+    visitors = Visitors(scene, pages, mark)
+    try:
+        times = course(scene, attack, seconds, visitors)
+    finally:
+        visitors.end()
+    fill(cell, visitors, times, attack.rated(pages))
+    if not scene.server.running():
+        ended = scene.server.stop()
+        cell.died = ending(ended) if ended else None
+    cell.left_over = scene.left_over()
+    scene.stop()
+    cell.crowd, cell.ended, cell.killed = scene.crowd_seen, scene.ended, scene.killed
+    cell.wanted = wanted(attack.rated(pages), pages)
+    cell.remarks = remarks(visitors.answers(), scene.redis.remarks())
+
+
+class Visitors:
+    """The well-behaved ones, at work."""
+
+    def __init__(self, scene: Scene, pages: list[str], mark: str) -> None:
+        self.pages = pages
+        visit = Visit(
+            scene.host,
+            scene.port,
+            VISITORS,
+            THINK_SECONDS,
+            PATIENCE_SECONDS,
+            mark,
+            tuple(page(name) for name in pages),
+        )
+        self._child = scene.program("visitors", visit.order())
+
+    def answers(self) -> list[Answer]:
+        """All that they have told so far."""
+        return answers_in(self._child.stdout)
+
+    def late(self, begin: float, end: float) -> float:
+        """For how many seconds of a time they were not let run."""
+        return late_in(self._child.stdout, begin, end)
+
+    def usual(self, begin: float, end: float) -> dict[str, float]:
+        """The rate of each page in a time."""
+        answers = self.answers()
+        return {
+            name: figures.rate(figures.per_slice(figures.good(answers, [name]), begin, end))
+            for name in self.pages
+        }
+
+    def end(self) -> None:
+        """Send them home."""
+        self._child.end()
+
+
+def course(scene: Scene, attack: Attack, seconds: float, visitors: Visitors) -> Times:
+    """Before, during, after. May raise Interrupted."""
+    watch = scene.watch
+    await_calm(scene, visitors)
+    before = time.monotonic()
+    for _ in range(LOOKS):
+        watch.sleep(CALM_SECONDS / LOOKS)
+        scene.look()
+    began = time.monotonic()
+    starved = scene.server.starved_us()
+    with attack.run(scene) as again:
+        while time.monotonic() < began + seconds:
+            again()
+            watch.sleep(AGAIN_SECONDS)
+        over = time.monotonic()
+    gone = time.monotonic()
+    usual = visitors.usual(before, began)
+    starved = (scene.server.starved_us() or 0.0) - (starved or 0.0)
+    back = await_back(scene, visitors, usual, gone)
+    watch.sleep(max(0.0, back + CALM_SECONDS + LATE_SECONDS - time.monotonic()))
+    return Times(before, began, over, gone, back, back + CALM_SECONDS, max(0.0, starved / 1e6))
+
+
+def await_calm(scene: Scene, visitors: Visitors) -> None:
+    """Until the visitors have got what they want for a moment; CALM_PATIENCE at most."""
+    begun = time.monotonic()
+    scene.watch.sleep(WARM_SECONDS)
+    while time.monotonic() < begun + CALM_PATIENCE:
+        now = time.monotonic() - LATE_SECONDS
+        lately = visitors.usual(now - WARM_SECONDS, now)
+        if sum(lately.values()) >= CALM_SHARE * wanted(visitors.pages, visitors.pages):
+            return
+        scene.watch.sleep(AGAIN_SECONDS)
+
+
+def wanted(rated: list[str], pages: list[str]) -> float:
+    """What the visitors of the pages `rated` would get in a second if answers took no time."""
+    theirs = sum(pages[number % len(pages)] in rated for number in range(VISITORS))
+    return theirs / THINK_SECONDS
+
+
+def await_back(scene: Scene, visitors: Visitors, usual: dict[str, float], gone: float) -> float:
+    """When the server was back; or the time at which it was given up."""
+    while scene.server.running():
+        now = time.monotonic() - LATE_SECONDS
+        after = figures.back_after(visitors.answers(), usual, gone, now)
+        if after is not None:
+            return gone + after
+        if now > gone + BACK_SECONDS:
+            return now
+        scene.watch.sleep(AGAIN_SECONDS)
+    return time.monotonic()
+
+
+def fill(cell: Cell, visitors: Visitors, times: Times, rated: list[str]) -> None:
+    """The figures of a cell."""
+    answers = visitors.answers()
+    cell.before = figures.phase(answers, times.before, times.attack, rated)
+    cell.during = figures.phase(answers, times.attack, times.over, rated)
+    cell.settling = figures.phase(answers, times.over, times.back, rated)
+    cell.after = figures.phase(answers, times.back, times.end, rated)
+    usual = visitors.usual(times.before, times.attack)
+    cell.back_after_s = figures.back_after(answers, usual, times.gone, times.end)
+    cell.course = figures.per_slice(figures.good(answers, rated), times.before, times.end)
+    cell.starved_s = round(times.starved + visitors.late(times.before, times.over), 3)
+    cell.attack_from_s = round(times.attack - times.before, 3)
+    cell.attack_to_s = round(times.over - times.before, 3)
+
+
+def remarks(answers: list[Answer], kept: list[str]) -> Remarks:
+    """Hold the remarks that were answered "stored" against those in Redis."""
+    stored = Counter(kept)
+    answered = [a.detail for a in answers if a.outcome == "good" and a.page == "sign"]
+    return Remarks(
+        answered=len(answered),
+        missing=sum(not stored[remark] for remark in answered),
+        twice=sum(count > 1 for remark, count in stored.items() if remark in set(answered)),
+    )

@@ -1,0 +1,104 @@
+"""What was asked for on the command line, checked."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.host.project import ROOT
+from bench.records.errors import UserError
+from bench.records.values import words_of
+from bench.subjects.declared import LeftOut
+from bench.subjects.declared import names as strangers
+from bench.subjects.subject import Subject, select, stranger_subject
+from bench.torture import attacks
+from bench.torture.attacks import ATTACKS, Attack
+
+SECONDS, SHORTEST, LONGEST = 0.8, 0.3, 60.0
+"""How long an attack lasts."""
+MINUTES, MOST_MINUTES = 5.0, 24 * 60.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is to be done."""
+
+    subjects: list[Subject]
+    attacks: list[Attack]
+    notes: list[str]
+    """Who is left out altogether, and why."""
+    seconds: float
+    minutes: float
+    results: Path
+    markdown: Path | None
+    words: tuple[str, ...]
+    """All of it, as it was said."""
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """The options. Raises UserError for what is not known or not built."""
+    said = parser().parse_args(arguments)
+    subjects, notes = chosen(words_of(said.servers))
+    if said.markdown and not said.markdown.parent.is_dir():
+        raise UserError(f"--markdown: there is no folder {said.markdown.parent}")
+    return Options(
+        subjects,
+        attacks.select(words_of(said.attacks)),
+        notes,
+        within("--seconds", said.seconds, SHORTEST, LONGEST),
+        within("--minutes", said.minutes, 0.1, MOST_MINUTES),
+        said.results,
+        said.markdown,
+        tuple(arguments),
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(
+        prog="zerohttpd torture",
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Attack each server in every way, and see what its visitors get meanwhile "
+        "and afterwards.\nExit status: 0 all promises were kept, 1 one was broken, 2 could not "
+        "begin, 130 after Ctrl-C.",
+        epilog="attacks:\n" + "".join(f"  {a.name:<16} {a.what}\n" for a in ATTACKS.values()),
+    )
+    add = top.add_argument
+    add("--servers", nargs="+", metavar="NAME", help="only these (all, and nginx and go)")
+    add("--attacks", nargs="+", metavar="NAME", help="only these (all)")
+    add("--seconds", default=str(SECONDS), metavar="S", help="that an attack lasts (%(default)s)")
+    what = "after which no other cell is begun (%(default)s)"
+    add("--minutes", default=f"{MINUTES:.0f}", metavar="M", help=what)
+    where = "a folder for each torture is made in it (results/)"
+    add("--results", type=Path, default=ROOT / "results", metavar="DIR", help=where)
+    add("--markdown", type=Path, metavar="FILE", help="put the table there as well")
+    return top
+
+
+def chosen(names: list[str]) -> tuple[list[Subject], list[str]]:
+    """The named ones; for no names all servers, and those strangers that can be had. Raises
+    UserError."""
+    if names:
+        floors = [name for name in names if name.startswith("floor-")]
+        if floors:
+            raise UserError(f"{', '.join(floors)}: floors promise nothing and are not tortured")
+        return select(names), []
+    found, notes = select(None), []
+    for name in strangers():
+        try:
+            found.append(stranger_subject(name))
+        except LeftOut as reason:
+            notes.append(str(reason))
+    return found, notes
+
+
+def within(option: str, text: str, least: float, most: float) -> float:
+    """A number. Raises UserError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not least <= value <= most:
+        raise UserError(f"{option}: {text!r} is not a number from {least:g} to {most:g}")
+    return value

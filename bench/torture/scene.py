@@ -1,0 +1,276 @@
+"""What an attack works on: a running server, its Redis, and crowds."""
+
+import contextlib
+import json
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import psutil
+
+from bench.host.ports import free_port
+from bench.host.process import Child
+from bench.host.project import ROOT
+from bench.host.signals import SignalWatch
+from bench.records.environment import Placement
+from bench.records.torture import Crowd, Ending, LeftOver
+from bench.records.workloads import WORKLOADS
+from bench.subjects.running import START_SECONDS, Ended, RunningServer
+from bench.subjects.subject import Place, Subject
+from bench.torture import crowd as crowds
+from bench.torture.answers import Page
+from bench.torture.own_redis import LyingRedis, OwnRedis
+
+LOOPBACK = "127.0.0.1"
+CROWD_SECONDS = 2 * crowds.PATIENCE
+"""How long a crowd may take to come to its end."""
+QUIET_SECONDS = 3.0
+"""How long a server may take to put away what clients have left: more than the 2 s for which it
+reads on after an early error."""
+SETTLED_SECONDS = 0.06
+"""A server whose processes and threads have not changed for so long has made them all."""
+LOOK_SECONDS = 0.02
+LISTENING, TIME_WAIT = "0A", "06"
+"""States in /proc/net/tcp."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What all cells share."""
+
+    redis: OwnRedis
+    placement: Placement
+    watch: SignalWatch
+    groups: Path | None = None
+    """Where servers get control groups of their own, if anywhere."""
+    far_end: Sequence[str] = ()
+    """The words that start a program at the far end of the slow line."""
+    why_no_line: str = ""
+    """Where there is none."""
+
+
+class CannotTakePart(Exception):
+    """A subject cannot be attacked in this way; the message says why."""
+
+
+def page(name: str) -> Page:
+    """A page by the name of its workload."""
+    found = WORKLOADS[name]
+    file = str(ROOT / "public" / found.path.lstrip("/")) if "/files/" in found.path else None
+    return Page(name, found.path, found.status or 200, found.form is not None, file)
+
+
+def serves(subject: Subject, name: str) -> bool:
+    """Whether a subject has a page."""
+    return subject.workloads is None or name in subject.workloads
+
+
+class Scene:
+    """A subject that runs, for one cell. Use in a `with` block."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        ground: Ground,
+        address: str = LOOPBACK,
+        liar: LyingRedis | None = None,
+        descriptors: int = 0,
+    ) -> None:
+        """Start it and wait until it listens. `liar`: stands between it and Redis. `descriptors`:
+        that each of its processes may have; 0: as many as we. Raises StartError, OSError or
+        Interrupted."""
+        if descriptors:
+            subject = with_descriptors(subject, descriptors)
+        self.subject, self.ground = subject, ground
+        self.redis, self.watch, self.liar = ground.redis, ground.watch, liar
+        self.crowd_seen: Crowd | None = None
+        self.ended: list[Ending] = []
+        self.killed = 0
+        """Children, by an attack."""
+        self._folder = tempfile.TemporaryDirectory(prefix="zerohttpd-torture-")
+        self._place = Place(
+            port=0 if subject.announces else free_port(address),
+            redis_url=liar.url if liar else ground.redis.url,
+            folder=Path(self._folder.name),
+            address=address,
+        )
+        self._start()
+        self._at_first = self._settled()
+        self._at_least: tuple[int, int] | None = None
+
+    def __enter__(self) -> "Scene":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._folder.cleanup()
+
+    def _start(self) -> None:
+        cpus = self.ground.placement.server
+        groups = self.ground.groups
+        self.server = RunningServer(self.subject, self._place, cpus, self.watch, groups)
+        self.port = urlsplit(self.server.url).port or 80
+        # Should it be started again, then where its clients know it to be.
+        self._place = replace(self._place, port=self.port)
+
+    @property
+    def host(self) -> str:
+        """The address at which the server listens."""
+        return self._place.address
+
+    def stop(self) -> None:
+        """End the server, and keep in mind how it ended. May be called twice."""
+        if self.server.running() and (ended := self.server.stop()):
+            self.ended.append(ending(ended))
+        self.server.stop()  # also of one that has ended by itself its children
+
+    def restart(self) -> None:
+        """End the server, and start it again at the same address."""
+        self.stop()
+        self._start()
+
+    @contextlib.contextmanager
+    def crowd(
+        self, kind: str, count: int, of: Page, pause: float = 0.0, inside: Sequence[str] = ()
+    ) -> Iterator[Child]:
+        """A crowd at work; what it did is in `crowd_seen` afterwards. `inside`: the words that
+        start it elsewhere."""
+        order = crowds.Order(kind, self.host, self.port, count, of, pause)
+        child = self.program("crowd", order.words(), inside=inside)
+        try:
+            yield child
+        finally:
+            child.end(CROWD_SECONDS)
+            self.crowd_seen = tally_in(child.stdout)
+
+    def program(self, module: str, *words: str, inside: Sequence[str] = ()) -> Child:
+        """Start a program of ours on the CPU of the load."""
+        command = [*inside, *python(f"bench.torture.{module}"), *words]
+        return Child(command, self.ground.placement.load, cwd=ROOT)
+
+    def children(self) -> list[psutil.Process]:
+        """The processes that the server has started."""
+        with contextlib.suppress(psutil.Error):
+            return psutil.Process(self.server.pid).children(recursive=True)
+        return []
+
+    def await_accepted(self, count: int, seconds: float) -> None:
+        """Until the server holds so many connections and none waits to be accepted; or for so
+        many seconds."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if held_connections(self.port) >= count and not waiting_connections(self.port):
+                return
+            self.watch.sleep(LOOK_SECONDS)
+
+    def has_children(self) -> bool:
+        """Whether some of its processes are children, while a client is there."""
+        with socket.create_connection((self.host, self.port), 5) as client:
+            client.sendall(b"GET /")
+            deadline = time.monotonic() + 0.2
+            while not (found := bool(self.children())) and time.monotonic() < deadline:
+                self.watch.sleep(LOOK_SECONDS)
+        return found
+
+    def look(self) -> None:
+        """Look what it has, before the attack and with some clients: processes and threads that it
+        has all the time are not left over, however late they were made."""
+        self._at_least = min(self._at_least or self._tasks(), self._tasks())
+
+    def left_over(self) -> LeftOver:
+        """What the server still has beyond what it had at first, when it has had time to put it
+        away. Threads of others come and go as their runtimes like."""
+        deadline = time.monotonic() + QUIET_SECONDS
+        usual = max(self._at_first, self._at_least or self._at_first)
+        while True:
+            processes, threads = self._tasks()
+            found = LeftOver(
+                connections=held_connections(self.port),
+                processes=max(0, processes - usual[0]),
+                threads=max(0, threads - usual[1]) * (self.subject.kind == "server"),
+            )
+            if found == LeftOver() or time.monotonic() >= deadline:
+                return found
+            self.watch.sleep(LOOK_SECONDS)
+
+    def _settled(self) -> tuple[int, int]:
+        """Processes and threads, when those that it starts beforehand are there."""
+        deadline, last, since = time.monotonic() + START_SECONDS, self._tasks(), time.monotonic()
+        while time.monotonic() < min(deadline, since + SETTLED_SECONDS):
+            self.watch.sleep(SETTLED_SECONDS / 4)
+            if (now := self._tasks()) != last:
+                last, since = now, time.monotonic()
+        return last
+
+    def _tasks(self) -> tuple[int, int]:
+        """Processes, and the threads of all of them."""
+        found = [psutil.Process(self.server.pid), *self.children()] if self.server.running() else []
+        threads = 0
+        for process in found:
+            with contextlib.suppress(psutil.Error):
+                threads += process.num_threads()
+        return len(found), threads
+
+
+def with_descriptors(subject: Subject, most: int) -> Subject:
+    """The same, allowed no more descriptors than that (prlimit(1))."""
+
+    def command(place: Place) -> list[str]:
+        return ["prlimit", f"--nofile={most}:{most}", "--", *subject.command(place)]
+
+    return replace(subject, command=command)
+
+
+def python(module: str) -> list[str]:
+    """The words that start a module of ours: without site-packages, which none of them needs."""
+    return [sys.executable, "-S", "-m", module]
+
+
+def ending(ended: Ended) -> Ending:
+    """The same as a record has it."""
+    return Ending(obeyed=ended.obeyed, well=ended.status == 0, words=ended.describe())
+
+
+def tally_in(text: str) -> Crowd | None:
+    """What a crowd said at its end; None if it said nothing."""
+    lines = text.splitlines()
+    return Crowd(**json.loads(lines[-1])) if lines else None
+
+
+def held_connections(port: int) -> int:
+    """Connections of a local port that a process still holds open: neither those that wait to be
+    accepted, nor those that have ended and are only remembered by the kernel."""
+    held = [s for s in sockets_of(port) if s.state not in (LISTENING, TIME_WAIT)]
+    return sum(socket.inode != "0" for socket in held)
+
+
+def waiting_connections(port: int) -> int:
+    """Connections that wait to be accepted: the kernel shows them as the listening socket's
+    receive queue (proc_net_tcp, "rx_queue")."""
+    listening = [socket for socket in sockets_of(port) if socket.state == LISTENING]
+    return sum(int(socket.queues.partition(":")[2], 16) for socket in listening)
+
+
+class Socket(NamedTuple):
+    """A line of /proc/net/tcp."""
+
+    state: str
+    queues: str
+    """Bytes to send : bytes received, in hexadecimal."""
+    inode: str
+
+
+def sockets_of(port: int) -> list[Socket]:
+    """The TCP sockets of a local port."""
+    found = []
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if int(fields[1].rpartition(":")[2], 16) == port:
+            found.append(Socket(fields[3], fields[4], fields[9]))
+    return found

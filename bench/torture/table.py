@@ -1,0 +1,67 @@
+"""The table for a terminal: subjects across, attacks down."""
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from bench.records.torture import Cell, Record, Verdict, verdict
+from bench.report.findings import torture as words
+
+STYLES: dict[Verdict, str] = {
+    "served": "green",
+    "slower": "cyan",
+    "hard pressed": "yellow",
+    "held up": "yellow",
+    "broken": "bold red",
+    "left out": "dim",
+    "not reached": "dim",
+}
+
+
+def torture_table(record: Record, current: tuple[str, str] | None = None) -> RenderableType:
+    """What there is so far; `current`: subject and attack of the cell being made."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("attack", style="bold", no_wrap=True)
+    for subject in record.subjects:
+        table.add_column(subject, overflow="fold")
+    for facts in record.attacks:
+        row = []
+        for subject in record.subjects:
+            cell = record.cell(subject, facts.name)
+            if current == (subject, facts.name):
+                row.append(Text("...", style="bold cyan"))
+            else:
+                row.append(cell_text(record, cell) if cell else Text(""))
+        table.add_row(facts.name, *row)
+    return Group(table, legend(record))
+
+
+def cell_text(record: Record, cell: Cell) -> Text:
+    """A sign and a figure, and what is to be said beside it."""
+    facts = record.facts(cell)
+    text = "\n".join([words.sign(cell, facts), *words.asides(cell, facts)])
+    return Text(text, style=STYLES[verdict(cell, facts)])
+
+
+def legend(record: Record) -> Text:
+    """The signs that occur, in words."""
+    there = {verdict(cell, record.facts(cell)) for cell in record.cells}
+    lines = [
+        Text(f"{sign} {name}: {words.MEANINGS[name]}", style=STYLES[name])
+        for name, sign in words.SIGNS.items()
+        if name in there
+    ]
+    return Text("\n").join(lines)
+
+
+def summary(record: Record) -> RenderableType:
+    """The whole at its end."""
+    parts: list[RenderableType] = [Text(words.headline(record) + ".", style="bold")]
+    parts += [Text(text) for text in words.cautions(record)]
+    parts.append(torture_table(record))
+    for subject, title, what in words.promises_broken(record):
+        parts += [Text(f"✗ {subject}, {title}: {text}", style="bold red") for text in what]
+    for reason, places in words.reasons(record).items():
+        parts.append(Text(f"– {reason}: {', '.join(places)}", style="dim"))
+    return Group(*parts)

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/confine.h"
+
+#include "net/options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/landlock.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+/* ---- The calls that lib/ needs ---- */
+
+static const struct call common[] = {
+    /* clients, and Redis */
+    CALL(accept4),
+    CALL(recvfrom),
+    CALL(sendto),
+    CALL(sendmsg),
+    CALL(sendfile),
+    CALL(shutdown),
+    CALL(close),
+    CALL(socket),
+    CALL(connect),
+    CALL(setsockopt),
+    /* files: openat2 is how the cache opens them, and nobody else does */
+    CALL(newfstatat),
+    CALL(fstat),
+    CALL(openat2),
+    CALL(read),
+    CALL(pread64),
+    /* messages and the log */
+    CALL(write),
+    /* memory */
+    CALL(brk),
+    CALL(mmap),
+    CALL(munmap),
+    CALL(mremap),
+    /* the clock, where it cannot be read without a call: vdso(7) */
+    CALL(clock_gettime),
+#ifdef SYS_time
+    CALL(time),
+#endif
+    /* signals, the end, and a crash that tells what it is */
+    CALL(rt_sigreturn),
+    CALL(restart_syscall),
+    CALL(setitimer),
+    CALL(listen), /* nobody may join the backlog of a stopping server */
+    CALL(getpid),
+    CALL(gettid),
+    CALL(tgkill),
+    CALL(sysinfo), /* qsort(3) asks how much memory there is */
+    CALL(getrusage),
+    CALL(lseek), /* stdio, of a standard output that is a file */
+    CALL(exit_group),
+    {0},
+};
+
+void confine_print_calls(const struct architecture *architecture) {
+    for (const struct call *call = common; call->name != NULL; call++)
+        puts(call->name);
+    for (const struct call *call = architecture->calls; call->name != NULL;
+         call++)
+        puts(call->name);
+}
+
+/* ---- Files and ports: Landlock ---- */
+
+/* What linux/landlock.h of a system may be too old to know.  The kernel takes
+   a structure that is longer than its own if the rest of it is zero. */
+struct ruleset {
+    uint64_t files; /* what is forbidden if no rule allows it, a bit each */
+    uint64_t ports;
+    uint64_t scopes; /* sockets without a file, and signals, to outside */
+};
+
+struct port_rule {
+    uint64_t allowed;
+    uint64_t port;
+};
+
+enum { NET_PORT_RULE = 2, CONNECT_TCP = 2, BIND_AND_CONNECT = 3 };
+
+static int allow_folder(int ruleset, const char *root, const char *name) {
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    struct landlock_path_beneath_attr rule = {
+        .allowed_access = LANDLOCK_ACCESS_FS_READ_FILE,
+        .parent_fd = open(path, O_PATH | O_CLOEXEC)};
+    if (rule.parent_fd < 0)
+        return -1;
+    int result = (int)syscall(SYS_landlock_add_rule, ruleset,
+                              LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+    close(rule.parent_fd);
+    return result;
+}
+
+static int allow_port(int ruleset, int port) {
+    struct port_rule rule = {.allowed = CONNECT_TCP, .port = (uint64_t)port};
+
+    return (int)syscall(SYS_landlock_add_rule, ruleset, NET_PORT_RULE, &rule,
+                        0);
+}
+
+/* The kernel's version of Landlock: what each brought stands in landlock(7). */
+static struct ruleset all_that_is_known(int version) {
+    static const int rights_to_files[] = {13, 14, 15, 15, 16};
+    int last = version < 5 ? version : 5;
+
+    return (struct ruleset){
+        .files = (UINT64_C(1) << rights_to_files[last - 1]) - 1,
+        .ports = version >= 4 ? BIND_AND_CONNECT : 0,
+        .scopes = version >= 6 ? 3 : 0,
+    };
+}
+
+int confine_files_and_ports(const char *root, int redis_port) {
+    int version = (int)syscall(SYS_landlock_create_ruleset, NULL, 0,
+                               LANDLOCK_CREATE_RULESET_VERSION);
+    if (version < 1)
+        return 0;
+    struct ruleset known = all_that_is_known(version);
+    int ruleset =
+        (int)syscall(SYS_landlock_create_ruleset, &known, sizeof known, 0);
+    if (ruleset < 0)
+        return -1;
+    int result = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (result == 0)
+        result = allow_folder(ruleset, root, "public");
+    if (result == 0)
+        result = allow_folder(ruleset, root, "templates");
+    if (result == 0 && known.ports != 0 && redis_port != 0)
+        result = allow_port(ruleset, redis_port);
+    if (result == 0)
+        result = (int)syscall(SYS_landlock_restrict_self, ruleset, 0);
+    close(ruleset);
+    if (result < 0)
+        return -1;
+    return known.ports != 0 ? 2 : 1;
+}
+
+/* ---- System calls: seccomp ---- */
+
+/* The number of a call means something for one kind of processor only; and a
+   call's result comes back in a register. */
+#if defined __x86_64__
+#define PROCESSOR       AUDIT_ARCH_X86_64
+#define RESULT(context) ((context)->uc_mcontext.gregs[REG_RAX])
+#elif defined __aarch64__
+#define PROCESSOR       AUDIT_ARCH_AARCH64
+#define RESULT(context) ((context)->uc_mcontext.regs[0])
+#endif
+
+#ifdef PROCESSOR
+/* Written before it is needed: a signal handler may not use stdio. */
+static char complaint[200];
+
+/* SIGSYS: a call that is not in the list.  ENOSYS is what C libraries expect
+   of a kernel that is older than they are: they go on by another way. */
+static void on_other_call(int signal_number, siginfo_t *info, void *context) {
+    char text[sizeof complaint];
+    int error = errno;
+
+    (void)signal_number;
+    memcpy(text, complaint, sizeof text);
+    char *digit = strstr(text, " is not") - 1;
+    for (int rest = info->si_syscall; rest > 0 && *digit == ' '; rest /= 10)
+        *digit-- = (char)('0' + rest % 10);
+    if (write(STDERR_FILENO, text, strlen(text)) < 0) {
+        /* Nobody to tell. */
+    }
+    errno = error;
+    RESULT((ucontext_t *)context) = -ENOSYS;
+}
+
+struct filter {
+    struct sock_filter steps[128];
+    unsigned short length;
+};
+
+static void add(struct filter *filter, struct sock_filter step) {
+    filter->steps[filter->length++] = step;
+}
+
+static int add_calls(struct filter *filter, const struct call *calls) {
+    int count = 0;
+
+    for (; calls[count].name != NULL; count++) {
+        add(filter,
+            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+                                         (unsigned)calls[count].number, 0, 1));
+        add(filter,
+            (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+    }
+    return count;
+}
+
+/* A program for the kernel's own small machine: seccomp(2), the part on
+   filters.  The kernel remembers its answer for each number, so the length of
+   the list costs nothing (since 5.11). */
+static int load_filter(const struct architecture *architecture) {
+    struct filter filter = {.length = 0};
+
+    add(&filter,
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                     offsetof(struct seccomp_data, arch)));
+    add(&filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+                                              PROCESSOR, 1, 0));
+    add(&filter, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
+                                              SECCOMP_RET_KILL_PROCESS));
+    add(&filter,
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                     offsetof(struct seccomp_data, nr)));
+    int calls = add_calls(&filter, common);
+    calls += add_calls(&filter, architecture->calls);
+    add(&filter,
+        (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP));
+    struct sock_fprog program = {.len = filter.length, .filter = filter.steps};
+    int result = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                              SECCOMP_FILTER_FLAG_TSYNC, &program);
+    return result == 0 ? calls : -1;
+}
+
+int confine_calls(const struct architecture *architecture) {
+    struct sigaction action = {.sa_sigaction = on_other_call,
+                               .sa_flags = SA_SIGINFO};
+    unsigned trap = SECCOMP_RET_TRAP;
+
+    snprintf(complaint, sizeof complaint,
+             "%s: system call        is not in its list (--print-syscalls), "
+             "and was refused; --no-confinement allows all\n",
+             architecture->name);
+
+    if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &trap) < 0)
+        return 0;
+    if (sigaction(SIGSYS, &action, NULL) < 0 ||
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return -1;
+    return load_filter(architecture);
+}
+#else
+int confine_calls(const struct architecture *architecture) {
+    (void)architecture;
+    return 0;
+}
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Least power: what a server gives up once it has started, so that whoever
+ * takes it over through a fault in it can do little more than it does itself.
+ *
+ *     seccomp(2)     of the kernel's 350 system calls it keeps about forty
+ *     landlock(7)    it reads files in public/ and templates/, no others;
+ *                    writes none, binds no port, connects to that of Redis
+ *     PR_SET_NO_NEW_PRIVS   no program gives it rights that it has not
+ *
+ * The calls that it keeps are a description of it: those of lib/ stand in
+ * confine.c, those of its way to wait in its main.c.
+ */
+#ifndef NET_CONFINE_H
+#define NET_CONFINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+
+/* A system call.  An array of them ends with a name of NULL. */
+struct call {
+    const char *name;
+    int number;
+};
+
+#define CALLS_LIMIT 24
+#define CALL(name)                                                             \
+    { #name, SYS_##name }
+
+/* Processors for which Linux is young (aarch64) have the newer one of two such
+   calls only; the C library's function is the same. */
+#ifndef SYS_poll
+#define SYS_poll SYS_ppoll
+#endif
+#ifndef SYS_epoll_wait
+#define SYS_epoll_wait SYS_epoll_pwait
+#endif
+
+/* What serving with calls that sleep needs: a receive timeout for each client;
+   and a connection to Redis that begins without waiting is waited for. */
+#define BLOCKING_CALLS CALL(poll), CALL(fcntl), CALL(getsockopt)
+/* Children: to fork them, be one, tell them and wait for them. */
+#define FORKING_CALLS                                                          \
+    CALL(clone), CALL(set_robust_list), CALL(prctl), CALL(getppid),            \
+        CALL(wait4), CALL(kill)
+/* Threads: their locks, their heaps, their beginning and end, their signals.  A
+   heap that shrinks asks /proc whether memory may be overcommitted (openat);
+   Landlock refuses that, and the C library goes on without. */
+#define THREADED_CALLS                                                         \
+    CALL(futex), CALL(madvise), CALL(mprotect), CALL(sched_getaffinity),       \
+        CALL(rt_sigprocmask), CALL(rseq), CALL(set_robust_list), CALL(exit),   \
+        CALL(openat)
+/* To create one: clone3 since glibc 2.34, clone before; the first one also has
+   the C library's own signal handled. */
+#define THREAD_CREATING_CALLS CALL(clone3), CALL(clone), CALL(rt_sigaction)
+
+struct architecture;
+
+/* Prints the names of all calls that a server keeps, those of its way to wait
+   last, one a line. */
+void confine_print_calls(const struct architecture *architecture);
+
+/*
+ * Leaves the calling thread, and all that it creates, the files in public/ and
+ * templates/ below the root, and of TCP the port of Redis (0: none).  Returns
+ * 2 when that is so; 1 when this kernel knows only the part with the files
+ * (before 6.7), 0 when it knows nothing of it (before 5.13); -1 with errno set
+ * when it failed.
+ */
+int confine_files_and_ports(const char *root, int redis_port);
+
+/*
+ * Leaves the whole process, all its threads and those to come, the calls that
+ * the architecture needs.  Any other is answered with ENOSYS, as by a kernel
+ * that has not got it, and told on standard error.  Returns how many calls are
+ * left, 0 when this kernel or processor knows nothing of it, -1 with errno.
+ */
+int confine_calls(const struct architecture *architecture);
+
+#endif

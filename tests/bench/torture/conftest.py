@@ -1,0 +1,148 @@
+"""A ground to torture on: a real Redis, real servers."""
+
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.host.project import ROOT
+from bench.host.signals import SignalWatch
+from bench.records.environment import Placement
+from bench.records.torture import Cell, Crowd, Ending, Phase, Record, Remarks
+from bench.subjects.subject import Place, Subject, server_subjects
+from bench.torture.attacks import ATTACKS
+from bench.torture.own_redis import OwnRedis
+from bench.torture.scene import Ground, Scene
+
+SECONDS = 60
+"""For anything that is waited for; a loaded machine is slow."""
+NOWHERE = Placement(server=[], load=[], note="")
+
+
+def subject(name: str) -> Subject:
+    """A server of the project; the test is skipped where it is not built."""
+    if not (ROOT / name).exists():
+        pytest.skip(f"{name} is not built")
+    return next(found for found in server_subjects() if found.name == name)
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    """One for all tests of a file."""
+    watch = SignalWatch()
+    with OwnRedis([], watch) as redis:
+        yield Ground(redis, NOWHERE, watch)
+
+
+@pytest.fixture
+def scene(ground: Ground) -> Iterator[Callable[..., Scene]]:
+    """Starts scenes, and ends them."""
+    made: list[Scene] = []
+
+    def start(name: str, **more: object) -> Scene:
+        ground.redis.prepare()
+        made.append(Scene(subject(name), ground, **more))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.stop()
+
+
+def until(found: Callable[[], object], what: str) -> None:
+    """Wait for something."""
+    deadline = time.monotonic() + SECONDS
+    while not found():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def status(of: Scene, path: str, form: str = "") -> int:
+    """Ask a server for something."""
+    head = f"{'POST' if form else 'GET'} {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n"
+    if form:
+        head += (
+            f"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {len(form)}\r\n"
+        )
+    with socket.create_connection((of.host, of.port), SECONDS) as client:
+        client.sendall(f"{head}\r\n{form}".encode())
+        received = b""
+        while piece := client.recv(65536):
+            received += piece
+    return int(received[9:12])
+
+
+def sign(of: Scene, remark: str) -> int:
+    """Leave a remark."""
+    return status(of, "/guestbook", f"guest-name=Ann&guest-remarks={remark}")
+
+
+def phase(rate: float = 800.0, **outcomes: int) -> Phase:
+    """Of half a second."""
+    return Phase(seconds=0.4, rate=rate, outcomes=outcomes or {"good": round(rate * 0.4)})
+
+
+def made_cell(subject: str = "epoll", attack: str = "silent", **fields: object) -> Cell:
+    """A cell in which all went well, but for `fields`."""
+    usual: dict[str, object] = {
+        "before": phase(),
+        "during": phase(),
+        "settling": phase(),
+        "after": phase(),
+        "back_after_s": 0.0,
+        "wanted": 800.0,
+        "course": [80] * 16,
+        "attack_from_s": 0.4,
+        "attack_to_s": 1.2,
+        "remarks": Remarks(answered=100),
+        "ended": [Ending(obeyed=True, well=True, words="ended with status 0")],
+    }
+    kind = "stranger" if subject in ("nginx", "go") else "server"
+    return Cell(subject=subject, kind=kind, attack=attack, **{**usual, **fields})  # type: ignore
+
+
+def made_record(*cells: Cell) -> Record:
+    """A record of some cells."""
+    subjects = list(dict.fromkeys(cell.subject for cell in cells))
+    attacks = list(dict.fromkeys(cell.attack for cell in cells))
+    return Record(
+        state="complete",
+        started="2026-02-03T04:05:06+00:00",  # type: ignore[arg-type]
+        seconds=61.0,
+        machine={"cpu_model": "A CPU", "cpus": 2, "kernel": "6.1"},
+        settings={"attack_seconds": 0.8, "visitors": 16, "think_seconds": 0.02},
+        subjects=subjects,
+        attacks=[ATTACKS[name].facts() for name in attacks],
+        cells=list(cells),
+    )
+
+
+def eventful() -> Record:
+    """A record in which everything happens."""
+    lost = Remarks(answered=100, missing=3)
+    crowd = Crowd(opened=40, answers={"good": 30, "failed": 10}, why={"failed": {"reset": 10}})
+    return made_record(
+        made_cell(),
+        made_cell("iterative", during=phase(0.0, good=0)),
+        made_cell("nginx", during=phase(500.0)),
+        made_cell("epoll", "redis-killed", remarks=lost, after=phase(800.0, good=9, failed=1)),
+        made_cell("iterative", "redis-killed", during=phase(300.0, good=90, unavailable=77)),
+        Cell(subject="nginx", kind="stranger", attack="redis-killed", reason="asks no Redis"),
+        made_cell("epoll", "sigterm", crowd=crowd, back_after_s=0.7),
+        made_cell("iterative", "sigterm", before=phase(100.0)),
+        Cell(subject="nginx", kind="stranger", attack="sigterm", reached=False, reason="too late"),
+    )
+
+
+def faulty(mode: str) -> Subject:
+    """A server with one fault, which is taken for one of the project's."""
+    script = Path(__file__).with_name("faulty_server.py")
+    file = ROOT / "public" / "files" / "small.txt"
+
+    def command(place: Place) -> list[str]:
+        return [sys.executable, str(script), mode, str(place.port), place.redis_url, str(file)]
+
+    return Subject(name=mode, kind="server", command=command)

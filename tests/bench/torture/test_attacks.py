@@ -1,0 +1,141 @@
+"""Attacks do what they say, to real servers with a real Redis."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import redis
+
+from bench.records.torture import Cell
+from bench.services.redis_server import connect
+from bench.torture import attacks
+from bench.torture.attacks import ATTACKS, UNDER_WAY
+from bench.torture.cell import lying_redis, scene_for
+from bench.torture.scene import Ground, Scene
+
+from .conftest import sign, status, subject, until
+
+Start = Callable[..., Scene]
+
+
+def test_redis_killed(scene: Start, ground: Ground) -> None:
+    epoll = scene("epoll")
+    assert sign(epoll, "before") == 303
+    with attacks.redis_killed(epoll):
+        until(lambda: status(epoll, "/guestbook") == 503, "it is served without Redis")
+        assert status(epoll, "/redirect") == 302
+    until(lambda: status(epoll, "/guestbook") == 200, "it does not come back")
+    assert "before" in ground.redis.remarks(), "what was answered is there after kill -9"
+
+
+def test_redis_stopped(scene: Start, ground: Ground) -> None:
+    epoll = scene("epoll")
+    quick = connect(ground.redis.url)
+    quick.connection_pool.connection_kwargs["socket_timeout"] = 0.2
+    with attacks.redis_stopped(epoll):
+        with pytest.raises(redis.TimeoutError):
+            quick.execute_command("PING")
+        assert status(epoll, "/redirect") == 302
+    until(lambda: status(epoll, "/guestbook") == 200, "it does not come back")
+    quick.close()
+
+
+def test_redis_lying(scene: Start, ground: Ground) -> None:
+    with lying_redis(ground) as liar:
+        epoll = scene("epoll", liar=liar)
+        assert sign(epoll, "true") == 303
+        with attacks.redis_lying(epoll):
+            until(lambda: status(epoll, "/guestbook") == 503, "it believes what it is told")
+            stored = [sign(epoll, f"false-{number}") for number in range(20)]
+            assert set(stored) == {503}
+            assert status(epoll, "/redirect") == 302
+        until(lambda: status(epoll, "/guestbook") == 200, "it does not come back")
+        assert sign(epoll, "again") == 303
+    kept = ground.redis.remarks()
+    assert "true" in kept
+    assert "again" in kept
+    assert not any(remark.startswith("false") for remark in kept)
+
+
+def test_redis_full(scene: Start, ground: Ground) -> None:
+    epoll = scene("epoll")
+    assert status(epoll, "/guestbook") == 200  # it is connected
+    with attacks.redis_full(epoll):
+        other = connect(ground.redis.url)
+        with pytest.raises(redis.RedisError, match="max number of clients"):
+            other.execute_command("PING")
+        other.close()
+    assert ground.redis.clients_limit() > 1000
+    assert epoll.crowd_seen is not None
+    assert epoll.crowd_seen.answers["good"] == epoll.crowd_seen.opened > 0
+
+
+@pytest.mark.parametrize("name", ["forking", "preforking"])
+def test_children_killed(scene: Start, name: str) -> None:
+    server = scene(name)
+    assert server.has_children()
+    with attacks.children_killed(server) as kill:
+
+        def killed() -> bool:
+            kill()
+            return server.killed >= 5
+
+        until(killed, "no child to be found")
+    assert server.server.running()
+    until(lambda: status(server, "/guestbook") == 200, "nobody is left")
+
+
+@pytest.mark.parametrize("name", ["iterative", "threading", "prethreading", "poll", "epoll"])
+def test_others_have_no_children(scene: Start, name: str) -> None:
+    assert not scene(name).has_children()
+
+
+@pytest.mark.parametrize("name", ["threading", "epoll"])
+def test_sigterm(scene: Start, name: str) -> None:
+    server = scene(name)
+    pid, port = server.server.pid, server.port
+    with attacks.sigterm(server):
+        assert server.server.pid != pid
+        assert server.port == port
+        assert status(server, "/guestbook") == 200
+    assert [(end.obeyed, end.well) for end in server.ended] == [(True, True)]
+    seen = server.crowd_seen
+    assert seen is not None
+    # On a machine so busy that Redis rested for 2 s they are told so: whole answers all the same.
+    assert seen.answers["good"] + seen.answers["unavailable"] == UNDER_WAY
+
+
+def test_few_descriptors(ground: Ground) -> None:
+    with scene_for(subject("epoll"), ATTACKS["few-descriptors"], ground) as few:
+        limits = Path(f"/proc/{few.server.pid}/limits").read_text()
+        line = next(line for line in limits.splitlines() if line.startswith("Max open files"))
+        assert line.split()[3:5] == [str(attacks.DESCRIPTORS)] * 2
+        with ATTACKS["few-descriptors"].run(few):
+            until(lambda: status(few, "/redirect") == 302, "nobody is served")
+
+
+def test_who_cannot_take_part() -> None:
+    stranger = subject("epoll")
+    nginx = type(stranger)("nginx", "stranger", stranger.command, workloads=frozenset({"small"}))
+    assert ATTACKS["redis-killed"].why_not(nginx) == "asks no Redis"
+    assert ATTACKS["sigterm"].why_not(nginx)
+    assert not ATTACKS["flood"].why_not(nginx)
+    assert not any(attack.why_not(stranger) for attack in ATTACKS.values())
+
+
+def test_who_is_rated() -> None:
+    pages = ["redirect", "small", "guestbook", "sign"]
+    assert ATTACKS["redis-killed"].rated(pages) == ["redirect", "small"]
+    assert ATTACKS["redis-full"].rated(pages) == pages
+    assert ATTACKS["flood"].rated(pages) == pages
+
+
+def test_without_a_line_it_is_said(ground: Ground) -> None:
+    from dataclasses import replace  # noqa: PLC0415
+
+    from bench.torture.cell import measure  # noqa: PLC0415
+
+    without = replace(ground, why_no_line="no slow line here: network namespaces need root")
+    cell: Cell = measure(subject("epoll"), ATTACKS["slow-line"], without, 0.3)
+    assert cell.reason == "no slow line here: network namespaces need root"
+    assert cell.before is None

@@ -1,0 +1,47 @@
+"""Servers that break a promise are found out. Real processes, a real Redis.
+
+The good one is the control: nothing is found in it, or the others prove nothing.
+"""
+
+import pytest
+
+from bench.records.torture import Cell, broken
+from bench.torture.attacks import ATTACKS
+from bench.torture.cell import measure
+from bench.torture.scene import Ground
+
+from .conftest import faulty
+
+
+def tortured(mode: str, ground: Ground) -> tuple[Cell, str]:
+    """What is found in a server with a fault."""
+    attack = ATTACKS["slow-heads"]
+    cell = measure(faulty(mode), attack, ground, 0.5)
+    assert cell.reason is None
+    return cell, "; ".join(broken(cell, attack.facts()))
+
+
+def test_the_good_one_breaks_none(ground: Ground) -> None:
+    cell, found = tortured("good", ground)
+    assert found == ""
+    assert cell.remarks.answered > 0
+    assert cell.crowd is not None
+    assert cell.crowd.opened >= 200
+    assert len(cell.course) * 0.1 > cell.attack_to_s > cell.attack_from_s > 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        ("dies", "ended with status 3"),
+        ("leaks", "connections left over"),
+        ("litters", "processes left over"),
+        ("forgets", "are not in Redis"),
+        ("repeats", "more than once"),
+        ("spoils", "whole and wrong"),
+        ("ends-badly", "ended with status 7"),
+        pytest.param("hangs", "was not back 15 s after", marks=pytest.mark.waits),
+    ],
+)
+def test_a_fault_is_found(mode: str, words: str, ground: Ground) -> None:
+    assert words in tortured(mode, ground)[1]

@@ -1,0 +1,153 @@
+"""What a record means: verdicts, losses, promises. Pure."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.records.errors import UserError
+from bench.records.torture import (
+    Cell,
+    Crowd,
+    Ending,
+    LeftOver,
+    Remarks,
+    broken,
+    disturbed,
+    excused,
+    load,
+    lost,
+    save,
+    share,
+    verdict,
+)
+from bench.torture.attacks import ATTACKS
+
+from .conftest import eventful, made_cell, phase
+
+SILENT = ATTACKS["silent"].facts()
+KILLED = ATTACKS["redis-killed"].facts()
+SIGTERM = ATTACKS["sigterm"].facts()
+FEW = ATTACKS["few-descriptors"].facts()
+
+
+@pytest.mark.parametrize(
+    ("rate", "word"),
+    [
+        (900.0, "served"),
+        (720.0, "served"),
+        (719.0, "slower"),
+        (400.0, "slower"),
+        (399.0, "hard pressed"),
+        (80.0, "hard pressed"),
+        (79.0, "held up"),
+        (0.0, "held up"),
+    ],
+)
+def test_verdicts(rate: float, word: str) -> None:
+    cell = made_cell(during=phase(rate))
+    assert verdict(cell, SILENT) == word
+    assert share(cell, cell.during) == rate / 800
+    assert not broken(cell, SILENT), "held up is no broken promise"
+
+
+def test_cells_without_figures() -> None:
+    out = Cell(subject="nginx", kind="stranger", attack="redis-killed", reason="asks no Redis")
+    assert verdict(out, KILLED) == "left out"
+    assert verdict(out.model_copy(update={"reached": False}), KILLED) == "not reached"
+    assert not broken(out, KILLED)
+    assert not disturbed(out)
+    assert share(out, out.during) is None
+
+
+def test_what_is_lost() -> None:
+    cell = made_cell(
+        before=phase(800.0, failed=1000),  # before the attack: not lost in it
+        during=phase(700.0, good=9, failed=2, unavailable=5),
+        settling=phase(700.0, refused=1),
+        crowd=Crowd(opened=9, answers={"good": 3, "failed": 4}),
+    )
+    assert lost(cell, SILENT) == {"failed": 2, "unavailable": 5, "refused": 1}
+    assert lost(cell, KILLED) == {"failed": 2, "refused": 1}, "503 is right without Redis"
+    assert excused(cell, KILLED) == 5
+    assert lost(cell, FEW) == {"failed": 6, "unavailable": 5, "refused": 1}, "and of the crowd"
+
+
+DIED = Ending(obeyed=True, well=False, words="was ended by SIGSEGV")
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"before": phase(0.0, failed=3)}, "served nobody before the attack"),
+        ({"died": DIED}, "was ended by SIGSEGV by itself"),
+        ({"back_after_s": None}, "was not back 15 s after the attack"),
+        (
+            {"remarks": Remarks(answered=1200, missing=2)},
+            '2 of 1,200 remarks answered "stored" are not in Redis',
+        ),
+        ({"remarks": Remarks(answered=9, twice=1)}, "1 remarks are in Redis more than once"),
+        ({"during": phase(800.0, good=5, wrong=2)}, "2 answers were whole and wrong"),
+        (
+            {"after": phase(800.0, good=5, unavailable=2)},
+            "2 requests had no right answer before or after the attack",
+        ),
+        ({"left_over": LeftOver(connections=7)}, "7 connections left over when everybody had gone"),
+        ({"left_over": LeftOver(processes=1)}, "1 processes left over when everybody had gone"),
+        ({"left_over": LeftOver(threads=3)}, "3 threads left over when everybody had gone"),
+        (
+            {"ended": [Ending(obeyed=False, well=False, words="")]},
+            "did not end when asked to, and was killed",
+        ),
+        (
+            {"ended": [Ending(obeyed=True, well=False, words="ended with status 7")]},
+            "ended with status 7 when asked to end",
+        ),
+    ],
+)
+def test_a_promise_is_broken(fields: dict[str, object], words: str) -> None:
+    cell = made_cell(**fields)
+    assert words in broken(cell, SILENT)
+    assert verdict(cell, SILENT) == "broken"
+    strange = cell.model_copy(update={"kind": "stranger"})
+    assert not broken(strange, SILENT), "strangers have promised nothing"
+
+
+def test_a_request_under_way_is_promised_its_answer() -> None:
+    cell = made_cell(attack="sigterm", crowd=Crowd(opened=3, answers={"good": 2, "failed": 1}))
+    assert broken(cell, SIGTERM) == ["1 of 3 requests under way were dropped"]
+    assert not broken(cell, FEW), "in other attacks it is lost, and no more"
+    turned = cell.model_copy(update={"crowd": Crowd(answers={"good": 2, "unavailable": 1})})
+    assert not broken(turned, SIGTERM), "503 is an answer"
+
+
+def test_disturbed() -> None:
+    assert not disturbed(made_cell())
+    assert disturbed(made_cell(before=phase(500.0)))
+    assert disturbed(made_cell(starved_s=0.3))
+    assert not disturbed(made_cell(starved_s=0.1))
+
+
+def test_kept_and_read_again(tmp_path: Path) -> None:
+    record = eventful()
+    save(record, tmp_path)
+    assert load(tmp_path) == record == load(tmp_path / "torture.json")
+    assert [(cell.subject, cell.attack) for cell, _ in record.broken()] == [
+        ("epoll", "redis-killed"),
+        ("epoll", "sigterm"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"schema_name": "zerohttpd-seven/sweep"}, "is no record of a torture"),
+        ({"schema_version": 99}, "newer version"),
+        ({"cells": [{"subject": 1}]}, "is no record of a torture: cells.0"),
+    ],
+)
+def test_what_is_no_record_is_refused(tmp_path: Path, change: dict, words: str) -> None:
+    content = json.loads(eventful().model_dump_json())
+    (tmp_path / "torture.json").write_text(json.dumps({**content, **change}))
+    with pytest.raises(UserError, match=words):
+        load(tmp_path)

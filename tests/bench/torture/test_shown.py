@@ -1,0 +1,159 @@
+"""What is shown of a record: page, Markdown, the table of a terminal. From recorded cells."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+from rich.console import Console
+
+from bench.records.errors import UserError
+from bench.records.torture import save
+from bench.report.page.build import build
+from bench.report.page.torture import render
+from bench.report.page.torture_markdown import markdown
+from bench.torture.live import line_for
+from bench.torture.table import summary, torture_table
+
+from .conftest import eventful, made_cell, made_record, phase
+
+HEADLINE = (
+    "2 servers under 3 attacks: promises were broken in 2 cells; 3 of 600 answered remarks were "
+    "lost"
+)
+
+
+def terminal(what: object, width: int = 120) -> str:
+    """As a terminal without colours shows it."""
+    out = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    out.print(what)
+    return out.export_text()
+
+
+def test_the_table_of_a_terminal() -> None:
+    text = terminal(summary(eventful()))
+    assert HEADLINE in text
+    assert "○ 0\N{NO-BREAK SPACE}%" in text
+    assert "✗ 100\N{NO-BREAK SPACE}%" in text
+    assert "77 × 503" in text
+    assert "back 0.7 s" in text
+    assert '✗ epoll, Redis killed: 3 of 100 remarks answered "stored" are not in Redis' in text
+    assert "10 of 40 requests under way were dropped" in text
+    assert "asks no Redis: nginx / Redis killed" in text
+    assert "1 cell called disturbed" in text
+    assert "..." in terminal(torture_table(eventful(), ("epoll", "silent")))
+    for line in terminal(torture_table(eventful()), 80).splitlines():
+        assert len(line) <= 80
+
+
+def test_a_line_for_a_log() -> None:
+    record = eventful()
+    lines = [line_for(record, cell) for cell in record.cells]
+    assert re.search(r"silent +iterative +○ 0\s% +held up +800 · 0 · 800/s", lines[1])
+    assert "not in Redis" in lines[3]
+    assert "lost 10" in lines[6]
+    assert "10 without a whole answer (most often: reset)" in lines[6]
+    assert lines[8].endswith("not reached: too late")
+
+
+def test_markdown() -> None:
+    text = markdown(eventful())
+    assert text.startswith(f"# The torture\n\n{HEADLINE}.\n")
+    assert "| attack | epoll | iterative | nginx |" in text
+    assert "| Silent clients | ● 100\N{NO-BREAK SPACE}% | ○ 0\N{NO-BREAK SPACE}% | ◕ 62" in text
+    assert "## Promises broken" in text
+    assert "| epoll | 800 | 800 | 800 | broken | at once | 1 without a whole answer |" in text
+    widths = [line.count("|") for line in text.splitlines() if line.startswith("| Silent")]
+    assert widths == [5]
+    calm = markdown(made_record(made_cell()))
+    assert "every promise was kept, and none of 100 answered remarks was lost" in calm
+    assert "Promises broken" not in calm
+
+
+def test_the_page_needs_nothing_else() -> None:
+    text = render(eventful())
+    assert "<script" not in text
+    assert "<link" not in text
+    assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", text)
+    assert not re.search(r"url\(", text)
+    ids = set(re.findall(r'\bid="([^"]+)"', text))
+    assert set(re.findall(r'href="#([^"]+)"', text)) <= ids
+    for word in ("served", "slower", "hard pressed", "held up", "broken", "left out"):
+        assert f'<span class="word">{word}</span>' in text, "never a colour alone"
+
+
+def test_a_hostile_record_is_text() -> None:
+    attack = '</style><script>document.title="taken"</script><b onclick=x>&"'
+    cell = made_cell(reason=attack, during=phase(1.0, failed=2))
+    assert cell.during is not None
+    cell.during.why = {"failed": {attack: 2}}
+    record = made_record(cell, made_cell("poll"))
+    record.notes, record.command = [attack], [attack]
+    text = render(record)
+    assert "<script" not in text
+    assert "<b onclick" not in text
+    assert text.count("</style>") == 1
+
+
+def test_a_record_with_nothing_in_it() -> None:
+    empty = made_record()
+    assert "No server of the project was attacked" in markdown(empty)
+    assert "No server of the project was attacked" in render(empty)
+    assert "No server" in terminal(summary(empty))
+
+
+def test_the_report_knows_a_torture(tmp_path: Path) -> None:
+    save(eventful(), tmp_path)
+    made = build(tmp_path)
+    assert [path.name for path in made] == ["torture.html", "torture.md"]
+    other = build(tmp_path / "torture.json", tmp_path / "other.html")
+    assert other[0].read_text() == made[0].read_text()
+    with pytest.raises(UserError, match="must end in"):
+        build(tmp_path, tmp_path / "torture.json")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1280, "light"), (1280, "dark")])
+def test_in_a_browser(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+    """Opened from disk: nothing is fetched, nothing wider than the window, all words readable."""
+    file = tmp_path / "torture.html"
+    file.write_text(render(eventful()))
+    fetched: list[str] = []
+    page = browser.new_page(
+        viewport={"width": width, "height": 800},
+        color_scheme=scheme,  # type: ignore[arg-type]
+    )
+    page.on("request", lambda request: fetched.append(request.url))
+    page.goto(file.as_uri())
+    assert fetched == [file.as_uri()]
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("#overview tbody tr").count() == 3
+    assert page.locator("svg.course path").count() == 7
+    low = page.evaluate(CONTRAST)
+    assert low == [], "too little contrast"
+    page.close()
+
+
+CONTRAST = """() => {
+  const linear = x => x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4;
+  const light = c => {
+    const [red, green, blue] = c.map(x => linear(x / 255));
+    return .2126 * red + .7152 * green + .0722 * blue;
+  };
+  const numbers = text => text.match(/[\\d.]+/g).map(Number);
+  const back = e => {
+    for (; e; e = e.parentElement) {
+      const c = getComputedStyle(e).backgroundColor, found = numbers(c);
+      if (found.length < 4 || found[3] > 0)
+        return c.startsWith('color(') ? found.map(x => x * 255) : found;
+    }
+    return [255, 255, 255];
+  };
+  const texts = '.mark, .word, .aside, li, th, td, p, h1, h2, summary';
+  return [...document.querySelectorAll(texts)].map(e => {
+    const both = [light(numbers(getComputedStyle(e).color).slice(0, 3)),
+                  light(back(e).slice(0, 3))];
+    return [(Math.max(...both) + .05) / (Math.min(...both) + .05), e.className || e.tagName];
+  }).filter(([ratio]) => ratio < 4.4);
+}"""
+"""Elements whose text has less contrast than WCAG 2 wants of ordinary text (4.5, rounded down)."""

@@ -1,0 +1,150 @@
+"""Whole tortures, in a process of their own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.host.project import ROOT
+from bench.records.torture import Record, load
+from bench.torture.line import MARK as OWN_NETWORK
+from bench.torture.line import why_no_network
+
+from ..whole_sweep import MARK, strays
+from .conftest import subject, until
+
+
+class Torture:
+    """One, whose descendants can be told by a mark."""
+
+    def __init__(self, results: Path, *words: str) -> None:
+        self.mark, self._results = uuid.uuid4().hex, results
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "bench", "torture", "--results", str(results), *words],
+            cwd=ROOT,
+            env={**os.environ, MARK: self.mark},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def end(self) -> str:
+        """Wait for its end; all it said."""
+        return self.process.communicate(timeout=300)[0]
+
+    def content(self) -> dict[str, Any] | None:
+        """What it has kept so far."""
+        file = next(self._results.glob("*/torture.json"), None)
+        return json.loads(file.read_text()) if file else None
+
+    def record(self) -> Record:
+        """What it has kept."""
+        return load(next(self._results.glob("torture-*")))
+
+
+def test_a_torture_keeps_what_it_saw(tmp_path: Path) -> None:
+    subject("epoll")
+    words = ("--servers", "epoll,iterative", "--attacks", "silent,children-killed")
+    table = tmp_path / "table.md"
+    torture = Torture(tmp_path / "r", *words, "--seconds", "0.3", "--markdown", str(table))
+    said = torture.end()
+    record = torture.record()
+    assert torture.process.returncode == 0, said
+    assert record.state == "complete"
+    assert record.subjects == ["epoll", "iterative"]
+    silent = [cell for cell in record.cells if cell.attack == "silent"]
+    assert all(cell.before and cell.before.rate > 0 for cell in silent)
+    assert all(cell.remarks.answered > 0 == cell.remarks.missing for cell in silent)
+    others = [cell.reason for cell in record.cells if cell.attack == "children-killed"]
+    assert others == ["has no children: one process is all there is"] * 2
+    assert "every promise was kept" in said
+    folder = next((tmp_path / "r").glob("torture-*"))
+    assert {file.name for file in folder.iterdir()} == {
+        "torture.json",
+        "torture.html",
+        "torture.md",
+    }
+    assert table.read_text() == (folder / "torture.md").read_text()
+    assert strays(torture.mark) == []
+
+
+def test_ctrl_c_ends_everything_and_keeps_what_there_is(tmp_path: Path) -> None:
+    subject("epoll")
+    torture = Torture(tmp_path, "--servers", "epoll,preforking", "--attacks", "slow-heads,flood")
+    until(lambda: (torture.content() or {}).get("cells"), "no cell was made")
+    torture.process.send_signal(signal.SIGINT)
+    said = torture.end()
+    assert torture.process.returncode == 130, said
+    assert torture.record().state == "interrupted"
+    assert "The torture was interrupted" in said
+    assert next(tmp_path.glob("*/torture.html")).stat().st_size > 1000
+    assert strays(torture.mark) == []
+
+
+def test_killed_it_leaves_nobody(tmp_path: Path) -> None:
+    subject("epoll")
+    torture = Torture(tmp_path, "--servers", "epoll", "--attacks", "slow-heads", "--seconds", "9")
+    until(lambda: strays_now(torture.mark) > 4, "it has not begun")
+    torture.process.kill()
+    torture.end()
+    assert strays(torture.mark) == []
+
+
+def strays_now(mark: str) -> int:
+    """How many processes carry a mark at this moment."""
+    from ..whole_sweep import marked  # noqa: PLC0415
+
+    return sum(1 for _ in marked(mark))
+
+
+def test_when_the_time_is_over_it_is_said(tmp_path: Path) -> None:
+    subject("epoll")
+    words = ("--attacks", "silent,idle", "--seconds", "5", "--minutes", "0.1")
+    torture = Torture(tmp_path, "--servers", "epoll,poll", *words)
+    said = torture.end()
+    record = torture.record()
+    assert record.state == "out of time"
+    assert [cell.reached for cell in record.cells][-1] is False
+    assert "the time was over before its turn" in said
+
+
+@pytest.mark.skipif(bool(why_no_network()), reason=why_no_network())
+def test_the_line_is_slow(tmp_path: Path) -> None:
+    """Through 8 Mbit/s go 12 downloads of 80 KB a second; by loopback it would be thousands."""
+    subject("epoll")
+    words = ("--servers", "epoll", "--attacks", "slow-line", "--seconds", "2")
+    torture = Torture(tmp_path, *words)
+    said = torture.end()
+    crowd = torture.record().cells[0].crowd
+    assert torture.process.returncode == 0, said
+    assert crowd is not None
+    assert 0 < crowd.answers["good"] < 200
+    assert crowd.answers["failed"] == 0
+
+
+def test_without_root_there_is_no_line(tmp_path: Path) -> None:
+    """It is said, and all else goes on; here a torture that does not enter a network of its own
+    stands for one that may not."""
+    if why_no_network() == "" and OWN_NETWORK in os.environ:
+        pytest.skip("these tests run in a torture's own network themselves")
+    if os.geteuid() != 0:
+        torture = Torture(tmp_path, "--servers", "epoll", "--attacks", "slow-line")
+        assert "network namespaces need root" in torture.end()
+        return
+    done = subprocess.run(
+        ["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-c", "import os"],
+        capture_output=True,
+    )
+    if done.returncode:
+        pytest.skip("nobody may not start Python here")
+    code = "import os; os.setuid(65534); from bench.torture.line import why_no_network as w; "
+    said = subprocess.run(
+        [sys.executable, "-c", code + "print(w())"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert said.stdout.strip() == "network namespaces need root", said.stderr

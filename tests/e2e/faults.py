@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""Servers whose system calls fail when a test says so: see tests/faults/faults.c."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from .harness import REPOSITORY, Server
+
+LIBRARY = REPOSITORY / "build" / "faults.so"
+SHORT = 0
+"""In place of an errno: the call succeeds, with one byte."""
+
+
+class Plan:
+    """Which call fails, in memory that is shared with the server: `struct plan` of faults.c."""
+
+    _order = struct.Struct("=32sqq")
+    _counts = struct.Struct("=qqqq")
+
+    def __init__(self, path: Path) -> None:
+        path.write_bytes(bytes(4096))
+        self.path = path
+        with path.open("r+b") as file:
+            self._memory = mmap.mmap(file.fileno(), 4096)
+
+    def arm(self, call: str, nth: int, error: int) -> None:
+        """From now on, let the nth call of that name fail with an errno, or be SHORT."""
+        self._memory[:32] = bytes(32)
+        self._counts.pack_into(self._memory, self._order.size, 0, 0, self.crashes, self.blocks)
+        self._order.pack_into(self._memory, 0, call.encode(), nth, error)
+
+    def disarm(self) -> bool:
+        """Let nothing fail any more; return whether something has."""
+        failed = self._count(1) > 0
+        self._memory[:32] = bytes(32)
+        return failed
+
+    def _count(self, index: int) -> int:
+        return int(self._counts.unpack_from(self._memory, self._order.size)[index])
+
+    @property
+    def crashes(self) -> int:
+        """How many processes of the server have died of a signal such as SIGSEGV."""
+        return self._count(2)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of memory that are allocated; of a server without children only."""
+        return self._count(3)
+
+
+@dataclass
+class FaultyServer(Server):
+    """A server with the library before the C library."""
+
+    plan: Plan | None = None
+
+    def command(self) -> list[str]:
+        """The command line; env(1), so that the library is loaded into the server alone."""
+        assert self.plan is not None
+        variables = [f"LD_PRELOAD={LIBRARY}", f"FAULTS={self.plan.path}"]
+        return ["env", *variables, *super().command()]
+
+    def open_sockets(self) -> int:
+        """How many different sockets its processes have, but for the listening one."""
+        names = {name for pid in self.pids() for name in _links(pid)}
+        return sum(name.startswith("socket:") for name in names) - 1
+
+    def files_opened_twice(self) -> list[str]:
+        """Files of the site that one of its processes has more than one descriptor of."""
+        found = []
+        for pid in self.pids():
+            names = [name for name in _links(pid) if name.startswith(str(self.root))]
+            found += sorted({name for name in names if names.count(name) > 1})
+        return found
+
+
+def _links(pid: int) -> list[str]:
+    """What the descriptors of a process stand for."""
+    names = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                names.append(str(entry.readlink()))
+    return names

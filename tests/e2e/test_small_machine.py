@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: MIT
+"""Small machines: each limit at its edge.
+
+A server either says at its start what is missing and what cures it, or serves everybody, perhaps
+slower. It never crashes, never spins, and is itself again when the clients have left.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from . import processes
+from .client import Client, fetch, request, sign
+from .conftest import Start
+from .harness import REPOSITORY, Server, run_to_end
+from .redisbox import PrivateRedis
+from .site import build_project_site, build_site
+from .timing import PACE, PATIENCE, undisturbed, wait_until
+
+# A little less than what a server waits for a request.
+REQUEST_TIME = 8
+DIGITS = request("GET", "/t/digits.txt")
+CLOSING = request("GET", "/redirect", (("Connection", "close"),))
+HOME = request("GET", "/", (("Connection", "close"),))
+TARGETS = ("/t/digits.txt", "/guestbook", "/sorted", "/t/80k.bin", "/redirect")
+NO_SANITIZER = "sanitizers reserve more address space than that"
+
+
+def limited(**limits: int) -> tuple[str, ...]:
+    """The prefix of a command that runs under limits, hard and soft: limited(nofile=20)."""
+    return ("prlimit", *(f"--{name}={limit}:{limit}" for name, limit in limits.items()), "--")
+
+
+def started_or_said(start: Start, *options: str, prefix: tuple[str, ...]) -> Server | None:
+    """Return the running server, None if it ended with one line that says what is missing."""
+    try:
+        server = start(*options, prefix=prefix)
+        # Workers are made after the banner: these may be too many.
+        wait_until(lambda: not server.running() or _answers(server), "it answers, or ends")
+    except AssertionError as error:
+        if "exited with 1" not in str(error):
+            raise
+        return None
+    if server.running():
+        return server
+    assert server.wait() == 1, server.stderr
+    assert server.stderr.count("\n") == 1, server.stderr
+    assert server.stderr.startswith(f"{server.name}: ")
+    assert any(word in server.stderr for word in ("give", "allow")), server.stderr
+    return None
+
+
+def _answers(server: Server) -> bool:
+    try:
+        return fetch(server, "/t/digits.txt").status == 200
+    except OSError:
+        return False
+
+
+def assert_serves(server: Server) -> None:
+    """Everything is served, to one client after another."""
+    for target in TARGETS:
+        assert fetch(server, target).status in (200, 302), target
+    assert sign(server, "Ann", "small").status == 303
+
+
+# ---- Limits at the start ----
+
+
+@pytest.mark.parametrize("workers", [2, 100])
+@pytest.mark.parametrize("descriptors", [4, 8, 12, 16, 20, 24, 32, 64])
+def test_descriptors(start: Start, descriptors: int, workers: int) -> None:
+    """However few descriptors there are: all is served, or the start says that they are too few."""
+    prefix = limited(nofile=descriptors)
+    server = started_or_said(start, "--workers", str(workers), prefix=prefix)
+    if server is not None:
+        assert_serves(server)
+    assert server is not None or descriptors < 16, "that should have been enough"
+
+
+@pytest.mark.parametrize("megabytes", [4, 8, 16, 32, 64])
+@pytest.mark.parametrize("kind", ["as", "data"])
+def test_memory(start: Start, binary: Path, kind: str, megabytes: int) -> None:
+    """However little memory there is: all is served, or the start says that it is too little."""
+    if PACE.slowness > 1:
+        pytest.skip(NO_SANITIZER)
+    server = started_or_said(start, prefix=limited(**{kind: megabytes << 20}))
+    if server is not None:
+        assert_serves(server)
+    assert server is not None or megabytes < 32, f"{binary.name} needs that much?"
+
+
+def test_stack(start: Start) -> None:
+    """64 KB of stack are enough."""
+    if PACE.slowness > 1:
+        pytest.skip("sanitizers need more stack")
+    assert_serves(start(prefix=limited(stack=65536)))
+
+
+# ---- Few descriptors, many clients ----
+
+
+def _cpu_seconds(server: Server) -> float:
+    """CPU time of all its processes so far."""
+    total = 0
+    for pid in server.pids():
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def assert_rests(server: Server) -> None:
+    """Assert that a server which can do nothing now does nothing: it does not spin.
+
+    One that spins takes a core, or its share of one; one that looks again every 20 ms takes a
+    hundredth of that.
+    """
+    before = _cpu_seconds(server)
+    time.sleep(2)
+    assert _cpu_seconds(server) - before < 0.2, f"{server.name} spins"
+
+
+def assert_serves_crowd(server: Server, count: int) -> None:
+    """All of more clients than there is room for are answered, once they have asked.
+
+    Meanwhile nobody spins; afterwards all is as before.
+    """
+    clients = [Client(server) for _ in range(count)]
+    for client in clients:
+        client.send(CLOSING[:-2])
+    assert_rests(server)
+    for client in clients:
+        client.send_if_open(CLOSING[-2:])
+    assert [client.read().status for client in clients] == [302] * count
+    for client in clients:
+        client.close()
+    assert_serves(server)
+
+
+@pytest.mark.parametrize("descriptors", [20, 32, 64])
+def test_more_clients_than_descriptors(start: Start, descriptors: int) -> None:
+    """Sixty clients are slow, and all are served."""
+    server = start("--workers", "8", prefix=limited(nofile=descriptors))
+    undisturbed(REQUEST_TIME, lambda: assert_serves_crowd(server, 60))
+
+
+@pytest.mark.parametrize("descriptors", [20, 64])
+def test_pages_with_few_descriptors(start: Start, descriptors: int) -> None:
+    """Pages that need Redis are served to many at once; no descriptor is wanting."""
+    server = start("--workers", "8", prefix=limited(nofile=descriptors))
+    with ThreadPoolExecutor(30) as pool:
+        statuses = pool.map(lambda _: fetch(server, "/guestbook").status, range(300))
+        assert Counter(statuses) == {200: 300}
+
+
+def test_more_files_than_descriptors(start: Start, tmp_path: Path) -> None:
+    """Files are served beyond the number that can be open at once, and again."""
+    root = build_site(tmp_path / "site", REPOSITORY)
+    for number in range(120):
+        (root / "public" / f"{number}.txt").write_text(str(number))
+    server = start(root=root, prefix=limited(nofile=64))
+    for _ in range(2):
+        for number in range(120):
+            assert fetch(server, f"/{number}.txt").body == str(number).encode()
+    assert fetch(server, "/guestbook").status == 200
+
+
+def test_limit_is_lifted(start: Start) -> None:
+    """More descriptors are used, or at least do no harm, as soon as they are allowed."""
+    server = start("--workers", "8", prefix=("prlimit", "--nofile=32:4096", "--"))
+    for limit in (24, 4096):
+        for pid in server.pids():
+            subprocess.run(["prlimit", f"--nofile={limit}:4096", "--pid", str(pid)], check=True)
+        undisturbed(REQUEST_TIME, lambda: assert_serves_crowd(server, 60))
+
+
+# ---- Few processes ----
+
+
+@pytest.fixture
+def small_user(binary: Path, redis: PrivateRedis) -> Iterator[Callable[..., Server]]:
+    """A function that makes a server which runs as a user who may have so many processes."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    # The limit counts all processes of a user: nobody else shall be this one.
+    user = str(100_000 + os.getpid())
+    with tempfile.TemporaryDirectory(prefix="zs-small-") as folder:
+        root = build_project_site(Path(folder), REPOSITORY)
+        shutil.copy(binary, root)
+        subprocess.run(["chmod", "-R", "a+rX", folder], check=True)
+
+        def make(processes: int, workers: int) -> Server:
+            become = ("setpriv", "--reuid", user, "--regid", user, "--clear-groups")
+            prefix = (*become, "--pdeathsig", "KILL", "--", *limited(nproc=processes))
+            options = ("--workers", str(workers))
+            return Server(root / binary.name, root, redis.url(0), options, prefix)
+
+        yield make
+
+
+def test_more_clients_than_processes(small_user: Callable[..., Server]) -> None:
+    """Sixty slow clients at thirty processes: who finds none waits for one."""
+    with small_user(processes=30, workers=8) as server:
+        undisturbed(REQUEST_TIME, lambda: _assert_crowd_waits(server))
+
+
+def _assert_crowd_waits(server: Server) -> None:
+    clients = [Client(server) for _ in range(60)]
+    for client in clients:
+        client.send(HOME[:-2])
+    assert_rests(server)
+    for client in clients:
+        client.send_if_open(HOME[-2:])
+    assert [client.read().status for client in clients] == [200] * 60
+    for client in clients:
+        client.close()
+    assert fetch(server, "/guestbook").status == 200
+
+
+def test_more_workers_than_processes(small_user: Callable[..., Server]) -> None:
+    """Who needs a hundred at the start says that they cannot be had."""
+    server = small_user(processes=30, workers=100)
+    if server.kind.has_workers:
+        status, _, error = run_to_end(*server.command())
+        assert status == 1
+        assert "give fewer --workers" in error
+        return
+    with server:
+        assert fetch(server, "/").status == 200
+
+
+def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
+    """Who cannot make even one says so when it is needed, and ends well."""
+    server = small_user(processes=1, workers=1)
+    if server.kind.has_workers:
+        status, _, error = run_to_end(*server.command())
+        assert (status, "give fewer --workers" in error) == (1, True)
+        return
+    with server, Client(server) as client:
+        client.send(HOME)
+        if server.kind.lends_redis:
+            wait_until(lambda: "clients wait" in server.stderr, "it says what is missing")
+            assert_rests(server)
+            assert server.stderr.count("\n") == 1, server.stderr
+        else:
+            assert client.read().status == 200
+
+
+# ---- Memory ----
+
+
+def test_memory_does_not_grow(start: Start) -> None:
+    """Twenty thousand connections leave no more memory behind than two thousand."""
+    if PACE.slowness > 1:
+        pytest.skip("sanitizers keep what was freed")
+    server = start("--workers", "4")
+    _run_ab(server, 2000)
+    before = processes.status_kilobytes(server.pid, "VmRSS")
+    _run_ab(server, 18000)
+    grown = processes.status_kilobytes(server.pid, "VmRSS") - before
+    assert grown < 400, f"{grown} kB: more than 20 bytes a connection"
+
+
+def _run_ab(server: Server, count: int) -> None:
+    """More clients at once than there are workers, so that some always wait."""
+    command = ["ab", "-q", "-c", "50", "-n", str(count), f"{server.url}redirect"]
+    done = subprocess.run(
+        command, capture_output=True, timeout=5 * PATIENCE * PACE.slowness, check=True
+    )
+    assert re.search(rb"^Failed requests: +0$", done.stdout, re.M), done.stdout
+
+
+# ---- The access log ----
+
+
+def redirected(how: str) -> tuple[str, ...]:
+    """The prefix of a command whose descriptors are what a shell makes of `how`."""
+    return ("sh", "-c", f'exec "$0" "$@" {how}')
+
+
+@pytest.mark.parametrize("how", [">&-", ">/dev/full", "<&- >&-"])
+def test_log_to_nowhere(start: Start, how: str) -> None:
+    """A log that nobody keeps goes nowhere: to no client, and not to Redis."""
+    server = start("--log", prefix=redirected(how))
+    for _ in range(5):
+        assert_serves(server)
+    with Client(server) as client:
+        for _ in range(5 if server.kind.keeps_alive else 1):
+            assert client.exchange(DIGITS).body == b"0123456789"
+    assert server.stderr.count("\n") == 5, server.stderr  # the banner
+
+
+def test_without_standard_error(start: Start) -> None:
+    """What would be told goes to no client either."""
+    server = start(redis="redis://127.0.0.1:1", prefix=redirected("2>&-"))
+    for _ in range(3):
+        assert fetch(server, "/guestbook").status == 503
+        assert fetch(server, "/t/digits.txt").body == b"0123456789"
+
+
+def test_log_reaches_the_limit_of_a_file(start: Start) -> None:
+    """A log that may not grow any more ends nothing."""
+    server = start("--log", prefix=limited(fsize=4096))
+    for _ in range(100):
+        assert fetch(server, "/t/digits.txt").status == 200
+    assert len(server.stdout) == 4096
+
+
+def test_reader_of_the_log_has_left(start: Start, tmp_path: Path) -> None:
+    """A log that nobody reads any more, as with `| head -1`, goes nowhere."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    server = start("--log", prefix=redirected(f"> '{pipe}'"))
+    assert_serves(server)
+    os.close(reader)
+    assert_serves(server)
+
+
+def test_stops_while_nobody_reads_the_log(start: Start, tmp_path: Path) -> None:
+    """A full pipe holds the server up, as its source says, but not its end."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+    server = start("--log", prefix=redirected(f"> '{pipe}'"))
+    clients = [Client(server) for _ in range(30)]
+    for client in clients:
+        client.send(request("GET", "/" + 500 * "x"))
+    time.sleep(0.5)
+    server.finish()
+    os.close(reader)
+    for client in clients:
+        client.close()
+
+
+# ---- A strange place ----
+
+
+def test_without_proc(start: Start) -> None:
+    """Nothing that is served needs /proc."""
+    hide = "mount -t tmpfs none /proc"
+    if subprocess.run(["unshare", "-m", "sh", "-c", hide], check=False).returncode != 0:
+        pytest.skip("this user may not mount")
+    assert_serves(start(prefix=("unshare", "-m", "sh", "-c", f'{hide} && exec "$0" "$@"')))
+
+
+def test_current_folder_is_deleted(start: Start, tmp_path: Path) -> None:
+    """The folder in which it was started goes away before it starts."""
+    here = tmp_path / "here"
+    here.mkdir()
+    leave = f"cd '{here}' && rmdir '{here}' && exec \"$0\" \"$@\""
+    assert_serves(start(prefix=("sh", "-c", leave)))
+
+
+def test_root_is_moved(start: Start, tmp_path: Path) -> None:
+    """What is served goes with its folder, wherever that goes."""
+    root = build_site(tmp_path / "site", REPOSITORY)
+    server = start(root=root)
+    assert fetch(server, "/guestbook").status == 200
+    root.rename(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "public" / "new.txt").write_text("new")
+    assert fetch(server, "/new.txt").body == b"new"
+    assert sign(server, "", "").status == 400
+    assert_serves(server)
+
+
+def test_shortest_backlog(start: Start) -> None:
+    """Nobody is lost where one connection may wait; the clients' kernels try again."""
+    server = start("--backlog", "1")
+    with ThreadPoolExecutor(12) as pool:
+        statuses = pool.map(lambda _: fetch(server, "/guestbook").status, range(24))
+        assert Counter(statuses) == {200: 24}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Faults of system calls: a library to preload (ld.so(8), LD_PRELOAD) that lets
+ * one call of a running server fail, or do less than it was asked for.
+ *
+ * Which one, and how, stands in a file that the server and the test map both:
+ * so one running server goes through hundreds of faults.  Without such a file
+ * (named by the variable FAULTS) every call is passed on.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The file's content; tests/e2e/faults.py has the same in Python. */
+struct plan {
+    char call[32];          /* which one shall fail; "": none */
+    int64_t nth;            /* the how-manieth of them, from 1 */
+    int64_t error;          /* with this errno; 0: it is short */
+    _Atomic int64_t seen;   /* how many there were */
+    _Atomic int64_t failed; /* how many were made to fail */
+    _Atomic int64_t crashes;
+    _Atomic int64_t blocks; /* of memory: allocated and not yet freed */
+};
+
+static struct plan nothing;
+static struct plan *plan = &nothing;
+
+/* glibc's own, so that an allocation inside of dlsym(3) finds no wrapper. */
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *memory, size_t size);
+void __libc_free(void *memory);
+
+static void on_crash(int number) {
+    plan->crashes++;
+    raise(number); /* SA_RESETHAND: it does now what it always does */
+}
+
+__attribute__((constructor)) static void open_plan(void) {
+    static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    struct sigaction action = {.sa_handler = on_crash,
+                               .sa_flags = (int)SA_RESETHAND};
+    const char *name = getenv("FAULTS");
+
+    if (name == NULL)
+        return;
+    int descriptor = open(name, O_RDWR | O_CLOEXEC);
+    void *memory = mmap(NULL, sizeof *plan, PROT_READ | PROT_WRITE, MAP_SHARED,
+                        descriptor, 0);
+    if (descriptor < 0 || memory == MAP_FAILED)
+        abort();
+    close(descriptor);
+    for (size_t i = 0; i < sizeof deadly / sizeof deadly[0]; i++)
+        sigaction(deadly[i], &action, NULL);
+    plan = memory;
+}
+
+/* Is this call the one?  If it shall fail, errno is set; if it shall be short,
+   errno is 0. */
+static bool is_faulty(const char *call) {
+    if (strcmp(plan->call, call) != 0 || ++plan->seen != plan->nth)
+        return false;
+    plan->failed++;
+    errno = (int)plan->error;
+    return true;
+}
+
+/* The function of that name that would have been called without us. */
+#define NEXT(name)                                                             \
+    static __typeof__(&name) next;                                             \
+    if (next == NULL)                                                          \
+    next = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+
+/* A function that has no length: it fails, or is passed on. */
+#define WRAP(type, failure, name, parameters, ...)                             \
+    type name parameters {                                                     \
+        NEXT(name);                                                            \
+        return is_faulty(#name) ? (failure) : next(__VA_ARGS__);               \
+    }
+
+/* One with a length: it may be short as well. */
+#define WRAP_LENGTH(name, length, parameters, ...)                             \
+    ssize_t name parameters {                                                  \
+        NEXT(name);                                                            \
+        if (is_faulty(#name)) {                                                \
+            if (errno != 0)                                                    \
+                return -1;                                                     \
+            length = length > 0 ? 1 : 0;                                       \
+        }                                                                      \
+        return next(__VA_ARGS__);                                              \
+    }
+
+WRAP(int, -1, accept4,
+     (int fd, struct sockaddr *address, socklen_t *length, int flags), fd,
+     address, length, flags)
+WRAP(int, -1, socket, (int domain, int type, int protocol), domain, type,
+     protocol)
+WRAP(int, -1, bind, (int fd, const struct sockaddr *address, socklen_t length),
+     fd, address, length)
+WRAP(int, -1, listen, (int fd, int backlog), fd, backlog)
+WRAP(int, -1, connect,
+     (int fd, const struct sockaddr *address, socklen_t length), fd, address,
+     length)
+WRAP(int, -1, setsockopt,
+     (int fd, int level, int name, const void *value, socklen_t length), fd,
+     level, name, value, length)
+WRAP(int, -1, getsockopt,
+     (int fd, int level, int name, void *value, socklen_t *length), fd, level,
+     name, value, length)
+WRAP(int, -1, getsockname,
+     (int fd, struct sockaddr *address, socklen_t *length), fd, address, length)
+WRAP(int, -1, shutdown, (int fd, int how), fd, how)
+WRAP(int, -1, poll, (struct pollfd * fds, nfds_t count, int timeout), fds,
+     count, timeout)
+WRAP(int, -1, ppoll,
+     (struct pollfd * fds, nfds_t count, const struct timespec *timeout,
+      const sigset_t *mask),
+     fds, count, timeout, mask)
+WRAP(int, -1, epoll_create1, (int flags), flags)
+WRAP(int, -1, epoll_ctl,
+     (int set, int change, int fd, struct epoll_event *event), set, change, fd,
+     event)
+WRAP(int, -1, epoll_wait,
+     (int set, struct epoll_event *events, int count, int timeout), set, events,
+     count, timeout)
+WRAP(pid_t, -1, fork, (void), )
+WRAP(pid_t, -1, waitpid, (pid_t pid, int *status, int options), pid, status,
+     options)
+WRAP(int, errno, pthread_create,
+     (pthread_t * thread, const pthread_attr_t *attributes,
+      void *(*start)(void *), void *context),
+     thread, attributes, start, context)
+WRAP(int, -1, fstat, (int fd, struct stat *status), fd, status)
+WRAP(int, -1, fstatat,
+     (int folder, const char *name, struct stat *status, int flags), folder,
+     name, status, flags)
+WRAP(void *, MAP_FAILED, mmap,
+     (void *address, size_t length, int protection, int flags, int fd,
+      off_t offset),
+     address, length, protection, flags, fd, offset)
+
+WRAP_LENGTH(recv, length, (int fd, void *data, size_t length, int flags), fd,
+            data, length, flags)
+WRAP_LENGTH(send, length, (int fd, const void *data, size_t length, int flags),
+            fd, data, length, flags)
+WRAP_LENGTH(read, length, (int fd, void *data, size_t length), fd, data, length)
+WRAP_LENGTH(write, length, (int fd, const void *data, size_t length), fd, data,
+            length)
+WRAP_LENGTH(pread, length, (int fd, void *data, size_t length, off_t offset),
+            fd, data, length, offset)
+WRAP_LENGTH(sendfile, length, (int to, int from, off_t *offset, size_t length),
+            to, from, offset, length)
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
+    NEXT(sendmsg);
+    if (!is_faulty("sendmsg"))
+        return next(fd, message, flags);
+    if (errno != 0)
+        return -1;
+    struct iovec *part = message->msg_iov;
+    while (part->iov_len == 0)
+        part++;
+    struct iovec byte = {part->iov_base, 1};
+    return next(fd, &(struct msghdr){.msg_iov = &byte, .msg_iovlen = 1}, flags);
+}
+
+int open(const char *name, int flags, ...) {
+    NEXT(open);
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    return is_faulty("open") ? -1 : next(name, flags, mode);
+}
+
+int fcntl(int fd, int command, ...) {
+    NEXT(fcntl);
+    va_list rest;
+    va_start(rest, command);
+    long value = va_arg(rest, long);
+    va_end(rest);
+    return is_faulty("fcntl") ? -1 : next(fd, command, value);
+}
+
+/* Calls for which the C library has no function. */
+static const char *name_of(long number) {
+    switch (number) {
+    case SYS_openat2:
+        return "openat2";
+    case SYS_seccomp:
+        return "seccomp";
+    case SYS_landlock_create_ruleset:
+        return "landlock_create_ruleset";
+    case SYS_landlock_add_rule:
+        return "landlock_add_rule";
+    case SYS_landlock_restrict_self:
+        return "landlock_restrict_self";
+    default:
+        return "syscall";
+    }
+}
+
+long syscall(long number, ...) {
+    NEXT(syscall);
+    va_list rest;
+    long values[6];
+    va_start(rest, number);
+    for (size_t i = 0; i < 6; i++)
+        values[i] = va_arg(rest, long);
+    va_end(rest);
+    if (is_faulty(name_of(number)))
+        return -1;
+    return next(number, values[0], values[1], values[2], values[3], values[4],
+                values[5]);
+}
+
+/* ---- Memory ---- */
+
+static void *counted(void *memory) {
+    plan->blocks += memory != NULL;
+    return memory;
+}
+
+void *malloc(size_t size) {
+    return is_faulty("malloc") ? NULL : counted(__libc_malloc(size));
+}
+
+void *calloc(size_t count, size_t size) {
+    return is_faulty("calloc") ? NULL : counted(__libc_calloc(count, size));
+}
+
+void *realloc(void *memory, size_t size) {
+    if (is_faulty("realloc"))
+        return NULL;
+    void *moved = __libc_realloc(memory, size);
+    return memory == NULL ? counted(moved) : moved;
+}
+
+void free(void *memory) {
+    plan->blocks -= memory != NULL;
+    __libc_free(memory);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Somebody who has taken a server over: a library to preload (ld.so(8)) that
+ * tries what no server does, once the server has accepted a connection, and
+ * tells on standard error what came of it: a name and an errno, 0 for success.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void tell(const char *what, long result) {
+    dprintf(STDERR_FILENO, "intruder %s %d\n", what, result < 0 ? errno : 0);
+}
+
+/* By openat2(2), which every server may call. */
+static void try_file(const char *what, const char *below, uint64_t flags) {
+    char path[PATH_MAX];
+    struct open_how how = {.flags = flags};
+
+    snprintf(path, sizeof path, "%s%s", below[0] == '/' ? "" : getenv("ROOT"),
+             below);
+    tell(what, syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how));
+}
+
+static void try_port(const char *what, const char *number, int call) {
+    int descriptor = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in address = {
+        .sin_family = AF_INET,
+        .sin_port = htons((uint16_t)strtoul(number, NULL, 10)),
+        .sin_addr = {htonl(INADDR_LOOPBACK)}};
+
+    /* Directly: to bind is not even in the list. */
+    tell(what, syscall(call, descriptor, &address, sizeof address));
+    close(descriptor);
+}
+
+static void intrude(void) {
+    char *none[] = {NULL};
+
+    try_file("page", "public/index.html", O_RDONLY);
+    try_file("template", "templates/guestbook/index.html", O_RDONLY);
+    try_file("overwrite", "public/index.html", O_WRONLY);
+    try_file("redirects", "redirects", O_RDONLY);
+    try_file("passwd", "/etc/passwd", O_RDONLY);
+    try_file("environment", "/proc/self/environ", O_RDONLY);
+    tell("open", syscall(SYS_openat, AT_FDCWD, "/etc/passwd", O_RDONLY));
+    try_port("redis", getenv("REDIS_PORT"), SYS_connect);
+    try_port("connect", getenv("OTHER_PORT"), SYS_connect);
+    try_port("bind", "0", SYS_bind);
+    tell("execve", execve("/nowhere", none, none));
+    tell("ptrace", ptrace(PTRACE_PEEKUSER, getppid(), NULL, NULL));
+    tell("setuid", setuid(getuid()));
+    tell("kill", kill((pid_t)strtol(getenv("TEST_PID"), NULL, 10), 0));
+}
+
+int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags) {
+    static int (*next)(int, struct sockaddr *, socklen_t *, int);
+    static _Atomic int intruded;
+
+    if (next == NULL)
+        *(void **)&next = dlsym(RTLD_NEXT, "accept4");
+    int client = next(fd, address, length, flags);
+    if (client >= 0 && !intruded++)
+        intrude();
+    return client;
+}

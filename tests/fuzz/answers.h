@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Responses, read anew from the bytes that were sent: by other code than that
+ * which wrote them.
+ */
+#ifndef FUZZ_ANSWERS_H
+#define FUZZ_ANSWERS_H
+
+#include "proto/bytes.h"
+
+struct answer {
+    bool continued;   /* a "100 Continue" came before it */
+    int status;       /* of the final response, as all that follows */
+    bool closes;      /* Connection: close */
+    bool keeps;       /* Connection: keep-alive */
+    struct view head; /* status line and fields */
+    struct view body;
+};
+
+/*
+ * Reads the only response, with the interim one before it, that the bytes hold;
+ * aborts where they are anything else: RFC 9112, section 4 and 6, RFC 9110,
+ * sections 8.6 and 9.3.2.
+ */
+struct answer read_answer(struct view bytes, bool is_head);
+
+/* The value of the only field of that name; data == NULL: there is none. */
+struct view answer_field(const struct answer *answer, struct view name);
+
+bool view_contains(struct view view, struct view part);
+
+#endif

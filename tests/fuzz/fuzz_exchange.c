@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A target for libFuzzer: whole exchanges.  `make fuzz` runs it; the inputs in
+ * corpus/exchange are replayed by `make test`.
+ *
+ * The input is a script: its bytes say, one after another, which of three
+ * connections goes on, what its client sends and in what pieces that arrives,
+ * what Redis replies, how many bytes of a response are taken, when patience
+ * ends, when a client leaves, which connection is kept, when memory runs out.
+ * An exchange owns no I/O, so all of that needs no socket and no clock.
+ *
+ * After each step the exchange must agree with itself, and each response is
+ * read anew from its bytes (answers.c).  At last each connection is served once
+ * more, with all its bytes at once: how they were cut must make no difference.
+ *
+ * To be run in the project's folder: its pages and files are those served.
+ */
+#include "app/app.h"
+#include "connection.h"
+#include "must.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CONNECTIONS 3
+#define SCRIPT_TIME 1700000000
+
+/* Without a script everything goes on to its end. */
+static void end(struct connection *connection) {
+    must(worker.script.length == 0);
+    for (int steps = 0; connection->need != EXCHANGE_CLOSE; steps++) {
+        must(steps < 100000);
+        connection_step(connection);
+    }
+}
+
+/* The reply that was given before, at the front of what is left of them. */
+static void reply_again(struct connection *connection, struct view *replies) {
+    uint64_t length;
+
+    must(view_number(view_cut(replies, ' '), SIZE_MAX, &length));
+    struct view bytes = view_part(*replies, 0, (size_t)length);
+    *replies = view_from(*replies, (size_t)length);
+    connection_reply(connection, bytes);
+}
+
+/* Serves the same bytes again, all at once, with the same replies. */
+static void must_be_the_same_again(const struct connection *before,
+                                   int requests) {
+    struct view replies = buffer_view(&before->replies);
+    struct connection again;
+
+    connection_start(&again, requests);
+    buffer_append(&again.outbox, buffer_view(&before->delivered));
+    while (again.need != EXCHANGE_CLOSE) {
+        again.lied = true; /* what it has told is compared as a whole */
+        if (again.need == EXCHANGE_ASK_REDIS)
+            reply_again(&again, &replies);
+        else
+            connection_step(&again);
+    }
+    must(view_equal(buffer_view(&again.all), buffer_view(&before->all)));
+    must(again.answers == before->answers && replies.length == 0);
+    connection_free(&again);
+}
+
+static void begin(void) {
+    char error[1024];
+
+    if (worker.app.public != NULL)
+        return;
+    if (app_open(&worker.app, ".", error, sizeof error) < 0) {
+        fprintf(stderr, "%s\n", error);
+        abort();
+    }
+}
+
+/* A file that nobody has given back would be a leak. */
+__attribute__((destructor)) static void close_all(void) {
+    if (worker.app.public != NULL)
+        app_close(&worker.app);
+}
+
+static bool goes_on(const struct connection connections[CONNECTIONS]) {
+    bool all_closed = true;
+
+    for (int i = 0; i < CONNECTIONS; i++)
+        all_closed &= connections[i].need == EXCHANGE_CLOSE;
+    return worker.script.length > 0 && !all_closed;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct connection connections[CONNECTIONS];
+    bool told = false; /* another time: the responses show it */
+
+    begin();
+    worker.script = (struct view){(const char *)data, size};
+    worker.allocations_left = -1;
+    moment_set(&worker.moment, SCRIPT_TIME);
+    int requests = (int)(script_next() % 8) + 1;
+    for (int i = 0; i < CONNECTIONS; i++)
+        connection_start(&connections[i], requests);
+    while (goes_on(connections)) {
+        unsigned how = script_next();
+        if (how == 0xff) {
+            told = true;
+            moment_set(&worker.moment, SCRIPT_TIME + script_next());
+        }
+        for (unsigned steps = how / CONNECTIONS % 8 + 1; steps > 0; steps--)
+            connection_step(&connections[how % CONNECTIONS]);
+    }
+    worker.script = VIEW("");
+    for (int i = 0; i < CONNECTIONS; i++) {
+        end(&connections[i]);
+        if (has_memory() && !told && !connections[i].cut)
+            must_be_the_same_again(&connections[i], requests);
+        connection_free(&connections[i]);
+    }
+    buffer_free(&worker.redis.last);
+    worker.redis = (struct false_redis){0};
+    return 0;
+}

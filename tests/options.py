@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+"""The options that choose what is tested; e2e/conftest.py uses them.
+
+pytest loads this file before it reads its command line (addopts in pyproject.toml). A conftest.py
+is loaded later: `--server epoll` would then be an unknown option, and a file to be tested, as soon
+as there is a file ./epoll.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that choose which executables are tested."""
+    group = parser.getgroup("servers")
+    group.addoption(
+        "--server",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="test this server only (may be given several times); default: every server found",
+    )
+    group.addoption(
+        "--bin-dir",
+        default=str(REPOSITORY),
+        metavar="DIR",
+        help="folder of the executables (build/debug, build/tsan for the sanitizers); "
+        "default: the top folder",
+    )

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT
+"""Properties: what must hold between a parser and another program that reads the same bytes.
+
+`make test` tries the same examples each time; `make fuzz` looks for new ones. What was found
+stands at its test as an @example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from .parsers import PROGRAM, Parsers
+
+ALWAYS = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+settings.register_profile("repeat", derandomize=True, database=None, max_examples=300, **ALWAYS)
+settings.register_profile("search", max_examples=20000, print_blob=True, **ALWAYS)
+settings.load_profile("repeat")
+
+
+@pytest.fixture(scope="session")
+def parsers() -> Iterator[Parsers]:
+    """The C parsers."""
+    if not PROGRAM.exists():
+        pytest.fail(f"{PROGRAM} is missing: build it first (make unit-programs)", pytrace=False)
+    with Parsers() as running:
+        yield running

@@ -9,7 +9,7 @@ endif
 CFLAGS ?= -O2 -g -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 LDFLAGS ?= -pie -Wl,-z,relro,-z,now
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml 2>/dev/null)
 COMPILE = $(CC) -std=gnu17 $(WARNINGS) -D_GNU_SOURCE -Ilib -fPIE -pthread $(CPPFLAGS) $(CFLAGS)
 LINK = $(CC) $(CFLAGS) -pthread $(LDFLAGS)
 
@@ -211,7 +211,7 @@ $(FLOOR)/%: floors/%.c $(wildcard floors/*.h) lib/config.h Makefile
 
 # The one place of the version is pyproject.toml.
 $(BUILD)/lib/net/options.o: CPPFLAGS += $(if $(VERSION),-DVERSION='"$(VERSION)"')
-$(BUILD)/lib/net/options.o: pyproject.toml
+$(BUILD)/lib/net/options.o: $(wildcard pyproject.toml)
 
 # Said once, in words, before a compiler says it five times in its own.
 $(BUILD)/headers: Makefile

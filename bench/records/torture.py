@@ -22,7 +22,7 @@ SCHEMA_VERSION = 1
 FILE = "torture.json"
 
 Verdict = Literal[
-    "served", "slower", "hard pressed", "held up", "broken", "left out", "not reached"
+    "served", "slower", "hard pressed", "held up", "broken", "no figure", "left out", "not reached"
 ]
 AS_BEFORE, SLOWER, PRESSED = 0.9, 0.5, 0.1
 """From these shares of the rate before the attack on a server is called so."""
@@ -32,6 +32,8 @@ by something else."""
 STARVED_SHARE = 0.2
 BACK_SECONDS = 15.0
 """By when a server must be back: longer than the 10 s that one client may keep it waiting."""
+
+SLICE = 0.1
 
 
 class AttackFacts(BaseModel):
@@ -217,7 +219,7 @@ def verdict(cell: Cell, facts: AttackFacts) -> Verdict:
         return "broken"
     held = share(cell, cell.during)
     if held is None:
-        return "left out"
+        return "no figure" if cell.before else "left out"
     if held >= AS_BEFORE:
         return "served"
     if held >= SLOWER:

@@ -5,10 +5,9 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from bench.records.torture import Cell, Record, Verdict, share, verdict
+from bench.records.torture import SLICE, Cell, Record, Verdict, share, verdict
 from bench.report.charts import style
 from bench.report.findings import torture as words
-from bench.torture.figures import SLICE
 
 TEMPLATES = Path(__file__).parent / "template"
 COLOURS: dict[Verdict, tuple[str, str]] = {
@@ -17,6 +16,7 @@ COLOURS: dict[Verdict, tuple[str, str]] = {
     "hard pressed": ("#8A5A00", "#F2B632"),
     "held up": ("#A04400", "#FF9F60"),
     "broken": ("#B00040", "#FF8FB0"),
+    "no figure": ("#5B6675", "#A3ADBA"),
     "left out": ("#5B6675", "#A3ADBA"),
     "not reached": ("#5B6675", "#A3ADBA"),
 }

@@ -54,6 +54,8 @@ def test_verdicts(rate: float, word: str) -> None:
 def test_cells_without_figures() -> None:
     out = Cell(subject="nginx", kind="stranger", attack="redis-killed", reason="asks no Redis")
     assert verdict(out, KILLED) == "left out"
+    nothing = made_cell(before=phase(0.0, good=1))
+    assert verdict(nothing, SILENT) == "no figure"
     assert verdict(out.model_copy(update={"reached": False}), KILLED) == "not reached"
     assert not broken(out, KILLED)
     assert not disturbed(out)

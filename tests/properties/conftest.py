@@ -18,7 +18,7 @@ from .parsers import PROGRAM, REPOSITORY, Parsers
 ALWAYS = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
 FOUND = DirectoryBasedExampleDatabase(REPOSITORY / "build/fuzz/found/properties")
 settings.register_profile("repeat", derandomize=True, database=None, max_examples=200, **ALWAYS)
-settings.register_profile("search", database=FOUND, max_examples=1000, **ALWAYS)
+settings.register_profile("search", database=FOUND, max_examples=300, **ALWAYS)
 settings.load_profile("repeat")
 
 

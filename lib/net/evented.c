@@ -17,7 +17,8 @@ void evented_init(struct evented *evented, struct server *server,
                   struct watcher watcher) {
     *evented = (struct evented){.server = server, .watcher = watcher};
     redis_pipeline_init(&evented->redis, &server->redis, &evented->watcher);
-    evented->limit = server_room_for_clients(0, 0);
+    /* Some of them may be sent large files, each another one. */
+    evented->limit = server_room_for_clients(OPEN_FILES, 1);
     evented_begin_round(evented);
 }
 

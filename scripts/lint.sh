@@ -34,5 +34,7 @@ shellcheck "${shell_files[@]}"
 echo 'lint: ruff'
 .venv/bin/ruff check --quiet .
 .venv/bin/ruff format --check --quiet .
+echo 'lint: mypy'
+.venv/bin/mypy --no-error-summary bench lab
 echo 'lint: the rooms and their doors'
 .venv/bin/lint-imports --no-logo >build/lint/imports || { cat build/lint/imports; exit 1; }

@@ -33,6 +33,8 @@ STARVED_SHARE = 0.2
 BACK_SECONDS = 15.0
 """By when a server must be back: longer than the 10 s that one client may keep it waiting."""
 
+SLICE = 0.1
+
 
 class AttackFacts(BaseModel):
     """What a reader must know of an attack."""

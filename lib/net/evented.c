@@ -152,8 +152,8 @@ static bool would_wait(void) {
     return errno == EAGAIN || errno == EINTR;
 }
 
-/* At the limit no connection is kept alive: else the first ones to come could
-   keep out all others. */
+/* Whoever takes the last place is not kept alive: else the first ones to come
+   could keep out all others. */
 static bool may_keep(const struct evented *evented) {
     return !server_is_stopping() && evented->count < evented->limit;
 }

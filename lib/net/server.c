@@ -291,7 +291,6 @@ static void print_banner(const struct server *server) {
             (int)getpid());
     fprintf(server->notes, "workers       %zu\n", server->options.workers);
     print_url(server);
-    fprintf(server->notes, "redis         %s\n", server->redis.text);
 }
 
 /* How many there may be; asked for once, because it costs a system call. */
@@ -412,11 +411,12 @@ void server_start(struct server *server,
 void server_ready(const struct server *server) {
     int calls = 0;
 
-    print_banner(server);
+    print_banner(server); /* beforehand: it needs calls that serving does not */
     if (server->options.confined)
         calls = confine_calls(server->architecture);
     if (calls < 0)
         give_up_confinement();
+    fprintf(server->notes, "redis         %s\n", server->redis.text);
     print_confinement(server, calls);
     fflush(server->notes); /* before any fork: a child would print it again */
 }

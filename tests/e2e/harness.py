@@ -52,6 +52,8 @@ class Architecture:
     """What --workers counts, from the start on: "processes", "threads"; nothing in the others."""
     lends_redis: bool = False
     """A worker lives for one connection and is lent its connection to Redis."""
+    shares_redis: bool = False
+    """Threads share connections to Redis: as many as ask at once."""
 
     @property
     def is_stalled_by_one(self) -> bool:

@@ -31,6 +31,8 @@ from .timing import PACE, PATIENCE, undisturbed, wait_until
 
 # A little less than what a server waits for a request.
 REQUEST_TIME = 8
+# A little less than what it waits for the next request.
+IDLE_TIME = 4
 DIGITS = request("GET", "/t/digits.txt")
 CLOSING = request("GET", "/redirect", (("Connection", "close"),))
 HOME = request("GET", "/", (("Connection", "close"),))
@@ -163,6 +165,22 @@ def test_pages_with_few_descriptors(start: Start, descriptors: int) -> None:
     with ThreadPoolExecutor(30) as pool:
         statuses = pool.map(lambda _: fetch(server, "/guestbook").status, range(300))
         assert Counter(statuses) == {200: 300}
+
+
+def test_idle_clients_leave_room(start: Start) -> None:
+    """Clients that stay connected and say no more keep nobody out, however many they are."""
+    server = start("--workers", "64", prefix=limited(nofile=20))
+    undisturbed(IDLE_TIME, lambda: _assert_none_waits_for_idle(server, 40))
+
+
+def _assert_none_waits_for_idle(server: Server, count: int) -> None:
+    clients = [Client(server) for _ in range(count)]
+    for client in clients:
+        client.send(DIGITS)
+    for client in clients:
+        assert client.read(seconds=IDLE_TIME).status == 200
+    for client in clients:
+        client.close()
 
 
 def test_more_files_than_descriptors(start: Start, tmp_path: Path) -> None:

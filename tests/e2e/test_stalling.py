@@ -69,7 +69,7 @@ def _leave_silent_ones(server: Server, other: Server) -> None:
 
 def test_clients_that_say_nothing(binary: Path, start: Start) -> None:
     """The kernel has waited for their first byte already: no worker does so again."""
-    if architecture(binary.name).waiters is None:
+    if architecture(binary.name).stalled_by == "nobody":
         pytest.skip("it waits for all of them at once")
     servers = [start("--workers", "2", "--time-scale", "2") for _ in range(2)]
     undisturbed(HALF_TIME / 2, lambda: _leave_silent_ones(*servers))

@@ -20,8 +20,8 @@ static const struct architecture architecture = {
     .summary = "processes forked at the start, an event loop (epoll) in each",
     .requests = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
-    .calls = {FORKING_CALLS, CALL(epoll_create1), CALL(epoll_ctl),
-              CALL(epoll_wait), CALL(poll)},
+    .calls = {FORKING_CALLS, CALL(prlimit64), CALL(epoll_create1),
+              CALL(epoll_ctl), CALL(epoll_wait), CALL(poll)},
 };
 
 static bool watch(void *context, struct source *source, unsigned interest) {

@@ -1,46 +1,32 @@
-"""Many connections to one server, held open by this very process."""
+"""Many connections to one server, held open by this very process, each of which asks once."""
 
 import re
-import resource
 import socket
-import time
-from pathlib import Path
 from types import TracebackType
 from urllib.parse import urlsplit
 
-from bench.measure.load import NoFigure
+from bench.records.errors import NoFigure
 
 PER_ADDRESS = 5_000
 """Connections from one local address: a port range of 28,000 is searched quickly for these."""
 
-SPARE_DESCRIPTORS = 300
-"""For the server's own files and for ours."""
-
 _BIND_ADDRESS_NO_PORT = 24  # <linux/in.h>: choose the port at connect, for the pair of addresses
-_REQUEST = b"GET /guestbook HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 _LENGTH = re.compile(rb"\r\nContent-Length: (\d+)\r\n", re.IGNORECASE)
 
 
-def possible(wanted: int) -> int:
-    """How many connections the limit of descriptors allows, `wanted` at most.
-
-    Raises the soft limit to the hard one, for us and for the server that will be started.
-    """
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard - SPARE_DESCRIPTORS)
-
-
 class Crowd:
-    """`count` connections to a server on 127.0.0.1. Use in a `with` block."""
+    """`count` connections to a server. Use in a `with` block."""
 
     def __init__(self, url: str, count: int) -> None:
-        """Connect them all. Raises NoFigure."""
+        """Connect them all; they will ask for `url`. Raises NoFigure."""
         self._sockets: list[socket.socket] = []
-        port = urlsplit(url).port or 80
+        to = urlsplit(url)
+        host, port = to.hostname or "", to.port or 80
+        head = f"GET {to.path} HTTP/1.1\r\nHost: {host}\r\nConnection: keep-alive\r\n\r\n"
+        self._request = head.encode()
         try:
             for number in range(count):
-                self._sockets.append(_connect(port, f"127.0.0.{2 + number // PER_ADDRESS}"))
+                self._sockets.append(_connect(host, port, number))
         except OSError as error:
             self._close()
             raise NoFigure(f"connection {len(self._sockets) + 1:,}: {error}") from error
@@ -54,10 +40,10 @@ class Crowd:
         self._close()
 
     def ask(self) -> None:
-        """Every client sends a request for the guestbook. Raises NoFigure."""
+        """Every client sends a request. Raises NoFigure."""
         try:
             for connection in self._sockets:
-                connection.sendall(_REQUEST)
+                connection.sendall(self._request)
         except OSError as error:
             raise NoFigure(f"a request could not be sent: {error}") from error
 
@@ -78,21 +64,15 @@ class Crowd:
             connection.close()
 
 
-def wait_until_calm(pid: int, seconds: float) -> None:
-    """Wait until a process has used no CPU time for a while, `seconds` at the most."""
-    deadline, used = time.monotonic() + seconds, -1
-    while time.monotonic() < deadline and (now := _nanoseconds(pid)) != used:
-        used = now
-        time.sleep(0.1)
-
-
-def _connect(port: int, source: str) -> socket.socket:
+def _connect(host: str, port: int, number: int) -> socket.socket:
+    """The client of this number. On this machine each few thousand have an address of their own."""
     connection = socket.socket()
     connection.settimeout(10)
     connection.setsockopt(socket.IPPROTO_IP, _BIND_ADDRESS_NO_PORT, 1)
     try:
-        connection.bind((source, 0))
-        connection.connect(("127.0.0.1", port))
+        if host.startswith("127."):
+            connection.bind((f"127.0.0.{2 + number // PER_ADDRESS}", 0))
+        connection.connect((host, port))
     except OSError:
         connection.close()
         raise
@@ -124,7 +104,3 @@ def _is_open(connection: socket.socket) -> bool:
         return True
     except OSError:
         return False
-
-
-def _nanoseconds(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])

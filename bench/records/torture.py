@@ -217,9 +217,10 @@ def verdict(cell: Cell, facts: AttackFacts) -> Verdict:
         return "not reached"
     if broken(cell, facts):
         return "broken"
-    held = share(cell, cell.during)
-    if held is None:
+    exact = share(cell, cell.during)
+    if exact is None:
         return "no figure" if cell.before else "left out"
+    held = round(exact, 2)  # as it is shown
     if held >= AS_BEFORE:
         return "served"
     if held >= SLOWER:

@@ -165,7 +165,8 @@ int main(int argc, char **argv) {
     server_ready(&server);
     while (server_goes_on()) {
         struct pollfd listener = {.fd = server.listener, .events = POLLIN};
-        ppoll(&listener, places.free_count > 0 ? 1 : 0, NULL, &mask);
+        struct timespec time = {.tv_sec = REDIS_IDLE / 1000};
+        ppoll(&listener, places.free_count > 0 ? 1 : 0, &time, &mask);
         reap();
         redis_lending_spare(&places.redis, places.children);
         if (server_is_stopping() && !told) {

@@ -177,10 +177,12 @@ int main(int argc, char **argv) {
                 wake_threads(); /* idle ones make room for who waits */
             continue;
         }
-        if (server_accept(&server, 0, &client))
+        if (server_accept(&server, 0, &client)) {
             create_thread_for(&server, &client, &attributes);
-        else
+        } else {
             sem_post(&room_for_threads);
+            redis_pool_spare(&redis); /* nobody has come for a while */
+        }
     }
 
     while (wake_threads())

@@ -27,9 +27,9 @@
  * What does it cost?  A thread each, made once: a stack, and a switch whenever
  * one waits; cheaper than between processes, for the address space stays.  Of
  * connections to Redis as many as are used at once.  And locks: two for each
- * connection (put, take), one for each thread that wakes, two for each file that
- * it borrows, two for each page that asks Redis, and one for each request after
- * which the connection might be kept.
+ * connection (put, take), one for each thread that wakes, two for each file
+ * that it borrows, two for each page that asks Redis, and one for each request
+ * after which the connection might be kept.
  *
  * What happens at the limit?  N threads serve N connections; the next waits in
  * the queue until one ends.  While any waits there and no thread is free, no
@@ -216,10 +216,12 @@ int main(int argc, char **argv) {
     while (server_goes_on()) {
         if (sem_wait(&room_for_clients) < 0)
             continue; /* interrupted by a signal */
-        if (server_accept(&server, 0, &client))
+        if (server_accept(&server, 0, &client)) {
             queue_put(&client);
-        else
+        } else {
             sem_post(&room_for_clients);
+            redis_pool_spare(&redis); /* nobody has come for a while */
+        }
     }
 
     end_threads(threads, count);

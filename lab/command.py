@@ -26,7 +26,7 @@ def run(words: Sequence[str]) -> int:
                 "machine's own files. Use a container with a root of its own (pivot_root), or no "
                 "chroot"
             )
-        return options.run(options)
+        return int(options.run(options))
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
     except OSError as error:

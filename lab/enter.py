@@ -67,7 +67,7 @@ def _become(folder: Path, command: list[str], root: int) -> NoReturn:
         kernel.die_with_parent(signal.SIGKILL)
         if host.root_device() != root:
             print("lab: this is not the host's root: nothing is run here", file=sys.stderr)
-            return
+            os._exit(127)
         # The same folder, where the host has it.
         os.chdir(folder if folder.is_dir() else "/root")
         host.restore_signals()

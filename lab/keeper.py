@@ -41,7 +41,7 @@ class Started(NamedTuple):
             if not more:
                 raise LabError(f"host {self.host.name} has ended without a word")
             text += more
-        said = json.loads(text)
+        said: dict[str, Any] = json.loads(text)
         if "failed" in said:
             raise LabError(said["failed"])
         return said
@@ -75,9 +75,9 @@ def _build(plan: Plan) -> None:
     limit = limits.Limits(plan.name)
     limit.prepare()
     started = []
-    for one in plan.hosts:
-        limit.limit(one)
-        started.append(_start(plan, one, limit.groups_of(one.name)))
+    for host_plan in plan.hosts:
+        limit.limit(host_plan)
+        started.append(_start(plan, host_plan, limit.groups_of(host_plan.name)))
     outside = {}
     for one in started:
         outside[one.host.name] = one.hear()["pid"]
@@ -144,8 +144,8 @@ def _keep() -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(0))
     nothing = os.open("/dev/null", os.O_RDWR)
-    for number in (0, 1):
-        os.dup2(nothing, number)
+    for descriptor in (0, 1):
+        os.dup2(nothing, descriptor)
     os.close(nothing)
     while True:
         try:

@@ -140,11 +140,12 @@ def labs() -> list[str]:
 def load(name: str) -> dict[str, Any] | None:
     """What the keeper has written about a lab; None if there is none, or it is not up yet."""
     try:
-        return json.loads((folder_of(name) / "state.json").read_text())
+        found: dict[str, Any] = json.loads((folder_of(name) / "state.json").read_text())
     except (FileNotFoundError, json.JSONDecodeError):
         return None
     except PermissionError as error:
         raise LabError(f"the lab '{name}' is somebody else's; try with sudo") from error
+    return found
 
 
 def start_of(pid: int) -> int:
@@ -199,7 +200,18 @@ def host_key(plan: Plan, host: Host) -> Path:
 
 
 def _make_key(file: Path) -> None:
-    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "zerohttpd-lab", "-f", file]
+    command = [
+        "ssh-keygen",
+        "-q",
+        "-t",
+        "ed25519",
+        "-N",
+        "",
+        "-C",
+        "zerohttpd-lab",
+        "-f",
+        str(file),
+    ]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode != 0:
         raise LabError(f"ssh-keygen: {done.stderr.strip()}")

@@ -111,7 +111,8 @@ def _hear(descriptor: int, deadline: float, log: Path) -> dict[str, Any]:
             lines = log.read_text(errors="replace").strip().splitlines() or ["ended without a word"]
             raise LabError(f"the lab's keeper: {lines[-1]}")
         text += more
-    return json.loads(text)
+    said: dict[str, Any] = json.loads(text)
+    return said
 
 
 def _listen_to_signals() -> None:

@@ -73,6 +73,9 @@
    Redis may have been restarted meanwhile.  Shorter than a restart takes, and
    longer than a connection rests under load. */
 #define REDIS_REST            50
+/* One that has rested this long is closed: others may want a client of Redis.
+ */
+#define REDIS_IDLE            10000
 /* So many threads begin a connection at once; Redis' backlog has room for 511,
    and what finds none there waits for seconds. */
 #define REDIS_NEW_AT_ONCE     128

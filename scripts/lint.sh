@@ -46,6 +46,8 @@ lint_python() {
     .venv/bin/ruff format --check --quiet .
 }
 
+lint_types() { .venv/bin/mypy --no-error-summary bench lab; }
+
 lint_rooms() {
     mkdir -p build/lint
     .venv/bin/lint-imports --no-logo >build/lint/imports || { cat build/lint/imports; return 1; }
@@ -65,7 +67,7 @@ lint_licence() {
     return "$bad"
 }
 
-readonly all=(layout tidy warnings cppcheck shell python rooms licence)
+readonly all=(layout tidy warnings cppcheck shell python types rooms licence)
 (($#)) || set -- "${all[@]}"
 for part in "$@"; do
     [[ " ${all[*]} " == *" $part "* ]] || { echo "lint: no part $part; parts: ${all[*]}" >&2; exit 2; }

@@ -18,9 +18,9 @@ class Pair:
     same: bool
 
 
-def _blocks(left: Sequence[str], right: Sequence[str]) -> list[tuple[str, int, int, int, int]]:
-    stripped = [[line.strip() for line in lines] for lines in (left, right)]
-    return difflib.SequenceMatcher(None, *stripped, autojunk=False).get_opcodes()
+def _blocks(left: Sequence[str], right: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
+    one, other = ([line.strip() for line in lines] for lines in (left, right))
+    return difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
 
 
 def new_lines(before: Sequence[str], after: Sequence[str]) -> set[int]:

@@ -28,9 +28,9 @@ def coloured(text: str) -> list[str]:
 
 def styles() -> tuple[str, str]:
     """The colours of the code, for light and for dark pages."""
-    light = HtmlFormatter(style="friendly", nobackground=True).get_style_defs(".code")
-    dark = HtmlFormatter(style="nord", nobackground=True).get_style_defs(".code")
-    return str(light), str(dark)
+    both = [HtmlFormatter(style=name, nobackground=True) for name in ("friendly", "nord")]
+    light, dark = (str(one.get_style_defs(".code")) for one in both)  # type: ignore[no-untyped-call]
+    return light, dark
 
 
 def annotated(name: str, text: str, link: Link, before: str | None = None) -> str:

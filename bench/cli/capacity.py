@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.readers.capacity import show
 from bench.readers.console import console
-from bench.sweep.arguments import positive, words_of
+from bench.records.values import positive, words_of
 
 
 def run(words: Sequence[str]) -> int:

@@ -13,8 +13,8 @@ def run(words: Sequence[str]) -> int:
     chosen = arguments.sweep_parser().parse_args(words)
     command = ("sweep", *words)
     if chosen.resume is not None:
-        return sweep.resume(unfinished(chosen), chosen.redis)
-    return sweep.sweep(arguments.options_of(chosen, command))
+        return sweep.resume(unfinished(chosen), chosen.redis).status
+    return sweep.sweep(arguments.options_of(chosen, command)).status
 
 
 def unfinished(chosen: argparse.Namespace) -> Path:

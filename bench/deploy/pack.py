@@ -28,8 +28,10 @@ from bench.records.errors import UserError
 REQUIREMENTS = ROOT / "requirements" / "bench.txt"
 ONLY_FOR_CHARTS = ("altair*", "narwhals*", "vl_convert*")
 """Nine tenths of the bytes. Charts are drawn where the sweep runs."""
-SOURCE_FOLDERS = ("[0-9][0-9]_*", "lib", "bench", "public", "templates", "scripts")
-SOURCE_FOLDERS += ("deploy", "requirements")
+SOURCE_FOLDERS = (
+    *("[0-9][0-9]_*", "lib", "floors", "bench", "public", "templates", "scripts"),
+    *("deploy", "requirements"),
+)
 SOURCE_FILES = ("Makefile", "redirects", "pyproject.toml")
 
 
@@ -67,7 +69,7 @@ def project_files(root: Path) -> Iterator[str]:
         known = _git_files(root, "--cached")
         new = _git_files(root, "--others", "--exclude-standard")
     else:
-        known, new = [], _not_ignored(root)
+        known, new = [], list(_not_ignored(root))
     # What was deleted is listed until that is committed.
     yield from (name for name in known if (root / name).is_symlink() or (root / name).is_file())
     yield from (name for name in new if _is_source(name) and _is_public(root / name))

@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from bench.host.process import Child
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
+from bench.records.errors import NoFigure
 
 START_SECONDS = 10.0
 
 
-class HelperError(Exception):
+class HelperError(NoFigure):
     """A helper did not start; the message says why."""
+
+    label = "no start"
 
 
 class Helper:

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from bench.host.accounting import CpuTime, rusage_of_buried
 from bench.host.signals import SignalWatch
+from bench.records.errors import NoFigure
 
 POLL_SECONDS = 0.02
 """How often a waiting loop looks. Short beside a run, long beside what looking costs."""
@@ -193,8 +194,10 @@ def _content(descriptor: int) -> str:
     return os.pread(descriptor, size, 0).decode("utf-8", errors="replace")
 
 
-class StartError(Exception):
+class StartError(NoFigure):
     """The server did not start; the message says why, in its own words where it has some."""
+
+    label = "no start"
 
 
 def last_line(text: str) -> str:

@@ -5,6 +5,7 @@ import socket
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from bench.records.errors import NoFigure
 from bench.records.workloads import FORM, Workload
 
 SECONDS = 10.0
@@ -12,7 +13,7 @@ SURPLUS_SECONDS = 0.2
 """So long more is waited for when all that was announced has come."""
 
 
-class ProbeError(Exception):
+class ProbeError(NoFigure):
     """No right answer. `label` says it in a word or two, the message in a sentence."""
 
     def __init__(self, label: str, text: str) -> None:

@@ -47,7 +47,7 @@ def make_chart(results: Results, cells: Sequence[Cell]) -> alt.LayerChart:
     """The chart of some cells as an object."""
     names = {cell.subject for cell in cells}
     subjects = [name for name in results.servers if name in names]
-    base = alt.Chart(alt.Data(values=chart_rows(cells))).encode(
+    base = alt.Chart(alt.InlineData(values=chart_rows(cells))).encode(
         x=alt.X(
             "connections:O",
             sort=results.levels,
@@ -69,13 +69,14 @@ def make_chart(results: Results, cells: Sequence[Cell]) -> alt.LayerChart:
     title = alt.TitleParams(
         headline(cells), subtitle=subtitle(results, cells), anchor="start", offset=14, fontSize=17
     )
-    return (
+    chart: alt.LayerChart = (
         alt.layer(lines, points.encode(y=rate))
         .properties(width=WIDTH, height=HEIGHT, title=title, padding=18, background="white")
         .configure_axis(labelFontSize=12, titleFontSize=12, gridColor="#E4E4E4")
         .configure_legend(labelFontSize=13, title=None, symbolSize=90)
         .configure_view(stroke=None)
     )
+    return chart
 
 
 def chart_rows(cells: Sequence[Cell]) -> list[dict[str, Any]]:
@@ -98,7 +99,7 @@ def subtitle(results: Results, cells: Sequence[Cell]) -> list[str]:
     machine, conditions = results.machine, cells[0].conditions
     without = sum(cell.state != "held" for cell in cells)
     bounds = sum(cell.lower_bound for cell in cells)
-    runs = results.settings.get("runs", 1)
+    runs = results.settings.runs
     each = "" if conditions.keep_alive else ", a connection for each request"
     lines = [
         f"{conditions.describe()}{each}, "

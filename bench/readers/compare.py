@@ -161,7 +161,10 @@ def differences(old: Results, new: Results) -> list[str]:
         ("hosts", _hosts(old), _hosts(new)),
         ("commit", _commit(old), _commit(new)),
         *((name, old.versions.get(name), new.versions.get(name)) for name in ("ab", "redis")),
-        *((name, old.settings.get(name), new.settings.get(name)) for name in ("runs", "redis")),
+        *(
+            (name, getattr(old.settings, name), getattr(new.settings, name))
+            for name in ("runs", "redis")
+        ),
     ]
     return [f"{name}: {a} before, {b} after" for name, a, b in pairs if a != b]
 

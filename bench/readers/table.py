@@ -55,7 +55,7 @@ def result_table(
     `current` is the run being made. Where there is room for so many `lines` only, the conditions
     and levels that are not due, and all notes but the latest three are left out.
     """
-    at_hand = results.conditions()
+    at_hand = [conditions for conditions in results.conditions() if conditions.rated]
     if current and current.conditions not in at_hand:
         at_hand.append(current.conditions)
     if lines is not None:
@@ -103,7 +103,7 @@ def _levels_shown(results: Results, current: RunSpec | None, lines: int | None) 
 
 
 def _title(results: Results, conditions: Conditions) -> str:
-    runs = results.settings.get("runs", 1)
+    runs = results.settings.runs
     median = f", median of {runs} runs and their spread" if runs > 1 else ""
     return f"Requests per second: {conditions.describe()}{median}"
 

@@ -1,12 +1,33 @@
-"""What a cell is: a subject, the conditions it is measured under, a level. Pure."""
+"""What a cell is: a subject, the conditions it is measured under, a level. Pure.
 
+A condition is a field of Conditions and a row of ASPECTS. Command line, titles, file names, CSV and
+exports follow from these two; docs/extending.md adds one.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from bench.records.figures import Balancer, Mode
+from pydantic import TypeAdapter
 
-BALANCER_WORDS: dict[Balancer, str] = {
-    "close": "through nginx",
-    "keep": "through nginx, which keeps its connections",
+from bench.records.figures import BALANCERS, PROBES, Balancer, Mode
+from bench.records.values import milliseconds, one_of, positive, whole, yes_or_no
+
+FLOOR_PREFIX = "floor-"
+Value = bool | int | float | str | None
+"""Of one condition."""
+
+THROUGH: dict[Value, str] = {
+    "none": "straight to the server",
+    "close": "through nginx, connections closed",
+    "keep": "through nginx, connections kept",
+}
+"""How requests come to the server; behind nginx over connections that it keeps for many requests,
+or closes after each."""
+SAID_OF_PROBES: dict[Value, str] = {
+    "parked": "memory of connections that wait for their next request",
+    "pending": "memory of connections that wait for Redis",
+    "traced": "traced",
 }
 
 
@@ -27,39 +48,44 @@ class Conditions(NamedTuple):
     """Processes of the server that are started side by side."""
     balancer: Balancer = "none"
     """nginx before them: none, or closing or keeping its connections to them."""
+    workers: int = 0
+    """Of the servers that have a fixed number; 0: their own default."""
 
     @property
     def server_keeps(self) -> bool:
         """Whether the connections that the server itself sees are to be kept."""
         return self.keep_alive if self.balancer == "none" else self.balancer == "keep"
 
+    @property
+    def rated(self) -> bool:
+        """Whether a rate comes of it: those of memory and of system calls have other figures."""
+        return self.mode not in PROBES
+
     def describe(self) -> str:
         """In words: "guestbook, keep-alive, 1,000 idle connections"."""
-        words = [self.workload]
-        if self.keep_alive:
-            words.append("keep-alive")
-        if self.idle:
-            words.append(f"{self.idle:,} idle connections")
-        if self.redis_delay_ms:
-            words.append(f"Redis {self.redis_delay_ms:g} ms slower")
-        if self.mode == "open":
-            words.append(f"open loop at {self.rate or 0:,.0f}/s")
-        if self.instances > 1:
-            words.append(f"{self.instances} instances")
-        if self.balancer != "none":
-            words.append(BALANCER_WORDS[self.balancer])
-        return ", ".join(words)
+        return ", ".join([self.workload, *self.particulars()])
+
+    def particulars(self) -> list[str]:
+        """In words what is not as usual, apart from the workload."""
+        return [aspect.words(value) for aspect, value in self._unusual()]
 
     def slug(self) -> str:
         """For file names: "guestbook_keep-alive_idle1000"."""
-        words = [self.workload.strip("/").replace("/", "-") or "root"]
-        words += ["keep-alive"] if self.keep_alive else []
-        words += [f"idle{self.idle}"] if self.idle else []
-        words += [f"redis{self.redis_delay_ms:g}ms"] if self.redis_delay_ms else []
-        words += [f"open{self.rate:g}"] if self.mode == "open" else []
-        words += [f"x{self.instances}"] if self.instances > 1 else []
-        words += [f"nginx-{self.balancer}"] if self.balancer != "none" else []
-        return "_".join(words)
+        first = self.workload.strip("/").replace("/", "-") or "root"
+        return "_".join([first, *(aspect.slug(value) for aspect, value in self._unusual())])
+
+    def _unusual(self) -> list[tuple["Aspect", Value]]:
+        usual = self._field_defaults
+        pairs = [(aspect, getattr(self, aspect.name)) for aspect in ASPECTS]
+        return [(aspect, value) for aspect, value in pairs if value != usual[aspect.name]]
+
+
+def conditions_from(values: Mapping[str, Value]) -> Conditions:
+    """By name. What is missing is as usual."""
+    return _CONDITIONS.validate_python(dict(values))
+
+
+_CONDITIONS = TypeAdapter(Conditions)
 
 
 class CellKey(NamedTuple):
@@ -70,4 +96,92 @@ class CellKey(NamedTuple):
     concurrency: int
 
 
-FLOOR_PREFIX = "floor-"
+@dataclass(frozen=True)
+class Aspect:
+    """One of the conditions: how it is asked for, and how it is said where it is not as usual."""
+
+    name: str
+    """Of the field."""
+    option: str
+    parse: Callable[[str], Value]
+    """A word of the command line. Raises UserError."""
+    help: str
+    words: Callable[[Value], str]
+    """In a title."""
+    slug: Callable[[Value], str]
+    """In a file's name."""
+    metavar: str = "N"
+
+
+ASPECTS = (
+    Aspect(
+        "keep_alive",
+        "--keep-alive",
+        yes_or_no,
+        "no: a connection for each request; yes: connections that are kept; both (no)",
+        lambda _: "keep-alive",
+        lambda _: "keep-alive",
+        metavar="HOW",
+    ),
+    Aspect(
+        "idle",
+        "--idle",
+        whole,
+        "hold so many idle connections open (0)",
+        lambda number: f"{number:,} idle connections beside",
+        lambda number: f"idle{number}",
+    ),
+    Aspect(
+        "redis_delay_ms",
+        "--redis-delay",
+        milliseconds,
+        "delay each reply of Redis (0)",
+        lambda ms: f"Redis {ms:g} ms slower",
+        lambda ms: f"redis{ms:g}ms",
+        metavar="MS",
+    ),
+    Aspect(
+        "mode",
+        "--probe",
+        lambda word: one_of("probe", word, ("closed", *PROBES)),
+        "closed: ab's load; parked, pending: the memory of so many connections; traced: count "
+        "system calls (closed)",
+        lambda mode: SAID_OF_PROBES.get(mode, "open loop"),
+        str,
+        metavar="HOW",
+    ),
+    Aspect(
+        "rate",
+        "--rate",
+        lambda word: float(positive(word)),
+        "and an open loop of N requests a second, by oha",
+        lambda rate: f"{rate:,.0f} requests/s",
+        lambda rate: f"{rate:g}",
+    ),
+    Aspect(
+        "instances",
+        "--instances",
+        positive,
+        "so many processes of a server (1)",
+        lambda number: f"{number} instances",
+        lambda number: f"x{number}",
+    ),
+    Aspect(
+        "balancer",
+        "--balancer",
+        lambda word: one_of("balancer", word, BALANCERS),
+        "nginx before them: none; close: a new connection to a server for each request; keep: "
+        "connections to the servers are kept (none)",
+        lambda how: THROUGH[how],
+        lambda how: f"nginx-{how}",
+        metavar="HOW",
+    ),
+    Aspect(
+        "workers",
+        "--workers",
+        positive,
+        "processes of preforking, threads of prethreading (their own default)",
+        lambda number: f"{number} workers",
+        lambda number: f"workers{number}",
+    ),
+)

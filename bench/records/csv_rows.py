@@ -3,31 +3,17 @@
 import csv
 import io
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from bench.records.run import Run
+from bench.records.conditions import Conditions
+from bench.records.figures import ProcessFigures
+from bench.records.run import Run
 
 _IDENTITY = (
-    *("subject", "kind", "architecture", "workload", "keep_alive", "idle", "redis_delay_ms"),
-    *(
-        "mode",
-        "rate",
-        "instances",
-        "balancer",
-        "concurrency",
-        "run",
-        "state",
-        "outlier",
-        "requests",
-    ),
+    *("subject", "kind", "architecture", *Conditions._fields),
+    *("concurrency", "run", "state", "outlier", "requests"),
 )
-_PROCESS = (
-    *("cpu_us_per_request", "cpu_user_us_per_request", "cpu_system_us_per_request", "cpu_share"),
-    *("voluntary_switches_per_request", "involuntary_switches_per_request"),
-    *("pss_peak_mb", "pss_mean_mb", "processes_peak", "threads_peak", "descriptors_peak"),
-    *("listen_overflows", "listen_drops", "retransmits", "time_wait_overflows"),
-)
+_NO_COLUMN = {"cpu_user_s", "cpu_system_s", "foreign_share", "samples", "source"}
+_PROCESS = tuple(name for name in ProcessFigures.model_fields if name not in _NO_COLUMN)
 _LATENCY = ("p50", "p90", "p99", "p999", "max", "mean")
 
 CSV_COLUMNS = (
@@ -37,13 +23,14 @@ CSV_COLUMNS = (
     *_PROCESS,
     *("load_cpu_share", "redis_cpu_share", "nginx_cpu_share"),
     "idle_reopened",
+    *("bytes_per_connection", "calls_per_request"),
     *("bottleneck", "bottleneck_host", "lower_bound", "reason", "command"),
 )
 
 
-def csv_row(run: "Run") -> dict[str, object]:
+def csv_row(run: Run) -> dict[str, object]:
     """A run as a row. Figures of a run that does not hold are left empty, but for the counts."""
-    row: dict[str, object] = run.model_dump(include=set(_IDENTITY))
+    row: dict[str, object] = run.model_dump(include={*_IDENTITY, "conditions"})
     row["command"] = " ".join(run.ab_command)
     row["reason"] = run.reason.text if run.reason else ""
     if run.ab:
@@ -55,12 +42,14 @@ def csv_row(run: "Run") -> dict[str, object]:
     row |= {f"{name}_ms": value for name, value in _latency_of(run).items()}
     if run.process:
         row |= run.process.model_dump(include=set(_PROCESS))
+    row["bytes_per_connection"] = round(run.memory.per_connection) if run.memory else None
+    row["calls_per_request"] = round(run.calls.total, 3) if run.calls else None
     others = {"load": run.load_process, "redis": run.redis_process, "nginx": run.nginx_process}
     row |= {f"{name}_cpu_share": used.cpu_share for name, used in others.items() if used}
     return row
 
 
-def _latency_of(run: "Run") -> dict[str, float | None]:
+def _latency_of(run: Run) -> dict[str, float | None]:
     if run.latency:
         return run.latency.model_dump(include=set(_LATENCY))
     if run.ab is None:
@@ -70,7 +59,7 @@ def _latency_of(run: "Run") -> dict[str, float | None]:
     return {name: reported.get(p) for name, p in names.items()} | {"mean": run.ab.mean_ms}
 
 
-def csv_text(runs: Iterable["Run"]) -> str:
+def csv_text(runs: Iterable[Run]) -> str:
     """All runs as CSV with a head line."""
     out = io.StringIO()
     writer = csv.DictWriter(out, CSV_COLUMNS, restval="", lineterminator="\n")

@@ -4,15 +4,21 @@ Everything here may be missing from a run (None): not measured, or not to be had
 Milliseconds and seconds are floats, megabytes are 10^6 bytes.
 """
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import BaseModel
 
 Bottleneck = Literal["server", "load", "redis", "nginx", "none"]
 Balancer = Literal["none", "close", "keep"]
+BALANCERS: tuple[Balancer, ...] = get_args(Balancer)
 Role = Literal["load", "nginx", "server", "redis"]
 Kind = Literal["server", "floor", "stranger"]
-Mode = Literal["closed", "open"]
+Mode = Literal["closed", "open", "parked", "pending", "traced"]
+"""How a server is asked. closed: by ab, which asks again when it has been answered; open: at a
+constant rate; parked: each connection asks once and is kept; pending: each asks once, and Redis is
+held, so that none is answered; traced: by ab, while the system calls are counted."""
+PROBES: tuple[Mode, ...] = ("parked", "pending", "traced")
+"""What gives no rate, but other figures."""
 
 
 class Latency(BaseModel):
@@ -177,3 +183,34 @@ class ServerStatistics(BaseModel):
 QUIET = 0.10
 """If others used more of the server's CPU than this, in the median of a cell's runs, then the
 machine was not quiet."""
+
+
+class MemoryFigures(BaseModel):
+    """What many connections of one kind cost a server. Bytes; of all its processes."""
+
+    connections: int
+    before: int
+    """Proportional set size when it had answered a first request."""
+    pss: int
+    """The same with all connections."""
+    anonymous: int
+    """Of these: memory that no file stands behind."""
+
+    @property
+    def per_connection(self) -> float:
+        """Bytes."""
+        return (self.pss - self.before) / self.connections
+
+
+class CallFigures(BaseModel):
+    """System calls of a server under load, as strace sees them."""
+
+    per_request: dict[str, float]
+    """By name, the most frequent first."""
+    writes: float
+    """Writes to clients per request: should be one."""
+
+    @property
+    def total(self) -> float:
+        """All calls per request."""
+        return sum(self.per_request.values())

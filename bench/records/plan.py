@@ -1,9 +1,10 @@
 """What a sweep was asked for, and the runs that it consists of."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from bench.records.conditions import CellKey, Conditions
-from bench.records.figures import Balancer, Role
+from bench.records.conditions import CellKey, Conditions, Value
+from bench.records.figures import Role
 
 DEFAULT_WORKLOAD = "guestbook"
 
@@ -19,15 +20,29 @@ class Plan:
     timeout: float | None = None
     workloads: tuple[str, ...] = (DEFAULT_WORKLOAD,)
     """By name, or paths."""
-    keep_alive: tuple[bool, ...] = (False,)
-    idle: tuple[int, ...] = (0,)
-    redis_delays_ms: tuple[float, ...] = (0.0,)
-    rates: tuple[float, ...] = ()
-    """Requests per second of the open loop, which is measured beside the closed one."""
-    instances: tuple[int, ...] = (1,)
-    balancers: tuple[Balancer, ...] = ("none",)
-    workers: int | None = None
-    """Of the servers that have a fixed number; None: their own default."""
+    varied: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    """By the name of a condition the values that it shall have; as usual for those not in it. The
+    rates are those of the open loop, which is measured beside the closed one."""
+
+    def values(self, name: str) -> tuple[Value, ...]:
+        """Those of one condition."""
+        return self.varied.get(name) or (Conditions._field_defaults[name],)
+
+    @property
+    def rates(self) -> tuple[Value, ...]:
+        """Of the open loop, in requests per second."""
+        return self.varied.get("rate", ())
+
+
+@dataclass(frozen=True)
+class Part:
+    """A plan for some subjects. A sweep has one or several."""
+
+    plan: Plan = field(default_factory=Plan)
+    subjects: tuple[str, ...] | None = None
+    """By name; None: the project's servers."""
+    floors: bool = False
+    """And the floors of the servers among them."""
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,33 @@ class Cell(BaseModel):
     """The run nearest to the median: for figures that are not to be averaged."""
 
 
+class KeptOptions(BaseModel):
+    """What was asked for, so that it can be resumed."""
+
+    parts: list[dict[str, Any]] = []
+    """As `bench.records.plan.Part` has them; empty: an older version did not keep them so."""
+    redis: str | None = None
+    hosts: str | None = None
+    programs: str = "."
+
+
+class Settings(BaseModel):
+    """How a sweep was made."""
+
+    model_config = ConfigDict(extra="allow")
+
+    full: bool = False
+    path: str | None = None
+    runs: int = 1
+    timeout_s: float | None = None
+    redis: str | None = None
+    """Its URL without a password, or "private"."""
+    redis_settings: dict[str, str | int | None] = {}
+    options: KeptOptions | None = None
+    resumed: list[str] = []
+    """When."""
+
+
 class Results(BaseModel):
     """The content of results.json."""
 
@@ -63,7 +90,7 @@ class Results(BaseModel):
     command: list[str] = []
     machine: dict[str, Any] = {}
     versions: dict[str, Any] = {}
-    settings: dict[str, Any] = {}
+    settings: Settings = Settings()
     hosts: list[HostInfo] = []
     """The hosts and what they are there for; empty: one machine for everything."""
     placement: Placement | None = None
@@ -107,6 +134,7 @@ def cell_of(runs: Sequence[Run]) -> Cell:
     rated = [(run.requests_per_second, run) for run in runs if run.requests_per_second is not None]
     rates = [rate for rate, _ in rated]
     if not rates:
+        cell.typical = runs[len(runs) // 2]
         return cell
     median = statistics.median(rates)
     cell.median, cell.low, cell.high = median, min(rates), max(rates)

@@ -1,20 +1,28 @@
 """One run as it is kept: what was measured, what came of it, what was checked."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from bench.records.conditions import CellKey, Conditions
 from bench.records.figures import (
     AbFigures,
-    Balancer,
     Bottleneck,
+    CallFigures,
     HostFigures,
     Kind,
     Latency,
     LittlesLaw,
-    Mode,
+    MemoryFigures,
     OpenLoopFigures,
     OtherProcess,
     ProcessFigures,
@@ -59,15 +67,8 @@ class Run(BaseModel):
     kind: Kind = "server"
     architecture: str | None = None
     """The server whose architecture the subject has: "epoll" for epoll and for floor-epoll."""
-    workload: str
-    keep_alive: bool = False
-    idle: int = 0
-    redis_delay_ms: float = 0.0
-    mode: Mode = "closed"
-    rate: float | None = None
-    instances: int = 1
-    """Processes of the server side by side; the figures are their sum."""
-    balancer: Balancer = "none"
+    conditions: Conditions
+    """In the file they stand beside the others, under their own names."""
     concurrency: int
     """Connections at once; in the open loop the most that may be open."""
     run: int
@@ -93,6 +94,10 @@ class Run(BaseModel):
     open_loop: OpenLoopFigures | None = None
     latency: Latency | None = None
     process: ProcessFigures | None = None
+    memory: MemoryFigures | None = None
+    """Of a run that looks at memory."""
+    calls: CallFigures | None = None
+    """Of a run that is traced."""
     load_process: OtherProcess | None = None
     redis_process: OtherProcess | None = None
     nginx_process: OtherProcess | None = None
@@ -109,15 +114,26 @@ class Run(BaseModel):
     """What the server itself printed at its end; strangers and floors print nothing."""
     checks: list[Check] = []
 
-    @field_validator("workload")
+    @model_validator(mode="before")
     @classmethod
-    def _name_of_path(cls, value: str) -> str:
-        return OLD_WORKLOADS.get(value, value)
+    def _gather(cls, data: Any) -> Any:
+        """The conditions from among the fields of a file."""
+        if not isinstance(data, dict) or "conditions" in data:
+            return data
+        rest = dict(data)
+        found = {name: rest.pop(name) for name in Conditions._fields if name in rest}
+        workload = str(found.get("workload"))
+        found["workload"] = OLD_WORKLOADS.get(workload, workload)
+        return rest | {"conditions": found}
 
-    @property
-    def conditions(self) -> Conditions:
-        """All but subject, level and number."""
-        return Conditions(*(getattr(self, name) for name in Conditions._fields))
+    @model_serializer(mode="wrap")
+    def _spread(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        kept: dict[str, Any] = handler(self)
+        if "conditions" not in kept:
+            return kept
+        at = list(kept).index("conditions")
+        pairs = list(kept.items())
+        return dict([*pairs[:at], *self.conditions._asdict().items(), *pairs[at + 1 :]])
 
     @property
     def key(self) -> CellKey:
@@ -128,6 +144,8 @@ class Run(BaseModel):
     def requests_per_second(self) -> float | None:
         """The figure; None if the run does not hold."""
         if self.state != "held":
+            return None
+        if not self.conditions.rated:
             return None
         if self.open_loop:
             return self.open_loop.rate_done

@@ -33,6 +33,8 @@ STARVED_SHARE = 0.2
 BACK_SECONDS = 15.0
 """By when a server must be back: longer than the 10 s that one client may keep it waiting."""
 
+SLICE = 0.1
+
 
 class AttackFacts(BaseModel):
     """What a reader must know of an attack."""
@@ -215,9 +217,10 @@ def verdict(cell: Cell, facts: AttackFacts) -> Verdict:
         return "not reached"
     if broken(cell, facts):
         return "broken"
-    held = share(cell, cell.during)
-    if held is None:
+    exact = share(cell, cell.during)
+    if exact is None:
         return "no figure" if cell.before else "left out"
+    held = round(exact, 2)  # as it is shown
     if held >= AS_BEFORE:
         return "served"
     if held >= SLOWER:

@@ -5,7 +5,7 @@ it happens: a visit to the guestbook raises its `visitor_count`.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import redis
 
@@ -35,6 +35,9 @@ LINK = ("link:guestbook", "/guestbook")
 """A short link: /go/guestbook leads to the guestbook."""
 
 
+Own = TypeVar("Own", bound="RunRedis")
+
+
 class RedisUse(NamedTuple):
     """The CPU time that a Redis server has used since its start, in seconds."""
 
@@ -53,7 +56,7 @@ class RunRedis:
         self.url, self.private = url, private
         self._client = connect(url)
 
-    def __enter__(self) -> "RunRedis":
+    def __enter__(self: Own) -> Own:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -75,6 +78,11 @@ class RunRedis:
         value = self._client.get("visitor_count")
         visitors = int(value) if value is not None and value.isdigit() else 0
         return visitors, int(self._client.llen("guestbook_remarks"))
+
+    def hold(self, milliseconds: int) -> None:
+        """Let it answer nobody for so long. Unlike SIGSTOP this ends by itself, whatever becomes
+        of us."""
+        self._client.client_pause(milliseconds, all=True)
 
     def use(self) -> RedisUse:
         """What it says that it has used so far."""

@@ -110,6 +110,34 @@ class ServersUse(BaseModel):
     pss_mean_mb: float | None
 
 
+class Weight(BaseModel):
+    """The servers of one host at this moment."""
+
+    pss: int
+    """Bytes, of all processes."""
+    anonymous: int
+    descriptors: int
+    ran_us: float
+    """All tasks together, so far."""
+
+
+def weigh(pids: Sequence[int]) -> Weight:
+    """What some processes hold."""
+    rollups = [rollup(pid) for pid in pids]
+    return Weight(
+        pss=sum(one.get("Pss", 0) for one in rollups),
+        anonymous=sum(one.get("Anonymous", 0) for one in rollups),
+        descriptors=sum(len([*Path(f"/proc/{pid}/fd").iterdir()]) for pid in pids),
+        ran_us=sum(task.ran_us for task in tasks_of(pids).values()),
+    )
+
+
+def rollup(pid: int) -> dict[str, int]:
+    """/proc/PID/smaps_rollup in bytes, by name: Pss, Anonymous, ..."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    return {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
+
+
 class Footprint:
     """Watches the servers of this host during one load: begin, look (often), end."""
 

@@ -6,6 +6,7 @@ The same words inside one process and, as JSON, between two hosts.
 from pydantic import BaseModel
 
 from bench.host.quota import HostCount
+from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo, SystemLimits
 from bench.records.figures import Kind
 from bench.services.balancer import BalancerEnd, BalancerUse
@@ -20,6 +21,8 @@ class Survey(BaseModel):
     subjects: list[str] | None = None
     """Also find these subjects, by name; None: none, empty: all servers."""
     floors: bool = False
+    programs: str | None = None
+    """The folder of the servers' executables; None: the project's."""
 
 
 class SubjectFacts(BaseModel):
@@ -70,10 +73,8 @@ class ServerOrder(BaseModel):
     subject: str
     instances: int = 1
     redis_url: str
-    workload: str = ""
-    keep_alive: bool = False
+    conditions: Conditions = Conditions("")
     answer_bytes: int = 0
-    workers: int | None = None
 
 
 class Listening(BaseModel):

@@ -13,7 +13,9 @@ from pydantic import BaseModel, ValidationError
 from bench.host.process import guarded, last_line
 from bench.host.project import source_digest
 from bench.host.signals import SignalWatch
+from bench.records.errors import NoFigure
 from bench.services.balancer import BalancerOrder
+from bench.stations.footprint import Weight
 from bench.stations.hosts import AgentHost
 from bench.stations.orders import (
     Listening,
@@ -25,6 +27,7 @@ from bench.stations.orders import (
     Survey,
     Surveyed,
 )
+from bench.stations.tracing import Calls
 from bench.stations.wire import (
     CALLS,
     ERRORS,
@@ -47,8 +50,10 @@ SHOWN = 120
 Result = TypeVar("Result", bound=BaseModel)
 
 
-class HostLost(Exception):
+class HostLost(NoFigure):
     """A host does not answer any more, or makes no sense. The message names it."""
+
+    label = "host lost"
 
 
 class RemoteStation:
@@ -118,6 +123,18 @@ class RemoteStation:
     def end(self) -> Report:
         """See `Station`."""
         return self._ask("end", Nothing(), Report)
+
+    def weigh(self) -> Weight:
+        """See `Station`."""
+        return self._ask("weigh", Nothing(), Weight)
+
+    def start_trace(self) -> None:
+        """See `Station`."""
+        self._ask("start_trace", Nothing(), Nothing)
+
+    def stop_trace(self) -> Calls:
+        """See `Station`."""
+        return self._ask("stop_trace", Nothing(), Calls)
 
     def stop_run(self) -> Stopped:
         """See `Station`. What a lost host had started its agent ends, as far as it lives."""

@@ -1,6 +1,8 @@
 """The site: all stations of a sweep, and what each of them is there for."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import redis
@@ -11,6 +13,7 @@ from bench.records.errors import UserError
 from bench.records.figures import Role
 from bench.services.balancer import BalancerOrder
 from bench.services.private_redis import ExistingRedis, RunRedis
+from bench.stations.footprint import Weight
 from bench.stations.hosts import AgentHost, Hosts
 from bench.stations.orders import (
     Report,
@@ -23,6 +26,7 @@ from bench.stations.orders import (
 )
 from bench.stations.remote import RemoteStation
 from bench.stations.station import LocalStation, Station
+from bench.stations.tracing import Calls
 from bench.subjects.subject import Subject
 
 HERE = Placement(server=[], load=[], note="each role on a host of its own")
@@ -45,11 +49,14 @@ class Site:
         watch: SignalWatch,
         placement: Placement,
         hosts: Hosts | None = None,
+        programs: Path | None = None,
         find: Callable[[str], Subject] | None = None,
     ) -> None:
         """Start the agents of all hosts; without hosts everything is here. Raises HostLost or
-        Interrupted. `find`: subjects by name, on this machine."""
+        Interrupted. `programs`: the folder of the servers' executables, on this machine; `find`:
+        subjects by name."""
         self.hosts, self.placement, self.watch = hosts, placement, watch
+        self._programs = str(programs) if programs and not hosts else None
         address = hosts.load.address if hosts else "127.0.0.1"
         self.load: Station = LocalStation(watch, placement, address, find)
         self._stations: dict[str, Station] = {}
@@ -107,7 +114,9 @@ class Site:
         server's host lacks."""
         for name, station in self._stations.items():
             wanted = list(names or []) if station in self.servers else None
-            self._seen[name] = station.survey(Survey(subjects=wanted, floors=floors))
+            self._seen[name] = station.survey(
+                Survey(subjects=wanted, floors=floors, programs=self._programs)
+            )
         return [fact.subject() for fact in self._of_server().subjects]
 
     def versions(self) -> dict[str, Any]:
@@ -197,6 +206,23 @@ class Site:
         roles = self.roles()
         found = {name: self._stations[name].end() for name in reversed(self._in_order())}
         return [Seen(roles[name] if roles else None, name, found[name]) for name in roles or found]
+
+    def weigh(self) -> Weight:
+        """What all servers hold now."""
+        found = [station.weigh() for station in self.servers]
+        return Weight(**{n: sum(getattr(w, n) for w in found) for n in Weight.model_fields})
+
+    def start_trace(self) -> None:
+        """Count all servers' system calls from now on. Raises StartError."""
+        for station in self.servers:
+            station.start_trace()
+
+    def stop_trace(self) -> Calls:
+        """And until now."""
+        found = [station.stop_trace() for station in self.servers]
+        counted: Counter[str] = sum((Counter(calls.by_name) for calls in found), Counter())
+        writes = sum(calls.writes for calls in found)
+        return Calls(by_name=dict(counted.most_common()), writes=writes)
 
     def stop_run(self) -> dict[str, Stopped]:
         """End what was started for a run; by host. May be called twice."""

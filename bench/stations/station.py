@@ -15,19 +15,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from bench.host import machine, programs
 from bench.host.accounting import parent_of_groups, remove_stale_groups
 from bench.host.ports import free_port
 from bench.host.quota import Host
 from bench.host.signals import SignalWatch
-from bench.host.system_limits import read_limits
 from bench.host.time_wait import wait_for_room
 from bench.records.environment import Placement
 from bench.services.balancer import Balancer, BalancerOrder
 from bench.services.redis_server import RedisServer
 from bench.services.slow_redis import SlowRedis
-from bench.stations import versions
-from bench.stations.footprint import Footprint, lifetime_between, lives_buried
+from bench.stations.footprint import Footprint, Weight, lifetime_between, lives_buried, weigh
 from bench.stations.orders import (
     Listening,
     Report,
@@ -35,10 +32,11 @@ from bench.stations.orders import (
     ServerOrder,
     SlowOrder,
     Stopped,
-    SubjectFacts,
     Survey,
     Surveyed,
 )
+from bench.stations.survey import survey
+from bench.stations.tracing import Calls, Tracer
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, Subject, select
 
@@ -74,6 +72,15 @@ class Station(Protocol):
     def end(self) -> Report:
         """The load is over; what was used."""
 
+    def weigh(self) -> Weight:
+        """What the servers hold now."""
+
+    def start_trace(self) -> None:
+        """Count the servers' system calls from now on. Raises StartError."""
+
+    def stop_trace(self) -> Calls:
+        """And until now."""
+
     def stop_run(self) -> Stopped:
         """End what was started for this run. May be called twice; never raises."""
 
@@ -94,7 +101,9 @@ class LocalStation:
         """`placement`: servers are bound to its CPUs for servers, one after another, all else to
         the others. `address`: where everything listens. `find`: subjects by name."""
         self._watch, self._placement, self.address = watch, placement, address
-        self._find = find or (lambda name: select([name])[0])
+        self._find = find or self._known
+        self._found: dict[str, Subject] = {}
+        """Those that were looked for, by name."""
         self._host = Host()
         self._groups = parent_of_groups()
         if self._groups:
@@ -105,6 +114,7 @@ class LocalStation:
         self._folders: list[str] = []
         self._balancer: Balancer | None = None
         self._footprint: Footprint | None = None
+        self._tracer: Tracer | None = None
 
     def __enter__(self) -> "LocalStation":
         return self
@@ -114,16 +124,12 @@ class LocalStation:
 
     def survey(self, order: Survey) -> Surveyed:
         """See `Station`."""
-        found = []
-        if order.subjects is not None:
-            found = select(order.subjects or None, order.floors)
-        return Surveyed(
-            host=machine.describe_host(self._host),
-            limits=read_limits(),
-            subjects=[SubjectFacts.of(subject) for subject in found],
-            versions=versions.versions_of(found),
-            nginx=programs.stranger_version("nginx"),
-        )
+        surveyed, found = survey(order, self._host)
+        self._found |= {subject.name: subject for subject in found}
+        return surveyed
+
+    def _known(self, name: str) -> Subject:
+        return self._found.get(name) or select([name])[0]
 
     def start_redis(self) -> Listening:
         """See `Station`."""
@@ -149,11 +155,9 @@ class LocalStation:
                 port=0 if subject.announces else free_port(self.address),
                 redis_url=order.redis_url,
                 folder=Path(self._folders[-1]),
-                keep_alive=order.keep_alive,
+                conditions=order.conditions,
                 answer_bytes=order.answer_bytes,
                 address=self.address,
-                workload=order.workload,
-                workers=order.workers,
             )
             cpu = [cpus[number % len(cpus)]] if cpus else []
             server = RunningServer(subject, place, cpu, self._watch, self._groups)
@@ -194,8 +198,25 @@ class LocalStation:
             allowed=self._host.allowed,
         )
 
+    def weigh(self) -> Weight:
+        """See `Station`."""
+        return weigh(self._pids())
+
+    def start_trace(self) -> None:
+        """See `Station`."""
+        self._tracer = Tracer(self._pids(), self._watch)
+
+    def stop_trace(self) -> Calls:
+        """See `Station`."""
+        tracer, self._tracer = self._tracer, None
+        return tracer.stop() if tracer else Calls()
+
+    def _pids(self) -> list[int]:
+        return [pid for server in self._servers for pid in server.pids()]
+
     def stop_run(self) -> Stopped:
         """See `Station`."""
+        self.stop_trace()
         self._footprint = None
         found = Stopped()
         if self._balancer:

@@ -18,6 +18,7 @@ from bench.host.process import StartError
 from bench.host.time_wait import REST_SECONDS
 from bench.records.errors import UserError
 from bench.services.balancer import BalancerOrder
+from bench.stations.footprint import Weight
 from bench.stations.hosts import Address
 from bench.stations.orders import (
     Listening,
@@ -29,6 +30,7 @@ from bench.stations.orders import (
     Survey,
     Surveyed,
 )
+from bench.stations.tracing import Calls
 from bench.subjects.running import START_SECONDS as SERVER_SECONDS
 from bench.subjects.running import STOP_SECONDS
 
@@ -101,6 +103,9 @@ CALLS = {
     "start_balancer": Call(BalancerOrder, Listening, 60.0),
     "begin": Call(Nothing, Nothing, 30.0),
     "end": Call(Nothing, Report, 30.0),
+    "weigh": Call(Nothing, Weight, 30.0),
+    "start_trace": Call(Nothing, Nothing, 30.0),
+    "stop_trace": Call(Nothing, Calls, 60.0),
     "stop_run": Call(Nothing, Stopped, 2 * STOP_SECONDS + 20.0),
 }
 

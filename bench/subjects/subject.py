@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from bench.host.project import ROOT
-from bench.records.conditions import FLOOR_PREFIX
+from bench.records.conditions import FLOOR_PREFIX, Conditions
 from bench.records.errors import UserError
 from bench.records.figures import Kind
 from bench.subjects import declared
@@ -37,6 +37,9 @@ FLOOR_ASKS: dict[str, tuple[str, ...]] = {
 of the servers, word for word, but for the blanks in a remark. Sorting has no floor."""
 
 
+NO_CONDITIONS = Conditions("")
+
+
 @dataclass(frozen=True)
 class Place:
     """Where and how a subject is to run."""
@@ -46,15 +49,13 @@ class Place:
     redis_url: str
     folder: Path
     """A temporary one, empty, its own."""
-    keep_alive: bool = False
+    conditions: Conditions = NO_CONDITIONS
+    """Under which it is asked. Of a server they change nothing; a floor is told what to ask Redis,
+    and whether to keep connections."""
     answer_bytes: int = 0
     """For floors: how long a whole answer shall be."""
     address: str = "127.0.0.1"
     """Where to listen."""
-    workload: str = ""
-    """For floors: what they are to ask Redis."""
-    workers: int | None = None
-    """For servers: --workers; None: their own default."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +84,16 @@ class Subject:
         return not (self.kind == "floor" and idle)
 
 
-def select(names: Sequence[str] | None, floors: bool = False) -> list[Subject]:
+def select(
+    names: Sequence[str] | None, floors: bool = False, programs: Path = ROOT
+) -> list[Subject]:
     """The named subjects in the order given, each once; all servers for None. `floors`: and the
-    floors of the servers among them.
+    floors of the servers among them. `programs`: where the servers' executables are.
 
     Raises UserError for one that is not known, not built, or lacks something it needs.
     """
-    servers = named(discover())
+    built = [replace(server, executable=programs / server.name) for server in discover()]
+    servers = named(built)
     wanted = list(dict.fromkeys(names or servers))
     if floors:
         chosen = [FLOOR_PREFIX + name for name in wanted if name in servers]
@@ -112,7 +116,8 @@ def server_subject(server: Server) -> Subject:
     def command(place: Place) -> list[str]:
         # Its folder is given, since it may be built elsewhere than beside public/.
         where = ["--address", place.address, "--port", str(place.port), "--root", str(ROOT)]
-        workers = [] if place.workers is None else ["--workers", str(place.workers)]
+        number = place.conditions.workers
+        workers = ["--workers", str(number)] if number else []
         return [str(server.executable), *where, "--redis", place.redis_url, *workers]
 
     return Subject(
@@ -123,14 +128,6 @@ def server_subject(server: Server) -> Subject:
         always_closes=server.name == "iterative",
         executable=server.executable,
     )
-
-
-def server_subjects(programs: Path = ROOT) -> list[Subject]:
-    """All of the project's servers, in the order of their folders; `programs`: where their
-    executables are. Raises UserError where one is not built."""
-    found = [replace(server, executable=programs / server.name) for server in discover()]
-    require_built(found)
-    return [server_subject(server) for server in found]
 
 
 def floor_subject(architecture: str) -> Subject:
@@ -149,7 +146,7 @@ def floor_subject(architecture: str) -> Subject:
             *("--address", place.address),
             *("--port", str(place.port)),
             *("--bytes", str(place.answer_bytes)),
-            *(["--keep-alive"] if place.keep_alive else []),
+            *(["--keep-alive"] if place.conditions.server_keeps else []),
             *_redis_words(place),
         ]
 
@@ -201,7 +198,7 @@ def _floor_source(name: str) -> Path | None:
 
 def _redis_words(place: Place) -> list[str]:
     """How a floor is told its Redis, what to say first, and what to ask for each request."""
-    asks = FLOOR_ASKS.get(place.workload, ())
+    asks = FLOOR_ASKS.get(place.conditions.workload, ())
     if not asks:
         return []
     where, greetings = redis_for_floor(place.redis_url)

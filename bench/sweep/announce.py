@@ -10,8 +10,9 @@ from bench.records.plan import RunSpec
 from bench.services.redis_server import without_password
 from bench.stations.site import Site
 from bench.subjects.subject import Subject
-from bench.sweep.ladder import conditions_of, levels_of
+from bench.sweep.ladder import conditions_of
 from bench.sweep.options import Options, can_serve
+from bench.sweep.planning import belongs
 
 
 def announce(
@@ -22,8 +23,8 @@ def announce(
     out: Console,
 ) -> None:
     """What will be measured, and where."""
-    levels = ", ".join(f"{level:,}" for level in levels_of(options.plan))
-    conditions = "; ".join(c.describe() for c in conditions_of(options.plan))
+    levels = ", ".join(f"{level:,}" for level in sorted({run.concurrency for run in runs}))
+    conditions = "; ".join(c.describe() for c in dict.fromkeys(run.conditions for run in runs))
     _say(out, f"Servers: {', '.join(subjects)}")
     _say(out, f"Connections: {levels}; {len(runs)} runs: {conditions}")
     _say(out, f"Placement: {site.placement.note}")
@@ -61,10 +62,11 @@ def describe_host(host: HostInfo) -> str:
 def left_out(options: Options, subjects: Mapping[str, Subject]) -> dict[str, list[str]]:
     """By subject the conditions under which it is not measured, since it cannot be."""
     found: dict[str, list[str]] = {}
-    for subject in subjects.values():
-        for conditions in conditions_of(options.plan):
-            if not can_serve(subject, conditions):
-                found.setdefault(subject.name, []).append(conditions.describe())
+    for part in options.parts:
+        for subject in subjects.values():
+            for conditions in conditions_of(part.plan):
+                if belongs(subject, part) and not can_serve(subject, conditions):
+                    found.setdefault(subject.name, []).append(conditions.describe())
     return found
 
 

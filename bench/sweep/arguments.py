@@ -3,18 +3,17 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast, get_args
 
 from bench.host.project import ROOT
+from bench.records.conditions import ASPECTS, Value
 from bench.records.errors import UserError
-from bench.records.figures import Balancer
-from bench.records.plan import DEFAULT_WORKLOAD, Plan
+from bench.records.plan import DEFAULT_WORKLOAD, Part, Plan
+from bench.records.values import path, positive, words_of
 from bench.records.workloads import ALL, WORKLOADS, named, workload_for
 from bench.sweep.ladder import FULL_LEVELS, SHORT_LEVELS
 from bench.sweep.options import Options
 
-LONGEST_DELAY_MS = 1500
-"""Redis is given up by the servers after 2 s."""
+BOTH = {"both": ("no", "yes")}
 
 
 def sweep_parser() -> argparse.ArgumentParser:
@@ -64,28 +63,13 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
         help=f"{', '.join(WORKLOADS)}; or {ALL} ({DEFAULT_WORKLOAD})",
     )
     add("--path", type=path, help="ask for this path, in place of a workload")
-    add(
-        "--keep-alive",
-        choices=("no", "yes", "both"),
-        default="no",
-        help="a connection for each request, or connections that are kept (%(default)s)",
-    )
-    add("--idle", nargs="+", metavar="N", help="hold so many idle connections open (0)")
-    add("--redis-delay", nargs="+", metavar="MS", help="delay each reply of Redis (0)")
-    add("--instances", nargs="+", metavar="N", help="so many processes of a server (1)")
-    add(
-        "--balancer",
-        nargs="+",
-        metavar="HOW",
-        help="nginx before them: none; close: a new connection to a server for each request; "
-        "keep: connections to the servers are kept (none)",
-    )
-    workers = "processes of preforking, threads of prethreading (their own default)"
-    add("--workers", type=positive, metavar="N", help=workers)
-    add("--rate", nargs="+", metavar="N", help="and an open loop of N requests a second, by oha")
+    for aspect in ASPECTS:
+        add(aspect.option, dest=aspect.name, nargs="+", metavar=aspect.metavar, help=aspect.help)
     add("--requests", type=positive, metavar="N", help="of each run (never below the level)")
     add("--runs", type=positive, metavar="N", help="of each cell; the figure is their median")
     add("--timeout", type=positive, metavar="SECONDS", help="after which a run is broken off")
+    where = "where the servers' executables are (the project's folder)"
+    add("--programs", type=Path, default=ROOT, metavar="DIR", help=where)
     add("--redis", metavar="URL", help="use this Redis; default: a private one, thrown away")
 
 
@@ -101,59 +85,25 @@ def options_of(options: argparse.Namespace, command: Sequence[str] = ()) -> Opti
         runs=options.runs,
         timeout=options.timeout,
         workloads=(workload_for(options.path).name,) if options.path else workloads,
-        keep_alive={"no": (False,), "yes": (True,), "both": (False, True)}[options.keep_alive],
-        idle=tuple(whole(word) for word in words_of(options.idle)) or (0,),
-        redis_delays_ms=tuple(milliseconds(word) for word in words_of(options.redis_delay))
-        or (0.0,),
-        rates=tuple(float(positive(word)) for word in words_of(options.rate)),
-        instances=tuple(positive(word) for word in words_of(options.instances)) or (1,),
-        balancers=tuple(balancer(word) for word in words_of(options.balancer)) or ("none",),
-        workers=options.workers,
+        varied=_varied(options),
     )
-    subjects = tuple(words_of(options.servers)) or None
-    results = getattr(options, "results", ROOT / "results")
-    hosts = getattr(options, "hosts", None)
-    return Options(plan, subjects, options.floors, options.redis, results, hosts, tuple(command))
+    given = vars(options)
+    return Options(
+        parts=(Part(plan, tuple(words_of(options.servers)) or None, options.floors),),
+        redis=options.redis,
+        results=given.get("results", ROOT / "results"),
+        hosts=given.get("hosts"),
+        command=tuple(command),
+        programs=options.programs.resolve(),
+    )
 
 
-def words_of(values: Sequence[str] | None) -> list[str]:
-    """Names or numbers, given as several words or with commas between them."""
-    return [word for value in values or () for word in value.split(",") if word]
-
-
-def positive(text: str) -> int:
-    """A whole number above 0. Raises UserError."""
-    if not text.isdecimal() or int(text) == 0:
-        raise UserError(f"{text!r} is not a whole number above 0")
-    return int(text)
-
-
-def whole(text: str) -> int:
-    """A whole number, 0 included. Raises UserError."""
-    return 0 if text == "0" else positive(text)
-
-
-def balancer(text: str) -> Balancer:
-    """A way of balancing. Raises UserError."""
-    found = next((known for known in get_args(Balancer) if known == text), None)
-    if found is None:
-        raise UserError(f"unknown balancer: {text}. Known: {', '.join(get_args(Balancer))}")
-    return cast(Balancer, found)
-
-
-def milliseconds(text: str) -> float:
-    """A time of 0 to LONGEST_DELAY_MS milliseconds. Raises UserError."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= LONGEST_DELAY_MS:
-        raise UserError(f"{text!r} is not a number of milliseconds: 0 to {LONGEST_DELAY_MS:,}")
-    return value
-
-
-def path(text: str) -> str:
-    """A path to ask for. Raises UserError."""
-    if not text.startswith("/") or not text.isprintable() or " " in text:
-        raise UserError(f"{text!r} is not a path: it begins with / and has no blanks")
-    return text
+def _varied(options: argparse.Namespace) -> dict[str, tuple[Value, ...]]:
+    found = {}
+    for aspect in ASPECTS:
+        words = words_of(getattr(options, aspect.name))
+        if aspect.name == "keep_alive":
+            words = [each for word in words for each in BOTH.get(word, (word,))]
+        if words:
+            found[aspect.name] = tuple(aspect.parse(word) for word in words)
+    return found

@@ -7,13 +7,12 @@ from bench.host import machine
 from bench.records.environment import Finding, Line, SystemLimits
 from bench.records.errors import UserError
 from bench.records.plan import RunSpec
-from bench.records.results import Results
+from bench.records.results import Results, Settings
 from bench.records.workloads import workload_for
 from bench.services.private_redis import RunRedis
 from bench.services.redis_server import without_password
 from bench.stations import versions
 from bench.stations.site import Site
-from bench.sweep.ladder import levels_of, runs_of
 from bench.sweep.options import Options, hide_password, kept
 
 
@@ -25,25 +24,26 @@ def begun(
     redis: RunRedis,
 ) -> Results:
     """The results of a sweep that has no runs yet."""
+    first = options.parts[0].plan
     return Results(
         started=datetime.now().astimezone(),
         command=hide_password(options.command),
         machine=machine.describe_machine(),
         versions=versions.versions(redis.version()) | site.versions(),
-        settings={
-            "full": options.plan.full,
-            "path": workload_for(options.plan.workloads[0]).path,
-            "runs": runs_of(options.plan),
-            "timeout_s": runs[0].timeout,
-            "redis": "private" if redis.private else without_password(redis.url),
-            "redis_settings": redis.describe(),
-            "options": kept(options),
-        },
+        settings=Settings(
+            full=first.full,
+            path=workload_for(first.workloads[0]).path,
+            runs=max(spec.run for spec in runs),
+            timeout_s=runs[0].timeout,
+            redis="private" if redis.private else without_password(redis.url),
+            redis_settings=redis.describe(),
+            options=kept(options),
+        ),
         hosts=site.host_infos(),
         placement=site.placement,
         servers=list(subjects),
-        levels=list(levels_of(options.plan)),
-        workloads=list(options.plan.workloads),
+        levels=sorted({spec.concurrency for spec in runs}),
+        workloads=list(dict.fromkeys(spec.conditions.workload for spec in runs)),
     )
 
 

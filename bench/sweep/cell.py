@@ -8,37 +8,26 @@ from urllib.parse import urljoin, urlsplit
 
 import redis
 
-from bench.host.helper import HelperError
-from bench.host.process import StartError
 from bench.host.signals import SignalWatch
 from bench.load.ab import AbOutcome
-from bench.load.probe import Answer, ProbeError, probe
+from bench.load.probe import Answer, probe
 from bench.records.conditions import Conditions
-from bench.records.errors import UserError
+from bench.records.errors import NoFigure, UserError
 from bench.records.plan import RunSpec
-from bench.records.run import Check, Reason, Run
+from bench.records.run import Check, Held, Reason, Run
 from bench.records.workloads import workload_for
 from bench.services.balancer import BalancerOrder
 from bench.services.private_redis import RunRedis
 from bench.stations.orders import ServerOrder, SlowOrder, Stopped
-from bench.stations.remote import HostLost
 from bench.stations.site import Site
 from bench.subjects.subject import Subject
 from bench.sweep import evidence, run_figures
 from bench.sweep.checks import first_failure, judge
-from bench.sweep.loading import WARM_UP_CONNECTIONS, Generator, Loaded, WarmUpFailed
+from bench.sweep.loading import WARM_UP_CONNECTIONS, Generator, Loaded
+from bench.sweep.probes import CrowdOutcome
 
 SEGMENT_HERE, SEGMENT_BETWEEN_HOSTS = 65_483, 1_448
 """Bytes of a TCP segment, by the MTU of the loopback interface (65,536) and of Ethernet (1,500)."""
-LABELS: dict[type[Exception], str] = {
-    WarmUpFailed: "warm-up",
-    HostLost: "host lost",
-    redis.RedisError: "no Redis",
-    StartError: "no start",
-    HelperError: "no start",
-    OSError: "no start",
-}
-"""Why a run came to no figure, in a word or two."""
 
 
 @dataclass
@@ -50,8 +39,6 @@ class Bench:
     watch: SignalWatch
     answer_bytes: dict[tuple[str, bool], int] = field(default_factory=dict)
     """How long a whole answer of a server is, by workload and keep-alive: for floors."""
-    workers: int | None = None
-    """As in the plan."""
 
 
 def measure(subject: Subject, spec: RunSpec, bench: Bench) -> tuple[Run, str]:
@@ -63,11 +50,12 @@ def measure(subject: Subject, spec: RunSpec, bench: Bench) -> tuple[Run, str]:
     report = ""
     try:
         report = _measure(subject, spec, bench, run)
-    except ProbeError as stopped:
+    except NoFigure as stopped:
         run.reason = Reason(label=stopped.label, text=str(stopped))
-    except tuple(LABELS) as stopped:
-        label = next(label for kind, label in LABELS.items() if isinstance(stopped, kind))
-        run.reason = Reason(label=label, text=str(stopped))
+    except redis.RedisError as stopped:
+        run.reason = Reason(label="no Redis", text=str(stopped))
+    except OSError as stopped:
+        run.reason = Reason(label="no start", text=str(stopped))
     if bench.site.lost:  # whatever else was seen comes from that
         run.state, run.reason = "failed", Reason(label="host lost", text=bench.site.lost)
     run.seconds = round(time.monotonic() - begin - run.waited, 3)
@@ -81,19 +69,17 @@ def skipped(subject: Subject, spec: RunSpec, label: str, text: str) -> Run:
     return run
 
 
-def empty_run(subject: Subject, spec: RunSpec, state: str) -> Run:
+def empty_run(subject: Subject, spec: RunSpec, state: Held) -> Run:
     """The record of a run of which nothing is known yet."""
-    return Run.model_validate(
-        {
-            "subject": spec.subject,
-            "kind": subject.kind,
-            "architecture": subject.architecture,
-            **spec.conditions._asdict(),
-            "concurrency": spec.concurrency,
-            "run": spec.run,
-            "state": state,
-            "requests": spec.requests,
-        }
+    return Run(
+        subject=spec.subject,
+        kind=subject.kind,
+        architecture=subject.architecture,
+        conditions=spec.conditions,
+        concurrency=spec.concurrency,
+        run=spec.run,
+        state=state,
+        requests=spec.requests,
     )
 
 
@@ -122,7 +108,7 @@ def _measure(subject: Subject, spec: RunSpec, bench: Bench, run: Run) -> str:
     finally:
         site.stop_run()
     _enter(run, loaded, stopped)
-    if loaded.completed:
+    if loaded.completed and spec.conditions.rated:
         run_figures.enter(run, spec, loaded, stopped)
     seen = (answer, loaded, stopped)
     private = bench.redis.private
@@ -143,9 +129,7 @@ def _start(spec: RunSpec, bench: Bench) -> str:
             subject=spec.subject,
             instances=conditions.instances,
             redis_url=redis_url,
-            workload=conditions.workload,
-            keep_alive=keeps,
-            workers=bench.workers,
+            conditions=conditions,
             answer_bytes=bench.answer_bytes.get((conditions.workload, keeps), 0),
         )
     )
@@ -164,12 +148,14 @@ def answer_bytes(floor: Subject, conditions: Conditions, bench: Bench) -> int:
     """How long the whole answer is that the server of a floor's architecture gives. 0: not known,
     the floor then answers as shortly as it can."""
     workload = workload_for(conditions.workload)
-    order = ServerOrder(subject=floor.architecture or "", redis_url=bench.redis.url)
+    order = ServerOrder(
+        subject=floor.architecture or "", redis_url=bench.redis.url, conditions=conditions
+    )
     try:
         bench.redis.prepare()
         url = urljoin(bench.site.start_servers(order)[0], workload.path)
         return probe(url, workload, workload.status, conditions.server_keeps).bytes
-    except (ProbeError, UserError, *LABELS):
+    except (NoFigure, UserError, redis.RedisError, OSError):
         return 0
     finally:
         bench.site.stop_run()
@@ -182,8 +168,11 @@ def _enter(run: Run, loaded: Loaded, stopped: dict[str, Stopped]) -> None:
     run.idle_reopened = loaded.idle.reopened if loaded.idle else None
     ended = [end.statistics for of in stopped.values() for end in of.servers]
     run.server_statistics = evidence.total(ended)
+    run.calls = loaded.calls
     if isinstance(outcome, AbOutcome):
         run.ab = outcome.figures
+    elif isinstance(outcome, CrowdOutcome):
+        run.memory = outcome.memory
     else:
         run.open_loop = outcome.figures
 

@@ -78,7 +78,7 @@ class LiveDisplay:
         what = f"{spec.subject} at {spec.concurrency:,}"
         if spec.conditions != Conditions(spec.conditions.workload):
             what += f" ({spec.conditions.describe()})"
-        if self._results.settings.get("runs", 1) > 1:
+        if self._results.settings.runs > 1:
             what += f", run {spec.run}"
         self._progress.update(self._task, description=what, left=in_words(left))
         self._live.update(self._view(spec))
@@ -134,6 +134,10 @@ def line_for(run: Run) -> str:
 def outcome_text(run: Run) -> str:
     """A run's figures, or why it has none."""
     rate = run.requests_per_second
+    if run.state == "held" and run.memory:
+        return f"{run.memory.per_connection:>8,.0f} bytes for each connection"
+    if run.state == "held" and run.calls:
+        return f"{run.calls.total:>8,.2f} system calls/request"
     if rate is None:
         return f"{run.state}: {run.reason.text if run.reason else 'no reason known'}"
     text = f"{rate:>8,.0f} requests/s"

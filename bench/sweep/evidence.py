@@ -35,7 +35,8 @@ def gather(
     first request, the load, and how everything ended."""
     probe, loaded, stopped = seen
     ended = [(host, end) for host, of in stopped.items() for end in of.servers]
-    kept, outcome = spec.conditions.keep_alive, loaded.outcome
+    conditions, outcome = spec.conditions, loaded.outcome
+    kept = conditions.keep_alive and conditions.mode in ("closed", "open", "traced")
     closed = outcome if isinstance(outcome, AbOutcome) else None
     unread = spec.concurrency if kept and closed else 0
     warm_unread = min(spec.concurrency, WARM_UP_CONNECTIONS) if kept else 0
@@ -56,7 +57,8 @@ def gather(
         slack=unread + warm_unread + spec.conditions.idle,
         page_bytes=probe.body_bytes,
         any_length=workload.may_grow or (not private and workload.visits > 0),
-        keep_alive=kept,
+        # While it is traced a server is slow, and may close a connection for others that wait.
+        keep_alive=kept and conditions.mode != "traced",
         counts=_counts(spec, workload, loaded, unread, private),
         little=run.littles_law,
         little_tolerance=little_tolerance(spec, outcome.wall_seconds),
@@ -90,9 +92,9 @@ def total(found: Sequence[ServerStatistics | None]) -> ServerStatistics | None:
     if requests and user is not None and system is not None:
         cost = round((user + system) / requests * 1e6, 1)
     return ServerStatistics(
-        requests=None if requests is None else int(requests),
+        requests=_whole(requests),
         responses={name: sum(one.responses.get(name, 0) for one in known) for name in classes},
-        bytes_sent=_sum([one.bytes_sent for one in known]),
+        bytes_sent=_whole(_sum([one.bytes_sent for one in known])),
         cpu_user_s=user,
         cpu_system_s=system,
         cpu_us_per_request=cost,
@@ -103,6 +105,10 @@ def total(found: Sequence[ServerStatistics | None]) -> ServerStatistics | None:
 def _sum(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
 
 
 def _counts(

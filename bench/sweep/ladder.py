@@ -3,8 +3,7 @@
 import itertools
 from collections.abc import Callable, Sequence
 
-from bench.records.conditions import Conditions
-from bench.records.figures import Balancer
+from bench.records.conditions import ASPECTS, Conditions, conditions_from
 from bench.records.plan import DEFAULT_WORKLOAD, Plan, RunSpec
 from bench.records.workloads import workload_for
 
@@ -79,31 +78,25 @@ def conditions_of(plan: Plan) -> list[Conditions]:
 
     Redis is slowed only for workloads that wait for it. The open loop measures with a connection
     for each request where keep-alive was not asked for, and with the rates given. Without a
-    balancer the clients talk to one server, so that there is one instance.
+    balancer the clients talk to one server, so that there is one instance. Connections whose memory
+    is looked at are kept.
     """
-    found = []
+    names = [aspect.name for aspect in ASPECTS if aspect.name != "rate"]
+    found: list[Conditions] = []
     for workload in plan.workloads:
         waits = workload_for(workload).waits > 0 or workload.startswith("/")
-        delays = plan.redis_delays_ms if waits else (0.0,)
-        for delay, keep_alive, idle, (instances, balancer) in itertools.product(
-            delays, plan.keep_alive, plan.idle, _fronts(plan)
-        ):
-            base = Conditions(
-                workload, keep_alive, idle, delay, instances=instances, balancer=balancer
-            )
-            found.append(base)
-            found += [base._replace(mode="open", rate=rate) for rate in plan.rates]
+        for values in itertools.product(*(plan.values(name) for name in names)):
+            one = conditions_from({"workload": workload, **dict(zip(names, values, strict=True))})
+            if one.instances > 1 and one.balancer == "none":
+                continue
+            if not waits:
+                one = one._replace(redis_delay_ms=0.0)
+            if one.mode in ("parked", "pending"):
+                one = one._replace(keep_alive=True)
+            found.append(one)
+            if one.mode == "closed":
+                found += [one._replace(mode="open", rate=float(rate or 0)) for rate in plan.rates]
     return list(dict.fromkeys(found))
-
-
-def _fronts(plan: Plan) -> list[tuple[int, Balancer]]:
-    """How many instances behind what."""
-    return [
-        (instances, balancer)
-        for instances in plan.instances
-        for balancer in plan.balancers
-        if instances == 1 or balancer != "none"
-    ]
 
 
 def runs_in_order(
@@ -122,9 +115,25 @@ def runs_in_order(
         for run in range(1, runs_of(plan) + 1)
         for subject in subjects
         if can(subject, conditions)
-        for requests in [
-            requests_of(plan, subject, level, conditions.workload)
-            if conditions.rate is None
-            else open_requests_of(plan, level, conditions.rate)
-        ]
+        for requests in [requests_in(plan, subject, level, conditions)]
     ]
+
+
+def requests_in(plan: Plan, subject: str, level: int, conditions: Conditions) -> int:
+    """How many requests a run makes under some conditions."""
+    if conditions.rate is not None:
+        return open_requests_of(plan, level, conditions.rate)
+    if conditions.mode in ("parked", "pending"):
+        return level  # each connection asks once
+    return requests_of(plan, subject, level, conditions.workload)
+
+
+def interleaved(runs: Sequence[RunSpec]) -> list[RunSpec]:
+    """The runs of several plans, each once. Whoever is measured under the same conditions at the
+    same level takes turns with the others, whichever plan asked for it."""
+    once = {(spec.key, spec.run): spec for spec in reversed(runs)}
+    places: dict[tuple[Conditions, int], int] = {}
+    for spec in runs:
+        places.setdefault((spec.conditions, spec.concurrency), len(places))
+    in_order = [spec for spec in dict.fromkeys(runs) if once[spec.key, spec.run] is spec]
+    return sorted(in_order, key=lambda x: (places[x.conditions, x.concurrency], x.run))

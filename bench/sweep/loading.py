@@ -10,10 +10,15 @@ from bench.load import ab, open_loop
 from bench.load.ab import AbOutcome
 from bench.load.idle import IdleConnections, IdleReport
 from bench.load.open_loop import OpenOutcome
+from bench.records.errors import NoFigure
+from bench.records.figures import CallFigures
 from bench.records.plan import RunSpec
 from bench.records.workloads import Workload
 from bench.services.private_redis import RedisUse, RunRedis
 from bench.stations.site import Seen, Site
+from bench.stations.tracing import Calls
+from bench.sweep import probes
+from bench.sweep.probes import CrowdOutcome
 
 WARM_UP_CONNECTIONS = 100
 """At most; fewer at lower levels. Each connection is used twice."""
@@ -23,15 +28,17 @@ IDLE_PATH = "/redirect"
 """What idle connections ask for: the cheapest."""
 
 
-class WarmUpFailed(Exception):
+class WarmUpFailed(NoFigure):
     """The requests before those that count were not answered; the message says why."""
+
+    label = "warm-up"
 
 
 @dataclass(frozen=True)
 class Loaded:
     """What one load left."""
 
-    outcome: AbOutcome | OpenOutcome
+    outcome: AbOutcome | OpenOutcome | CrowdOutcome
     warmed_up: int
     """Requests of the warm-up."""
     visits: int
@@ -42,6 +49,8 @@ class Loaded:
     """How long the load took by our own clock, in seconds."""
     idle: IdleReport | None
     hosts: list[Seen]
+    calls: CallFigures | None = None
+    """Where they were counted."""
 
     @property
     def seconds(self) -> float:
@@ -67,7 +76,9 @@ class Generator:
 
     def warm_up(self, url: str) -> int:
         """Some requests before those that count: caches are filled, connections to Redis open.
-        Returns how many. Raises WarmUpFailed."""
+        Returns how many; none where the memory of connections is looked at. Raises WarmUpFailed."""
+        if self._spec.conditions.mode in ("parked", "pending"):
+            return 0
         connections = min(self._spec.concurrency, WARM_UP_CONNECTIONS)
         load = self._closed(url, 2 * connections, connections, any_length=True)
         done = ab.run(load, self._cpus, self._watch)
@@ -89,17 +100,31 @@ class Generator:
                 idle = IdleConnections(aim, conditions.idle, self._cpus, watch)
                 tidy.enter_context(idle)
             use = redis.use()
+            traced = conditions.mode == "traced"
+            if traced:
+                self._site.start_trace()
             self._site.begin()
             begin = time.monotonic()
-            outcome = self._open(url) if conditions.mode == "open" else self._count(url)
+            outcome = self._make(url)
             wall = time.monotonic() - begin
             watch.sleep(SETTLE_SECONDS)
             hosts = self._site.end()
+            calls = calls_per_request(self._site.stop_trace(), self._spec) if traced else None
             used = redis.use() - use
             held = idle.end() if idle else None
         after = redis.counts()
         gained = (after[0] - visits, after[1] - remarks)
-        return Loaded(outcome, warmed_up, *gained, used, wall, held, hosts)
+        return Loaded(outcome, warmed_up, *gained, used, wall, held, hosts, calls)
+
+    def _make(self, url: str) -> AbOutcome | OpenOutcome | CrowdOutcome:
+        mode, connections = self._spec.conditions.mode, self._spec.concurrency
+        if mode == "open":
+            return self._open(url)
+        if mode == "parked":
+            return probes.parked(url, connections, self._site)
+        if mode == "pending":
+            return probes.pending(url, connections, self._site, self._redis)
+        return self._count(url)
 
     def _count(self, url: str) -> AbOutcome:
         requests = self._spec.requests
@@ -132,6 +157,12 @@ class Generator:
             keep_alive=self._spec.conditions.keep_alive,
             form=self._workload.form,
         )
+
+
+def calls_per_request(calls: Calls, spec: RunSpec) -> CallFigures:
+    """What was counted, over the requests of the load."""
+    each = {name: round(count / spec.requests, 4) for name, count in calls.by_name.items()}
+    return CallFigures(per_request=each, writes=round(calls.writes / spec.requests, 4))
 
 
 def gains_a_digit(count: int, visits: int) -> bool:

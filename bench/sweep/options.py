@@ -1,33 +1,46 @@
 """What a sweep was asked for, and how that is kept so that it can be resumed."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
+from bench.host.project import ROOT
 from bench.records.conditions import Conditions
 from bench.records.errors import UserError
-from bench.records.plan import Plan
-from bench.records.results import Results
+from bench.records.plan import Part
+from bench.records.results import KeptOptions, Results
 from bench.services.redis_server import without_password
 from bench.subjects.subject import Subject
+
+_PARTS = TypeAdapter(tuple[Part, ...])
 
 
 @dataclass(frozen=True)
 class Options:
     """What the command line asked for."""
 
-    plan: Plan = field(default_factory=Plan)
-    subjects: tuple[str, ...] | None = None
-    """By name; None: the project's servers."""
-    floors: bool = False
-    """And the floors of the servers among them."""
+    parts: tuple[Part, ...] = (Part(),)
     redis: str | None = None
     results: Path = Path("results")
     hosts: Path | None = None
     """The file that names the hosts; None: everything on this machine."""
     command: tuple[str, ...] = ()
     """The command line that asked for it."""
+    programs: Path = ROOT
+    """The folder of the servers' executables."""
+
+    @property
+    def subjects(self) -> tuple[str, ...] | None:
+        """Those of all parts; None: the project's servers."""
+        named = [name for part in self.parts for name in part.subjects or ()]
+        return tuple(dict.fromkeys(named)) or None
+
+    @property
+    def floors(self) -> bool:
+        """Whether any part has floors."""
+        return any(part.floors for part in self.parts)
 
 
 def can_serve(subject: Subject, conditions: Conditions) -> bool:
@@ -35,29 +48,35 @@ def can_serve(subject: Subject, conditions: Conditions) -> bool:
     return subject.can(conditions.workload, conditions.server_keeps, conditions.idle)
 
 
-def kept(options: Options) -> dict[str, Any]:
+def kept(options: Options) -> KeptOptions:
     """The options in the form in which `options_of` reads them."""
-    redis = without_password(options.redis) if options.redis else None
-    hosts = str(options.hosts.resolve()) if options.hosts else None
-    return {
-        "plan": asdict(options.plan),
-        "floors": options.floors,
-        "redis": redis,
-        "hosts": hosts,
-    }
+    return KeptOptions(
+        parts=_PARTS.dump_python(options.parts, mode="json"),
+        redis=without_password(options.redis) if options.redis else None,
+        hosts=str(options.hosts.resolve()) if options.hosts else None,
+        programs=str(options.programs),
+    )
 
 
 def options_of(old: Results, parent: Path, redis: str | None) -> Options:
     """The options of a sweep from its results. Raises UserError for those of older versions."""
-    stored = old.settings.get("options")
-    if not stored:
-        raise UserError("this sweep was made by an older version, which could not be resumed")
-    plan = {k: tuple(v) if isinstance(v, list) else v for k, v in stored["plan"].items()}
-    names = tuple(old.servers)
-    if redis is None and stored["redis"] and "***" in stored["redis"]:
+    stored = old.settings.options
+    try:
+        parts = _PARTS.validate_python(stored.parts if stored else [])
+    except ValidationError:
+        parts = ()
+    if not stored or not parts:
+        raise UserError("this sweep was made by an older version; it cannot be resumed by this one")
+    if redis is None and stored.redis and "***" in stored.redis:
         raise UserError("give --redis again: the password was not kept")
-    hosts = Path(stored["hosts"]) if stored.get("hosts") else None
-    return Options(Plan(**plan), names, False, redis or stored["redis"], parent, hosts)
+    return Options(
+        parts=parts,
+        redis=redis or stored.redis,
+        results=parent,
+        hosts=Path(stored.hosts) if stored.hosts else None,
+        command=tuple(old.command),
+        programs=Path(stored.programs),
+    )
 
 
 def hide_password(words: Sequence[str]) -> list[str]:

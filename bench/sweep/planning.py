@@ -6,13 +6,13 @@ from bench.doctor.host_limits import assess_hosts
 from bench.doctor.limits import assess
 from bench.records.environment import Finding, SystemLimits
 from bench.records.errors import UserError
-from bench.records.plan import RunSpec
+from bench.records.plan import Part, RunSpec
 from bench.records.workloads import workload_for
 from bench.services import balancer
 from bench.stations.hosts import Hosts
 from bench.stations.site import Site
 from bench.subjects.subject import Subject, select
-from bench.sweep.ladder import runs_in_order
+from bench.sweep.ladder import interleaved, runs_in_order
 from bench.sweep.options import Options, can_serve
 
 
@@ -21,28 +21,40 @@ def plan_runs(
 ) -> tuple[list[Subject], list[RunSpec]]:
     """The subjects (None: those that are here) and the runs. Raises UserError if there is nothing
     to do."""
-    found = list(subjects or select(options.subjects, options.floors))
+    found = list(subjects or select(options.subjects, options.floors, options.programs))
     by_name = {subject.name: subject for subject in found}
-    if max(options.plan.instances) > 1 and set(options.plan.balancers) == {"none"}:
-        raise UserError("several instances need something before them: --balancer close, keep")
-    runs = runs_in_order(options.plan, list(by_name), lambda name, c: can_serve(by_name[name], c))
+    runs = []
+    for part in options.parts:
+        instances, balancers = part.plan.values("instances"), part.plan.values("balancer")
+        if any(number != 1 for number in instances) and set(balancers) == {"none"}:
+            raise UserError("several instances need something before them: --balancer close, keep")
+        names = [subject.name for subject in found if belongs(subject, part)]
+        runs += runs_in_order(part.plan, names, lambda name, c: can_serve(by_name[name], c))
     if not runs:
         raise UserError("nothing to measure: none of these can serve what was asked for")
     if options.redis:
-        writing = [w for w in options.plan.workloads if workload_for(w).private_only]
+        asked = [name for part in options.parts for name in part.plan.workloads]
+        writing = [name for name in asked if workload_for(name).private_only]
         if writing:
             raise UserError(
                 f"{', '.join(writing)}: only with a private Redis, since data are written to it. "
                 "Leave out --redis"
             )
-    return found, runs
+    return found, interleaved(runs)
+
+
+def belongs(subject: Subject, part: Part) -> bool:
+    """Whether a part of the sweep is about a subject."""
+    if part.subjects is None or subject.name in part.subjects:
+        return True
+    return part.floors and subject.kind == "floor" and subject.architecture in part.subjects
 
 
 def require_possible(options: Options, hosts: Hosts | None) -> None:
     """Raise UserError for what these hosts cannot do."""
     if hosts and options.redis:
         raise UserError("--redis and --hosts exclude each other: one of the hosts has the Redis")
-    if set(options.plan.balancers) == {"none"}:
+    if all(set(part.plan.values("balancer")) == {"none"} for part in options.parts):
         return
     if hosts and hosts.nginx is None:
         raise UserError(f"--balancer: {options.hosts} names no host for nginx")
@@ -55,3 +67,8 @@ def assess_site(runs: Sequence[RunSpec], here: SystemLimits, site: Site) -> list
     if site.hosts:
         return assess_hosts(runs, site.limits(here), site.roles())
     return assess(runs, here)
+
+
+def most_instances(options: Options) -> int:
+    """How many processes of a server run side by side at most."""
+    return max(int(n or 1) for part in options.parts for n in part.plan.values("instances"))

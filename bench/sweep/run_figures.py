@@ -80,7 +80,7 @@ def _enter_bottleneck(run: Run, loaded: Loaded) -> None:
     }
     by_role = {role: [host for host in run.hosts if host.role == role] for role in demands}
     found = {role: pressure(demand, by_role[role]) for role, demand in demands.items()}
-    if run.balancer == "none":
+    if run.conditions.balancer == "none":
         found["nginx"] = None  # its host may be busy with something else
     run.bottleneck, run.lower_bound = bottleneck.judge(Demand(**found))
     hosts = by_role.get(run.bottleneck or "none", [])
@@ -135,13 +135,13 @@ def _servers(
         involuntary_switches_per_request=round(switches[1], 4),
         pss_peak_mb=_total([use.pss_peak_mb for use in uses]),
         pss_mean_mb=_total([use.pss_mean_mb for use in uses]),
-        processes_peak=_total([use.processes_peak for use in uses]),
-        threads_peak=_total([use.threads_peak for use in uses]),
-        descriptors_peak=_total([use.descriptors_peak for use in uses]),
-        listen_overflows=_total([use.tcp and use.tcp.listen_overflows for use in uses]),
-        listen_drops=_total([use.tcp and use.tcp.listen_drops for use in uses]),
-        retransmits=_total([use.tcp and use.tcp.retransmits for use in uses]),
-        time_wait_overflows=_total([use.tcp and use.tcp.time_wait_overflows for use in uses]),
+        processes_peak=_count([use.processes_peak for use in uses]),
+        threads_peak=_count([use.threads_peak for use in uses]),
+        descriptors_peak=_count([use.descriptors_peak for use in uses]),
+        listen_overflows=_count([use.tcp and use.tcp.listen_overflows for use in uses]),
+        listen_drops=_count([use.tcp and use.tcp.listen_drops for use in uses]),
+        retransmits=_count([use.tcp and use.tcp.retransmits for use in uses]),
+        time_wait_overflows=_count([use.tcp and use.tcp.time_wait_overflows for use in uses]),
         samples=min(use.samples for use in uses),
         source=f"CPU: {scope}; switches: {counted}",
     )
@@ -202,3 +202,9 @@ def _total(values: Sequence[float | None]) -> float | None:
     """Their sum; None unless all are known."""
     known = [value for value in values if value is not None]
     return round(sum(known), 3) if known and len(known) == len(values) else None
+
+
+def _count(values: Sequence[int | None]) -> int | None:
+    """The same of whole numbers."""
+    found = _total(values)
+    return None if found is None else int(found)

@@ -1,5 +1,6 @@
 """The sweep: every subject under all chosen conditions at every level of the ladder."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -26,17 +27,31 @@ from bench.sweep.closing import conclude
 from bench.sweep.options import Options, options_of
 from bench.sweep.sweeper import Sweeper
 
+SIGNALLED = 128
 
-def sweep(options: Options) -> int:
-    """Run it all. Exit status: 0 all cells hold, 1 some do not, 128 + n after signal n.
 
-    Raises UserError before the first run for all that is known then to stand in the way.
-    """
+@dataclass(frozen=True)
+class Done:
+    """How a sweep ended."""
+
+    status: int
+    """Exit status: 0 all cells hold, 1 some do not, 128 + n after signal n."""
+    folder: Path | None = None
+    """Of the results; None: it ended before its first run."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a signal ended it."""
+        return self.status > SIGNALLED
+
+
+def sweep(options: Options) -> Done:
+    """Run it all. Raises UserError before the first run for what is known then to be in the way."""
     return _run(options, None)
 
 
-def resume(folder: Path, redis: str | None = None) -> int:
-    """Make the runs that are missing in a folder of results; the exit status is as of `sweep`.
+def resume(folder: Path, redis: str | None = None) -> Done:
+    """Make the runs that are missing in a folder of results.
 
     `redis` must be given again if the sweep had one with a password. Raises UserError.
     """
@@ -45,30 +60,30 @@ def resume(folder: Path, redis: str | None = None) -> int:
         raise UserError(f"{folder} is complete: nothing to resume")
     options = options_of(old, folder.parent, redis)
     old.state, old.finished = "running", None
-    old.settings.setdefault("resumed", []).append(datetime.now().astimezone().isoformat())
+    old.settings.resumed.append(datetime.now().astimezone().isoformat())
     return _run(options, old, folder)
 
 
-def _run(options: Options, before: Results | None, folder: Path | None = None) -> int:
+def _run(options: Options, before: Results | None, folder: Path | None = None) -> Done:
     """`before`: the results to go on with, which lie in `folder`."""
     ab.require_ab()
-    if options.plan.rates:
+    if any(part.plan.rates for part in options.parts):
         open_loop.require_oha()
     hosts = load_hosts(options.hosts) if options.hosts else None
     planning.require_possible(options, hosts)
     raise_descriptors()
     out = console()
     facts = looking.look(options.redis)  # before this process keeps to some of the CPUs
-    placement = HERE if hosts else place_here(max(options.plan.instances))
+    placement = HERE if hosts else place_here(planning.most_instances(options))
     with SignalWatch() as watch:
         try:
-            with Site(watch, placement, hosts) as site:
+            with Site(watch, placement, hosts, options.programs) as site:
                 return _on_site(options, before, folder, site, facts, out)
         except HostLost as lost:
             raise UserError(str(lost)) from lost
         except Interrupted as interrupted:  # before the first run
             out.print("Interrupted before anything was measured.")
-            return interrupted.exit_status
+            return Done(interrupted.exit_status)
 
 
 def _on_site(
@@ -78,7 +93,7 @@ def _on_site(
     site: Site,
     facts: Facts,
     out: Console,
-) -> int:
+) -> Done:
     found = site.survey(options.subjects, options.floors)
     subjects, runs = planning.plan_runs(options, found)
     limits = looking.limits_here()
@@ -101,10 +116,10 @@ def _on_site(
         folder=folder,
         runs=runs,
         subjects=by_name,
-        bench=Bench(site, redis, site.watch, workers=options.plan.workers),
+        bench=Bench(site, redis, site.watch),
         open_redis=lambda: site.open_redis(options.redis),
         impossible=impossible_levels(findings),
         out=out,
     ).run()
     conclude(results, folder, out)
-    return status
+    return Done(status, folder)

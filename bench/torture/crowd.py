@@ -10,13 +10,12 @@ import json
 import select
 import signal
 import socket
-import struct
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
-from bench.torture.answers import OUTCOMES, Outcome, Page, content_of, judge
+from bench.torture.answers import OUTCOMES, Outcome, Page, content_of, judge, leave_nothing
 
 READY = "ready"
 """What is printed before the first connection: from now on SIGTERM is understood."""
@@ -28,8 +27,6 @@ SMALL_BUFFER = 4096
 """Of a client that does not read: so little the kernel takes in its place."""
 PIPELINED = 20
 """So many times a slow reader asks at once."""
-RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER with a time of 0: close sends a reset, and nothing is left in TIME_WAIT."""
 PATIENCE = 5.0
 """Seconds that a client of a rush waits for the end of its answer."""
 
@@ -129,7 +126,7 @@ def flood(order: Order, tally: Tally, ended: Ended) -> None:
         connection = connected(order)
         if connection is not None:
             tally.opened += 1
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            leave_nothing(connection)
             sent(connection, request)
             connection.close()
 
@@ -184,6 +181,7 @@ def read_all(
             if not piece:
                 done(bytes(received))
                 del waiting[descriptor]
+                leave_nothing(connection)
                 connection.close()
 
 

@@ -8,10 +8,9 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from bench.records.torture import Phase
+from bench.records.torture import SLICE, Phase
 from bench.torture.answers import Answer
 
-SLICE = 0.1
 BACK_SLICES = 2
 BACK_SHARE = 0.5
 """A server is back when in so many slices, one after another, every page came at least at this

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from bench.host.project import ROOT
 from bench.records.errors import UserError
+from bench.records.values import words_of
 from bench.subjects.declared import LeftOut
 from bench.subjects.declared import names as strangers
 from bench.subjects.subject import Subject, select, stranger_subject
-from bench.sweep.arguments import words_of
 from bench.torture import attacks
 from bench.torture.attacks import ATTACKS, Attack
 

@@ -69,12 +69,17 @@ class OwnRedis(RunRedis):
 
     def clients_limit(self) -> int:
         """How many it takes."""
-        return int(self._client.config_get("maxclients")["maxclients"])
+        return int(str(self._client.config_get("maxclients")["maxclients"]))
 
     def remarks(self) -> list[str]:
         """All of them, without the names."""
         found = self._client.lrange(REMARKS, 0, -1)
-        return [remark.decode(errors="replace").split(" ")[0] for remark in found]
+        return [bytes_of(remark).decode(errors="replace").split(" ")[0] for remark in found]
+
+
+def bytes_of(value: bytes | str) -> bytes:
+    """What Redis said, whether it was decoded or not."""
+    return value.encode() if isinstance(value, str) else value
 
 
 class LyingRedis:

@@ -25,10 +25,10 @@ struct redis_news {
    clock_milliseconds(). */
 struct redis_shared {
     _Atomic bool down;
-    _Atomic bool told_down;   /* the log's last word on it */
-    _Atomic bool complaining; /* of a reply, since it was down last */
-    _Atomic unsigned address; /* the one that answered last */
-    _Atomic int64_t retry_at; /* while it is down */
+    _Atomic bool told_down;       /* the log's last word on it */
+    _Atomic bool complaining;     /* of a reply, since it was down last */
+    _Atomic unsigned address;     /* the one that answered last */
+    _Atomic int64_t retry_at;     /* while it is down */
     _Atomic int64_t answered_at;  /* the last reply to anybody; 0: none yet */
     _Atomic int64_t scarce_until; /* 0: it has refused no connection yet */
     struct redis_news gone, back, failure, refusal;

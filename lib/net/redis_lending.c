@@ -84,6 +84,7 @@ void redis_lending_take_back(struct redis_lending *lending, size_t place) {
         end(lending, place);
     } else if (client != NULL && loan->left_as == LOAN_READY) {
         client->ready = client->heard = true;
+        client->used_at = clock_milliseconds();
         redis_client_distrust(client); /* the next child looks before use */
     }
 }
@@ -91,15 +92,18 @@ void redis_lending_take_back(struct redis_lending *lending, size_t place) {
 void redis_lending_spare(struct redis_lending *lending, const pid_t *children) {
     int64_t now = clock_milliseconds();
 
-    if (!redis_is_scarce(lending->server, now) ||
-        now - lending->woken_at < PAUSE)
+    bool scarce = redis_is_scarce(lending->server, now);
+    if (now - lending->looked_at < (scarce ? PAUSE : REDIS_IDLE))
         return;
-    lending->woken_at = now;
+    lending->looked_at = now;
     for (size_t i = 0; i < lending->count; i++) {
-        if (children[i] <= 0)
+        struct redis_client *client = lending->clients[i];
+        if (children[i] > 0) {
+            if (scarce && lending->loans[i].keeping)
+                kill(children[i], SIGALRM);
+        } else if (client != NULL && redis_client_is_spare(client, now)) {
             end(lending, i);
-        else if (lending->loans[i].keeping)
-            kill(children[i], SIGALRM);
+        }
     }
 }
 

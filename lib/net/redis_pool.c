@@ -33,23 +33,28 @@ static void note(struct redis_pool *pool, bool keeping) {
         *pool->keeping = keeping;
 }
 
-static void close_idle(struct redis_pool *pool) {
+void redis_pool_spare(struct redis_pool *pool) {
+    int64_t now = clock_milliseconds();
+    struct redis_client *client, *next;
+
+    pthread_mutex_lock(&pool->lock);
+    pool->looked_at = now;
+    LL_FOREACH_SAFE(pool->idle, client, next)
+    if (redis_client_is_spare(client, now)) {
+        LL_DELETE(pool->idle, client); /* NOLINT: it is in the list */
+        redis_client_destroy(client);
+    }
+    note(pool, pool->idle != NULL);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void redis_pool_destroy(struct redis_pool *pool) {
     struct redis_client *client;
 
     while ((client = take_idle(pool)) != NULL)
         redis_client_destroy(client);
-    note(pool, false);
-}
-
-void redis_pool_destroy(struct redis_pool *pool) {
-    close_idle(pool);
     pthread_cond_destroy(&pool->given_back);
     pthread_mutex_destroy(&pool->lock);
-}
-
-void redis_pool_spare(struct redis_pool *pool) {
-    if (redis_is_scarce(pool->server, clock_milliseconds()))
-        close_idle(pool);
 }
 
 /* Sleeps for so many milliseconds, or until another thread gives one back. */
@@ -111,12 +116,15 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
     if (keep)
         LL_PREPEND(pool->idle, client);
     bool wake = pool->waiting > 0;
+    bool look = now - pool->looked_at >= REDIS_IDLE;
     pthread_mutex_unlock(&pool->lock);
     if (wake)
         pthread_cond_signal(&pool->given_back);
     note(pool, keep);
     if (!keep)
         redis_client_destroy(client);
+    if (look)
+        redis_pool_spare(pool);
 }
 
 /* Instead of the client that was refused: one that another gives back, or the

@@ -27,8 +27,9 @@ struct redis_pool {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t given_back;
     struct redis_client *idle;
-    unsigned waiting; /* threads that wait for one */
-    unsigned fresh;   /* those lent that are new */
+    int64_t looked_at; /* what could be spared; clock_milliseconds() */
+    unsigned waiting;  /* threads that wait for one */
+    unsigned fresh;    /* those lent that are new */
 };
 
 void redis_pool_init(struct redis_pool *pool, const struct redis_server *server,
@@ -48,7 +49,9 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client);
 bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
                      struct view command, struct resp_reply *reply);
 
-/* Closes what nobody uses, if clients are scarce: for those who were woken. */
+/* Closes what nobody uses and others may want: for those who were woken, or
+   have been idle for a while.  As long as connections are returned it is called
+   by itself. */
 void redis_pool_spare(struct redis_pool *pool);
 
 #endif

@@ -56,7 +56,7 @@ def _said(server: Server, words: str) -> int:
 
 
 def _stays_away(server: Server, times: int) -> bool:
-    """Whether it has said so often that Redis is away; asked again, for it says so once a second."""
+    """Whether it has said so many times that Redis is away; it does once a second at most."""
     assert fetch(server, "/go/name").status == 503
     return _said(server, AWAY) == times
 

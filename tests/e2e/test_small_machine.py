@@ -31,6 +31,8 @@ from .timing import PACE, PATIENCE, undisturbed, wait_until
 
 # A little less than what a server waits for a request.
 REQUEST_TIME = 8
+# A little less than what it waits for the next request.
+IDLE_TIME = 4
 DIGITS = request("GET", "/t/digits.txt")
 CLOSING = request("GET", "/redirect", (("Connection", "close"),))
 HOME = request("GET", "/", (("Connection", "close"),))
@@ -165,6 +167,22 @@ def test_pages_with_few_descriptors(start: Start, descriptors: int) -> None:
         assert Counter(statuses) == {200: 300}
 
 
+def test_idle_clients_leave_room(start: Start) -> None:
+    """Clients that stay connected and say no more keep nobody out, however many they are."""
+    server = start("--workers", "64", prefix=limited(nofile=20))
+    undisturbed(IDLE_TIME, lambda: _assert_none_waits_for_idle(server, 40))
+
+
+def _assert_none_waits_for_idle(server: Server, count: int) -> None:
+    clients = [Client(server) for _ in range(count)]
+    for client in clients:
+        client.send(DIGITS)
+    for client in clients:
+        assert client.read(seconds=IDLE_TIME).status == 200
+    for client in clients:
+        client.close()
+
+
 def test_more_files_than_descriptors(start: Start, tmp_path: Path) -> None:
     """Files are served beyond the number that can be open at once, and again."""
     root = build_site(tmp_path / "site", REPOSITORY)
@@ -187,7 +205,7 @@ def test_large_files_hold_descriptors(start: Start, tmp_path: Path, descriptors:
         with (root / "public" / f"{number}.bin").open("wb") as file:
             file.truncate(8_000_000)
     server = start("--workers", "8", root=root, prefix=limited(nofile=descriptors))
-    slow = 0 if server.kind.waiters == 1 else 6
+    slow = 0 if server.kind.is_stalled_by_one else 6
     undisturbed(REQUEST_TIME, lambda: _assert_serves_beside(server, slow))
 
 

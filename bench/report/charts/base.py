@@ -1,7 +1,7 @@
 """What all charts are made of."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 
@@ -50,7 +50,10 @@ def dash(subjects: Sequence[Subject]) -> alt.StrokeDash:
     return alt.StrokeDash("subject:N", scale=_scale(subjects, dashes), legend=_legend())
 
 
-def levels_axis(levels: Sequence[int], field: str = "level", kind: str = "log") -> alt.X:
+ScaleKind = Literal["linear", "log", "sqrt", "symlog", "band"]
+
+
+def levels_axis(levels: Sequence[int], field: str = "level", kind: ScaleKind = "log") -> alt.X:
     """Concurrent connections; a tick for each level that was measured."""
     axis = alt.Axis(values=list(levels), format=",d", labelOverlap="greedy", grid=False, tickSize=4)
     return alt.X(
@@ -61,7 +64,7 @@ def levels_axis(levels: Sequence[int], field: str = "level", kind: str = "log") 
     )
 
 
-def value_axis(title: str, kind: str = "linear", number: str = ",~r") -> dict[str, Any]:
+def value_axis(title: str, kind: ScaleKind = "linear", number: str = ",~r") -> dict[str, Any]:
     """Options of a vertical axis whose title lies above it, where it is read first."""
     return {
         "title": title,
@@ -92,7 +95,9 @@ def subject_rows(subjects: Sequence[Subject], **more: Any) -> alt.Y:
     return alt.Y("subject:N", sort=[s.name for s in subjects], title=None, axis=axis)
 
 
-def finish(chart: alt.LayerChart | alt.Chart, height: int | alt.Step = HEIGHT) -> dict[str, Any]:
+def finish(
+    chart: alt.LayerChart | alt.FacetChart | alt.Chart, height: int | alt.Step = HEIGHT
+) -> dict[str, Any]:
     """The chart as a specification. How wide it is says the place where it is put."""
     spec: dict[str, Any] = chart.properties(
         height=height,
@@ -110,7 +115,7 @@ def one_row() -> alt.Chart:
     return alt.Chart(alt.SequenceGenerator(alt.SequenceParams(start=0, stop=1)))
 
 
-def parameters(scenario: str, level: int) -> list[alt.VariableParameter]:
+def parameters(scenario: str, level: int) -> list[alt.Parameter]:
     """What the page's controls set."""
     return [
         alt.param(name="scenario", value=scenario),

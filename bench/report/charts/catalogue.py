@@ -13,6 +13,7 @@ from bench.report.charts import instances as instances_charts
 from bench.report.findings import findings, findings_across, floors, instances
 from bench.report.study import across, hosts
 from bench.report.study.metrics import BY_KEY
+from bench.report.study.scaling import scalings
 from bench.report.study.study import Study
 from bench.report.study.words import upper_first
 
@@ -178,11 +179,7 @@ class _Maker:
 
 
 def _residuals(study: Study, scenario: Conditions) -> str:
-    worst = [
-        (s.fit.mean_error, s.subject)
-        for s in findings.scalings(study, scenario)
-        if s.fit is not None
-    ]
+    worst = [(s.fit.mean_error, s.subject) for s in scalings(study, scenario) if s.fit is not None]
     if not worst:
         return ""
     error, name = max(worst)

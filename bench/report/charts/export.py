@@ -61,7 +61,7 @@ def whole(
         parameter["value"] = chosen.get(parameter["name"], parameter.get("value"))
     wanted = data_names(exhibit.spec)
     lines = {"text": wrapped(title[0])}
-    return spec | {
+    whole: dict[str, Any] = spec | {
         "$schema": alt.SCHEMA_URL,
         "width": WIDTH,
         "padding": 18,
@@ -70,6 +70,7 @@ def whole(
         "config": style.substitute(style.config(), colours),
         "datasets": {name: made.data[name] for name in wanted},
     }
+    return whole
 
 
 def data_names(spec: Any) -> set[str]:

@@ -47,7 +47,7 @@ def hosts(subjects: Sequence[Subject], names: Sequence[str], parameters: list[An
     full = rows.mark_bar(color="@grid", height=16, yOffset=-4, cornerRadius=1.5)
     used = rows.mark_bar(height=16, yOffset=-4, cornerRadius=1.5)
     stopped = rows.mark_bar(height=5, yOffset=9, cornerRadius=1.5)
-    said = {"align": "left", "dx": 5, "dy": -4}
+    said: dict[str, Any] = {"align": "left", "dx": 5, "dy": -4}
     bold = rows.transform_filter("datum.limit").mark_text(fontWeight="bold", **said)
     return base.finish(
         alt.layer(

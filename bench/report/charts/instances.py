@@ -5,8 +5,9 @@ from typing import Any
 
 import altair as alt
 
+from bench.records.conditions import THROUGH
 from bench.report.charts import base
-from bench.report.study.study import THROUGH, Subject
+from bench.report.study.study import Subject
 
 OF_FAMILY = "indexof(datum.s, scenario) >= 0"
 

@@ -17,7 +17,7 @@ def over_levels(
     key: str,
     title: str,
     parameters: list[Any],
-    kind: str = "linear",
+    kind: base.ScaleKind = "linear",
 ) -> dict[str, Any]:
     """One kind of figure over connections, with spread, lower bounds and gaps."""
     return base.finish(
@@ -43,7 +43,7 @@ def rates(subjects: Sequence[Subject], levels: Sequence[int], parameters: list[A
 
 
 def _layers(
-    subjects: Sequence[Subject], levels: Sequence[int], key: str, title: str, kind: str
+    subjects: Sequence[Subject], levels: Sequence[int], key: str, title: str, kind: base.ScaleKind
 ) -> list[alt.Chart]:
     cells = base.named("cells", base.OF_SCENARIO, base.SHOWN)
     x = base.levels_axis(levels)

@@ -64,7 +64,8 @@ COLOURS = {
 
 def subject_colours(subjects: Sequence[Subject]) -> list[tuple[str, str]]:
     """Light and dark of each subject. A floor has the colour of its architecture."""
-    others, found = iter(OTHERS * len(subjects)), {}
+    others = iter(OTHERS * len(subjects))
+    found: dict[str | None, tuple[str, str]] = {}
     for subject in subjects:
         kin = subject.architecture if subject.kind != "stranger" else None
         own = SEVEN.get(subject.name) or SEVEN.get(kin or "") or found.get(kin)

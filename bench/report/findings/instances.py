@@ -6,11 +6,11 @@ A family is what scenarios have in common that differ in instances and balancer 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bench.records.conditions import Conditions
+from bench.records.conditions import THROUGH, Conditions
 from bench.records.figures import Balancer
 from bench.report.findings.findings import AT_LIMIT, NEAR, share_left
 from bench.report.study.hosts import label, limit_of
-from bench.report.study.study import THROUGH, Point, Study
+from bench.report.study.study import Point, Study
 from bench.report.study.words import listed, number_word, times
 
 Rows = list[dict[str, Any]]

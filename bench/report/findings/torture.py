@@ -190,9 +190,10 @@ def cautions(record: Record) -> list[str]:
     loud = sum(disturbed(cell) for cell in record.cells)
     if loud:
         found.append(
-            f"{plural(loud, 'cell is', 'cells are')} called disturbed: something else kept the server or the "
-            f"visitors from running, or they got less than {100 * QUIET_SHARE:.0f} % of what they "
-            "wanted even before the attack. Percentages there mean little."
+            f"{plural(loud, 'cell is', 'cells are')} called disturbed: something else kept the "
+            "server or the visitors from running, or they got less than "
+            f"{100 * QUIET_SHARE:.0f} % of what they wanted even before the attack. Percentages "
+            "there mean little."
         )
     return found
 

@@ -5,6 +5,7 @@ import io
 import json
 from typing import Any
 
+from bench.records.conditions import Conditions
 from bench.report.study import hosts
 from bench.report.study.metrics import METRICS
 from bench.report.study.study import HOST_FIGURES, Point, Study, describe
@@ -13,10 +14,22 @@ from bench.report.study.words import figure
 SCHEMA = "zerohttpd-seven/report"
 SCHEMA_VERSION = 2
 
+CALLED = {"rate": "rate_asked"}
+"""Conditions whose column has another name, since a figure has theirs."""
 IDENTITY = (
-    *("subject", "kind", "architecture", "workload", "keep_alive", "idle", "redis_delay_ms"),
-    *("mode", "rate_asked", "instances", "balancer", "connections", "state", "label", "reason"),
-    *("runs", "outliers", "bottleneck", "bottleneck_host", "limit", "lower_bound"),
+    *("subject", "kind", "architecture", *(CALLED.get(n, n) for n in Conditions._fields)),
+    *(
+        "connections",
+        "state",
+        "label",
+        "reason",
+        "runs",
+        "outliers",
+        "bottleneck",
+        "bottleneck_host",
+        "limit",
+        "lower_bound",
+    ),
     *("floor_ratio", "memory_source"),
 )
 FIGURES = tuple(f"{m.key}{part}" for m in METRICS for part in ("", "_low", "_high"))
@@ -31,14 +44,7 @@ def as_row(study: Study, point: Point) -> dict[str, Any]:
         "subject": point.subject.name,
         "kind": point.subject.kind,
         "architecture": point.subject.architecture,
-        "workload": scenario.workload,
-        "keep_alive": scenario.keep_alive,
-        "idle": scenario.idle,
-        "redis_delay_ms": scenario.redis_delay_ms,
-        "mode": scenario.mode,
-        "rate_asked": scenario.rate,
-        "instances": scenario.instances,
-        "balancer": scenario.balancer,
+        **{CALLED.get(name, name): value for name, value in scenario._asdict().items()},
         "connections": point.level,
         "state": point.state,
         "label": reason.label if reason else None,
@@ -77,7 +83,7 @@ def as_json(study: Study) -> str:
         "command": results.command,
         "machine": results.machine,
         "versions": results.versions,
-        "settings": results.settings,
+        "settings": results.settings.model_dump(exclude_none=True),
         "hosts": [host.model_dump() for host in results.hosts],
         "units": {m.key: m.unit for m in METRICS},
         "cells": [as_row(study, point) | _hosts(point) for point in study.points],
@@ -103,7 +109,7 @@ def _hosts(point: Point) -> dict[str, Any]:
 def _host_columns(point: Point) -> dict[str, float | None]:
     """Each host's figures as columns: `host_redis_cpu_share`; with its role where the name does
     not say it: `host_vm3_server_cpu_share`."""
-    columns = {}
+    columns: dict[str, float | None] = {}
     for host in point.hosts:
         name = hosts.label(host.role, host.name).replace(" (", "_").rstrip(")")
         columns |= {f"host_{name}_{key}": getattr(host, key) for key in HOST_FIGURES}

@@ -5,10 +5,9 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from bench.records.torture import Cell, Record, Verdict, share, verdict
+from bench.records.torture import SLICE, Cell, Record, Verdict, share, verdict
 from bench.report.charts import style
 from bench.report.findings import torture as words
-from bench.torture.figures import SLICE
 
 TEMPLATES = Path(__file__).parent / "template"
 COLOURS: dict[Verdict, tuple[str, str]] = {

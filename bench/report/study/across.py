@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bench.records.conditions import Conditions
+from bench.records.conditions import Conditions, conditions_from
 from bench.report.study.metrics import BY_KEY
 from bench.report.study.study import WAITS, WAYS, Point, Study, workload_name
 from bench.report.study.words import duration, figure, plural
@@ -102,7 +102,7 @@ def _family(study: Study, name: str) -> list[Conditions]:
     """The scenarios that differ in this one condition only: the largest such group."""
     groups: dict[Conditions, list[Conditions]] = {}
     for scenario in study.scenarios:
-        groups.setdefault(scenario._replace(**{name: 0}), []).append(scenario)
+        groups.setdefault(conditions_from(scenario._asdict() | {name: 0}), []).append(scenario)
     best = max(groups.values(), key=len, default=[])
     return sorted(best, key=lambda s: getattr(s, name))
 

@@ -42,7 +42,11 @@ def groups(study: Study) -> list[Group]:
         "levels": ", ".join(f"{n:,}" for n in results.levels),
     }
     left_out = {"options"} if _own_path(study) else {"options", "path"}
-    settings = {key: value for key, value in results.settings.items() if key not in left_out}
+    settings = {
+        key: value
+        for key, value in results.settings.model_dump(exclude_defaults=True).items()
+        if key not in left_out
+    }
     found = {
         "Machine": machine,
         "Sweep": sweep | dict(_flat(settings)),
@@ -58,7 +62,7 @@ def groups(study: Study) -> list[Group]:
 
 def _own_path(study: Study) -> bool:
     """Whether a path was asked for that is no workload with a name."""
-    return {s.workload for s in study.all_scenarios} == {study.results.settings.get("path")}
+    return {s.workload for s in study.all_scenarios} == {study.results.settings.path}
 
 
 def _host(host: HostInfo) -> dict[str, str]:

@@ -15,7 +15,6 @@ from bench.records.results import Results, cell_of
 from bench.records.run import Reason, Run
 from bench.records.workloads import WORKLOADS
 from bench.report.study.metrics import figures_of
-from bench.report.study.words import figure, plural
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ class Study:
     def __init__(self, results: Results) -> None:
         self.results = results
         groups: dict[object, list[Run]] = {}
-        for run in results.runs:
+        for run in (run for run in results.runs if run.conditions.rated):
             groups.setdefault(run.key, []).append(run)
         self.points = [_point(runs) for runs in groups.values()]
         found = {point.subject.name: point.subject for point in self.points}
@@ -230,14 +229,6 @@ NAMES = {
     "guestbook": "guestbook",
 }
 
-THROUGH = {
-    "none": "straight to the server",
-    "close": "through nginx, connections closed",
-    "keep": "through nginx, connections kept",
-}
-"""How requests come to the server; behind nginx over connections that it keeps for many requests,
-or closes after each."""
-
 
 def workload_name(workload: str) -> str:
     """For people."""
@@ -246,19 +237,8 @@ def workload_name(workload: str) -> str:
 
 def describe(scenario: Conditions) -> str:
     """A scenario in a few words."""
-    words = [workload_name(scenario.workload)]
-    words.append("keep-alive" if scenario.keep_alive else "a connection per request")
-    if scenario.idle:
-        words.append(f"{scenario.idle:,} idle connections beside")
-    if scenario.redis_delay_ms:
-        words.append(f"Redis {figure(scenario.redis_delay_ms, 'ms')} slower")
-    if scenario.instances > 1:
-        words.append(plural(scenario.instances, "instance"))
-    if scenario.balancer != "none":
-        words.append(THROUGH[scenario.balancer])
-    if scenario.mode == "open":
-        words.append(f"open loop, {figure(scenario.rate)} requests/s")
-    return ", ".join(words)
+    kept = [] if scenario.keep_alive else ["a connection per request"]
+    return ", ".join([workload_name(scenario.workload), *kept, *scenario.particulars()])
 
 
 WAYS = (

@@ -13,7 +13,7 @@ to the measured rate count. No coefficient may be negative and S not above 1: wh
 would be beyond such an edge, the best one on the edges is taken.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -98,7 +98,7 @@ def fit(points: Sequence[tuple[int, float]]) -> Fit:
     return found
 
 
-EDGES = (
+EDGES: tuple[Callable[[int], tuple[float, ...]], ...] = (
     lambda n: (1.0, n - 1.0, n * (n - 1.0)),  # all three free
     lambda n: (1.0, n - 1.0),  # no coherence
     lambda n: (1.0, 0.0, n * (n - 1.0)),  # no contention

@@ -100,12 +100,12 @@ def test_limits_are_judged_as_before_a_sweep() -> None:
 def test_idle_connections_count() -> None:
     low = ROOMY.model_copy(update={"descriptors": 4000})
     assert unwell(lines(limits=low)) == []
-    found = unwell(lines(Plan(levels=(1000,), idle=(5000,)), low))
+    found = unwell(lines(Plan(levels=(1000,), varied={"idle": (5000,)}), low))
     assert "open descriptors of a process" in [line.topic for line in found]
 
 
 def test_the_open_loop_needs_its_tool() -> None:
-    (found,) = unwell(lines(Plan(levels=(10,), rates=(100.0,))))
+    (found,) = unwell(lines(Plan(levels=(10,), varied={"rate": (100.0,)})))
     assert found.state == "impossible"
     assert found.cure == "scripts/setup.sh openloop"
 

@@ -71,7 +71,7 @@ def test_ports_in_time_wait_are_no_matter_where_they_are_reused() -> None:
 
 
 def test_kept_connections_end_only_once() -> None:
-    plan = Plan(levels=(100,), requests=30_000, keep_alive=(True,))
+    plan = Plan(levels=(100,), requests=30_000, varied={"keep_alive": (True,)})
     runs = runs_in_order(plan, ["epoll"])
     assert assess(runs, ROOMY.model_copy(update={"time_wait_memory": 100})) == []
     (found,) = assess(runs, ROOMY.model_copy(update={"time_wait_memory": 99}))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.host.project import ROOT
+from bench.records.conditions import Conditions
 from bench.records.errors import UserError
 from bench.records.workloads import WORKLOADS
 from bench.subjects import declared
@@ -51,7 +52,7 @@ def test_servers_are_told_where_to_listen() -> None:
 
 def test_a_floor_asks_redis_what_the_workload_wants(floor: Subject) -> None:
     for name, asks in FLOOR_ASKS.items():
-        words = floor.command(place(workload=name, answer_bytes=900))
+        words = floor.command(place(conditions=Conditions(name), answer_bytes=900))
         assert option(words, "--ask") == list(asks)
         assert option(words, "--redis") == (["h:1"] if asks else [])
         assert option(words, "--bytes") == ["900"]

@@ -16,6 +16,7 @@ from bench.host.process import StartError
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.load.probe import probe
+from bench.records.conditions import Conditions
 from bench.records.workloads import WORKLOADS
 from bench.services.redis_server import RedisServer, connect
 from bench.subjects.running import RunningServer
@@ -144,7 +145,7 @@ def test_it_asks_redis_for_each_request_over_few_connections(
     before, opened = visitors(client), client.info("stats")["total_connections_received"]
     requests = 150
     with Floor(
-        architecture, tmp_path, redis_url=url, workload="guestbook", answer_bytes=3000
+        architecture, tmp_path, redis_url=url, conditions=Conditions("guestbook"), answer_bytes=3000
     ) as floor:
         assert all(len(floor.ask()) == 3000 for _ in range(requests))
         assert visitors(client) - before == requests
@@ -158,7 +159,11 @@ def test_it_keeps_connections_and_mixes_nobody_up(
 ) -> None:
     client, url = store
     before = visitors(client)
-    words = {"redis_url": url, "workload": "guestbook", "keep_alive": True, "answer_bytes": 900}
+    words = {
+        "redis_url": url,
+        "conditions": Conditions("guestbook", keep_alive=True),
+        "answer_bytes": 900,
+    }
     with Floor(architecture, tmp_path, **words) as floor:
         clients = [floor.connect() for _ in range(20)]
         for _ in range(3):
@@ -186,7 +191,11 @@ def test_clients_that_leave_do_no_harm(
     architecture: str, tmp_path: Path, store: tuple[redis.Redis, str]
 ) -> None:
     with Floor(
-        architecture, tmp_path, redis_url=store[1], workload="guestbook", answer_bytes=100_000
+        architecture,
+        tmp_path,
+        redis_url=store[1],
+        conditions=Conditions("guestbook"),
+        answer_bytes=100_000,
     ) as floor:
         for _ in range(30):
             with floor.connect() as client:
@@ -204,7 +213,7 @@ def test_every_workload_with_a_floor_leaves_in_redis_what_the_server_leaves(
         if not subject.can(workload.name, keep_alive=False):
             continue
         before = visitors(client), client.llen("guestbook_remarks")
-        with Floor("epoll", tmp_path, redis_url=url, workload=workload.name) as floor:
+        with Floor("epoll", tmp_path, redis_url=url, conditions=Conditions(workload.name)) as floor:
             floor.ask()
         after = visitors(client), client.llen("guestbook_remarks")
         rise = after[0] - before[0], after[1] - before[1]
@@ -221,7 +230,7 @@ def test_the_commands_are_those_of_the_server(
     epoll = next(server for server in discover() if server.name == "epoll")
     for one in (floor_subject("epoll"), server_subject(epoll)):
         for name in ("guestbook", "link"):
-            place = Place(0, url, tmp_path, workload=name)
+            place = Place(0, url, tmp_path, Conditions(name))
             running = RunningServer(one, place, (), SignalWatch())
             try:
                 request(running.url, WORKLOADS[name].path)
@@ -238,7 +247,7 @@ def test_the_commands_are_those_of_the_server(
 
 def test_a_floor_that_redis_refuses_says_so(tmp_path: Path, store: tuple[redis.Redis, str]) -> None:
     wrong = store[1].replace("se%3Acret", "wrong")
-    place = Place(0, wrong, tmp_path, workload="link")
+    place = Place(0, wrong, tmp_path, Conditions("link"))
     with pytest.raises(StartError, match="Redis"):
         _start_and_wait(floor_subject("epoll"), place)
 

@@ -77,7 +77,7 @@ def test_the_table_has_servers_across_and_concurrency_down(results: Results) -> 
 
 
 def test_spread_lower_bounds_and_outliers_are_marked(results: Results) -> None:
-    results.settings["runs"] = 3
+    results.settings.runs = 3
     results.runs = [run("epoll", 20, rate) for rate in (990, 1000, 1500)]
     for number, one in enumerate(results.runs):
         one.run, one.lower_bound = number + 1, True

@@ -66,9 +66,7 @@ def test_the_short_ladder_measures_each_cell_once() -> None:
 def test_conditions_multiply_and_redis_is_slowed_only_where_it_is_asked() -> None:
     plan = Plan(
         workloads=("redirect", "link"),
-        keep_alive=(False, True),
-        redis_delays_ms=(0.0, 5.0),
-        rates=(500.0,),
+        varied={"keep_alive": (False, True), "redis_delay_ms": (0.0, 5.0), "rate": (500.0,)},
     )
     found = conditions_of(plan)
     assert {c.redis_delay_ms for c in found if c.workload == "redirect"} == {0}
@@ -89,12 +87,12 @@ def test_who_cannot_is_not_asked() -> None:
 
 
 def test_the_open_loop_sends_what_is_due_in_its_time() -> None:
-    runs = runs_in_order(Plan(levels=(10,), rates=(500.0,)), ["epoll"])
+    runs = runs_in_order(Plan(levels=(10,), varied={"rate": (500.0,)}), ["epoll"])
     assert [(r.conditions.mode, r.requests) for r in runs] == [("closed", 10_000), ("open", 1500)]
 
 
 def test_instances_have_something_before_them() -> None:
-    plan = Plan(instances=(1, 2, 4), balancers=("none", "close", "keep"))
+    plan = Plan(varied={"instances": (1, 2, 4), "balancer": ("none", "close", "keep")})
     found = conditions_of(plan)
     assert [(c.instances, c.balancer) for c in found] == [
         (1, "none"),
@@ -134,8 +132,10 @@ def test_connections_end_where_they_are_not_kept(
 
 def test_who_waits_for_a_slowed_redis_one_by_one_is_given_the_time() -> None:
     delays = (0.0, 5.0)
-    runs = runs_in_order(Plan(levels=(20,), redis_delays_ms=delays, requests=2000), ["iterative"])
+    runs = runs_in_order(
+        Plan(levels=(20,), requests=2000, varied={"redis_delay_ms": delays}), ["iterative"]
+    )
     usual = timeout_of(Plan(levels=(20,)), runs[0].conditions, 2000)
     assert [run.timeout for run in runs] == [usual, usual + 2000 * 3 * 0.005]
-    plan = Plan(levels=(20,), redis_delays_ms=delays, timeout=7)
+    plan = Plan(levels=(20,), timeout=7, varied={"redis_delay_ms": delays})
     assert {run.timeout for run in runs_in_order(plan, ["iterative"])} == {7}

@@ -1,0 +1,106 @@
+"""Many connections to one server, held open by this very process, each of which asks once."""
+
+import re
+import socket
+from types import TracebackType
+from urllib.parse import urlsplit
+
+from bench.records.errors import NoFigure
+
+PER_ADDRESS = 5_000
+"""Connections from one local address: a port range of 28,000 is searched quickly for these."""
+
+_BIND_ADDRESS_NO_PORT = 24  # <linux/in.h>: choose the port at connect, for the pair of addresses
+_LENGTH = re.compile(rb"\r\nContent-Length: (\d+)\r\n", re.IGNORECASE)
+
+
+class Crowd:
+    """`count` connections to a server. Use in a `with` block."""
+
+    def __init__(self, url: str, count: int) -> None:
+        """Connect them all; they will ask for `url`. Raises NoFigure."""
+        self._sockets: list[socket.socket] = []
+        to = urlsplit(url)
+        host, port = to.hostname or "", to.port or 80
+        head = f"GET {to.path} HTTP/1.1\r\nHost: {host}\r\nConnection: keep-alive\r\n\r\n"
+        self._request = head.encode()
+        try:
+            for number in range(count):
+                self._sockets.append(_connect(host, port, number))
+        except OSError as error:
+            self._close()
+            raise NoFigure(f"connection {len(self._sockets) + 1:,}: {error}") from error
+
+    def __enter__(self) -> "Crowd":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def ask(self) -> None:
+        """Every client sends a request. Raises NoFigure."""
+        try:
+            for connection in self._sockets:
+                connection.sendall(self._request)
+        except OSError as error:
+            raise NoFigure(f"a request could not be sent: {error}") from error
+
+    def listen(self) -> None:
+        """Every client reads its whole response, which must be a 200. Raises NoFigure."""
+        for number, connection in enumerate(self._sockets, 1):
+            try:
+                _read_page(connection)
+            except (OSError, ValueError) as error:
+                raise NoFigure(f"answer {number:,}: {error}") from error
+
+    def still_open(self) -> int:
+        """How many of them the server has not closed."""
+        return sum(_is_open(connection) for connection in self._sockets)
+
+    def _close(self) -> None:
+        for connection in self._sockets:
+            connection.close()
+
+
+def _connect(host: str, port: int, number: int) -> socket.socket:
+    """The client of this number. On this machine each few thousand have an address of their own."""
+    connection = socket.socket()
+    connection.settimeout(10)
+    connection.setsockopt(socket.IPPROTO_IP, _BIND_ADDRESS_NO_PORT, 1)
+    try:
+        if host.startswith("127."):
+            connection.bind((f"127.0.0.{2 + number // PER_ADDRESS}", 0))
+        connection.connect((host, port))
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def _read_page(connection: socket.socket) -> None:
+    got = b""
+    while True:
+        piece = connection.recv(65536)
+        if not piece:
+            raise ValueError("the server closed the connection")
+        got += piece
+        head, separator, body = got.partition(b"\r\n\r\n")
+        if not separator:
+            continue
+        if not head.startswith(b"HTTP/1.1 200 "):
+            raise ValueError(head.splitlines()[0].decode(errors="replace"))
+        length = _LENGTH.search(head + b"\r\n")
+        if length and len(body) >= int(length[1]):
+            return
+
+
+def _is_open(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1, socket.MSG_PEEK) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False

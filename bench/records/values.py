@@ -1,0 +1,57 @@
+"""Words of a command line as values. All raise UserError for a word that is none."""
+
+from collections.abc import Sequence
+
+from bench.records.errors import UserError
+
+LONGEST_DELAY_MS = 1500
+"""Redis is given up by the servers after 2 s."""
+
+
+def words_of(values: Sequence[str] | None) -> list[str]:
+    """Names or numbers, given as several words or with commas between them."""
+    return [word for value in values or () for word in value.split(",") if word]
+
+
+def positive(text: str) -> int:
+    """A whole number above 0."""
+    if not text.isdecimal() or int(text) == 0:
+        raise UserError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def whole(text: str) -> int:
+    """A whole number, 0 included."""
+    return 0 if text == "0" else positive(text)
+
+
+def milliseconds(text: str) -> float:
+    """A time of 0 to LONGEST_DELAY_MS milliseconds."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= LONGEST_DELAY_MS:
+        raise UserError(f"{text!r} is not a number of milliseconds: 0 to {LONGEST_DELAY_MS:,}")
+    return value
+
+
+def yes_or_no(text: str) -> bool:
+    """yes, no."""
+    if text not in ("yes", "no"):
+        raise UserError(f"{text!r} is neither yes nor no")
+    return text == "yes"
+
+
+def one_of(what: str, text: str, known: Sequence[str]) -> str:
+    """One of some words; `what` they are."""
+    if text not in known:
+        raise UserError(f"unknown {what}: {text}. Known: {', '.join(known)}")
+    return text
+
+
+def path(text: str) -> str:
+    """A path to ask for."""
+    if not text.startswith("/") or not text.isprintable() or " " in text:
+        raise UserError(f"{text!r} is not a path: it begins with / and has no blanks")
+    return text

@@ -1,0 +1,86 @@
+"""System calls of servers under load, as strace sees them.
+
+The trace slows a server down, so now and then it has to wait where it otherwise would not: a few
+calls more.
+"""
+
+import re
+import shutil
+import signal
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from bench.host.process import Child, StartError
+from bench.host.signals import SignalWatch
+
+ATTACH_SECONDS = 10.0
+WRITES = {"write", "writev", "send", "sendto", "sendmsg", "sendmmsg", "sendfile", "pwrite64"}
+_CALL = re.compile(r"^\d+\s+(?P<name>[a-z_0-9]+)\((?P<rest>.*)$")
+
+
+class Calls(BaseModel):
+    """What was called during a load."""
+
+    by_name: dict[str, int] = {}
+    """The most frequent first."""
+    writes: int = 0
+    """To clients."""
+
+
+class Tracer:
+    """Watches some processes, all their threads and children. End it with `stop`."""
+
+    def __init__(self, pids: Sequence[int], watch: SignalWatch) -> None:
+        """Attach to all. Raises StartError where strace is missing or may not, or Interrupted."""
+        if shutil.which("strace") is None:
+            raise StartError("strace is not installed: apt-get install strace")
+        self._folder = tempfile.TemporaryDirectory(prefix="zerohttpd-strace-")
+        self._file = Path(self._folder.name, "trace")
+        attach = [word for pid in pids for word in ("-p", str(pid))]
+        words = ["strace", "-f", "-qq", "-s", "16", "-o", str(self._file), *attach]
+        self._child = Child(words)
+        try:
+            self._await(pids, watch)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> Calls:
+        """Let go of them."""
+        self._child.end(number=signal.SIGINT)
+        lines = self._file.read_text().splitlines() if self._file.exists() else []
+        self._folder.cleanup()
+        counted = count(lines)
+        writes = sum(counted[name] for name in WRITES) - writes_to_redis(lines)
+        return Calls(by_name=dict(counted.most_common()), writes=writes)
+
+    def _await(self, pids: Sequence[int], watch: SignalWatch) -> None:
+        for _ in range(int(ATTACH_SECONDS / 0.02)):
+            if not self._child.running():
+                said = self._child.stderr.strip() or "it did not say why"
+                raise StartError(f"strace ended: {said}")
+            if all(_is_traced(pid) for pid in pids):
+                return
+            watch.sleep(0.02)
+        raise StartError("strace did not attach")
+
+
+def count(lines: Iterable[str]) -> Counter[str]:
+    """Calls by name in the lines of `strace -f -o`; one that was interrupted counts once."""
+    return Counter(match["name"] for line in lines if (match := _CALL.match(line)))
+
+
+def writes_to_redis(lines: Iterable[str]) -> int:
+    """Writes that carry commands: these begin with the RESP sign of an array."""
+    matches = (match for line in lines if (match := _CALL.match(line)))
+    return sum(m["name"] in WRITES and '"*' in m["rest"][:60] for m in matches)
+
+
+def _is_traced(pid: int) -> bool:
+    """Whether all threads of a process have a tracer."""
+    statuses = [task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/status")]
+    return all("TracerPid:\t0\n" not in status for status in statuses)

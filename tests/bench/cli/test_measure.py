@@ -1,0 +1,141 @@
+"""`zerohttpd measure` with real servers; and whether its figures are those that others count."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.host.project import ROOT
+from bench.host.signals import SignalWatch
+from bench.records.results import Results
+from bench.records.run import Run
+from bench.records.store import load
+from bench.services.private_redis import PrivateRedis
+
+pytestmark = [
+    pytest.mark.skipif(
+        not (ROOT / "epoll").exists() or not shutil.which("ab") or not shutil.which("redis-server"),
+        reason="needs ./epoll, ab and redis-server",
+    ),
+    pytest.mark.xdist_group("measure"),
+]
+
+REQUESTS, CONNECTIONS = 1500, 30
+FIRST = 1 + 2 * CONNECTIONS
+"""A first request, and two on each connection to warm up."""
+ATTEMPTS = 3
+"""The checks of a sweep refuse a figure where the machine stood still meanwhile."""
+OWN_ABOVE = 1.6
+"""A server's own count has its start, its end and the first requests in it, and the warm-up of its
+caches: of few requests that is much."""
+
+
+def bench(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bench", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+
+def swept(results: Path, *servers: str) -> Results:
+    words = ["sweep", "--servers", ",".join(servers), "--workloads", "redirect", "--runs", "1"]
+    words += ["--levels", str(CONNECTIONS), "--requests", str(REQUESTS), "--results", str(results)]
+    for attempt in range(ATTEMPTS):
+        done = bench(*words[:-1], str(results / str(attempt)))
+        if done.returncode == 0:
+            break
+    assert done.returncode == 0, done.stderr + done.stdout
+    (folder,) = (results / str(attempt)).iterdir()
+    return load(folder)
+
+
+def cost(run: Run) -> float:
+    assert run.process
+    return run.process.cpu_us_per_request
+
+
+def counted_by_hand(server: str) -> float:
+    """CPU microseconds per request of a server that is started, asked and ended here, by what
+    wait4(2) says of it and its children; what it takes to start and end is subtracted."""
+
+    def life(requests: int) -> float:
+        with PrivateRedis((), SignalWatch()) as redis:
+            redis.prepare()
+            words = [str(ROOT / server), "--port", "0", "--redis", redis.url]
+            with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+                assert process.stdout
+                url = ""
+                while not url:
+                    found = re.match(r"url\s+(\S+)", process.stdout.readline())
+                    url = found[1] if found else ""
+                if requests:
+                    load = ["ab", "-q", "-n", str(requests), "-c", str(CONNECTIONS)]
+                    subprocess.run([*load, f"{url}redirect"], capture_output=True, check=True)
+                process.terminate()
+                process.stdout.read()
+                _, status, used = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+                assert process.returncode == 0
+                return (used.ru_utime + used.ru_stime) * 1e6
+
+    return (life(REQUESTS) - life(0)) / REQUESTS
+
+
+def test_three_counts_of_what_a_request_costs(tmp_path: Path) -> None:
+    """The sweep's is from the server's control group, during the load; the server's own is its
+    statistics line; and one that shares no line of code with either."""
+    for run in swept(tmp_path, "epoll", "forking").runs:
+        said = run.server_statistics
+        assert said
+        assert said.cpu_us_per_request
+        assert said.requests == FIRST + REQUESTS, "every request was counted"
+        assert 0.9 < said.cpu_us_per_request / cost(run) < OWN_ABOVE
+        # Made one after the other: what the machine does meanwhile is between them.
+        assert 0.4 < counted_by_hand(run.subject) / cost(run) < 2.5
+
+
+def test_the_whole_of_it(tmp_path: Path) -> None:
+    words = ["measure", "--only", "floor,syscalls", "--servers", "epoll", "--runs", "2"]
+    words += ["--requests", "600", "--concurrency", "20", "--results", str(tmp_path)]
+    if not (ROOT / "build/floor/07_epoll").exists() or not shutil.which("strace"):
+        pytest.skip("needs make floor, and strace")
+    done = bench(*words)
+    assert "CPU time per request" in done.stdout, done.stderr
+    assert "System calls per request" in done.stdout
+    (folder,) = tmp_path.iterdir()
+    found = load(folder)
+    assert {run.subject for run in found.runs} == {"epoll", "floor-epoll"}
+    assert len({(run.key, run.run) for run in found.runs}) == len(found.runs) == 4 + 4
+    again = bench("measure", "--read", str(folder))
+    assert again.returncode == done.returncode
+    assert "System calls per request" in again.stdout
+
+
+def test_memory_of_connections(tmp_path: Path) -> None:
+    words = ["sweep", "--servers", "epoll", "--probe", "parked,pending", "--levels", "200"]
+    for _ in range(ATTEMPTS):
+        shutil.rmtree(tmp_path)
+        done = bench(*words, "--results", str(tmp_path))
+        if done.returncode == 0:
+            break
+    assert done.returncode == 0, done.stdout
+    (folder,) = tmp_path.iterdir()
+    for run in load(folder).runs:
+        assert run.memory
+        assert 0 < run.memory.per_connection < 64 * 1024
+        assert run.requests_per_second is None
+        assert next(check for check in run.checks if check.name == "visitors in Redis").holds
+
+
+def test_wrong_usage() -> None:
+    for words, said in (
+        (["measure", "--only", "nothing"], "unknown part: nothing. Known: redirect, "),
+        (["measure", "--servers", "apache"], "unknown server: apache. Known: "),
+        (["sweep", "--probe", "x"], "unknown probe: x. Known: closed, parked, "),
+        (["nonsense"], "invalid choice: 'nonsense'"),
+    ):
+        done = bench(*words)
+        assert done.returncode == 2
+        assert said in done.stderr

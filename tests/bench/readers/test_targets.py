@@ -1,0 +1,139 @@
+"""What is met and what is not, read from results."""
+
+from datetime import datetime, timezone
+
+import pytest
+from rich.console import Console
+
+from bench.readers.targets import BYTES_TARGET, comparisons, cost_of, show
+from bench.records.conditions import Conditions
+from bench.records.figures import CallFigures, Kind, MemoryFigures, ProcessFigures
+from bench.records.results import Results
+from bench.records.run import Reason, Run
+
+REDIRECT = Conditions("redirect")
+
+
+def cost(subject: str, *totals: float, conditions: Conditions = REDIRECT) -> list[Run]:
+    kind: Kind = "floor" if subject.startswith("floor-") else "server"
+    return [
+        Run(
+            subject=subject,
+            kind=kind,
+            conditions=conditions,
+            concurrency=100,
+            run=number,
+            state="held",
+            requests=1000,
+            process=ProcessFigures(
+                cpu_user_s=total / 4,
+                cpu_system_s=total * 3 / 4,
+                cpu_us_per_request=total,
+                cpu_user_us_per_request=total / 4,
+                cpu_system_us_per_request=total * 3 / 4,
+            ),
+        )
+        for number, total in enumerate(totals, 1)
+    ]
+
+
+def failed(subject: str) -> list[Run]:
+    (run,) = cost(subject, 50)
+    run.state, run.reason = "failed", Reason(label="died", text="the server died")
+    return [run]
+
+
+def of_memory(pss: int) -> Run:
+    return Run(
+        subject="epoll",
+        conditions=Conditions("guestbook", keep_alive=True, mode="parked"),
+        concurrency=1000,
+        run=1,
+        state="held",
+        requests=1000,
+        memory=MemoryFigures(connections=1000, before=2_000_000, pss=pss, anonymous=1),
+    )
+
+
+def results(*runs: Run) -> Results:
+    return Results(
+        started=datetime(2030, 1, 2, tzinfo=timezone.utc), state="complete", runs=list(runs)
+    )
+
+
+def said(found: Results) -> tuple[int, str]:
+    out = Console(width=200, record=True, quiet=True)
+    return show(found, out), out.export_text()
+
+
+def test_a_cost_is_the_median_of_runs_that_hold() -> None:
+    found = cost_of(cost("epoll", 40, 20, 100))
+    assert found is not None
+    assert (found.total, found.low, found.high) == (40, 20, 100)
+    assert (found.user, found.system) == (10, 30)
+    assert cost_of([]) is None
+    assert cost_of(cost("epoll", 40) + failed("epoll")) is None
+
+
+@pytest.mark.parametrize(
+    ("server", "floor", "ratio", "met"),
+    [
+        (cost("poll", 30), cost("floor-poll", 20), 1.5, True),
+        (cost("poll", 31), cost("floor-poll", 20), 1.55, False),
+        (cost("poll", 30), failed("floor-poll"), None, False),
+        (failed("poll"), cost("floor-poll", 20), None, False),
+    ],
+)
+def test_a_server_over_its_floor(
+    server: list[Run], floor: list[Run], ratio: float | None, met: bool
+) -> None:
+    found = results(*server, *floor)
+    (one,) = comparisons(found)
+    assert (one.ratio, one.met) == (ratio, met)
+    assert said(found)[0] == int(not met)
+
+
+def test_only_what_was_measured_under_the_same_conditions_is_compared() -> None:
+    kept = REDIRECT._replace(keep_alive=True)
+    found = results(*cost("epoll", 10), *cost("nginx", 20, conditions=kept))
+    assert comparisons(found) == []
+    assert said(found) == (1, "Nothing here has a target.\n")
+
+
+def test_nginx_and_go_have_targets_of_their_own() -> None:
+    guestbook = Conditions("guestbook")
+    runs = [*cost("epoll", 10), *cost("nginx", 9)]
+    runs += [*cost("epoll", 30, conditions=guestbook), *cost("go", 100, conditions=guestbook)]
+    nginx, go = comparisons(results(*runs))
+    assert (round(nginx.ratio or 0, 2), nginx.met) == (1.11, False)
+    assert (go.ratio, go.met) == (0.3, True)
+    status, text = said(results(*runs))
+    assert status == 1
+    assert "missed (at most 1.00)" in text
+    assert "met (at most 0.33)" in text
+    assert "1 of 2 met" in text
+
+
+def test_memory_of_a_connection() -> None:
+    assert said(results(of_memory(6_000_000)))[0] == 0
+    assert "4,000 bytes" in said(results(of_memory(6_000_000)))[1]
+    assert said(results(of_memory(2_000_000 + 1000 * (BYTES_TARGET + 1))))[0] == 1
+
+
+def test_system_calls_are_shown_and_an_interrupted_measurement_is_no_success() -> None:
+    run = Run(
+        subject="epoll",
+        conditions=Conditions("redirect", mode="traced"),
+        concurrency=10,
+        run=1,
+        state="held",
+        requests=300,
+        calls=CallFigures(per_request={"send": 1.0, "rare": 0.001}, writes=1.0),
+    )
+    found = results(run)
+    status, text = said(found)
+    assert status == 0
+    assert "send 1.00" in text
+    assert "rare" not in text
+    found.state = "interrupted"
+    assert said(found)[0] == 1

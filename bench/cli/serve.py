@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`zerohttpd serve`: one server with a Redis to go with it, to look at in a browser."""
 
 import argparse

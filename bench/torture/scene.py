@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What an attack works on: a running server, its Redis, and crowds."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The benchmark: sweeps the servers with Apache Bench and keeps what it saw.
 
 A folder is a room, and imports run down this list, never up; `make lint` sees to it:

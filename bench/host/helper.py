@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Helpers that run beside a load as processes of their own."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Ports of this host."""
 
 import contextlib

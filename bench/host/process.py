@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Child processes that never outlive the run.
 
 Every child

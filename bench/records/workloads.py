@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the servers are asked for: the workloads by name."""
 
 from collections.abc import Iterable

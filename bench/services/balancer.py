@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """nginx as a load balancer before one or several processes of a server.
 
 Its configuration is made for each run. It does not try a request again on another server: what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A Redis server of our own: started, and gone with the run. It stores nothing on disk.
 
 It listens on a free port of one address. Where that is not this machine's own (127.0.0.1) but one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A station: everything that must happen on the host of a server, of nginx or of Redis.
 
 It starts them, watches them while the load runs, and ends them. The sweep has one in its own

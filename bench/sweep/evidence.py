@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is known of a run when it is judged, put together for `bench.sweep.checks`."""
 
 from collections.abc import Mapping, Sequence

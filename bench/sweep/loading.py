@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The load of a run: the warm-up, the requests that count, and what is read around them."""
 
 import contextlib

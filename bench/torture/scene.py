@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What an attack works on: a running server, its Redis, and crowds."""
 
 import contextlib
@@ -148,12 +149,19 @@ class Scene:
         self._start()
 
     @contextlib.contextmanager
-    def crowd(
-        self, kind: str, count: int, of: Page, *, inside: Sequence[str] = (), **more: float
+    def crowd(  # noqa: PLR0913  an order, and where
+        self,
+        kind: str,
+        count: int,
+        of: Page,
+        *,
+        inside: Sequence[str] = (),
+        pause: float = 0.0,
+        rounds: int = 0,
     ) -> Iterator[Child]:
         """A crowd at work; what it did is in `crowd_seen` afterwards. `inside`: the words that
-        start it elsewhere. `more`: of its order. Raises CannotTakePart if it did nothing."""
-        order = crowds.Order(kind, self.host, self.port, count, of, **more)
+        start it elsewhere. `pause`, `rounds`: of its order. Raises CannotTakePart if it did nothing."""
+        order = crowds.Order(kind, self.host, self.port, count, of, pause, rounds)
         child = self.program("crowd", order.words(), inside=inside)
         deadline = time.monotonic() + START_SECONDS
         try:

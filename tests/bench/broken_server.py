@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A server that lies, for the tests of the benchmark's checks.
 
     python broken_server.py MODE PORT

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What changed beyond noise between two sweeps."""
 
 from datetime import datetime, timezone

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is met and what is not, read from results."""
 
 from datetime import datetime, timezone

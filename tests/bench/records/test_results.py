@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is kept of a sweep survives being written and read."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Several hosts: which was the limit, the drawing of them, more instances behind nginx."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Floors and strangers, built and started: what they answer, and what they ask Redis."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Servers that lie are found out, in every mode of measuring. These start real ones, and real ab.
 
 The good one is the control: it must hold, or the others prove nothing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is shown: the table, the time left, the chart's data."""
 
 from datetime import datetime, timezone

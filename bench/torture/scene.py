@@ -160,7 +160,8 @@ class Scene:
         rounds: int = 0,
     ) -> Iterator[Child]:
         """A crowd at work; what it did is in `crowd_seen` afterwards. `inside`: the words that
-        start it elsewhere. `pause`, `rounds`: of its order. Raises CannotTakePart if it did nothing."""
+        start it elsewhere. `pause`, `rounds`: of its order. Raises CannotTakePart if nothing was
+        done."""
         order = crowds.Order(kind, self.host, self.port, count, of, pause, rounds)
         child = self.program("crowd", order.words(), inside=inside)
         deadline = time.monotonic() + START_SECONDS

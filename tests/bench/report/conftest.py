@@ -36,6 +36,7 @@ SOURCES: dict[str, Callable[[], Results]] = {
     "version1": lambda: recorded("version1"),
     "version1_failed": lambda: recorded("version1_failed"),
     "version2": lambda: recorded("version2"),
+    "version3": lambda: recorded("version3"),
     "single": single_server,
     "everything": everything,
     "hosts": several_hosts,

@@ -149,7 +149,7 @@ class Scene:
         self._start()
 
     @contextlib.contextmanager
-    def crowd(  # noqa: PLR0913  an order, and where
+    def crowd(
         self,
         kind: str,
         count: int,

@@ -25,10 +25,12 @@
  * all the rest of a small request.
  *
  * What happens at the limit?  With CHILDREN_LIMIT children alive the parent
- * stops accepting until one ends; the rest wait in the backlog.
+ * stops accepting until one ends; the rest wait in the backlog.  Whoever takes
+ * the last place is not kept alive.
  *
- * A lesson of its own: who owns a socket after fork()?  Both; and so for each
- * connection to Redis somebody must know who uses it: see net/redis_lending.h.
+ * A lesson of its own: who owns a socket after fork()?  Both.  A connection to
+ * Redis shall outlive the child that uses it, so the parent connects and lends;
+ * and somebody must know how each child leaves it: see net/redis_lending.h.
  *
  * What to try: kill -9 a child under load, and see who notices.
  */
@@ -82,8 +84,7 @@ static void reap(void) {
             }
 }
 
-/* At the limit no connection is kept alive: else the first ones to come could
-   keep out all others.  Its own copy tells a child how it was at the fork. */
+/* Was this the last place?  Its copy tells a child how it was at the fork. */
 static bool others_wait(const struct worker *worker) {
     (void)worker;
     return places.free_count == 0;
@@ -164,7 +165,8 @@ int main(int argc, char **argv) {
     server_ready(&server);
     while (server_goes_on()) {
         struct pollfd listener = {.fd = server.listener, .events = POLLIN};
-        ppoll(&listener, places.free_count > 0 ? 1 : 0, NULL, &mask);
+        struct timespec time = {.tv_sec = REDIS_IDLE / 1000};
+        ppoll(&listener, places.free_count > 0 ? 1 : 0, &time, &mask);
         reap();
         redis_lending_spare(&places.redis, places.children);
         if (server_is_stopping() && !told) {

@@ -20,8 +20,9 @@
  * crashes, its client suffers and nobody else, and the parent forks another.
  *
  * What does it cost?  A process each, made once: memory (most of it shared
- * with the parent until somebody writes to it), one connection to Redis, and a
- * switch of processes whenever one waits.
+ * with the parent until somebody writes to it), one connection to Redis (where
+ * Redis refuses that, none while it is not used: see net/redis_lending.h), and
+ * a switch of processes whenever one waits.
  *
  * What happens at the limit?  N workers serve N connections; the next waits in
  * the backlog until one ends.  While any waits there and no worker is free, no
@@ -80,7 +81,7 @@ static void work(struct server *server, size_t number) {
     while (server_goes_on()) {
         is_busy[number] = false;
         if (!server_accept(server, 0, &client)) {
-            redis_pool_spare(&redis); /* perhaps we were woken for it */
+            redis_pool_spare(&redis); /* woken for it, or long idle */
             continue;
         }
         is_busy[number] = true;

@@ -24,16 +24,21 @@
  * and the kernel's account of it, but no new address space, which makes it far
  * cheaper than a fork.
  *
- * What happens at the limit?  With CHILDREN_LIMIT threads alive the main
- * thread sleeps in sem_wait() until one ends; the rest wait in the backlog.
+ * What happens at the limit?  With CHILDREN_LIMIT threads alive, or as many as
+ * there are descriptors for, the main thread sleeps in sem_wait() until one
+ * ends; the rest wait in the backlog.  Whoever takes the last place is not kept
+ * alive.
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
- * pool, which a lock guards, and which keeps as many as there ever were threads
- * that asked at once.  Compare 02_forking, where no lock is needed and
- * giving back is the hard part.
+ * pool, which a lock guards (net/redis_pool.h).  Compare 02_forking, where no
+ * lock is needed and giving back is the hard part.
  *
- * What to try: raise CHILDREN_LIMIT to 20,000 and ab's concurrency with it.
- * What ends first: memory, process ids, or your patience?
+ * What to try: raise CHILDREN_LIMIT to 20,000, and load the guestbook with
+ * `ab -c 10000`.  What ends first?  Descriptors, three a thread (`ulimit -n`):
+ * that costs time only.  Memory lasts: 16 KB a thread.  Then raise
+ * REDIS_NEW_AT_ONCE as well.  Now Redis ends first, and pages are 503: its
+ * backlog of 511 overflows, and with thousands of commands before it an answer
+ * takes longer than REDIS_REPLY_TIMEOUT.
  */
 #include "config.h"
 #include "net/blocking.h"
@@ -69,8 +74,7 @@ static struct thread *alive;
 static sem_t room_for_threads;
 static struct redis_pool redis; /* its connections outlive the threads */
 
-/* At the limit no connection is kept alive: else the first ones to come could
-   keep out all others. */
+/* Perhaps, in the backlog, when nobody more is let in. */
 static bool others_wait(const struct worker *worker) {
     int room;
 
@@ -173,10 +177,12 @@ int main(int argc, char **argv) {
                 wake_threads(); /* idle ones make room for who waits */
             continue;
         }
-        if (server_accept(&server, 0, &client))
+        if (server_accept(&server, 0, &client)) {
             create_thread_for(&server, &client, &attributes);
-        else
+        } else {
             sem_post(&room_for_threads);
+            redis_pool_spare(&redis); /* nobody has come for a while */
+        }
     }
 
     while (wake_threads())

@@ -14,21 +14,22 @@
  *                                           | A | | B | | C |<-+..| 100 |
  *                                           +---+ +---+ +---+     +-----+
  *
- * Who waits, and where?  Each thread for its own client and its own connection
- * to Redis, in recv and send.  Free threads wait for the queue, in
+ * Who waits, and where?  Each thread for its own client and for Redis, in recv
+ * and send.  Free threads wait for the queue, in
  * pthread_cond_wait().  The main thread waits for clients, in accept(), and
  * hands them on (at the limit of descriptors it sleeps in sem_wait()).
  *
  * Where does a half-done request live?  On the stack of its thread's
- * blocking_serve().  All threads share one memory: the queue and the cache of
- * open files need a lock, and a crash of one is the end of all: nobody is left
- * to start another, as the parent of 03 does.
+ * blocking_serve().  All threads share one memory: the queue, the cache of open
+ * files and the pool of connections to Redis need a lock, and a crash of one is
+ * the end of all: nobody is left to start another, as the parent of 03 does.
  *
- * What does it cost?  A thread each, made once: a stack, one connection to
- * Redis, and a switch whenever one waits; cheaper than between processes, for
- * the address space stays.  And locks: three for each connection (is there
- * room, put, take), one for each thread that wakes, two for each file that it
- * borrows and one for each request after which the connection might be kept.
+ * What does it cost?  A thread each, made once: a stack, and a switch whenever
+ * one waits; cheaper than between processes, for the address space stays.  Of
+ * connections to Redis as many as are used at once.  And locks: two for each
+ * connection (put, take), one for each thread that wakes, two for each file
+ * that it borrows, two for each page that asks Redis, and one for each request
+ * after which the connection might be kept.
  *
  * What happens at the limit?  N threads serve N connections; the next waits in
  * the queue until one ends.  While any waits there and no thread is free, no
@@ -215,10 +216,12 @@ int main(int argc, char **argv) {
     while (server_goes_on()) {
         if (sem_wait(&room_for_clients) < 0)
             continue; /* interrupted by a signal */
-        if (server_accept(&server, 0, &client))
+        if (server_accept(&server, 0, &client)) {
             queue_put(&client);
-        else
+        } else {
             sem_post(&room_for_clients);
+            redis_pool_spare(&redis); /* nobody has come for a while */
+        }
     }
 
     end_threads(threads, count);

@@ -73,13 +73,19 @@
    Redis may have been restarted meanwhile.  Shorter than a restart takes, and
    longer than a connection rests under load. */
 #define REDIS_REST            50
+/* One that has rested this long is closed: others may want a client of Redis.
+ */
+#define REDIS_IDLE            10000
+/* So many threads begin a connection at once; Redis' backlog has room for 511,
+   and what finds none there waits for seconds. */
+#define REDIS_NEW_AT_ONCE     128
 /* After Redis has refused a connection for want of clients, nobody keeps one
    that he does not use, for this long. */
 #define REDIS_SCARCE          5000
 /* Redis that is there and away again is told once in this time at most ... */
 #define REDIS_NEWS            1000
-/* ... and that it refuses connections, which may go on for days, in this. */
-#define REDIS_REFUSAL_NEWS    60000
+/* ... and what may go on for days in this: that it refuses connections. */
+#define REDIS_OLD_NEWS        60000
 /* Fifty remarks of 4,000 bytes fit five times over. */
 #define REDIS_REPLY_LIMIT     (1024 * 1024)
 /* Commands that wait for a stalled Redis must not fill the memory. */

@@ -34,7 +34,6 @@ COMMANDS = {
     "measure": Command("bench.cli.measure", "what a request costs, against nginx, Go, floors"),
     "timeline": Command("bench.timeline.command", "what each server does, call by call"),
     "book": Command("bench.book.command", "the annotated source as pages"),
-    "torture": Command("bench.torture.command", "all servers under attack"),
     "serve": Command("bench.cli.serve", "one server, to look at in a browser"),
     "hosts": Command("bench.deploy.command", "a sweep over several hosts, prepared by Ansible"),
     "lab": Command("lab.command", "four one-core hosts on this machine"),

@@ -17,6 +17,16 @@ def run(words: Sequence[str]) -> int:
     parser.add_argument("results", type=Path, help="folder of a sweep or a torture")
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: report.html in it")
     chosen = parser.parse_args(words)
-    for path in build(chosen.results, chosen.output):
-        print(path)
+    print(
+        f"Making a page of {chosen.results}; its charts as pictures take the longest.", flush=True
+    )
+    page, *others = build(chosen.results, chosen.output)
+    print(f"Open {page} in a browser.")
+    print(f"Beside it: {', '.join(sorted({_place(path, page) for path in others}))}")
     return 0
+
+
+def _place(path: Path, page: Path) -> str:
+    """A file that lies beside the page; of one in a folder, the folder."""
+    name, *rest = path.relative_to(page.parent).parts
+    return f"{name}/" if rest else name

@@ -6,15 +6,18 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from bench.host.process import Child
 from bench.host.project import ROOT
 from bench.host.signals import Interrupted, SignalWatch
 from bench.records.errors import UserError
 from bench.services.private_redis import redis_for
+from bench.services.slow_redis import SlowRedis
 from bench.subjects.banner import url_in
 from bench.subjects.running import STOP_SECONDS
 from bench.subjects.servers import discover, require_built, select
+from bench.sweep.arguments import milliseconds, positive
 
 ADDRESS = "127.0.0.1"
 LOOK_SECONDS = 0.1
@@ -31,10 +34,16 @@ def run(words: Sequence[str]) -> int:
     require_free(options.port)
     with SignalWatch() as watch:
         try:
-            with redis_for(options.redis, (), watch) as redis:
+            with redis_for(options.redis, (), watch) as redis, ExitStack() as stack:
                 redis.prepare()
-                command = [str(server.executable), "--port", str(options.port)]
-                return _Foreground([*command, "--redis", redis.url], watch).run()
+                url = redis.url
+                if options.redis_delay:
+                    slow = SlowRedis(url, options.redis_delay, (), watch)
+                    url = stack.enter_context(slow).url
+                command = [str(server.executable), "--port", str(options.port), "--redis", url]
+                if options.workers:
+                    command += ["--workers", str(options.workers)]
+                return _Foreground(command, watch).run()
         except Interrupted as interrupted:
             return 0 if interrupted.number == signal.SIGINT else interrupted.exit_status
 
@@ -49,6 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     add("server", metavar="ARCH", help="iterative, ..., epoll")
     add("--port", type=port_number, default=8000, help="(%(default)s; 0: any free one)")
     add("--redis", metavar="URL", help="use this Redis; default: a private one, thrown away")
+    add("--redis-delay", type=milliseconds, metavar="MS", help="delay each reply of Redis (0)")
+    workers = "processes of preforking, threads of prethreading (their own default)"
+    add("--workers", type=positive, metavar="N", help=workers)
     return parser
 
 

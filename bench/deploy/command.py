@@ -161,7 +161,7 @@ def _say_where(options: Options, before: set[Path]) -> None:
         print(f"Here: {folder}/; a page of it: make report RESULTS={folder}")
         if json.loads((folder / "results.json").read_text())["state"] != "complete":
             print(
-                "To go on with it from here: zerohttpd hosts --inventory "
+                "To go on with it from here: .venv/bin/zerohttpd hosts --inventory "
                 f"{options.inventory} --resume {folder}"
             )
 

@@ -48,6 +48,8 @@ class Conditions(NamedTuple):
     """Processes of the server that are started side by side."""
     balancer: Balancer = "none"
     """nginx before them: none, or closing or keeping its connections to them."""
+    workers: int = 0
+    """Of the servers that have a fixed number; 0: their own default."""
 
     @property
     def server_keeps(self) -> bool:
@@ -173,5 +175,13 @@ ASPECTS = (
         lambda how: THROUGH[how],
         lambda how: f"nginx-{how}",
         metavar="HOW",
+    ),
+    Aspect(
+        "workers",
+        "--workers",
+        positive,
+        "processes of preforking, threads of prethreading (their own default)",
+        lambda number: f"{number} workers",
+        lambda number: f"workers{number}",
     ),
 )

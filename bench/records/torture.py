@@ -22,7 +22,7 @@ SCHEMA_VERSION = 1
 FILE = "torture.json"
 
 Verdict = Literal[
-    "served", "slower", "hard pressed", "held up", "broken", "left out", "not reached"
+    "served", "slower", "hard pressed", "held up", "broken", "no figure", "left out", "not reached"
 ]
 AS_BEFORE, SLOWER, PRESSED = 0.9, 0.5, 0.1
 """From these shares of the rate before the attack on a server is called so."""
@@ -217,9 +217,10 @@ def verdict(cell: Cell, facts: AttackFacts) -> Verdict:
         return "not reached"
     if broken(cell, facts):
         return "broken"
-    held = share(cell, cell.during)
-    if held is None:
-        return "left out"
+    exact = share(cell, cell.during)
+    if exact is None:
+        return "no figure" if cell.before else "left out"
+    held = round(exact, 2)  # as it is shown
     if held >= AS_BEFORE:
         return "served"
     if held >= SLOWER:

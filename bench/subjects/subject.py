@@ -116,7 +116,9 @@ def server_subject(server: Server) -> Subject:
     def command(place: Place) -> list[str]:
         # Its folder is given, since it may be built elsewhere than beside public/.
         where = ["--address", place.address, "--port", str(place.port), "--root", str(ROOT)]
-        return [str(server.executable), *where, "--redis", place.redis_url]
+        number = place.conditions.workers
+        workers = ["--workers", str(number)] if number else []
+        return [str(server.executable), *where, "--redis", place.redis_url, *workers]
 
     return Subject(
         name=server.name,

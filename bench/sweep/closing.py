@@ -28,3 +28,5 @@ def conclude(results: Results, folder: Path, out: Console) -> None:
     if interrupted:
         again = f"To go on: .venv/bin/zerohttpd sweep --resume {folder}"
         out.print(again, markup=False, soft_wrap=True)
+    if results.runs:
+        out.print(f"A page of it: make report RESULTS={folder}", markup=False, soft_wrap=True)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.host.process import StartError
+from bench.host.process import StartError, last_line
 from bench.records.torture import BACK_SECONDS, Cell, Remarks
 from bench.subjects.subject import Subject
 from bench.torture import figures
@@ -14,7 +14,7 @@ from bench.torture.answers import Answer, answers_in, late_in
 from bench.torture.attacks import DESCRIPTORS, Attack
 from bench.torture.line import NEAR
 from bench.torture.own_redis import LyingRedis
-from bench.torture.scene import LOOPBACK, CannotTakePart, Ground, Scene, ending, page, serves
+from bench.torture.scene import LOOPBACK, CannotTakePart, Ground, Scene, page, serves
 from bench.torture.visitors import Visit
 
 PAGES = ("redirect", "small", "guestbook", "sign")
@@ -23,7 +23,7 @@ THINK_SECONDS = 0.02
 PATIENCE_SECONDS = 10.0
 WARM_SECONDS = 0.2
 """The first answers, for which files are opened and Redis is connected to, count as nothing."""
-CALM_SECONDS = 0.4
+CALM_SECONDS = 0.5
 """Before the attack, and again when the server is back."""
 CALM_PATIENCE, CALM_SHARE = 3.0, 0.85
 """A cell begins when visitors get this share of what they want; on a machine that is not quiet, or
@@ -103,9 +103,7 @@ def attack_it(scene: Scene, attack: Attack, seconds: float, cell: Cell) -> None:
     finally:
         visitors.end()
     fill(cell, visitors, times, attack.rated(pages))
-    if not scene.server.running():
-        ended = scene.server.stop()
-        cell.died = ending(ended) if ended else None
+    cell.died = scene.died()
     cell.left_over = scene.left_over()
     scene.stop()
     cell.crowd, cell.ended, cell.killed = scene.crowd_seen, scene.ended, scene.killed
@@ -145,6 +143,11 @@ class Visitors:
             for name in self.pages
         }
 
+    def check(self) -> None:
+        """Raises CannotTakePart if they are not at work."""
+        if not self._child.running():
+            raise CannotTakePart(f"its visitors failed: {last_line(self._child.stderr)}")
+
     def end(self) -> None:
         """Send them home."""
         self._child.end()
@@ -154,6 +157,7 @@ def course(scene: Scene, attack: Attack, seconds: float, visitors: Visitors) -> 
     """Before, during, after. May raise Interrupted."""
     watch = scene.watch
     await_calm(scene, visitors)
+    visitors.check()
     before = time.monotonic()
     for _ in range(LOOKS):
         watch.sleep(CALM_SECONDS / LOOKS)
@@ -170,6 +174,7 @@ def course(scene: Scene, attack: Attack, seconds: float, visitors: Visitors) -> 
     starved = (scene.server.starved_us() or 0.0) - (starved or 0.0)
     back = await_back(scene, visitors, usual, gone)
     watch.sleep(max(0.0, back + CALM_SECONDS + LATE_SECONDS - time.monotonic()))
+    visitors.check()
     return Times(before, began, over, gone, back, back + CALM_SECONDS, max(0.0, starved / 1e6))
 
 

@@ -5,19 +5,20 @@ SIGTERM, and then prints what it has done as one line of JSON, a `Tally`. Every 
 in its number of connections, and the flood also in all that it opens.
 """
 
-import contextlib
+import itertools
 import json
 import select
 import signal
 import socket
-import struct
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
-from bench.torture.answers import OUTCOMES, Outcome, Page, content_of, judge
+from bench.torture.answers import OUTCOMES, Outcome, Page, content_of, judge, leave_nothing
 
+READY = "ready"
+"""What is printed before the first connection: from now on SIGTERM is understood."""
 CONNECT_SECONDS = 0.2
 LOOK_SECONDS = 0.1
 """How often those that hold connections send a byte, and replace what the server has closed."""
@@ -26,8 +27,6 @@ SMALL_BUFFER = 4096
 """Of a client that does not read: so little the kernel takes in its place."""
 PIPELINED = 20
 """So many times a slow reader asks at once."""
-RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER with a time of 0: close sends a reset, and nothing is left in TIME_WAIT."""
 PATIENCE = 5.0
 """Seconds that a client of a rush waits for the end of its answer."""
 
@@ -44,6 +43,8 @@ class Order:
     page: Page
     pause: float = 0.0
     """Seconds between two rushes."""
+    rounds: int = 0
+    """How many rushes; 0: until SIGTERM."""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -125,7 +126,7 @@ def flood(order: Order, tally: Tally, ended: Ended) -> None:
         connection = connected(order)
         if connection is not None:
             tally.opened += 1
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            leave_nothing(connection)
             sent(connection, request)
             connection.close()
 
@@ -134,7 +135,9 @@ def rush(order: Order, tally: Tally, ended: Ended) -> None:
     """All come at the same moment, ask, read to the end and go; and again. A rush that has begun
     goes on to its end."""
     file = content_of(order.page)
-    while not ended():
+    for number in itertools.count(1):
+        if ended() or 0 < order.rounds < number:
+            return
         waiting: dict[int, tuple[socket.socket, bytearray]] = {}
         watched = select.epoll()
         for _ in range(order.count):
@@ -178,6 +181,7 @@ def read_all(
             if not piece:
                 done(bytes(received))
                 del waiting[descriptor]
+                leave_nothing(connection)
                 connection.close()
 
 
@@ -234,9 +238,9 @@ def main(arguments: Sequence[str]) -> None:
     said = json.loads(arguments[0])
     order, tally, signals = Order(**{**said, "page": Page(**said["page"])}), Tally(), []
     signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
-    with contextlib.suppress(KeyboardInterrupt):
-        KINDS[order.kind](order, tally, lambda: bool(signals))
-    while not signals:  # the flood ends by itself
+    print(READY, flush=True)
+    KINDS[order.kind](order, tally, lambda: bool(signals))
+    while not signals:  # some end by themselves
         time.sleep(0.01)
     print(json.dumps(asdict(tally)), flush=True)
 

@@ -99,20 +99,22 @@ def attack_all(options: Options, where: Ground, made: Record, folder: Path, begu
     """Fill the record, attack by attack. May raise Interrupted."""
     pairs = [(attack, subject) for attack in options.attacks for subject in options.subjects]
     with show_for(console(), made, len(pairs)) as show:
-        for number, (attack, subject) in enumerate(pairs):
+        while pairs:
             left = options.minutes * 60 - (time.monotonic() - begun)
             need = seconds_of_a_cell(made, options.seconds)
-            show.begin(subject.name, attack.name, min(left, need * (len(pairs) - number)))
-            made.cells.append(one(subject, attack, where, options.seconds, left > 0))
+            if left < need:
+                break
+            attack, subject = pairs.pop(0)
+            show.begin(subject.name, attack.name, min(left, need * (1 + len(pairs))))
+            made.cells.append(cells.measure(subject, attack, where, options.seconds))
             record.save(made, folder)
             show.end(made.cells[-1])
-    made.state = "complete" if all(cell.reached for cell in made.cells) else "out of time"
+    made.cells += [not_reached(attack, subject) for attack, subject in pairs]
+    made.state = "out of time" if pairs else "complete"
 
 
-def one(subject: Subject, attack: Attack, where: Ground, seconds: float, in_time: bool) -> Cell:
-    """A cell; an empty one if the time is over."""
-    if in_time:
-        return cells.measure(subject, attack, where, seconds)
+def not_reached(attack: Attack, subject: Subject) -> Cell:
+    """A cell for which there was no time."""
     empty = Cell(subject=subject.name, kind=subject.kind, attack=attack.name, reached=False)
     empty.reason = "the time was over before its turn"
     return empty

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from bench.host.ports import free_port
-from bench.host.process import Child
+from bench.host.process import Child, last_line
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.environment import Placement
@@ -100,9 +100,13 @@ class Scene:
             folder=Path(self._folder.name),
             address=address,
         )
-        self._start()
-        self._at_first = self._settled()
         self._at_least: tuple[int, int] | None = None
+        self._start()
+        try:
+            self._at_first = self._settled()
+        except BaseException:
+            self.stop()
+            raise
 
     def __enter__(self) -> "Scene":
         return self
@@ -116,6 +120,7 @@ class Scene:
         groups = self.ground.groups
         self.server = RunningServer(self.subject, self._place, cpus, self.watch, groups)
         self.port = urlsplit(self.server.url).port or 80
+        self._gone = False
         # Should it be started again, then where its clients know it to be.
         self._place = replace(self._place, port=self.port)
 
@@ -126,9 +131,16 @@ class Scene:
 
     def stop(self) -> None:
         """End the server, and keep in mind how it ended. May be called twice."""
-        if self.server.running() and (ended := self.server.stop()):
+        if not self._gone and (ended := self.server.stop()):
             self.ended.append(ending(ended))
-        self.server.stop()  # also of one that has ended by itself its children
+        self._gone = True
+
+    def died(self) -> Ending | None:
+        """How the server ended by itself, and end what it has left behind; None if it runs."""
+        if self.server.running():
+            return None
+        self._gone, ended = True, self.server.stop()
+        return ending(ended) if ended else None
 
     def restart(self) -> None:
         """End the server, and start it again at the same address."""
@@ -137,17 +149,22 @@ class Scene:
 
     @contextlib.contextmanager
     def crowd(
-        self, kind: str, count: int, of: Page, pause: float = 0.0, inside: Sequence[str] = ()
+        self, kind: str, count: int, of: Page, *, inside: Sequence[str] = (), **more: float
     ) -> Iterator[Child]:
         """A crowd at work; what it did is in `crowd_seen` afterwards. `inside`: the words that
-        start it elsewhere."""
-        order = crowds.Order(kind, self.host, self.port, count, of, pause)
+        start it elsewhere. `more`: of its order. Raises CannotTakePart if it did nothing."""
+        order = crowds.Order(kind, self.host, self.port, count, of, **more)
         child = self.program("crowd", order.words(), inside=inside)
+        deadline = time.monotonic() + START_SECONDS
         try:
+            while not child.stdout and child.running() and time.monotonic() < deadline:
+                self.watch.sleep(LOOK_SECONDS / 4)
             yield child
         finally:
             child.end(CROWD_SECONDS)
-            self.crowd_seen = tally_in(child.stdout)
+        self.crowd_seen = tally_in(child.stdout)
+        if self.crowd_seen is None:
+            raise CannotTakePart(f"its {kind} crowd failed: {last_line(child.stderr)}")
 
     def program(self, module: str, *words: str, inside: Sequence[str] = ()) -> Child:
         """Start a program of ours on the CPU of the load."""
@@ -238,9 +255,9 @@ def ending(ended: Ended) -> Ending:
 
 
 def tally_in(text: str) -> Crowd | None:
-    """What a crowd said at its end; None if it said nothing."""
+    """What a crowd said at its end, behind crowds.READY; None if it said nothing."""
     lines = text.splitlines()
-    return Crowd(**json.loads(lines[-1])) if lines else None
+    return Crowd(**json.loads(lines[1])) if lines[1:] else None
 
 
 def held_connections(port: int) -> int:

@@ -14,6 +14,7 @@ STYLES: dict[Verdict, str] = {
     "hard pressed": "yellow",
     "held up": "yellow",
     "broken": "bold red",
+    "no figure": "dim",
     "left out": "dim",
     "not reached": "dim",
 }

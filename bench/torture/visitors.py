@@ -20,7 +20,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from bench.torture.answers import Answer, Outcome, Page, content_of, judge, late_line
+from bench.torture.answers import Answer, Outcome, Page, content_of, judge, late_line, leave_nothing
 
 WRITE_SECONDS = 0.02
 LATE_SECONDS = 4 * WRITE_SECONDS
@@ -88,6 +88,7 @@ class Visitor:
                 connection.sendall(request)
                 while piece := connection.recv(65536):
                     received += piece
+                leave_nothing(connection)
         except ConnectionRefusedError:
             return "refused", "nobody listens"
         except OSError as error:

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Short of memory, uthash would exit without a word. */
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 struct redirect {
@@ -82,6 +85,10 @@ static const char *add(struct redirect **table, const struct path *path,
         (struct view){redirect->path + path->length, target.length};
     redirect->status = status;
     HASH_ADD_KEYPTR(hh, *table, redirect->path, path->length, redirect);
+    if (redirect->hh.tbl == NULL) {
+        free(redirect);
+        return "out of memory";
+    }
     return NULL;
 }
 
@@ -139,7 +146,7 @@ int redirects_load(const char *file, struct redirect **redirects, char *error,
         if (wrong != NULL)
             snprintf(error, size, "%s:%d: %s", file, number, wrong);
     }
-    if (wrong == NULL && ferror(stream)) {
+    if (wrong == NULL && !feof(stream)) { /* an error, or memory is short */
         wrong = strerror(errno);
         snprintf(error, size, "%s: %s", file, wrong);
     }

@@ -33,6 +33,7 @@ static const struct call common[] = {
     CALL(socket),
     CALL(connect),
     CALL(setsockopt),
+    CALL(getsockopt), /* does a slow client take what it is sent? */
     /* files: openat2 is how the cache opens them, and nobody else does */
     CALL(newfstatat),
     CALL(fstat),

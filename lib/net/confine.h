@@ -39,7 +39,7 @@ struct call {
 
 /* What serving with calls that sleep needs: a receive timeout for each client;
    and a connection to Redis that begins without waiting is waited for. */
-#define BLOCKING_CALLS CALL(poll), CALL(fcntl), CALL(getsockopt)
+#define BLOCKING_CALLS CALL(poll), CALL(fcntl)
 /* Children: to fork them, be one, tell them and wait for them. */
 #define FORKING_CALLS                                                          \
     CALL(clone), CALL(set_robust_list), CALL(prctl), CALL(getppid),            \

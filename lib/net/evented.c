@@ -17,7 +17,8 @@ void evented_init(struct evented *evented, struct server *server,
                   struct watcher watcher) {
     *evented = (struct evented){.server = server, .watcher = watcher};
     redis_pipeline_init(&evented->redis, &server->redis, &evented->watcher);
-    evented->limit = server_room_for_clients(0, 0);
+    /* Some of them may be sent large files, each another one. */
+    evented->limit = server_room_for_clients(OPEN_FILES, 1);
     evented_begin_round(evented);
 }
 
@@ -48,9 +49,9 @@ static void start_waiting(struct evented *evented,
     connection->requests_left = connection->exchange.requests_left;
     connection->deadline =
         evented->now +
-        server_time(evented->server, awaited == PATIENCE_SEND
-                                         ? SEND_LOOK
-                                         : patience_time(awaited));
+        options_time(&evented->server->options, awaited == PATIENCE_SEND
+                                                    ? SEND_LOOK
+                                                    : patience_time(awaited));
     DL_APPEND(evented->waiting[awaited], connection);
 }
 
@@ -61,7 +62,7 @@ static bool has_time(const struct evented *evented,
     return exchange_patience(&connection->exchange) == PATIENCE_SEND &&
            transmit_stalled(connection->source.descriptor,
                             &connection->progress, evented->now) <
-               server_time(evented->server, SEND_TIMEOUT);
+               options_time(&evented->server->options, SEND_TIMEOUT);
 }
 
 static void expire(struct evented *evented) {
@@ -152,8 +153,8 @@ static bool would_wait(void) {
     return errno == EAGAIN || errno == EINTR;
 }
 
-/* At the limit no connection is kept alive: else the first ones to come could
-   keep out all others. */
+/* Whoever takes the last place is not kept alive: else the first ones to come
+   could keep out all others. */
 static bool may_keep(const struct evented *evented) {
     return !server_is_stopping() && evented->count < evented->limit;
 }

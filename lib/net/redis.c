@@ -240,6 +240,14 @@ static bool may_tell(struct redis_news *news, int64_t now, int pause) {
                                  &news->next_at, &next_at, now + pause);
 }
 
+/* What may go on for days: told at once, and then once in a while. */
+static void tell(const struct redis_server *server, struct redis_news *news,
+                 const char *what, struct view why, int64_t now) {
+    atomic_fetch_add(&news->untold, 1);
+    if (may_tell(news, now, REDIS_OLD_NEWS))
+        say(server, what, why, atomic_exchange(&news->untold, 0));
+}
+
 bool redis_may_try(const struct redis_server *server, int64_t now) {
     int64_t retry_at = atomic_load(&server->shared->retry_at);
 
@@ -262,8 +270,11 @@ bool redis_is_down(const struct redis_server *server, const char *reason,
                    int64_t since, int64_t now) {
     struct redis_shared *shared = server->shared;
 
-    if (atomic_load(&shared->answered_at) > since)
+    if (atomic_load(&shared->answered_at) > since) {
+        tell(server, &shared->failure, "fails one of many", view_of(reason),
+             now);
         return false;
+    }
     atomic_store(&shared->retry_at, now + REDIS_RETRY);
     if (!atomic_exchange(&shared->down, true))
         atomic_fetch_add(&shared->gone.untold, 1);
@@ -282,10 +293,7 @@ void redis_refuses(const struct redis_server *server,
     struct view reason =
         refusal != NULL ? refusal->text : view_of(strerror(errno));
 
-    atomic_fetch_add(&shared->refusal.untold, 1);
-    if (may_tell(&shared->refusal, now, REDIS_REFUSAL_NEWS))
-        say(server, "has no connection for us", reason,
-            atomic_exchange(&shared->refusal.untold, 0));
+    tell(server, &shared->refusal, "has no connection for us", reason, now);
     if (refusal != NULL) {
         atomic_store(&shared->scarce_until, now + REDIS_SCARCE);
         redis_is_up(server, now); /* it has said so itself */

@@ -25,13 +25,13 @@ struct redis_news {
    clock_milliseconds(). */
 struct redis_shared {
     _Atomic bool down;
-    _Atomic bool told_down;   /* the log's last word on it */
-    _Atomic bool complaining; /* of a reply, since it was down last */
-    _Atomic unsigned address; /* the one that answered last */
-    _Atomic int64_t retry_at; /* while it is down */
+    _Atomic bool told_down;       /* the log's last word on it */
+    _Atomic bool complaining;     /* of a reply, since it was down last */
+    _Atomic unsigned address;     /* the one that answered last */
+    _Atomic int64_t retry_at;     /* while it is down */
     _Atomic int64_t answered_at;  /* the last reply to anybody; 0: none yet */
     _Atomic int64_t scarce_until; /* 0: it has refused no connection yet */
-    struct redis_news gone, back, refusal;
+    struct redis_news gone, back, failure, refusal;
 };
 
 struct redis_server {
@@ -90,7 +90,7 @@ bool redis_is_scarce(const struct redis_server *server, int64_t now);
  * error, but not again and again.
  *
  * It is down: a call that began at `since` has failed.  But where anybody was
- * answered since, it was this call only that was unlucky: false.
+ * answered since, it is only this call that failed: false.
  */
 bool redis_is_down(const struct redis_server *server, const char *reason,
                    int64_t since, int64_t now);

@@ -174,19 +174,25 @@ static bool begin(struct redis_client *client, unsigned address) {
 void redis_client_begin(struct redis_client *client) {
     client->descriptor =
         redis_begin(client->server, client->server->shared->address);
-    client->begun_at = clock_milliseconds();
+    client->begun_at = client->used_at = clock_milliseconds();
 }
 
 void redis_client_distrust(struct redis_client *client) {
-    client->used_at = 0;
+    client->suspect = true;
+}
+
+bool redis_client_is_spare(const struct redis_client *client, int64_t now) {
+    return redis_is_scarce(client->server, now) ||
+           now - client->used_at >= REDIS_IDLE;
 }
 
 /* A connection that has rested may have been closed by Redis meanwhile. */
-static bool is_stale(const struct redis_client *client) {
+static bool is_stale(struct redis_client *client) {
     char byte;
 
-    if (clock_milliseconds() - client->used_at < REDIS_REST)
+    if (!client->suspect && clock_milliseconds() - client->used_at < REDIS_REST)
         return false;
+    client->suspect = false;
     ssize_t count = recv(client->descriptor, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return count >= 0 || errno != EAGAIN; /* the end, an error, or nonsense */
 }

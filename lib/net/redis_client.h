@@ -14,6 +14,8 @@ struct redis_client {
     bool asked;       /* in this call, the command has begun to leave */
     bool refused;     /* in this call, no connection was to be had */
     bool lent;        /* a forked child's parent has it, too */
+    bool fresh;       /* not yet given back to its pool */
+    bool suspect;     /* look whether there is a reply that nobody asked for */
     int64_t begun_at; /* clock_milliseconds() of the connection's beginning */
     int64_t used_at;  /* that of the last reply */
     struct buffer input;
@@ -46,6 +48,10 @@ enum redis_answer redis_client_call(struct redis_client *client,
 /* Has the next call look first, which costs a system call, whether a reply is
    there that nobody has asked for: it would be taken for ours. */
 void redis_client_distrust(struct redis_client *client);
+
+/* Should it be closed now that nobody uses it?  Where clients are scarce, and
+   when it has rested for REDIS_IDLE. */
+bool redis_client_is_spare(const struct redis_client *client, int64_t now);
 
 /* Begins to connect without waiting, so that a forked child finds the
    connection under way and the parent still owns it. */

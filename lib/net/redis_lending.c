@@ -10,7 +10,11 @@
 
 void redis_lending_init(struct redis_lending *lending,
                         const struct redis_server *server, size_t count) {
-    *lending = (struct redis_lending){.server = server, .count = count};
+    *lending = (struct redis_lending){
+        .server = server,
+        .count = count,
+        .descriptors = server_room_for_clients(0, 0),
+    };
     lending->clients = calloc(count, sizeof(struct redis_client *));
     lending->loans = server_share(count * sizeof *lending->loans);
     if (lending->clients == NULL)
@@ -19,7 +23,8 @@ void redis_lending_init(struct redis_lending *lending,
 
 /* Nothing, where a child had better connect for itself, if at all: what the
    parent holds, every fork copies and every child has to close. */
-static struct redis_client *begin(const struct redis_server *server) {
+static struct redis_client *begin(const struct redis_lending *lending) {
+    const struct redis_server *server = lending->server;
     const struct redis_shared *shared = server->shared;
     bool answers = shared->answered_at != 0 && !shared->down;
 
@@ -30,7 +35,7 @@ static struct redis_client *begin(const struct redis_server *server) {
         return NULL;
     redis_client_begin(client);
     if (client->descriptor >= 0 &&
-        (size_t)client->descriptor < server_room_for_clients(0, 0))
+        (size_t)client->descriptor < lending->descriptors)
         return client;
     redis_client_destroy(client);
     return NULL;
@@ -40,7 +45,7 @@ void redis_lending_prepare(struct redis_lending *lending, size_t place) {
     struct redis_client **client = &lending->clients[place];
 
     if (*client == NULL)
-        *client = begin(lending->server);
+        *client = begin(lending);
     if (*client != NULL)
         (*client)->lent = true;
     lending->loans[place].left_as = LOAN_SPOILT;
@@ -79,6 +84,7 @@ void redis_lending_take_back(struct redis_lending *lending, size_t place) {
         end(lending, place);
     } else if (client != NULL && loan->left_as == LOAN_READY) {
         client->ready = client->heard = true;
+        client->used_at = clock_milliseconds();
         redis_client_distrust(client); /* the next child looks before use */
     }
 }
@@ -86,15 +92,18 @@ void redis_lending_take_back(struct redis_lending *lending, size_t place) {
 void redis_lending_spare(struct redis_lending *lending, const pid_t *children) {
     int64_t now = clock_milliseconds();
 
-    if (!redis_is_scarce(lending->server, now) ||
-        now - lending->woken_at < PAUSE)
+    bool scarce = redis_is_scarce(lending->server, now);
+    if (now - lending->looked_at < (scarce ? PAUSE : REDIS_IDLE))
         return;
-    lending->woken_at = now;
+    lending->looked_at = now;
     for (size_t i = 0; i < lending->count; i++) {
-        if (children[i] <= 0)
+        struct redis_client *client = lending->clients[i];
+        if (children[i] > 0) {
+            if (scarce && lending->loans[i].keeping)
+                kill(children[i], SIGALRM);
+        } else if (client != NULL && redis_client_is_spare(client, now)) {
             end(lending, i);
-        else if (lending->loans[i].keeping)
-            kill(children[i], SIGALRM);
+        }
     }
 }
 

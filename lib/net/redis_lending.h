@@ -40,7 +40,8 @@ struct redis_lending {
     size_t count;                  /* places for children */
     struct redis_loan *loans;      /* of each place */
     struct redis_client **clients; /* what is, or can be, lent; NULL: nothing */
-    int64_t woken_at;              /* the children */
+    size_t descriptors;            /* below which they may be */
+    int64_t looked_at;             /* what could be spared */
 };
 
 /* For so many children at once. */
@@ -60,9 +61,9 @@ void redis_lending_leave(struct redis_lending *lending, size_t place,
 /* The parent, after the child's end. */
 void redis_lending_take_back(struct redis_lending *lending, size_t place);
 
-/* The parent, whenever it has slept: where clients are scarce, closes what is
-   not lent and wakes those of its children, one a place, 0 or -1 for none, that
-   keep a connection. */
+/* The parent, whenever it has slept: closes what nobody uses and others may
+   want; and where clients are scarce, wakes those of its children, one a place,
+   0 or -1 for none, that keep a connection. */
 void redis_lending_spare(struct redis_lending *lending, const pid_t *children);
 
 void redis_lending_close(struct redis_lending *lending);

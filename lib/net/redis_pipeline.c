@@ -36,7 +36,7 @@ static bool fail(struct redis_pipeline *pipeline, const char *reason,
 /* No connection is to be had just now: another, with the same commands, after
    a pause; until all this has taken too long for those who wait. */
 static bool pause_refused(struct redis_pipeline *pipeline,
-                             const struct resp_reply *refusal, int64_t now) {
+                          const struct resp_reply *refusal, int64_t now) {
     redis_refuses(pipeline->server, refusal, now);
     if (pipeline->refused_at == 0)
         pipeline->refused_at = now;
@@ -193,6 +193,24 @@ static int take_handshake(struct redis_pipeline *pipeline,
     return -1;
 }
 
+static int talks_nonsense(struct redis_pipeline *pipeline, int64_t now) {
+    fail(pipeline, "it does not speak RESP2", now);
+    return -1;
+}
+
+/* The reply to a command, unless more has come than is due: then any of them
+   may be the one too many. */
+static int take_due(struct redis_pipeline *pipeline, int64_t now) {
+    pipeline->due--;
+    pipeline->due_now--;
+    if (pipeline->due_now == 0 && pipeline->input.length > pipeline->taken)
+        return talks_nonsense(pipeline, now);
+    pipeline->tried = 0;
+    pipeline->server->shared->address = pipeline->address;
+    redis_is_up(pipeline->server, now);
+    return 1;
+}
+
 int redis_pipeline_next(struct redis_pipeline *pipeline,
                         struct resp_reply *reply, int64_t now) {
     for (;;) {
@@ -201,10 +219,8 @@ int redis_pipeline_next(struct redis_pipeline *pipeline,
         ssize_t parsed = resp_parse(rest, reply);
         if (parsed == 0)
             return 0;
-        if (parsed < 0 || pipeline->due_now + pipeline->handshake == 0) {
-            fail(pipeline, "it does not speak RESP2", now);
-            return -1;
-        }
+        if (parsed < 0 || pipeline->due_now + pipeline->handshake == 0)
+            return talks_nonsense(pipeline, now);
         if (!pipeline->heard && redis_is_refusal(reply))
             return pause_refused(pipeline, reply, now) ? 0 : -1;
         pipeline->heard = true;
@@ -215,14 +231,8 @@ int redis_pipeline_next(struct redis_pipeline *pipeline,
         int result = take_handshake(pipeline, reply, now);
         if (result < 0)
             return -1;
-        if (result > 0)
-            continue;
-        pipeline->due--;
-        pipeline->due_now--;
-        pipeline->tried = 0;
-        pipeline->server->shared->address = pipeline->address;
-        redis_is_up(pipeline->server, now);
-        return 1;
+        if (result == 0)
+            return take_due(pipeline, now);
     }
 }
 

@@ -3,8 +3,8 @@
  * The connections to Redis of one process, lent for as long as an exchange
  * needs one.
  *
- * Threads share them: there are as many as there ever were exchanges at once,
- * and the last one given back is the first one lent, for it is warm.
+ * Threads share them: there are at most as many as there ever were exchanges at
+ * once, and the last one given back is the first one lent, for it is warm.
  *
  * Where Redis has no client to spare (redis_is_scarce()), nobody keeps what he
  * does not use.  A connection is handed to a thread that waits for one, but not
@@ -27,15 +27,17 @@ struct redis_pool {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t given_back;
     struct redis_client *idle;
-    unsigned waiting; /* threads that wait for one */
+    int64_t looked_at; /* what could be spared; clock_milliseconds() */
+    unsigned waiting;  /* threads that wait for one */
+    unsigned fresh;    /* those lent that are new */
 };
 
 void redis_pool_init(struct redis_pool *pool, const struct redis_server *server,
                      bool threads);
 void redis_pool_destroy(struct redis_pool *pool); /* none is lent any more */
 
-/* Borrows a connection, or what will be one when it is first used.  NULL: out
-   of memory. */
+/* Borrows a connection, or what will be one when it is first used; waits while
+   too many are new (REDIS_NEW_AT_ONCE).  NULL: there is none to be had. */
 struct redis_client *redis_pool_borrow(struct redis_pool *pool);
 void redis_pool_return(struct redis_pool *pool, struct redis_client *client);
 
@@ -47,7 +49,9 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client);
 bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
                      struct view command, struct resp_reply *reply);
 
-/* Closes what nobody uses, if clients are scarce: for those who were woken. */
+/* Closes what nobody uses and others may want: for those who were woken, or
+   have been idle for a while.  As long as connections are returned it is called
+   by itself. */
 void redis_pool_spare(struct redis_pool *pool);
 
 #endif

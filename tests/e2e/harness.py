@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,11 @@ from typing_extensions import Self
 
 from . import processes, sockets
 from .timing import PACE, PATIENCE, wait_until
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SANITIZER_REPORTS = (
@@ -32,37 +38,48 @@ SANITIZER_REPORTS = (
 
 @dataclass(frozen=True)
 class Architecture:
-    """What the tests must know of one server beyond its name.
+    """What the tests must know of one server beyond its name: NN_name/tests.toml says it.
 
-    keeps_alive: it serves more than one request per connection.
-    waiters:     how many waiting clients shut out the others: 1 (one at a time),
-                 0 (as many as there are workers), None (none do).
-    lends_redis: a worker lives for one connection and is lent its connection to Redis.
+    Without that file it is taken for one that never stalls, in one process.
     """
 
     name: str
     keeps_alive: bool = True
-    waiters: int | None = None
+    """It serves more than one request per connection."""
+    stalled_by: str = "nobody"
+    """How many waiting clients shut out the others: "one", as many as there are "workers"."""
+    workers: str = ""
+    """What --workers counts, from the start on: "processes", "threads"; nothing in the others."""
     lends_redis: bool = False
+    """A worker lives for one connection and is lent its connection to Redis."""
+    shares_redis: bool = False
+    """Threads share connections to Redis: as many as ask at once."""
+
+    @property
+    def is_stalled_by_one(self) -> bool:
+        """Whether one client that says nothing shuts out the others."""
+        return self.stalled_by == "one"
 
     @property
     def has_workers(self) -> bool:
         """Whether --workers counts for it."""
-        return self.waiters == 0
+        return self.workers != ""
 
-
-_EXCEPTIONS = {
-    "iterative": Architecture("iterative", keeps_alive=False, waiters=1),
-    "forking": Architecture("forking", lends_redis=True),
-    "threading": Architecture("threading", lends_redis=True),
-    "preforking": Architecture("preforking", waiters=0),
-    "prethreading": Architecture("prethreading", waiters=0),
-}
+    @property
+    def worker_per_client(self) -> bool:
+        """Whether each client, also one that waits, takes one of a fixed number of workers."""
+        return self.stalled_by == "workers"
 
 
 def architecture(name: str) -> Architecture:
-    """Return what is known of a server; a new one is taken for one that never stalls."""
-    return _EXCEPTIONS.get(name, Architecture(name))
+    """Return what a server's folder says of it."""
+    (folder,) = REPOSITORY.glob(f"[0-9][0-9]_{name}")
+    file = folder / "tests.toml"
+    said = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    known = Architecture(name, **said)
+    assert known.stalled_by in ("nobody", "one", "workers"), f"{file}: stalled_by"
+    assert known.workers in ("", "processes", "threads"), f"{file}: workers"
+    return known
 
 
 def find_servers(repository: Path = REPOSITORY) -> list[str]:

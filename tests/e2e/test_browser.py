@@ -137,6 +137,46 @@ def test_markup_is_not_run(visit: Visit) -> None:
     assert page.locator("img[src=x]").count() == 0
 
 
+# Where the letters A and C stand on the screen, in pixels from the left.
+PLACES_OF_A_AND_C = """
+element => {
+    const text = element.firstChild;
+    return ["A", "C"].map(letter => {
+        const range = document.createRange();
+        const at = text.data.indexOf(letter);
+        range.setStart(text, at);
+        range.setEnd(text, at + 1);
+        return range.getBoundingClientRect().left;
+    });
+}
+"""
+
+
+@pytest.mark.parametrize("turning", ["\u202e", "\u202b\u202e", "\u2067\u202e", "\u202e\u2068"])
+def test_text_is_not_turned_around(visit: Visit, database: RedisClient, turning: str) -> None:
+    """What was stored with characters that turn text around is shown in its order all the same."""
+    database.do("RPUSH", "guestbook_remarks", f"{turning}ABC - Ann", "before", "\u0085\u009bABC")
+    page = visit.page
+    page.goto(f"{visit.url}guestbook")
+    remarks = page.locator("li.remark p")
+    expect(remarks).to_have_text(
+        ["\ufffd\ufffdABC", "before", "\ufffd" * len(turning) + "ABC - Ann"]
+    )
+    for index in (0, 2):
+        left_of_a, left_of_c = remarks.nth(index).evaluate(PLACES_OF_A_AND_C)
+        assert left_of_a < left_of_c
+
+
+def test_text_from_right_to_left(visit: Visit, database: RedisClient) -> None:
+    """A remark in Hebrew begins at the right, though its neighbours do not."""
+    database.do("RPUSH", "guestbook_remarks", "שלום ABC", "ABC שלום")
+    page = visit.page
+    page.goto(f"{visit.url}guestbook")
+    remarks = page.locator("li.remark p")
+    ltr, rtl = (remarks.nth(index).evaluate(PLACES_OF_A_AND_C)[0] for index in (0, 1))
+    assert ltr < rtl
+
+
 def test_on_a_phone(visit: Visit) -> None:
     """On a narrow screen nothing sticks out sideways, long words neither."""
     page = visit.page

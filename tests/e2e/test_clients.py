@@ -170,7 +170,7 @@ def test_apache_bench(
     if options:
         kept = int(figures["Keep-Alive requests"])
         # A fixed number of workers keeps nobody while others wait: on a busy machine, mostly.
-        least = 1 if server.kind.has_workers else 500
+        least = 1 if server.kind.worker_per_client else 500
         assert kept >= least if server.kind.keeps_alive else kept == 0
     if target == "/guestbook":
         assert store.number("visitor_count") >= 1000

@@ -50,7 +50,7 @@ def _is_served_among_many(server: Server) -> bool:
         closed = any(greedy.read("HEAD").closes for _ in range(1, PIPELINED))
         assert other.read().status == 302
     if closed:  # a fixed number of workers keeps nobody while others wait
-        return server.kind.has_workers
+        return server.kind.worker_per_client
     wait_until(lambda: server.stdout.count(" /") == PIPELINED + 2, "all are in the log")
     return " /redirect " not in server.stdout.splitlines()[-1]
 
@@ -110,6 +110,6 @@ def _gives_way(server: Server) -> bool:
 def test_connections_are_not_kept_while_one_waits(start: Start) -> None:
     """Where all workers have a client and one more waits, the next response ends a connection."""
     server = start("--workers", "2")
-    if not server.kind.has_workers:
+    if not server.kind.worker_per_client:
         pytest.skip("it has a worker for everybody")
     assert any(_gives_way(server) for _ in range(TRIES))

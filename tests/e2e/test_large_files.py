@@ -55,7 +55,7 @@ def test_big_file_in_little_memory(start: Start) -> None:
 def test_slow_readers_do_not_wait_for_each_other(start: Start) -> None:
     """Three who read nothing for a while, one who reads at once; all get the whole of it."""
     server = start()
-    count = 1 if server.kind.waiters == 1 else 3
+    count = 1 if server.kind.is_stalled_by_one else 3
     slow = [Client(server, receive_buffer=1 << 17) for _ in range(count)]
     for client in slow:
         client.send(request("GET", "/t/big.bin", (("Range", f"bytes=0-{PART - 1}"),)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -13,6 +14,7 @@ from .conftest import Start
 from .harness import Server
 from .markup import part, remarks
 from .redisbox import Conversation, FalseRedis, Script, answering
+from .timing import PACE, PATIENCE
 
 LRANGE = b"*2\r\n$5\r\nx - A\r\n$5\r\ny - B\r\n"
 
@@ -180,6 +182,81 @@ def test_replies_nobody_asked_for(start: Start) -> None:
             assert response.field("Location") in (f"/{number}", None)
             time.sleep(0.02)
         _assert_alive(server)
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
+@pytest.mark.parametrize("behind", ["LRANGE", "INCR", "LLEN", "GET", "RPUSH"])
+def test_no_success_by_another_reply(start: Start, behind: str, later: bool) -> None:
+    """An integer too many is never the confirmation of a remark that was refused."""
+
+    def script(conversation: Conversation) -> None:
+        while (words := conversation.next_command()) is not None:
+            name = words[0].decode().upper()
+            if name == "RPUSH":
+                too_many = b":99\r\n" if behind == "RPUSH" else b""
+                conversation.send(too_many + b"-OOM command not allowed\r\n")
+                continue
+            reply = {**ANSWERS, "LLEN": b":2\r\n"}.get(name, b"+OK\r\n")
+            if name == behind and later:
+                conversation.send(reply)
+                time.sleep(0.01)
+                reply = b""
+            conversation.send(reply + (b":99\r\n" if name == behind else b""))
+
+    with FalseRedis(script) as false:
+        server = start(redis=false.url)
+        for number in range(6):
+            fetch(server, "/guestbook" if number % 2 else "/go/name")
+            if later:
+                time.sleep(0.03)  # it is there before the remark is posted
+            assert sign(server, "Ann", "x").status == 503
+        _assert_alive(server)
+
+
+def test_wrong_type_for_one_of_many(start: Start) -> None:
+    """Who waits behind a reply of a wrong type gets no reply of another."""
+
+    def script(conversation: Conversation) -> None:
+        count = 0
+        while (words := conversation.next_command()) is not None:
+            time.sleep(0.002)
+            count += 1
+            link = words[-1].removeprefix(b"link:")
+            wrong = b":99\r\n" if count % 3 == 0 else b""
+            conversation.send(wrong + b"$%d\r\n/%s\r\n" % (len(link) + 1, link))
+
+    def visit(number: int) -> None:
+        response = fetch(server, f"/go/{number}")
+        assert response.status in (302, 503)
+        assert response.field("Location") in (f"/{number}", None)
+
+    with FalseRedis(script) as false:
+        server = start("--workers", "20", redis=false.url)
+        with ThreadPoolExecutor(20) as pool:
+            list(pool.map(visit, range(200)))
+        _assert_alive(server)
+
+
+def test_news_is_counted(start: Start) -> None:
+    """A Redis that comes and goes many times a second is not told each time."""
+
+    def script(conversation: Conversation) -> None:
+        nonlocal answers
+        answers += 1
+        if answers % 2 and conversation.next_command() is not None:
+            conversation.send(b"$2\r\n/x\r\n")
+            conversation.next_command()
+
+    answers = 0
+    with FalseRedis(script) as false:
+        server = start("--workers", "1", redis=false.url)
+        begun = time.monotonic()
+        while time.monotonic() - begun < 4 or "since the last such line" not in server.stderr:
+            fetch(server, "/go/name")
+            assert time.monotonic() - begun < PATIENCE * PACE.slowness, server.stderr
+        seconds = time.monotonic() - begun
+        for words in ("is unavailable", "is back"):
+            assert 1 <= server.stderr.count(words) <= seconds + 2, server.stderr
 
 
 def test_replies_in_their_order(start: Start) -> None:

@@ -59,10 +59,11 @@ def _spare(server: Server) -> int:
     """How many connections to Redis may be added although no more clients come than before.
 
     Where a worker lives for one connection, one that has answered and not yet ended still holds
-    what it was lent: for a moment there may be more of them than clients. But dozens of visits
-    must not make dozens of connections.
+    what it was lent: for a moment there may be more of them than clients. Where threads share,
+    there are as many as have ever asked at the same moment. But dozens of visits must not make
+    dozens of connections.
     """
-    return 5 if server.kind.lends_redis else 0
+    return 5 if server.kind.lends_redis or server.kind.shares_redis else 0
 
 
 def test_no_connection_per_request(start: Start, own: PrivateRedis) -> None:

@@ -69,7 +69,7 @@ def _leave_silent_ones(server: Server, other: Server) -> None:
 
 def test_clients_that_say_nothing(binary: Path, start: Start) -> None:
     """The kernel has waited for their first byte already: no worker does so again."""
-    if architecture(binary.name).waiters is None:
+    if architecture(binary.name).stalled_by == "nobody":
         pytest.skip("it waits for all of them at once")
     servers = [start("--workers", "2", "--time-scale", "2") for _ in range(2)]
     undisturbed(HALF_TIME / 2, lambda: _leave_silent_ones(*servers))
@@ -79,7 +79,7 @@ def test_clients_that_say_nothing(binary: Path, start: Start) -> None:
 def test_one_silent_client(start: Start) -> None:
     """One silent client stalls only a server that serves one after another, until its time."""
     server = start("--workers", "3")
-    if server.kind.waiters != 1:
+    if not server.kind.is_stalled_by_one:
         undisturbed(HALF_TIME, lambda: _ask_beside_silent(server))
         return
     (silent,) = _silent(server, 1)
@@ -94,7 +94,7 @@ def test_one_silent_client(start: Start) -> None:
 def test_as_many_silent_clients_as_workers(start: Start) -> None:
     """N of them stall N workers, and nobody else; N - 1 do not."""
     server = start("--workers", "3")
-    if server.kind.waiters == 1:
+    if server.kind.is_stalled_by_one:
         pytest.skip("one is enough there; see test_one_silent_client")
     silent = _silent(server, 2)
     for _ in range(10):
@@ -102,7 +102,7 @@ def test_as_many_silent_clients_as_workers(start: Start) -> None:
     silent += _silent(server, 1)
     with Client(server) as client:
         client.send(DIGITS)
-        if server.kind.has_workers:
+        if server.kind.worker_per_client:
             _assert_waits(client, silent)
             silent.pop().close()
         assert client.read().status == 200
@@ -126,10 +126,11 @@ def _ask_beside_many(server: Server) -> None:
 def test_many_silent_clients(start: Start) -> None:
     """A server that waits for everybody at once is not stalled by two hundred."""
     server = start("--workers", "3")
-    if server.kind.waiters is not None:
+    if server.kind.stalled_by != "nobody":
         pytest.skip("three are enough there")
+    at_rest = len(server.pids())
     undisturbed(HALF_TIME, lambda: _ask_beside_many(server))
-    wait_until(lambda: len(server.pids()) == 1, "all children have ended")
+    wait_until(lambda: len(server.pids()) == at_rest, "all children have ended")
 
 
 def _ask_beside_idle(server: Server) -> None:
@@ -141,7 +142,7 @@ def _ask_beside_idle(server: Server) -> None:
         assert not response.closes
     with Client(server) as client:
         client.send(DIGITS)
-        if server.kind.has_workers:
+        if server.kind.worker_per_client:
             _assert_waits(client, idle)
             idle.pop().close()
             assert client.read().status == 200
@@ -174,6 +175,6 @@ def test_pipelining_client_does_not_starve_the_others(start: Start) -> None:
             response = greedy.read()
             assert response.status == 200
             if response.closes:
-                assert server.kind.has_workers, f"closed after {number + 1} responses"
+                assert server.kind.worker_per_client, f"closed after {number + 1} responses"
                 assert greedy.read_to_end() == b""
                 break

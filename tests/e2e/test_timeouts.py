@@ -143,7 +143,7 @@ def reader_that_stops(server: Server) -> None:
 
 def ten_at_once(server: Server) -> None:
     """After the time of many half requests is over, the server is as it was."""
-    count = 2 if server.kind.has_workers else 10 if server.kind.waiters is None else 1
+    count = 2 if server.kind.worker_per_client else 10 if server.kind.stalled_by == "nobody" else 1
     clients = [Client(server) for _ in range(count)]
     for client in clients:
         client.send(b"GET / HT")

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
-from .parsers import PROGRAM, Parsers
+from .parsers import PROGRAM, REPOSITORY, Parsers
 
 ALWAYS = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
-settings.register_profile("repeat", derandomize=True, database=None, max_examples=300, **ALWAYS)
-settings.register_profile("search", max_examples=20000, print_blob=True, **ALWAYS)
+FOUND = DirectoryBasedExampleDatabase(REPOSITORY / "build/fuzz/found/properties")
+settings.register_profile("repeat", derandomize=True, database=None, max_examples=200, **ALWAYS)
+settings.register_profile("search", database=FOUND, max_examples=300, **ALWAYS)
 settings.load_profile("repeat")
 
 

@@ -24,6 +24,7 @@ SIGNS: dict[Verdict, str] = {
     "hard pressed": "◔",
     "held up": "○",
     "broken": "✗",
+    "no figure": "?",
     "left out": "–",
     "not reached": "…",
 }
@@ -34,6 +35,7 @@ MEANINGS: dict[Verdict, str] = {
     "hard pressed": "10 to 50 %",
     "held up": "less than 10 %: they waited; where all were answered in the end that is no fault",
     "broken": "a promise was broken: something answered was lost, or it did not come back whole",
+    "no figure": "visitors got next to nothing even before the attack",
     "left out": "it cannot take part, or could not be measured",
     "not reached": "the time was over before its turn",
 }
@@ -165,7 +167,12 @@ def heading(record: Record) -> str:
     """Where and when, in a line."""
     machine = record.machine
     took = f"{int(record.seconds) // 60}:{int(record.seconds) % 60:02} minutes"
-    placed = f"; {record.placement.note}" if record.placement else ""
+    placed = "; server and visitors share all CPUs"
+    if record.placement and record.placement.server:
+        placed = (
+            f"; server on CPU {listed([str(cpu) for cpu in record.placement.server])}, all else "
+        )
+        placed += f"on CPU {listed([str(cpu) for cpu in record.placement.load])}"
     return (
         f"{machine.get('cpu_model', 'unknown')}, {machine.get('cpus', '?')} CPUs, "
         f"Linux {machine.get('kernel', '?')}{placed}; {took}"
@@ -178,13 +185,15 @@ def cautions(record: Record) -> list[str]:
     if record.state == "interrupted":
         found.append("The torture was interrupted: this is what there was until then.")
     if record.state == "out of time":
-        found.append("The time was over before all cells were made.")
+        late = sum(not cell.reached for cell in record.cells)
+        found.append(f"The time was over before {plural(late, 'cell')} had their turn.")
     loud = sum(disturbed(cell) for cell in record.cells)
     if loud:
         found.append(
-            f"{plural(loud, 'cell')} called disturbed: something else kept the server or the "
-            f"visitors from running, or they got less than {100 * QUIET_SHARE:.0f} % of what they "
-            "wanted even before the attack. Percentages there mean little."
+            f"{plural(loud, 'cell is', 'cells are')} called disturbed: something else kept the "
+            "server or the visitors from running, or they got less than "
+            f"{100 * QUIET_SHARE:.0f} % of what they wanted even before the attack. Percentages "
+            "there mean little."
         )
     return found
 
@@ -213,7 +222,7 @@ def reasons(record: Record) -> dict[str, list[str]]:
     """Why cells have no figures: the places of each reason."""
     found: dict[str, list[str]] = {}
     for cell in record.cells:
-        if cell.reason:
+        if cell.reason and cell.reached:
             place = f"{cell.subject} / {record.facts(cell).title}"
             found.setdefault(cell.reason, []).append(place)
     return found

@@ -16,6 +16,7 @@ COLOURS: dict[Verdict, tuple[str, str]] = {
     "hard pressed": ("#8A5A00", "#F2B632"),
     "held up": ("#A04400", "#FF9F60"),
     "broken": ("#B00040", "#FF8FB0"),
+    "no figure": ("#5B6675", "#A3ADBA"),
     "left out": ("#5B6675", "#A3ADBA"),
     "not reached": ("#5B6675", "#A3ADBA"),
 }

@@ -57,6 +57,14 @@ def test_the_peak_and_the_ceiling() -> None:
     assert usl.fit(points_of(50, 0, 0)).ceiling is None
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_rounding_leaves_is_no_contention(sign: int) -> None:
+    """Versions of Python sum in different ways: a 0 comes out as a trace above it, or below."""
+    points = points_of(100, 0, 0)
+    traced = [(n, rate * (1 - sign * 1e-14 * n)) for n, rate in points]
+    assert usl.fit(traced).ceiling is None
+
+
 def test_too_few_points_are_refused() -> None:
     with pytest.raises(usl.Unfit, match="5 levels hold"):
         usl.fit(points_of(100, 0.1, 0)[:5])

@@ -79,7 +79,7 @@ def test_the_flood_leaves_nothing_behind(scene: Start) -> None:
 
 def test_a_rush_is_answered_and_counted(scene: Start) -> None:
     epoll = scene("epoll")
-    with epoll.crowd("rush", COUNT, page("guestbook"), 0.01):
+    with epoll.crowd("rush", COUNT, page("guestbook"), pause=0.01):
         time.sleep(0.5)
     seen = epoll.crowd_seen
     assert seen is not None
@@ -91,7 +91,7 @@ def test_a_rush_is_answered_and_counted(scene: Start) -> None:
 def test_a_rush_at_a_closed_door(scene: Start) -> None:
     epoll = scene("epoll")
     epoll.server.stop()
-    with epoll.crowd("rush", COUNT, page("redirect"), 0.05):
+    with epoll.crowd("rush", COUNT, page("redirect"), pause=0.05):
         time.sleep(0.3)
     assert epoll.crowd_seen is not None
     assert epoll.crowd_seen.answers["refused"] >= COUNT

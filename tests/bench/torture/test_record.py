@@ -36,11 +36,12 @@ FEW = ATTACKS["few-descriptors"].facts()
     [
         (900.0, "served"),
         (720.0, "served"),
-        (719.0, "slower"),
+        (717.0, "served"),
+        (715.0, "slower"),
         (400.0, "slower"),
-        (399.0, "hard pressed"),
+        (395.0, "hard pressed"),
         (80.0, "hard pressed"),
-        (79.0, "held up"),
+        (75.0, "held up"),
         (0.0, "held up"),
     ],
 )
@@ -54,6 +55,8 @@ def test_verdicts(rate: float, word: str) -> None:
 def test_cells_without_figures() -> None:
     out = Cell(subject="nginx", kind="stranger", attack="redis-killed", reason="asks no Redis")
     assert verdict(out, KILLED) == "left out"
+    nothing = made_cell(before=phase(0.0, good=1))
+    assert verdict(nothing, SILENT) == "no figure"
     assert verdict(out.model_copy(update={"reached": False}), KILLED) == "not reached"
     assert not broken(out, KILLED)
     assert not disturbed(out)

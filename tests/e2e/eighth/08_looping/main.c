@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An eighth server, which the tests build and test like the seven: processes
+ * forked at the start, and in each an event loop.  A client that waits costs
+ * none of the others anything, as in 06; more than one core is used, as in 03.
+ */
+#include "config.h"
+#include "net/evented.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const struct architecture architecture = {
+    .name = "looping",
+    .summary = "processes forked at the start, an event loop (epoll) in each",
+    .requests = KEEP_ALIVE_REQUESTS,
+    .has_workers = true,
+    .calls = {FORKING_CALLS, CALL(prlimit64), CALL(epoll_create1),
+              CALL(epoll_ctl), CALL(epoll_wait), CALL(poll)},
+};
+
+static bool watch(void *context, struct source *source, unsigned interest) {
+    struct epoll_event event = {.data.ptr = source};
+    int change = source->interest == 0 ? EPOLL_CTL_ADD
+                 : interest == 0       ? EPOLL_CTL_DEL
+                                       : EPOLL_CTL_MOD;
+
+    if (source->descriptor < 0)
+        return true;
+    if (interest & READABLE)
+        event.events |= EPOLLIN;
+    if (interest & WRITABLE)
+        event.events |= EPOLLOUT;
+    return epoll_ctl(*(int *)context, change, source->descriptor, &event) == 0;
+}
+
+static unsigned readiness_of(uint32_t events) {
+    return (events & EPOLLIN ? READABLE : 0u) |
+           (events & EPOLLOUT ? WRITABLE : 0u) |
+           (events & (EPOLLERR | EPOLLHUP) ? BROKEN : 0u);
+}
+
+static void accept_clients(struct server *server, struct evented *evented) {
+    struct client client;
+
+    for (int i = 0; i < ACCEPTS_AT_ONCE && evented_has_room(evented); i++) {
+        if (server_accept(server, SOCK_NONBLOCK, &client)) {
+            evented_adopt(evented, &client);
+            continue;
+        }
+        if (errno != EAGAIN) /* else another worker was faster */
+            evented_pause(evented);
+        return;
+    }
+}
+
+static void run_round(int set, struct server *server, struct evented *evented) {
+    struct epoll_event events[EVENTS_AT_ONCE];
+    int count =
+        epoll_wait(set, events, EVENTS_AT_ONCE, evented_timeout(evented));
+
+    evented_begin_round(evented);
+    for (int i = 0; i < count; i++) {
+        struct source *source = events[i].data.ptr;
+        if (source->kind == SOURCE_LISTENER)
+            accept_clients(server, evented);
+        else
+            evented_ready(evented, source, readiness_of(events[i].events));
+    }
+    evented_end_round(evented);
+}
+
+/* A worker's whole life: a loop of its own, beside all the others. */
+static void work(struct server *server, size_t number) {
+    int set = epoll_create1(EPOLL_CLOEXEC);
+    struct evented evented;
+    struct source listener = {.kind = SOURCE_LISTENER,
+                              .descriptor = server->listener};
+
+    if (set < 0)
+        return;
+    server->counters += number;
+    evented_init(&evented, server, (struct watcher){watch, &set});
+    while (evented_goes_on(&evented)) {
+        evented_watch_listener(&evented, &listener);
+        run_round(set, server, &evented);
+    }
+    evented_free(&evented);
+}
+
+static pid_t start_worker(struct server *server, size_t number) {
+    pid_t pid = server_fork();
+
+    if (pid != 0)
+        return pid;
+    work(server, number);
+    _exit(EXIT_SUCCESS);
+}
+
+int main(int argc, char **argv) {
+    static pid_t workers[WORKERS_LIMIT];
+    struct server server;
+
+    server_start(&server, &architecture, argc, argv);
+    server_accept_without_waiting(&server);
+    server_ready(&server);
+    size_t count = server.options.workers;
+    for (size_t i = 0; i < count; i++) {
+        workers[i] = start_worker(&server, i);
+        if (workers[i] < 0)
+            server_give_up("cannot fork worker %zu (%s); give fewer --workers",
+                           i + 1, strerror(errno));
+    }
+    while (!server_is_stopping()) {
+        pid_t dead = waitpid(-1, NULL, 0);
+        for (size_t i = 0; i < count; i++)
+            if (dead > 0 && workers[i] == dead)
+                workers[i] = start_worker(&server, i);
+        if (!server_is_stopping())
+            poll(NULL, 0, PAUSE);
+    }
+    server_end_children(workers, count);
+    return server_end(&server);
+}

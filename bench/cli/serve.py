@@ -12,12 +12,12 @@ from bench.host.process import Child
 from bench.host.project import ROOT
 from bench.host.signals import Interrupted, SignalWatch
 from bench.records.errors import UserError
+from bench.records.values import milliseconds, positive
 from bench.services.private_redis import redis_for
 from bench.services.slow_redis import SlowRedis
 from bench.subjects.banner import url_in
 from bench.subjects.running import STOP_SECONDS
 from bench.subjects.servers import discover, require_built, select
-from bench.sweep.arguments import milliseconds, positive
 
 ADDRESS = "127.0.0.1"
 LOOK_SECONDS = 0.1

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import psutil
@@ -149,7 +149,7 @@ class Scene:
 
     @contextlib.contextmanager
     def crowd(
-        self, kind: str, count: int, of: Page, *, inside: Sequence[str] = (), **more: float
+        self, kind: str, count: int, of: Page, *, inside: Sequence[str] = (), **more: Any
     ) -> Iterator[Child]:
         """A crowd at work; what it did is in `crowd_seen` afterwards. `inside`: the words that
         start it elsewhere. `more`: of its order. Raises CannotTakePart if it did nothing."""

@@ -10,13 +10,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import psutil
 
-from bench.host.ports import free_port
-from bench.host.process import Child, last_line
+from bench.host.process import Child, free_port, last_line
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.environment import Placement

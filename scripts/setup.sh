@@ -309,7 +309,7 @@ look_for_group() {
         need clang-tidy "checks C for mistakes" have clang-tidy
         need cppcheck "checks C for mistakes" have cppcheck
         need shellcheck "checks shell scripts" have shellcheck
-        need_python lint
+        need_python bench lint
         ;;
     trace)
         need strace "sees the system calls" have strace

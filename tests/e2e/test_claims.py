@@ -36,6 +36,7 @@ DIGITS, VISIT, ELSEWHERE = (
 )
 KEPT = request("GET", "/t/digits.txt")
 HALF = DIGITS[:-2]
+of = pytest.mark.of_servers
 # A little less than a half request is given.
 HALF_TIME = 8
 
@@ -59,12 +60,6 @@ def limit(name: str) -> int:
     found = re.search(rf"^#define {name} +(\d+)", (REPOSITORY / "lib/config.h").read_text(), re.M)
     assert found is not None, f"lib/config.h has no {name}"
     return int(found[1])
-
-
-def _only(server: Server, *names: str) -> None:
-    if server.kind.name not in names:
-        server.finish()
-        pytest.skip(f"a sentence of {', '.join(names)}")
 
 
 @contextlib.contextmanager
@@ -144,7 +139,7 @@ def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
     if server.name not in SLEEP:
         pytest.skip("nobody has said where it waits")
     _sleeps(server, 0)
-    silent = 1 if server.kind.waiters == 1 else 3
+    silent = 1 if server.kind.is_stalled_by_one else 3
     with _clients(server, silent, HALF) as clients:
         _sleeps(server, silent)
         _answer(clients)
@@ -157,12 +152,12 @@ def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
     _sleeps(server, 0)
 
 
+@of("forking")
 def test_parent_never_reads(start: Start, own: PrivateRedis, tmp_path: Path) -> None:
     """02: what clients and Redis send is the children's."""
     says("it never reads from a client or from Redis")
     skip_unless_traceable()
     server = start(redis=own.url())
-    _only(server, "forking")
     trace = Trace(server, tmp_path / "trace", alone=True)
     for _ in range(5):
         assert fetch(server, "/guestbook").status == 200
@@ -176,12 +171,12 @@ def _failed_accepts(trace: Path) -> int:
     return len(re.findall(r"^accept4\(.* = -1 ", trace.read_text(), re.MULTILINE))
 
 
+@of("preforking", "prethreading")
 def test_wakes_one(start: Start) -> None:
     """03, 05: a connection wakes one worker, and the others sleep on."""
     says("the kernel wakes one for each connection, and not the whole herd")
     workers, connections = 16, 40
     server = start("--workers", str(workers))
-    _only(server, "preforking", "prethreading")
     wait_until(lambda: server.is_at_rest(workers), "it has all its workers")
     tasks = [(p, t) for p in server.pids() for t in processes.tasks(p) if t != server.pid]
 
@@ -249,6 +244,7 @@ def test_cost_of_a_connection(start: Start, tmp_path: Path) -> None:
         assert calls["futex"] == 0
 
 
+@of("poll", "epoll")
 def test_change_of_interest(start: Start, tmp_path: Path) -> None:
     """06, 07: what it costs to begin to watch a client: an assignment, or a system call."""
     says(
@@ -256,7 +252,6 @@ def test_change_of_interest(start: Start, tmp_path: Path) -> None:
         "Each change of interest is a system call, which is why a connection whose request is "
         "already there is served without ever entering the set.",
     )
-    _only(start(), "poll", "epoll")
     connections = 5
 
     def in_one_piece(server: Server) -> None:
@@ -277,18 +272,18 @@ def test_change_of_interest(start: Start, tmp_path: Path) -> None:
     name = start().name
     assert halves["recvfrom"] - whole["recvfrom"] == connections
     more = {key for key in halves if halves[key] - whole[key] >= connections}
-    more -= {"recvfrom", "poll", "epoll_wait"}
+    more -= {"recvfrom", "accept4", "poll", "epoll_wait"}  # another round of the loop
     assert more == ({"epoll_ctl"} if name == "epoll" else set())
     assert whole["epoll_ctl"] == 0
     assert halves["epoll_ctl"] == (connections if name == "epoll" else 0)
 
 
+@of("poll")
 def test_poll_hands_over_everything(start: Start) -> None:
     """06: each call of poll() is given every connection, idle ones too."""
     says("each poll() hands all of it to the kernel", "an idle client costs a little of every poll")
     skip_unless_visible()
     server = start()
-    _only(server, "poll")
     assert _polled(server) == 1  # the listening socket
     with _clients(server, 50, KEPT) as clients:
         for client in clients:
@@ -303,6 +298,7 @@ def _polled(server: Server) -> int:
     return arguments[1] if arguments else 0
 
 
+@of("poll", "epoll", "prethreading", "iterative")
 def test_one_connection_to_redis(start: Start, own: PrivateRedis) -> None:
     """06, 07: all share one; 05: as many as are used at once."""
     says(
@@ -310,7 +306,6 @@ def test_one_connection_to_redis(start: Start, own: PrivateRedis) -> None:
         "Of connections to Redis as many as are used at once.",
     )
     server = start("--workers", str(WORKERS), redis=own.url())
-    _only(server, "poll", "epoll", "prethreading", "iterative")
     before = own.client().connections()
     own.pause()
     at_once = 1 if server.name in ("prethreading", "iterative") else 10
@@ -324,6 +319,7 @@ def test_one_connection_to_redis(start: Start, own: PrivateRedis) -> None:
     assert own.client().connections() - before == 2  # one of them is that of the last line
 
 
+@of("prethreading")
 def test_locks(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) -> None:
     """05: how often a lock is taken for what."""
     says(
@@ -331,8 +327,8 @@ def test_locks(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) ->
         "that it borrows, two for each page that asks Redis, and one for each request after which "
         "the connection might be kept."
     )
-    if binary.name != "prethreading" or is_sanitized(binary):
-        pytest.skip("a sentence of prethreading")
+    if is_sanitized(binary):
+        pytest.skip("a sanitizer's own library must be the first one")
     plan = Plan(tmp_path / "plan")
     with FaultyServer(binary, site, redis.url(261), ("--workers", "2"), plan=plan) as server:
         # A thread that wakes takes its lock inside of the C library, where nobody counts it.
@@ -354,6 +350,7 @@ def test_locks(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) ->
 # ---- What happens at the limit? ----
 
 
+@of("iterative", "preforking", "prethreading")
 def test_the_rest_wait_in_the_backlog(start: Start) -> None:
     """01, 03: whoever is not served waits in the kernel; 05: in a queue of the main thread's."""
     says(
@@ -364,7 +361,6 @@ def test_the_rest_wait_in_the_backlog(start: Start) -> None:
         "the next wait in a queue of the main thread's",
     )
     server = start("--workers", str(WORKERS))
-    _only(server, "iterative", "preforking", "prethreading")
     holders = 1 if server.name == "iterative" else WORKERS
 
     def attempt() -> None:
@@ -381,12 +377,12 @@ def test_the_rest_wait_in_the_backlog(start: Start) -> None:
     undisturbed(HALF_TIME, attempt)
 
 
+@of("iterative")
 def test_full_backlog(start: Start) -> None:
     """01: beyond the backlog the kernel drops connection requests."""
     says("The backlog fills; then the kernel drops connection requests")
     size = 4
     server = start("--backlog", str(size))
-    _only(server, "iterative")
 
     def attempt() -> None:
         with _clients(server, 1, HALF) as (holding,):
@@ -415,6 +411,7 @@ def many_descriptors() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("many_descriptors")
+@of("forking", "threading")
 def test_limit_of_children(start: Start) -> None:
     """02, 04: a thousand at once; then nobody is accepted until one ends."""
     most = limit("CHILDREN_LIMIT")
@@ -426,7 +423,6 @@ def test_limit_of_children(start: Start) -> None:
         f"{most:,} threads; then the main thread stops accepting until one ends",
     )
     server = start()
-    _only(server, "forking", "threading")
 
     def workers() -> int:
         return sum(len(processes.tasks(pid)) for pid in server.pids()) - 1
@@ -457,6 +453,7 @@ def _ends(client: Client) -> bool:
     return False
 
 
+@of("forking", "preforking")
 def test_crash_of_a_child(start: Start) -> None:
     """02, 03: one client suffers and nobody else; in 03 another worker is forked."""
     says(
@@ -464,7 +461,6 @@ def test_crash_of_a_child(start: Start) -> None:
         "if one worker crashes, its client suffers and nobody else, and the parent forks another",
     )
     server = start("--workers", str(WORKERS))
-    _only(server, "forking", "preforking")
 
     def attempt() -> None:
         with _clients(server, 3, HALF) as clients:
@@ -486,11 +482,11 @@ def test_crash_of_a_child(start: Start) -> None:
     undisturbed(HALF_TIME, attempt)
 
 
+@of("threading", "prethreading")
 def test_crash_of_a_thread(start: Start) -> None:
     """04, 05: the crash of one is the end of all."""
     says("a crash of one is the end of all", "nobody is left to start another")
     server = start("--workers", str(WORKERS))
-    _only(server, "threading", "prethreading")
     with _clients(server, 2, HALF) as clients:
         for client in clients:
             client.wait_until_read()

@@ -17,7 +17,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly venv=.venv
 readonly policy=/usr/sbin/policy-rc.d
-readonly groups="build bench read openloop hosts test sanitize fuzz lint compare"
+readonly groups="build bench read openloop hosts test sanitize fuzz lint compare trace"
 readonly oldest_python=3.10
 readonly oha_version=1.16.0 # 1.4 or newer will do, if one is there already
 
@@ -310,6 +310,10 @@ look_for_group() {
         need cppcheck "checks C for mistakes" have cppcheck
         need shellcheck "checks shell scripts" have shellcheck
         need_python lint
+        ;;
+    trace)
+        need strace "sees the system calls" have strace
+        need binutils "finds the lines of source" have addr2line
         ;;
     compare)
         need golang-go "compiles the Go server to compare with" have go

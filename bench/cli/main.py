@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command line: `zerohttpd COMMAND ...`, and `python -m bench COMMAND ...` where it is not
 installed.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Looking at this machine."""
 
 import os

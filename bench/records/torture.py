@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a torture leaves: torture.json. What it means is worked out here too, from nothing else.
 
 A cell whose server is one of the project's must keep the promises that `broken` knows; what becomes

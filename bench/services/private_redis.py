@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Redis of a run and the data in it: a private one that is thrown away, or one that is there.
 
 Of one that is there nothing is ever deleted or overwritten; only what the pages themselves do to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The words before a sweep: what will be measured, where, and what stands in the way."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The options of a sweep on the command line."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The beginning of a sweep: what is kept of where and how it is made."""
 
 from collections.abc import Sequence

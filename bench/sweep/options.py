@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a sweep was asked for, and how that is kept so that it can be resumed."""
 
 from collections.abc import Sequence

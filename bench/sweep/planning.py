@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What was asked for, made into runs; and whether it can be."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sweep: every subject under all chosen conditions at every level of the ladder."""
 
 from dataclasses import dataclass

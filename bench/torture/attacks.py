@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The attacks: what each does, to whom, and what is right while it lasts.
 
 An attack is a context manager: it is on inside of its `with` block, and what it yields is called

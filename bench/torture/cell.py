@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One cell from start to end."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs against servers that lie, for the tests."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What docs/extending.md says: a condition, a figure, a workload and a stranger are added to a copy
 as it says, and a sweep of the copy has them all."""
 

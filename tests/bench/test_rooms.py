@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The rooms of bench/: what `make lint` does not see of them."""
 
 import subprocess

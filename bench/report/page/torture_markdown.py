@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table in Markdown, for docs/."""
 
 from collections.abc import Iterable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Universal Scalability Law, fitted by least squares. Pure functions, no library.
 
     X(N) = L N / (1 + S (N - 1) + K N (N - 1))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Results to report on: recorded ones of real sweeps, and generated ones."""
 
 from __future__ import annotations

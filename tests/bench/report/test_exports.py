@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What lies beside the page: JSON, CSV, Markdown, SVG and PNG."""
 
 from __future__ import annotations

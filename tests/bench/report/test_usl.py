@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The scalability law: what is put in comes out, and what it may not be asked is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whole sweeps over hosts, through nginx, with several instances. The hosts are this machine, each
 with an agent of its own; everything else is real."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A ground to torture on: a real Redis, real servers."""
 
 import socket

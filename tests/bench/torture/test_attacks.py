@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Attacks do what they say, to real servers with a real Redis."""
 
 import time

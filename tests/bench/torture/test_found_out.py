@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Servers that break a promise are found out. Real processes, a real Redis.
 
 The good one is the control: nothing is found in it, or the others prove nothing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a record means: verdicts, losses, promises. Pure."""
 
 import json

@@ -136,6 +136,18 @@ def _reserve(port: int) -> bool:
     return True
 
 
+def forgotten_connections() -> int:
+    """How many connections that had ended the kernel forgot at once, for want of room in TIME_WAIT.
+
+    Since the machine's start. A client that still reads from one may be reset: that is how ab comes
+    to "exceptions" with a long answer.
+    """
+    names, values = (
+        line.split() for line in Path("/proc/net/netstat").read_text().splitlines()[:2]
+    )
+    return int(values[names.index("TCPTimeWaitOverflow")])
+
+
 def free_port() -> int:
     """Return a TCP port on 127.0.0.1 that is free and outside the ephemeral range.
 

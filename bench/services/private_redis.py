@@ -63,6 +63,11 @@ class RunRedis:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
+    @property
+    def shown(self) -> str:
+        """For results and messages: its URL without a password; or that it is private."""
+        return "private" if self.private else without_password(self.url)
+
     def prepare(self) -> None:
         """Put the data into the state in which every measurement starts, if they are ours."""
         if not self.private:

@@ -16,8 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import redis
 
-from bench.host.ports import free_port
-from bench.host.process import Child, last_line
+from bench.host.process import Child, free_port, last_line
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
 

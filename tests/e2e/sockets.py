@@ -81,6 +81,13 @@ def listens(port: int) -> bool:
     return _find(port, 0) is not None
 
 
+def backlog(port: int) -> int:
+    """How many connections wait to be accepted on a port where somebody listens."""
+    end = _find(port, 0)
+    assert end is not None, f"nobody listens on port {port}"
+    return end.unread  # for a listening socket that is what the kernel tells here
+
+
 def is_read(port: int, client: socket.socket) -> bool:
     """Whether the server on `port` has read all that a client has sent, or closed since."""
     number = client.getsockname()[1]

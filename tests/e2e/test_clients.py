@@ -151,7 +151,7 @@ def test_path_as_is(server: Server) -> None:
 def _bench(server: Server, target: str, *options: str) -> str:
     """Run Apache Bench; return what it prints. Lengths may differ: the count grows.
 
-    Beside much other traffic the kernel may have reset a client. Such a failure is not the
+    Beside much other traffic the kernel may have reset a client: then a failure is not the
     server's, and ab is run again.
     """
     url = server.url.rstrip("/") + target

@@ -82,15 +82,15 @@ static void borrow(struct cache *cache, struct entry *entry) {
 /* Takes it out of the table; whoever has borrowed it keeps it. */
 static void drop(struct cache *cache, struct entry *entry) {
     borrow(cache, entry);
-    HASH_DEL(cache->entries, entry);
+    HASH_DEL(cache->entries, entry); /* NOLINT: it is in the table */
     entry->listed = false;
     if (--entry->borrowed == 0)
         dispose(entry);
 }
 
 static void drop_idle(struct cache *cache, size_t limit) {
-    while (cache->idle_count > limit)
-        drop(cache, cache->idle);
+    while (cache->idle != NULL && cache->idle_count > limit)
+        drop(cache, cache->idle); /* NOLINT: it is another one by then */
 }
 
 static void give_back(struct cache *cache, struct entry *entry) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parsers of lib/proto for other programs: reads a line "NAME LENGTH" and so
- * many bytes, answers with a line "LENGTH" and so many bytes of JSON, in which
- * strings are hexadecimal; again and again, until its input ends.
+ * The parsers of lib/proto for other programs: reads a line "NAME LENGTH" and
+ * so many bytes, answers with a line "LENGTH" and so many bytes of JSON, in
+ * which strings are hexadecimal; again and again, until its input ends.
  *
  * Where a parser wants two strings, the first one ends at the first LF.
  */

@@ -94,6 +94,16 @@ measure: ## CPU and memory against nginx, Go and the barest loops
 	@$(MAKE) --no-print-directory all floor
 	@$(ZEROHTTPD) measure $(ARGS)
 
+timeline: ## draw what each server does, call by call; SERVER=epoll SCENARIO=silent
+	@$(SETUP) build bench trace
+	@$(MAKE) --no-print-directory all
+	@$(ZEROHTTPD) timeline $(if $(SERVER),--servers '$(SERVER)') \
+		$(if $(SCENARIO),--scenario '$(SCENARIO)') $(ARGS)
+
+book: ## the annotated source as pages, with pictures and questions
+	@$(SETUP) read
+	@$(ZEROHTTPD) book $(ARGS)
+
 torture: ## every server under every attack, five minutes; ARGS="--servers epoll", ARGS=--help
 	@scripts/setup.sh build bench
 	@$(MAKE) --no-print-directory all
@@ -157,7 +167,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z._-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure torture floor test \
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure torture timeline book floor test \
 	test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- How things are made ----

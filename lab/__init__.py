@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Four one-core hosts on one machine: `python -m lab up`. docs/lab.md shows the picture.
 
 Nothing of a lab has a name in the machine's own lists: no named network namespace, no link, no

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`python -m lab`, which scripts/lab starts: it needs no installed package."""
 
 import sys

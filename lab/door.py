@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The door of a lab: how ssh on this machine gets a connection to a host.
 
 The hosts' network has no way in or out. The keeper, which stands in it, connects on request and

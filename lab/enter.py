@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`exec`: run a command on a host, as if one sat at it. `ssh`: go there over the network."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a host sees of the machine's files: all as they are, with a layer of its own for changes.
 
 The layer is an overlay: reading goes through to the machine's files, the first write to one makes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How a process becomes a host: namespaces, limits, files, a name; at last it becomes sshd.
 
 sshd is the first process of the host, so whatever is started on the host ends with it. It also

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The keeper: the first process of a lab, and the one that all the others end with.
 
 It stands in a network namespace with the bridge, starts the hosts in namespaces of their own,

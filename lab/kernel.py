@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The system calls that a container is made of, as far as Python 3.11 does not have them."""
 
 import ctypes

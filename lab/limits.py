@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One CPU for a host, and a share of it: control groups, version 2 or 1, or else affinity alone.
 
 A host's group is zerohttpd-lab/LAB/HOST in the machine's hierarchy (in each of the hierarchies

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The network of a lab: a bridge, and a pair of virtual interfaces for each host (ip(8), tc(8))."""
 
 import subprocess

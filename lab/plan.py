@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a lab is made of: names, addresses, CPUs, shares. Decides all, does nothing."""
 
 import re

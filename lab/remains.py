@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What there is of a lab on this machine, found by its name, and how it is taken away.
 
 Every process of a lab is in a namespace of host names whose NIS domain is the lab's mark. That is

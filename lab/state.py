@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is known of a lab while it runs: /run/zerohttpd-lab/NAME/, for its owner only.
 
 mark                       says whose folder this is; without it nobody touches the folder

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`status`: a table of the hosts."""
 
 import time

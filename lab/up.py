@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`up`: make the lab, or leave nothing."""
 
 import json

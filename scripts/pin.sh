@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # Writes requirements/*.txt from requirements/*.in: exact versions, with the hashes that pip checks.
 #
 #     scripts/pin.sh              what is missing; versions that are pinned already stay

@@ -17,7 +17,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly venv=.venv
 readonly policy=/usr/sbin/policy-rc.d
-readonly groups="build bench read openloop hosts test sanitize fuzz lint compare"
+readonly groups="build bench read openloop hosts test sanitize fuzz lint compare trace"
 readonly oldest_python=3.10
 readonly oha_version=1.16.0 # 1.4 or newer will do, if one is there already
 
@@ -309,7 +309,11 @@ look_for_group() {
         need clang-tidy "checks C for mistakes" have clang-tidy
         need cppcheck "checks C for mistakes" have cppcheck
         need shellcheck "checks shell scripts" have shellcheck
-        need_python lint
+        need_python bench lint
+        ;;
+    trace)
+        need strace "sees the system calls" have strace
+        need binutils "finds the lines of source" have addr2line
         ;;
     compare)
         need golang-go "compiles the Go server to compare with" have go

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The book: the annotated source as pages that open from disk, and can be printed.
 
     source         a C file as passages: a comment, and the code that it speaks of

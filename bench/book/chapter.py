@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A chapter: Markdown, with directives on lines of their own that begin with two colons.
 
     :: source FILE [since FILE]     the whole annotated file; marks what is new since the other

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """All pages of the book into one folder: `make book`."""
 
 import argparse

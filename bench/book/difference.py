@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is new in a file since another one, and two files side by side. Pure."""
 
 import difflib

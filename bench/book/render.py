@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pieces of HTML: annotated source, two files side by side, prose with its words explained."""
 
 import re

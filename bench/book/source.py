@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A C file as passages: a comment that stands on lines of its own, and the code behind it. Pure."""
 
 import re

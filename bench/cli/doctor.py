@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`zerohttpd doctor`."""
 
 import argparse
@@ -20,7 +21,7 @@ def run(words: Sequence[str]) -> int:
     )
     arguments.add_plan(parser)
     options = arguments.options_of(parser.parse_args(words))
-    _, runs = planning.plan_runs(options)
+    runs = planning.plan_runs(options).runs
     lines = doctor.examine(runs, looking.limits_here(), looking.look(options.redis))
     show.show(lines, console())
     return int(any(line.state in NOT_WELL for line in lines))

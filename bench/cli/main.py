@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command line: `zerohttpd COMMAND ...`, and `python -m bench COMMAND ...` where it is not
 installed.
 
@@ -32,6 +33,7 @@ COMMANDS = {
     "compare": Command("bench.cli.compare", "two sweeps side by side"),
     "capacity": Command("bench.cli.capacity", "what 4, 40, 400 such hosts carry"),
     "measure": Command("bench.cli.measure", "what a request costs, against nginx, Go, floors"),
+    "torture": Command("bench.torture.command", "what visitors get while a server is attacked"),
     "timeline": Command("bench.timeline.command", "what each server does, call by call"),
     "book": Command("bench.book.command", "the annotated source as pages"),
     "serve": Command("bench.cli.serve", "one server, to look at in a browser"),

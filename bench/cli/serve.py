@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`zerohttpd serve`: one server with a Redis to go with it, to look at in a browser."""
 
 import argparse
@@ -12,12 +13,12 @@ from bench.host.process import Child
 from bench.host.project import ROOT
 from bench.host.signals import Interrupted, SignalWatch
 from bench.records.errors import UserError
+from bench.records.values import milliseconds, positive
 from bench.services.private_redis import redis_for
 from bench.services.slow_redis import SlowRedis
 from bench.subjects.banner import url_in
 from bench.subjects.running import STOP_SECONDS
 from bench.subjects.servers import discover, require_built, select
-from bench.sweep.arguments import milliseconds, positive
 
 ADDRESS = "127.0.0.1"
 LOOK_SECONDS = 0.1
@@ -39,7 +40,8 @@ def run(words: Sequence[str]) -> int:
                 url = redis.url
                 if options.redis_delay:
                     slow = SlowRedis(url, options.redis_delay, (), watch)
-                    url = stack.enter_context(slow).url
+                    stack.callback(slow.close)
+                    url = slow.url
                 command = [str(server.executable), "--port", str(options.port), "--redis", url]
                 if options.workers:
                     command += ["--workers", str(options.workers)]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sweep on the load host, seen from here: its words as they come, and a way to end it."""
 
 import contextlib

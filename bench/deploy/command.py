@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`zerohttpd hosts`: the benchmark over several hosts, from preparation to results."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where the inventory is, and how its load host is reached."""
 
 import json

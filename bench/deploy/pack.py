@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is sent to the hosts: `python -m bench.deploy.pack FOLDER`, called by the playbook.
 
 Three archives, made anew only when their content has changed:

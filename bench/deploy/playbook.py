@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plays of deploy/site.yml, run with ansible-playbook."""
 
 import codecs

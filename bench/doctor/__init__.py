@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """What the machines allow, what the chosen runs need, and what cures it."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The doctor: what this machine is, what the chosen runs need, and the command that cures it.
 
 It looks and says; it changes nothing. Before every sweep it speaks by itself, of what is not well.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the limits of several hosts allow: each is judged by what it is there for. Pure."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the machine's limits allow, judged before the run. Pure; `system_limits` reads the machine.
 
 Each finding says what is, what is needed, and the command that cures it. Levels that cannot be

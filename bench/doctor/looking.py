@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Looking at this machine."""
 
 import os
@@ -18,7 +19,6 @@ from bench.host.system_limits import read_limits, text_of
 from bench.load import ab, open_loop
 from bench.records.environment import SystemLimits
 from bench.services.private_redis import redis_for
-from bench.services.redis_server import without_password
 
 BUSY_SECONDS = 0.5
 
@@ -55,10 +55,10 @@ def limits_here() -> SystemLimits:
 def look(redis_url: str | None = None) -> Facts:
     """The facts of this machine. Takes half a second: other load is watched for so long. Raises
     UserError where no Redis answers at the URL."""
-    redis = None
+    redis, shown = None, ""
     if redis_url:
         with redis_for(redis_url, (), SignalWatch()) as there:
-            redis = there.describe()
+            redis, shown = there.describe(), there.shown
     busy, busiest = other_load()
     has_ab = shutil.which("ab") is not None
     return Facts(
@@ -71,7 +71,7 @@ def look(redis_url: str | None = None) -> Facts:
         ab=ab.version() if has_ab else None,
         redis_server=redis_server_version(),
         redis=redis,
-        redis_url=without_password(redis_url or ""),
+        redis_url=shown,
         oha=open_loop.version(),
         groups=parent_of_groups(),
     )

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the doctor says, shown."""
 
 from collections.abc import Sequence

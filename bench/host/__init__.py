@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """This host: its processes, control groups, counters, limits, programs."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The CPU time of a server: of all its processes and threads, ended children included.
 
 Two ways, both exact in the total, since the kernel adds up nanoseconds:

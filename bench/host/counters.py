@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the kernel counts for the whole machine: TCP's troubles, and how busy each CPU was."""
 
 from collections.abc import Iterable

@@ -1,9 +1,11 @@
+# SPDX-License-Identifier: MIT
 """Helpers that run beside a load as processes of their own."""
 
 import re
 import sys
 import time
 from collections.abc import Sequence
+from typing import TypeVar
 
 from bench.host.process import Child
 from bench.host.project import ROOT
@@ -19,13 +21,16 @@ class HelperError(NoFigure):
     label = "no start"
 
 
+Own = TypeVar("Own", bound="Helper")
+
+
 class Helper:
     """A module of this package as a child process. Use in a `with` block."""
 
     def __init__(self, module: str, words: Sequence[str], cpus: Sequence[int]) -> None:
         self._child = Child([sys.executable, "-m", module, *words], cpus, cwd=ROOT)
 
-    def __enter__(self) -> "Helper":
+    def __enter__(self: Own) -> Own:
         return self
 
     def __exit__(self, *_: object) -> None:

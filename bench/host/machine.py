@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a result must say about where it came from."""
 
 import os

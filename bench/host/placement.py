@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which CPU does what: the server has one to itself; ab, Redis and nginx share the others. Of
 several instances of the server each gets one, as long as one is left for the others."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Child processes that never outlive the run.
 
 Every child
@@ -14,6 +15,7 @@ Every child
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -204,3 +206,17 @@ def last_line(text: str) -> str:
     """The last line of a text that is not empty, without its line feed; or an empty text."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""
+
+
+def url_that_answers(address: str, port: int, running: bool) -> str | None:
+    """The URL of an address if somebody listens there, and the one who should still runs."""
+    with contextlib.suppress(OSError):
+        socket.create_connection((address, port), timeout=1).close()
+        return f"http://{address}:{port}/" if running else None
+    return None
+
+
+def free_port(address: str = "127.0.0.1") -> int:
+    """A port of an address of this host that nobody uses right now. May raise OSError."""
+    with socket.create_server((address, 0)) as listener:
+        return int(listener.getsockname()[1])

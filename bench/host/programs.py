@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Installed programs: where they are, and what they say about themselves."""
 
 import os

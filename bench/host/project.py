@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where this project lies, and which version of it this is."""
 
 import hashlib

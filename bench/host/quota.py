@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How much CPU time this host may use, and how much of it was used: of the control group with a
 quota that we are in, or of the CPUs that we may run on.
 

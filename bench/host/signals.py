@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Ctrl-C and its relatives, noticed where it is safe.
 
 A signal that raised an exception at once could strike between the start of a process and the line

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The limits of this machine that a benchmark runs into, as they are now."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Room in the kernel's memory for connections that have ended.
 
 Whoever closes a connection first keeps it in TIME_WAIT (RFC 9293 section 3.6.1), on Linux for 60 s,

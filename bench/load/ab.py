@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Running Apache Bench.
 
 What its failures mean is not what its words say (seen in the source of version 2.4.54):

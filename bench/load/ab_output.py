@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reading what Apache Bench prints. Pure functions; the tests feed them recorded real output."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Many connections to one server, held open by this very process, each of which asks once."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Idle connections beside a load, held by a process of their own."""
 
 import re

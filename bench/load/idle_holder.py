@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Holds idle keep-alive connections open.
 
 Started as `python -m bench.load.idle_holder HOST PORT COUNT PATH`. Each connection makes one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The open loop: requests at a constant rate, whatever the server does, by oha.
 
 ab asks again only when it has been answered: when the server stalls, it stops asking, and those who

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A first, single request, read with care: what all later answers are held against."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How far several hosts carry: the arithmetic of docs/scaling.md, worked out from a sweep.
 
 It is the utilisation law of operational analysis (Denning and Buzen, "The Operational Analysis of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The chart: requests per second over concurrent connections, a line for each server.
 
 One for each set of conditions: chart.svg for the first, chart_CONDITIONS.svg for the others.

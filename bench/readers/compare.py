@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Two sweeps side by side: what changed beyond noise, and what else was different.
 
 A cell changed when the ranges of its runs in the two sweeps do not overlap and the medians differ

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where what is read and measured is shown."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table: servers across, concurrency down, requests per second in the cells."""
 
 from collections.abc import Iterable, Sequence

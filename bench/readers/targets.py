@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whether the targets are met: what a request and a connection may cost. A reader of results.
 
 A target is judged where there is something to judge it by: epoll against nginx and Go, each server

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a cell is: a subject, the conditions it is measured under, a level. Pure.
 
 A condition is a field of Conditions and a row of ASPECTS. Command line, titles, file names, CSV and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs as rows of results.csv. Pure."""
 
 import csv

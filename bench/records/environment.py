@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is known of the machines that took part: the models."""
 
 from enum import Enum

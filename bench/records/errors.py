@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The one kind of error that is meant for the person at the keyboard."""
 
 from pydantic import ValidationError

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is measured in a run beside the load generator's own report: the models.
 
 Everything here may be missing from a run (None): not measured, or not to be had on that machine.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reading a JSON file that a stranger may have written."""
 
 import json

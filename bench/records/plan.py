@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a sweep was asked for, and the runs that it consists of."""
 
 from collections.abc import Mapping

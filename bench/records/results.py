@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is kept of a sweep: results.json (all of it) and results.csv (a row for each run).
 
 Both are written anew after every run, beside the old file and then put in its place, so that at

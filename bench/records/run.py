@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One run as it is kept: what was measured, what came of it, what was checked."""
 
 from datetime import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The files of a sweep: results.json and results.csv, written and read."""
 
 import contextlib

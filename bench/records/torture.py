@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a torture leaves: torture.json. What it means is worked out here too, from nothing else.
 
 A cell whose server is one of the project's must keep the promises that `broken` knows; what becomes
@@ -217,9 +218,10 @@ def verdict(cell: Cell, facts: AttackFacts) -> Verdict:
         return "not reached"
     if broken(cell, facts):
         return "broken"
-    held = share(cell, cell.during)
-    if held is None:
+    exact = share(cell, cell.during)
+    if exact is None:
         return "no figure" if cell.before else "left out"
+    held = round(exact, 2)  # as it is shown
     if held >= AS_BEFORE:
         return "served"
     if held >= SLOWER:

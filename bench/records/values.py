@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Words of a command line as values. All raise UserError for a word that is none."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the servers are asked for: the workloads by name."""
 
 from collections.abc import Iterable
@@ -25,6 +26,8 @@ class Workload:
     """How many remarks each request adds to the guestbook in Redis."""
     share: float = 1.0
     """Of the usual number of requests: fewer where one is much work."""
+    may_grow: bool = False
+    """Whether its page may become longer from one request to the next: a count on it does."""
 
     @property
     def private_only(self) -> bool:
@@ -70,7 +73,7 @@ def workload_for(name: str) -> Workload:
     if name in WORKLOADS:
         return WORKLOADS[name]
     known = next((w for w in WORKLOADS.values() if w.path == name and w.form is None), None)
-    return known or Workload(name, name, name)
+    return known or Workload(name, name, name, may_grow=True)
 
 
 def named(names: Iterable[str]) -> tuple[str, ...]:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The report: one HTML page made of stored results, with pictures and exports beside it.
 
 Started as `zerohttpd report RESULTS_DIR [--output FILE]`. The modules, from what was stored

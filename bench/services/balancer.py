@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """nginx as a load balancer before one or several processes of a server.
 
 Its configuration is made for each run. It does not try a request again on another server: what
@@ -20,8 +21,14 @@ from typing import Annotated
 import psutil
 from pydantic import BaseModel, Field
 
-from bench.host.ports import free_port, url_that_answers
-from bench.host.process import Child, StartError, demand_seconds, last_line
+from bench.host.process import (
+    Child,
+    StartError,
+    demand_seconds,
+    free_port,
+    last_line,
+    url_that_answers,
+)
 from bench.host.programs import find_program
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Redis of a run and the data in it: a private one that is thrown away, or one that is there.
 
 Of one that is there nothing is ever deleted or overwritten; only what the pages themselves do to
@@ -61,6 +62,11 @@ class RunRedis:
 
     def __exit__(self, *_: object) -> None:
         self._client.close()
+
+    @property
+    def shown(self) -> str:
+        """For results and messages: its URL without a password; or that it is private."""
+        return "private" if self.private else without_password(self.url)
 
     def prepare(self) -> None:
         """Put the data into the state in which every measurement starts, if they are ours."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A Redis server of our own: started, and gone with the run. It stores nothing on disk.
 
 It listens on a free port of one address. Where that is not this machine's own (127.0.0.1) but one
@@ -15,8 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import redis
 
-from bench.host.ports import free_port
-from bench.host.process import Child, last_line
+from bench.host.process import Child, free_port, last_line
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A slow Redis: passes everything on at once, and every reply a fixed time later.
 
 Started as `python -m bench.services.slow_proxy ADDRESS HOST PORT MILLISECONDS` (ADDRESS to listen

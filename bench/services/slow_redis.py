@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A slow Redis before another one, as a process of its own."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A station on another host: `python -m bench.stations.agent`, asked on standard input, answering
 on standard output. See `wire` for the words and `station` for what they do.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What servers use under load: CPU time, context switches, memory, processes, descriptors.
 
 CPU time is exact: of a server's own control group (see `bench.host.accounting`), so that

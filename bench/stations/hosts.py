@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The hosts of a sweep, and how they are reached: the file that `--hosts` names.
 
     {"load":    {"name": "load", "address": "10.77.0.1"},

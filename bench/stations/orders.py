@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a station is asked for, and what it answers. See `bench.stations.station`.
 
 The same words inside one process and, as JSON, between two hosts.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A station on another host, asked through its agent."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The site: all stations of a sweep, and what each of them is there for."""
 
 from collections import Counter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A station: everything that must happen on the host of a server, of nginx or of Redis.
 
 It starts them, watches them while the load runs, and ends them. The sweep has one in its own
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.host.accounting import parent_of_groups, remove_stale_groups
-from bench.host.ports import free_port
+from bench.host.process import free_port
 from bench.host.quota import Host
 from bench.host.signals import SignalWatch
 from bench.host.time_wait import wait_for_room

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is on a host: itself, the subjects, their versions."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """System calls of servers under load, as strace sees them.
 
 The trace slows a server down, so now and then it has to wait where it otherwise would not: a few

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Versions of everything that takes part in a sweep."""
 
 import platform

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The words between the sweep and an agent: a JSON object a line, a question and its answer.
 
     {"number": 7, "call": "start_servers", "order": {"subject": "epoll", ...}}

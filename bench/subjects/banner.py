@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a server says about itself: the lines at its start and the statistics at its end.
 
 Both are aligned lines, a key in the first 14 columns and its value behind it. Pure functions.

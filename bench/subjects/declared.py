@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Strangers: programs of others, declared in bench/strangers/NAME/stranger.toml.
 
 The file names the command, how it is told its port and its Redis, which workloads it can serve,

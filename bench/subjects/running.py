@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One subject, running."""
 
 import re
@@ -10,8 +11,7 @@ import psutil
 from pydantic import BaseModel
 
 from bench.host.accounting import CpuTime, Group
-from bench.host.ports import url_that_answers
-from bench.host.process import Child, StartError, last_line
+from bench.host.process import Child, StartError, last_line, url_that_answers
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.figures import ServerStatistics

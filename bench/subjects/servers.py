@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What can be measured: the servers, found in the folder listing.
 
 A folder `NN_name/` with a `main.c` is a server, and `make all` builds it as `./name`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What can be measured: the project's servers, their floors, and strangers.
 
 Servers come from the folder listing, so an eighth is there by itself. The floor of a server, the

@@ -1,40 +1,31 @@
+# SPDX-License-Identifier: MIT
 """The words before a sweep: what will be measured, where, and what stands in the way."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console
 
 from bench.doctor import show
 from bench.records.environment import Finding, HostInfo, Line
-from bench.records.plan import RunSpec
-from bench.services.redis_server import without_password
+from bench.services.private_redis import RunRedis
 from bench.stations.site import Site
-from bench.subjects.subject import Subject
-from bench.sweep.ladder import conditions_of
-from bench.sweep.options import Options, can_serve
-from bench.sweep.planning import belongs
+from bench.sweep.planning import Planned
 
 
-def announce(
-    options: Options,
-    runs: Sequence[RunSpec],
-    subjects: Mapping[str, Subject],
-    site: Site,
-    out: Console,
-) -> None:
+def announce(planned: Planned, site: Site, redis: RunRedis, out: Console) -> None:
     """What will be measured, and where."""
+    runs = planned.runs
     levels = ", ".join(f"{level:,}" for level in sorted({run.concurrency for run in runs}))
     conditions = "; ".join(c.describe() for c in dict.fromkeys(run.conditions for run in runs))
-    _say(out, f"Servers: {', '.join(subjects)}")
+    _say(out, f"Servers: {', '.join(planned.subjects)}")
     _say(out, f"Connections: {levels}; {len(runs)} runs: {conditions}")
     _say(out, f"Placement: {site.placement.note}")
     for host in site.host_infos():
         _say(out, f"    {describe_host(host)}")
-    for name, without in left_out(options, subjects).items():
+    for name, without in planned.left_out.items():
         _say(out, f"{name} cannot serve: {'; '.join(without)}")
-    if options.redis:
-        url = without_password(options.redis)
-        _say(out, f"Redis: {url}; visits raise its visitor_count, nothing else is changed")
+    if not redis.private:
+        _say(out, f"Redis: {redis.shown}; visits raise its visitor_count, nothing else is changed")
 
 
 def show_troubles(said: Sequence[Line], findings: Sequence[Finding], out: Console) -> None:
@@ -57,17 +48,6 @@ def describe_host(host: HostInfo) -> str:
     limit = f", {host.cpu_limit:.0%} of a CPU by {host.limited_by}" if host.cpu_limit else ""
     cpus = "1 CPU" if host.cpus == 1 else f"{host.cpus} CPUs"
     return f"{host.role:<8}{host.name} ({host.address}): {cpus}{limit}, Linux {host.kernel}"
-
-
-def left_out(options: Options, subjects: Mapping[str, Subject]) -> dict[str, list[str]]:
-    """By subject the conditions under which it is not measured, since it cannot be."""
-    found: dict[str, list[str]] = {}
-    for part in options.parts:
-        for subject in subjects.values():
-            for conditions in conditions_of(part.plan):
-                if belongs(subject, part) and not can_serve(subject, conditions):
-                    found.setdefault(subject.name, []).append(conditions.describe())
-    return found
 
 
 def _say(out: Console, text: str, style: str = "") -> None:

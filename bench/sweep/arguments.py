@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The options of a sweep on the command line."""
 
 import argparse
@@ -10,6 +11,7 @@ from bench.records.errors import UserError
 from bench.records.plan import DEFAULT_WORKLOAD, Part, Plan
 from bench.records.values import path, positive, words_of
 from bench.records.workloads import ALL, WORKLOADS, named, workload_for
+from bench.services.redis_server import without_password
 from bench.sweep.ladder import FULL_LEVELS, SHORT_LEVELS
 from bench.sweep.options import Options
 
@@ -93,7 +95,7 @@ def options_of(options: argparse.Namespace, command: Sequence[str] = ()) -> Opti
         redis=options.redis,
         results=given.get("results", ROOT / "results"),
         hosts=given.get("hosts"),
-        command=tuple(command),
+        command=tuple(hide_password(command)),
         programs=options.programs.resolve(),
     )
 
@@ -107,3 +109,8 @@ def _varied(options: argparse.Namespace) -> dict[str, tuple[Value, ...]]:
         if words:
             found[aspect.name] = tuple(aspect.parse(word) for word in words)
     return found
+
+
+def hide_password(words: Sequence[str]) -> list[str]:
+    """A command line without the password in the URL of a Redis."""
+    return [without_password(word.removeprefix("--redis=")) for word in words]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The beginning of a sweep: what is kept of where and how it is made."""
 
 from collections.abc import Sequence
@@ -6,44 +7,37 @@ from datetime import datetime
 from bench.host import machine
 from bench.records.environment import Finding, Line, SystemLimits
 from bench.records.errors import UserError
-from bench.records.plan import RunSpec
 from bench.records.results import Results, Settings
-from bench.records.workloads import workload_for
 from bench.services.private_redis import RunRedis
-from bench.services.redis_server import without_password
 from bench.stations import versions
 from bench.stations.site import Site
-from bench.sweep.options import Options, hide_password, kept
+from bench.sweep.options import Options, kept
+from bench.sweep.planning import Planned
 
 
-def begun(
-    options: Options,
-    subjects: Sequence[str],
-    runs: Sequence[RunSpec],
-    site: Site,
-    redis: RunRedis,
-) -> Results:
+def begun(options: Options, planned: Planned, site: Site, redis: RunRedis) -> Results:
     """The results of a sweep that has no runs yet."""
-    first = options.parts[0].plan
+    runs = planned.runs
+    workloads = list(dict.fromkeys(spec.conditions.workload for spec in runs))
     return Results(
         started=datetime.now().astimezone(),
-        command=hide_password(options.command),
+        command=list(options.command),
         machine=machine.describe_machine(),
         versions=versions.versions(redis.version()) | site.versions(),
         settings=Settings(
-            full=first.full,
-            path=workload_for(first.workloads[0]).path,
+            full=options.parts[0].plan.full,
+            path=next((name for name in workloads if name.startswith("/")), None),
             runs=max(spec.run for spec in runs),
             timeout_s=runs[0].timeout,
-            redis="private" if redis.private else without_password(redis.url),
+            redis=redis.shown,
             redis_settings=redis.describe(),
-            options=kept(options),
+            options=kept(options, redis.shown),
         ),
         hosts=site.host_infos(),
         placement=site.placement,
-        servers=list(subjects),
+        servers=list(planned.subjects),
         levels=sorted({spec.concurrency for spec in runs}),
-        workloads=list(dict.fromkeys(spec.conditions.workload for spec in runs)),
+        workloads=workloads,
     )
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who was the bottleneck of a run. Pure.
 
 Demand is the share of the load's time in which somebody ran or wanted to run: CPU time, and the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One run of one cell: a fresh server, a probe, a warm-up, the load, the end, the judgement."""
 
 import time

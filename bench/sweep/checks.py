@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whether a run is a figure. Pure functions.
 
 A run holds when every check holds. Otherwise it has no figure but a reason: the first check that

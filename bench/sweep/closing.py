@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The end of a sweep: the files in their last state, the table, the charts, where they are."""
 
 from datetime import datetime

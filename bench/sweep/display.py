@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Showing a sweep while it runs: a live table at a terminal, plain lines elsewhere."""
 
 from types import TracebackType

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How long the rest of a sweep will take, judged by what the runs so far took. Pure."""
 
 from collections.abc import Container, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is known of a run when it is judged, put together for `bench.sweep.checks`."""
 
 from collections.abc import Mapping, Sequence
@@ -56,7 +57,7 @@ def gather(
         # An idle connection's last answer may be on its way when its holder stops counting.
         slack=unread + warm_unread + spec.conditions.idle,
         page_bytes=probe.body_bytes,
-        any_length=not private and workload.visits > 0,
+        any_length=workload.may_grow or (not private and workload.visits > 0),
         # While it is traced a server is slow, and may close a connection for others that wait.
         keep_alive=kept and conditions.mode != "traced",
         counts=_counts(spec, workload, loaded, unread, private),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The load of a run: the warm-up, the requests that count, and what is read around them."""
 
 import contextlib
@@ -129,7 +130,8 @@ class Generator:
     def _count(self, url: str) -> AbOutcome:
         requests = self._spec.requests
         grows = not self._redis.private and gains_a_digit(self._redis.counts()[0], requests)
-        load = self._closed(url, requests, self._spec.concurrency, any_length=grows)
+        any_length = grows or self._workload.may_grow
+        load = self._closed(url, requests, self._spec.concurrency, any_length)
         return ab.run(load, self._cpus, self._watch, self._site.look)
 
     def _open(self, url: str) -> OpenOutcome:

@@ -1,6 +1,6 @@
+# SPDX-License-Identifier: MIT
 """What a sweep was asked for, and how that is kept so that it can be resumed."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from bench.records.conditions import Conditions
 from bench.records.errors import UserError
 from bench.records.plan import Part
 from bench.records.results import KeptOptions, Results
-from bench.services.redis_server import without_password
 from bench.subjects.subject import Subject
 
 _PARTS = TypeAdapter(tuple[Part, ...])
@@ -48,11 +47,11 @@ def can_serve(subject: Subject, conditions: Conditions) -> bool:
     return subject.can(conditions.workload, conditions.server_keeps, conditions.idle)
 
 
-def kept(options: Options) -> KeptOptions:
-    """The options in the form in which `options_of` reads them."""
+def kept(options: Options, redis: str) -> KeptOptions:
+    """The options in the form in which `options_of` reads them; `redis`: without a password."""
     return KeptOptions(
         parts=_PARTS.dump_python(options.parts, mode="json"),
-        redis=without_password(options.redis) if options.redis else None,
+        redis=redis if options.redis else None,
         hosts=str(options.hosts.resolve()) if options.hosts else None,
         programs=str(options.programs),
     )
@@ -77,8 +76,3 @@ def options_of(old: Results, parent: Path, redis: str | None) -> Options:
         command=tuple(old.command),
         programs=Path(stored.programs),
     )
-
-
-def hide_password(words: Sequence[str]) -> list[str]:
-    """A command line without the password in the URL of a Redis."""
-    return [without_password(word.removeprefix("--redis=")) for word in words]

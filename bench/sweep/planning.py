@@ -1,6 +1,9 @@
+# SPDX-License-Identifier: MIT
 """What was asked for, made into runs; and whether it can be."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from bench.doctor.host_limits import assess_hosts
 from bench.doctor.limits import assess
@@ -12,24 +15,37 @@ from bench.services import balancer
 from bench.stations.hosts import Hosts
 from bench.stations.site import Site
 from bench.subjects.subject import Subject, select
-from bench.sweep.ladder import interleaved, runs_in_order
+from bench.sweep.ladder import conditions_of, interleaved, runs_in_order
 from bench.sweep.options import Options, can_serve
 
 
-def plan_runs(
-    options: Options, subjects: Sequence[Subject] | None = None
-) -> tuple[list[Subject], list[RunSpec]]:
-    """The subjects (None: those that are here) and the runs. Raises UserError if there is nothing
-    to do."""
+@dataclass(frozen=True)
+class Planned:
+    """What a sweep consists of."""
+
+    subjects: Mapping[str, Subject]
+    """By name, in the order in which they take turns."""
+    runs: list[RunSpec]
+    left_out: Mapping[str, list[str]]
+    """By subject, in words, the conditions under which it is not measured, since it cannot be."""
+
+
+def plan_runs(options: Options, subjects: Sequence[Subject] | None = None) -> Planned:
+    """What is to be done; `subjects`: None: those that are here. Raises UserError if there is
+    nothing to do."""
     found = list(subjects or select(options.subjects, options.floors, options.programs))
     by_name = {subject.name: subject for subject in found}
-    runs = []
+    runs: list[RunSpec] = []
+    left_out: dict[str, list[str]] = {}
     for part in options.parts:
         instances, balancers = part.plan.values("instances"), part.plan.values("balancer")
         if any(number != 1 for number in instances) and set(balancers) == {"none"}:
             raise UserError("several instances need something before them: --balancer close, keep")
         names = [subject.name for subject in found if belongs(subject, part)]
         runs += runs_in_order(part.plan, names, lambda name, c: can_serve(by_name[name], c))
+        for name, conditions in itertools.product(names, conditions_of(part.plan)):
+            if not can_serve(by_name[name], conditions):
+                left_out.setdefault(name, []).append(conditions.describe())
     if not runs:
         raise UserError("nothing to measure: none of these can serve what was asked for")
     if options.redis:
@@ -40,7 +56,7 @@ def plan_runs(
                 f"{', '.join(writing)}: only with a private Redis, since data are written to it. "
                 "Leave out --redis"
             )
-    return found, interleaved(runs)
+    return Planned(by_name, interleaved(runs), left_out)
 
 
 def belongs(subject: Subject, part: Part) -> bool:

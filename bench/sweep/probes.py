@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What connections cost a server in memory: a crowd of them, and a look at the server."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The figures of a run, put together of what the load generator and all hosts have seen."""
 
 from collections.abc import Mapping, Sequence

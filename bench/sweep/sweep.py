@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sweep: every subject under all chosen conditions at every level of the ladder."""
 
 from dataclasses import dataclass
@@ -95,27 +96,27 @@ def _on_site(
     out: Console,
 ) -> Done:
     found = site.survey(options.subjects, options.floors)
-    subjects, runs = planning.plan_runs(options, found)
+    planned = planning.plan_runs(options, found)
+    runs = planned.runs
     limits = looking.limits_here()
     said = doctor.examine(runs, limits, facts, load_only=bool(site.hosts))
     findings = planning.assess_site(runs, limits, site)
-    by_name = {subject.name: subject for subject in subjects}
-    announce.announce(options, runs, by_name, site, out)
-    announce.show_troubles(said, findings, out)
     redis = site.open_redis(options.redis)
+    announce.announce(planned, site, redis, out)
+    announce.show_troubles(said, findings, out)
     if before:
         results = before
         out.print(f"Resumed: {len(before.runs)} of {len(runs)} runs are there already")
         require_same_machine(before)
     else:
-        results = judged(begun(options, list(by_name), runs, site, redis), limits, findings, said)
+        results = judged(begun(options, planned, site, redis), limits, findings, said)
     folder = folder or store.make_folder(options.results, results.started)
     store.save(results, folder)
     status = Sweeper(
         results=results,
         folder=folder,
         runs=runs,
-        subjects=by_name,
+        subjects=planned.subjects,
         bench=Bench(site, redis, site.watch),
         open_redis=lambda: site.open_redis(options.redis),
         impossible=impossible_levels(findings),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A sweep under way: all its runs in order, from the words before it to the words after it."""
 
 import logging

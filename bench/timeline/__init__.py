@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The timeline: what each architecture does while eight requests are served, call by call.
 
     strace        reads what strace(1) wrote: calls, signals, ends

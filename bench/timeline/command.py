@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`zerohttpd timeline`, and `make timeline`."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One page of HTML that needs no network, and the same for Chrome's trace viewer."""
 
 import json

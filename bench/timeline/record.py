@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs a server under strace while a scenario is played to it, and keeps what strace wrote."""
 
 import contextlib

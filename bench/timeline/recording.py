@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a picture is made of. Times are milliseconds since the scenario began."""
 
 from enum import Enum

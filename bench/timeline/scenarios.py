@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the clients do, and what is done to Redis or to the server meanwhile."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From a trace to a picture: who did what for which request, and who waited for whom.
 
 Requests are told apart by the clients' ports, which strace writes beside each socket. What a task

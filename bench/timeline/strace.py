@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reads what `strace -f -ttt -T -yy -k` wrote: pure functions from text to calls.
 
 A line begins with the number of the process or thread and the time. A call that sleeps while others

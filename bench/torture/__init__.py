@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The torture: each server beside clients that do it no good, and with what it needs taken away.
 
 Started as `zerohttpd torture`. For every cell (one server, one attack) the server is started

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is asked, and what came of it: the words that the visitors, the crowds and the run share.
 
 Imports nothing that loads slowly: the programs that use it are started for every cell.

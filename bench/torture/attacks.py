@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The attacks: what each does, to whom, and what is right while it lasts.
 
 An attack is a context manager: it is on inside of its `with` block, and what it yields is called
@@ -25,7 +26,6 @@ Run = Callable[[Scene], AbstractContextManager[Again]]
 
 CROWD = 200
 """Clients of most crowds: twice as many as 03 and 05 have workers."""
-READERS = 100
 DESCRIPTORS = 64
 RUSH = 30
 FULL_REDIS = 12
@@ -111,7 +111,7 @@ def _held(kind: str, count: int = CROWD) -> Run:
 def slow_readers(scene: Scene) -> Iterator[Again]:
     """Of the longest page that there is."""
     longest = "large" if serves(scene.subject, "large") else "guestbook"
-    with scene.crowd("slow-readers", READERS, page(longest)):
+    with scene.crowd("slow-readers", CROWD, page(longest)):
         yield nothing
 
 
@@ -238,7 +238,7 @@ ATTACKS = {
         Attack(
             "slow-readers",
             "Slow readers",
-            f"{READERS} clients ask {PIPELINED} times for the longest page and read nothing",
+            f"{CROWD} clients ask {PIPELINED} times for the longest page and read nothing",
             slow_readers,
         ),
         Attack(

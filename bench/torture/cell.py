@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One cell from start to end."""
 
 import contextlib
@@ -23,7 +24,7 @@ THINK_SECONDS = 0.02
 PATIENCE_SECONDS = 10.0
 WARM_SECONDS = 0.2
 """The first answers, for which files are opened and Redis is connected to, count as nothing."""
-CALM_SECONDS = 0.4
+CALM_SECONDS = 0.5
 """Before the attack, and again when the server is back."""
 CALM_PATIENCE, CALM_SHARE = 3.0, 0.85
 """A cell begins when visitors get this share of what they want; on a machine that is not quiet, or

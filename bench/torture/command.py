@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`zerohttpd torture`."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Clients that do a server no good: the crowds of the attacks.
 
 Started as `python -m bench.torture.crowd ORDER`, where ORDER is an `Order` in JSON. Runs until

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From the answers of visitors to rates. Pure.
 
 Times are seconds of the clock of the answers. A rate is the median over slices of SLICE seconds, so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Something between the servers and Redis that can begin to lie.
 
 Started as `python -m bench.torture.liar HOST PORT` (of the real Redis); prints the line `port N` of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A network of our own, and a slow line in it.
 
 As root the torture runs in a network namespace of its own: its loopback is nobody else's, and all

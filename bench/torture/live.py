@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Showing a torture while it runs: a table that fills up, or a line for each cell."""
 
 from typing import Protocol

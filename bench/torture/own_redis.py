@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Redis of the torture: one that may be killed, stopped and starved.
 
 What it has answered it has handed to the kernel before (an append-only file, written without

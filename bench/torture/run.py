@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """All cells, one after another: two servers at once would disturb each other."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What an attack works on: a running server, its Redis, and crowds."""
 
 import contextlib
@@ -14,8 +15,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from bench.host.ports import free_port
-from bench.host.process import Child, last_line
+from bench.host.process import Child, free_port, last_line
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.environment import Placement
@@ -149,11 +149,19 @@ class Scene:
 
     @contextlib.contextmanager
     def crowd(
-        self, kind: str, count: int, of: Page, *, inside: Sequence[str] = (), **more: float
+        self,
+        kind: str,
+        count: int,
+        of: Page,
+        *,
+        inside: Sequence[str] = (),
+        pause: float = 0.0,
+        rounds: int = 0,
     ) -> Iterator[Child]:
         """A crowd at work; what it did is in `crowd_seen` afterwards. `inside`: the words that
-        start it elsewhere. `more`: of its order. Raises CannotTakePart if it did nothing."""
-        order = crowds.Order(kind, self.host, self.port, count, of, **more)
+        start it elsewhere. `pause`, `rounds`: of its order. Raises CannotTakePart if nothing was
+        done."""
+        order = crowds.Order(kind, self.host, self.port, count, of, pause, rounds)
         child = self.program("crowd", order.words(), inside=inside)
         deadline = time.monotonic() + START_SECONDS
         try:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table for a terminal: subjects across, attacks down."""
 
 from rich import box

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Well-behaved visitors, by whom is told how a server does.
 
 Started as `python -m bench.torture.visitors ORDER`, where ORDER is a `Visit` in JSON. Each visitor

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Ansible's own display, less what tells nothing: plays without a task to show, and the closing
 table when all went well."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Looks at a host and changes nothing; prints NAME=VALUE lines. Sent as it is to /bin/sh there, so
 # that it also works where Python is missing. The playbook sets `folder`, `key_comment` (what the
 # agents' line in authorized_keys ends with) and `needs` before it.

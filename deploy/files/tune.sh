@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The kernel's settings for the benchmark, and the number of open files; run by root. Says `changed`
 # for each thing that it had to change, `absent=NAME` for a setting that this kernel does not have
 # and that may be missing, `lacks=NAME` for one that may not. The playbook sets `folder`, `conf` (what

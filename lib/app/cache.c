@@ -90,7 +90,7 @@ static void drop(struct cache *cache, struct entry *entry) {
 
 static void drop_idle(struct cache *cache, size_t limit) {
     while (cache->idle != NULL && cache->idle_count > limit)
-        drop(cache, cache->idle); /* NOLINT: it is another one by then */
+        drop(cache, cache->idle); /* NOLINT: what is dropped has left it */
 }
 
 static void give_back(struct cache *cache, struct entry *entry) {

@@ -42,7 +42,8 @@ static void set_timeout(struct serving *serving) {
 
     if (awaited != serving->awaited) {
         serving->awaited = awaited;
-        serving->deadline = now + server_time(server, patience_time(awaited));
+        serving->deadline =
+            now + options_time(&server->options, patience_time(awaited));
     }
     int wanted = now < serving->deadline ? (int)(serving->deadline - now)
                                          : 1; /* 0 would mean for ever */
@@ -80,14 +81,15 @@ static enum exchange_need wait_for_first(struct serving *serving) {
         if (kernel_has_waited(serving->client->socket))
             return EXCHANGE_CLOSE;
         serving->silent_till =
-            now + server_time(worker->server, REQUEST_TIMEOUT);
+            now + options_time(&worker->server->options, REQUEST_TIMEOUT);
     } else if (now >= serving->silent_till || others_wait(worker)) {
         return EXCHANGE_CLOSE;
     }
     if (server_is_stopping())
         return EXCHANGE_CLOSE;
     serving->awaited = exchange_patience(&serving->exchange);
-    serving->deadline = now + server_time(worker->server, FIRST_TIMEOUT);
+    serving->deadline =
+        now + options_time(&worker->server->options, FIRST_TIMEOUT);
     return EXCHANGE_RECEIVE;
 }
 
@@ -182,20 +184,20 @@ static enum exchange_need send_some(struct serving *serving) {
     if (count == 0 || (count < 0 && errno != EAGAIN))
         return EXCHANGE_CLOSE;
     int64_t now = clock_milliseconds();
-    if (count > 0 && now - begun < server_time(server, SEND_LOOK))
+    if (count > 0 && now - begun < options_time(&server->options, SEND_LOOK))
         serving->progress.since = now;
     else if (transmit_stalled(socket, &serving->progress, now) >=
-             server_time(server, SEND_TIMEOUT))
+             options_time(&server->options, SEND_TIMEOUT))
         return EXCHANGE_CLOSE;
     return count > 0 ? exchange_sent(exchange, (uint64_t)count) : EXCHANGE_SEND;
 }
 
 void blocking_serve(struct worker *worker, const struct client *client) {
-    struct serving serving = {.worker = worker,
-                              .client = client,
-                              .is_new = true,
-                              .timeout =
-                                  server_time(worker->server, REQUEST_TIMEOUT)};
+    struct serving serving = {
+        .worker = worker,
+        .client = client,
+        .is_new = true,
+        .timeout = options_time(&worker->server->options, REQUEST_TIMEOUT)};
     struct exchange *exchange = &serving.exchange;
     enum exchange_need need = EXCHANGE_RECEIVE;
 

@@ -49,9 +49,9 @@ static void start_waiting(struct evented *evented,
     connection->requests_left = connection->exchange.requests_left;
     connection->deadline =
         evented->now +
-        server_time(evented->server, awaited == PATIENCE_SEND
-                                         ? SEND_LOOK
-                                         : patience_time(awaited));
+        options_time(&evented->server->options, awaited == PATIENCE_SEND
+                                                    ? SEND_LOOK
+                                                    : patience_time(awaited));
     DL_APPEND(evented->waiting[awaited], connection);
 }
 
@@ -62,7 +62,7 @@ static bool has_time(const struct evented *evented,
     return exchange_patience(&connection->exchange) == PATIENCE_SEND &&
            transmit_stalled(connection->source.descriptor,
                             &connection->progress, evented->now) <
-               server_time(evented->server, SEND_TIMEOUT);
+               options_time(&evented->server->options, SEND_TIMEOUT);
 }
 
 static void expire(struct evented *evented) {

@@ -216,3 +216,7 @@ void options_parse(struct options *options,
     if (!architecture->has_workers)
         options->workers = 1;
 }
+
+int options_time(const struct options *options, int milliseconds) {
+    return milliseconds / options->time_scale;
+}

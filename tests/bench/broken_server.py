@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A server that lies, for the tests of the benchmark's checks.
 
     python broken_server.py MODE PORT
@@ -61,6 +62,9 @@ class Server:
             number = self.answers
         now_and_then = number % EVERY == 0
         status, page, length = b"200 OK", PAGE, len(PAGE)
+        if self.mode == "grows":  # nothing is wrong: a counter gains a digit
+            page = PAGE + str(number).encode()
+            length = len(page)
         if self.mode == "drops" and now_and_then:
             return False
         if self.mode == "silent" and now_and_then:

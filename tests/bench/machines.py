@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Made-up machines."""
 
 from bench.records.environment import SystemLimits

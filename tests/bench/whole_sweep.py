@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whole sweeps in a process of their own, for the tests: what they leave is found by a mark."""
 
 import json

@@ -56,6 +56,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "arch" in metafunc.fixturenames:
         module = metafunc.module.__name__.rpartition(".")[2]
         names = chosen_servers(metafunc.config)
+        marker = metafunc.definition.get_closest_marker("of_servers")
+        if marker is not None:
+            names = [name for name in names if name in marker.args]
         groups = [pytest.mark.xdist_group(f"{module}-{name}") for name in names]
         values = [pytest.param(n, marks=g) for n, g in zip(names, groups, strict=True)]
         metafunc.parametrize("arch", values, scope="module")

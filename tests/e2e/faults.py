@@ -40,6 +40,15 @@ class Plan:
         self._memory[:32] = bytes(32)
         return failed
 
+    def count(self, call: str) -> None:
+        """From now on, count the calls of that name."""
+        self.arm(call, 0, 0)
+
+    @property
+    def seen(self) -> int:
+        """How many of them there were."""
+        return self._count(0)
+
     def _count(self, index: int) -> int:
         return int(self._counts.unpack_from(self._memory, self._order.size)[index])
 

@@ -258,8 +258,9 @@ class Server:
         """Whether it has the processes and threads, zombies included, of one that serves nobody."""
         found = processes.session_processes(self.pid)
         threads = sum(len(processes.tasks(process.pid)) for process in found)
-        rest = {"preforking": (1 + workers, 1 + workers), "prethreading": (1, 1 + workers)}
-        return (len(found), threads) == rest.get(self.name, (1, 1))
+        alone, threaded, forked = (1, 1), (1, 1 + workers), (1 + workers, 1 + workers)
+        rest = {"": alone, "threads": threaded, "processes": forked}[self.kind.workers]
+        return (len(found), threads) == rest
 
     def children(self) -> list[int]:
         """Its processes but for the first."""

@@ -81,6 +81,13 @@ def listens(port: int) -> bool:
     return _find(port, 0) is not None
 
 
+def backlog(port: int) -> int:
+    """How many connections wait to be accepted on a port where somebody listens."""
+    end = _find(port, 0)
+    assert end is not None, f"nobody listens on port {port}"
+    return end.unread  # for a listening socket that is what the kernel tells here
+
+
 def is_read(port: int, client: socket.socket) -> bool:
     """Whether the server on `port` has read all that a client has sent, or closed since."""
     number = client.getsockname()[1]
@@ -127,6 +134,18 @@ def _reserve(port: int) -> bool:
         return False
     _reservations.append(mark)
     return True
+
+
+def forgotten_connections() -> int:
+    """How many connections that had ended the kernel forgot at once, for want of room in TIME_WAIT.
+
+    Since the machine's start. A client that still reads from one may be reset: that is how ab comes
+    to "exceptions" with a long answer.
+    """
+    names, values = (
+        line.split() for line in Path("/proc/net/netstat").read_text().splitlines()[:2]
+    )
+    return int(values[names.index("TCPTimeWaitOverflow")])
 
 
 def free_port() -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -18,7 +19,6 @@ from pathlib import Path
 
 import pytest
 
-from . import processes
 from .client import fetch, send_to_end, sign
 from .conftest import Start
 from .harness import REPOSITORY, Server, is_sanitized, run_to_end
@@ -26,6 +26,7 @@ from .redisbox import PrivateRedis
 from .site import build_project_site
 from .sockets import free_port
 from .timing import wait_until
+from .tracing import Trace, skip_unless_traceable
 
 INTRUDER = REPOSITORY / "build" / "intruder.so"
 LANDLOCK_CREATE_RULESET, LANDLOCK_VERSION = 444, 1
@@ -91,48 +92,14 @@ def listed(binary: Path) -> set[str]:
     return set(names)
 
 
-class Trace:
-    """strace(1) attached to all processes and threads of a server."""
-
-    def __init__(self, server: Server, path: Path) -> None:
-        self.path = path
-        wait_until(lambda: server.is_at_rest(4), "it has all its workers")
-        pids = server.pids()
-        words = ["strace", "-f", "-qq", "-o", str(path), *(f"-p{pid}" for pid in pids)]
-        self._process = subprocess.Popen(processes.mortal(words), stderr=subprocess.PIPE)
-        wait_until(lambda: all(map(self._is_traced, pids)), "strace is attached")
-
-    @staticmethod
-    def _is_traced(pid: int) -> bool:
-        tasks = Path(f"/proc/{pid}/task").iterdir()
-        return all(
-            re.search(r"^TracerPid:\t[1-9]", (task / "status").read_text(), re.M) for task in tasks
-        )
-
-    def names(self) -> list[str]:
-        """The calls it has seen, in their order, once the server has ended."""
-        self._process.wait(60)
-        text = self.path.read_text(encoding="utf-8", errors="replace")
-        return re.findall(r"^\d+ +(\w+)\(", text, re.MULTILINE)
-
-
-@pytest.fixture
-def may_trace() -> None:
-    """Skip where one process may not trace another, as in some containers."""
-    if shutil.which("strace") is None:
-        pytest.skip("strace is not installed")
-    done = subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"no tracing here: {done.stderr.decode().strip()}")
-
-
-@pytest.mark.usefixtures("may_trace")
 def test_list_of_calls(start: Start, tmp_path: Path) -> None:
     """The calls that a server keeps are those that it makes: all of them, and no others."""
+    skip_unless_traceable()
     root = build_project_site(tmp_path, REPOSITORY)
     (root / "public" / "large").write_bytes(bytes(100_000))
     with PrivateRedis() as own:
         server = start("--log", root=root, redis=own.url(1))
+        wait_until(lambda: server.is_at_rest(4), "it has all its workers")
         trace = Trace(server, tmp_path / "trace")
         for _ in range(2):
             for target in ("/", "/large", "/guestbook", "/sorted", "/none", "/go/x", "/home"):
@@ -146,7 +113,8 @@ def test_list_of_calls(start: Start, tmp_path: Path) -> None:
             wait_until(lambda: fetch(server, "/guestbook").status == 200, "Redis is back")
         for number in (signal.SIGSTOP, signal.SIGCONT):
             for pid in server.pids():
-                os.kill(pid, number)
+                with contextlib.suppress(ProcessLookupError):  # a child of 02 that has ended
+                    os.kill(pid, number)
         if server.kind.has_workers and server.children():
             victim = server.children()[0]
             os.kill(victim, signal.SIGKILL)
@@ -155,7 +123,7 @@ def test_list_of_calls(start: Start, tmp_path: Path) -> None:
             )
         fetch(server, "/")
         assert server.stop() == 0
-        made, kept = set(trace.names()), listed(server.binary)
+        made, kept = set(trace.calls()), listed(server.binary)
         assert made - kept == set()
         assert kept - made - set(NOT_ALWAYS) == set()
 

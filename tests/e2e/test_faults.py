@@ -224,6 +224,6 @@ def test_faults(faulty: FaultyServer, store: RedisClient, call: str) -> None:
             pytest.fail(f"more than {MOST} calls of {call} in one session")
     assert set(faulty.pids()) == pids
     assert plan.crashes == 0
-    if faulty.kind.name in ("iterative", "poll", "epoll"):  # one process, one thread
+    if not faulty.kind.has_workers and not faulty.kind.lends_redis:  # one process, one thread
         wait_until(lambda: plan.blocks <= blocks + 2, f"{plan.blocks} blocks, not {blocks}")
     assert "is not in its list" not in faulty.stderr

@@ -131,7 +131,7 @@ def _assert_waits(server: Server, redis: PrivateRedis) -> None:
         with Hog(redis):
             client.send(VISIT)
             client.wait_until_read()
-            if server.kind.waiters != 1:
+            if not server.kind.is_stalled_by_one:
                 assert fetch(server, "/t/digits.txt").status == 200
             assert client.is_quiet(0.1), "it did not wait"
         assert client.read().status == 200

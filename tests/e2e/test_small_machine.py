@@ -205,7 +205,7 @@ def test_large_files_hold_descriptors(start: Start, tmp_path: Path, descriptors:
         with (root / "public" / f"{number}.bin").open("wb") as file:
             file.truncate(8_000_000)
     server = start("--workers", "8", root=root, prefix=limited(nofile=descriptors))
-    slow = 0 if server.kind.waiters == 1 else 6
+    slow = 0 if server.kind.is_stalled_by_one else 6
     undisturbed(REQUEST_TIME, lambda: _assert_serves_beside(server, slow))
 
 

@@ -33,7 +33,7 @@ def _fails(binary: Path, *arguments: str) -> str:
 def test_banner(server: Server) -> None:
     """The banner says what runs, and how to reach it, in aligned lines."""
     lines = server.stdout.splitlines()
-    names = ["architecture", "pid", "workers", "url", "redis"]
+    names = ["architecture", "pid", "workers", "url", "redis", "confined"]
     assert [line.split()[0] for line in lines] == names
     assert all(line[13] == " " and line[14] != " " for line in lines)
     assert server.banner["architecture"].startswith(f"{server.name}: ")

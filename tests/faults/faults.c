@@ -147,6 +147,7 @@ WRAP(int, errno, pthread_create,
      (pthread_t * thread, const pthread_attr_t *attributes,
       void *(*start)(void *), void *context),
      thread, attributes, start, context)
+WRAP(int, errno, pthread_mutex_lock, (pthread_mutex_t * mutex), mutex)
 WRAP(int, -1, fstat, (int fd, struct stat *status), fd, status)
 WRAP(int, -1, fstatat,
      (int folder, const char *name, struct stat *status, int flags), folder,

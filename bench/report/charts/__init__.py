@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The charts, as Vega-Lite specifications made with Altair.
 
     style        colours, marks of the subjects, the two themes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Charts with a row for each subject, at one level: bars in two parts, and percentiles."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What all charts are made of."""
 
 from collections.abc import Sequence

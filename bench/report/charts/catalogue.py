@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """All charts of a report: which there are, their titles, where they stand."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """SVG and PNG of each chart, out of the specification that the page shows."""
 
 from collections.abc import Iterator

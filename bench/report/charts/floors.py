@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How far each server is from its floor, by workload."""
 
 from collections.abc import Sequence

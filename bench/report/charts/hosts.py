@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What each host did: a column for each, a row for each subject, at one level."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Several instances behind nginx, and one instance with and without it."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Curves over the number of connections, and over other conditions."""
 
 import json

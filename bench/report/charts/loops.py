@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Latencies of the closed and the open loop side by side."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The data that the charts share: a row for each cell, and what is worked out from them."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where each subject holds, and who was at the limit: a cell for each level."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Colours, the marks of the subjects, and the two themes."""
 
 from collections.abc import Sequence

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """What the figures say, in sentences."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which one should I choose? Answered by rules that read the figures of this very result.
 
 Each question ranks the servers of a scenario by one criterion; figures nearer to each other than

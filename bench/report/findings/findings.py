@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The titles of the charts: each states what its chart shows, with the figure. Pure functions.
 
 Every function answers with a sentence, or with an empty text where there is nothing to say.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The titles of the charts that compare scenarios. Pure functions; see `findings`."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How far each server is from its floor: CPU per request, in every workload that has floors."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Several instances behind nginx: rates over their number, and what nginx itself costs.
 
 A family is what scenarios have in common that differ in instances and balancer only.

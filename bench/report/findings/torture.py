@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A cell in words and signs, for all who show one. Pure."""
 
 from collections import Counter

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """The page itself, and the files beside it."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """All files of a report: the page, the pictures, the exports."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The cells as JSON, CSV and Markdown; SCHEMA.md describes the columns."""
 
 import csv

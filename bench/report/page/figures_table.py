@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table of all figures: a row for each cell, a column for each kind of figure measured."""
 
 from dataclasses import dataclass, field

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The page: everything in one HTML file that needs nothing else."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The drawing of the hosts: boxes, and arrows on the ways that requests took. Pure.
 
 It is laid out twice, from left to right for a page and from top to bottom for a phone, in units of

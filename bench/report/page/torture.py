@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The page of the report: the record as one HTML file that needs nothing else, and no script."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table in Markdown, for docs/."""
 
 from collections.abc import Iterable, Sequence
@@ -41,7 +42,7 @@ def _arguments(record: Record) -> list[str]:
 
 def _signs(record: Record) -> str:
     there = {verdict(cell, record.facts(cell)) for cell in record.cells}
-    return "\n".join(
+    return "The signs:\n\n" + "\n".join(
         f"- {sign} {name}: {words.MEANINGS[name]}"
         for name, sign in words.SIGNS.items()
         if name in there

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Comparisons across scenarios: what one changed condition does to each server.
 
 Three of them: the workload (how often a request waits for Redis), the delay of Redis' replies, the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where the results come from: machine, versions, settings, limits, commands."""
 
 import re

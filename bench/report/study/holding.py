@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where each server stops holding, and why, in words."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The hosts of a sweep: what each of them did in a cell, and who was the limit, in words."""
 
 from collections.abc import Sequence

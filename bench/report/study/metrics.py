@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What can be said about a run in figures: each one's name, unit, and where it is read.
 
 A figure that was not measured is None. Files of version 1 have no process figures and no latency

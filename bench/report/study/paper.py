@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The curves of 2019: the published figures of the same seven architectures."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the Universal Scalability Law says about each server, or why it may not be asked."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The results put in order for the report: subjects, scenarios, and one point for each cell.
 
 A scenario is what all points of one chart have in common (the workload and its conditions). A

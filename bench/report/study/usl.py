@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Universal Scalability Law, fitted by least squares. Pure functions, no library.
 
     X(N) = L N / (1 + S (N - 1) + K N (N - 1))
@@ -24,6 +25,9 @@ LEAST_POINTS = 6
 LARGEST_RESIDUAL = 0.15
 """A mean error above this share of the rate: the law does not describe this curve."""
 TINY = 1e-12
+UNFELT = 1e-9
+"""A coefficient that takes less than this share of a request's time at the highest level is what
+rounding has left of 0. A highest rate worked out from it would mean nothing."""
 
 
 class Unfit(Exception):
@@ -84,6 +88,9 @@ def fit(points: Sequence[tuple[int, float]]) -> Fit:
         raise Unfit("no curve of this law comes near these points")
     a, b, c = best
     levels = tuple(level for level, _ in points)
+    most = max(levels)
+    b = b if b * (most - 1) > UNFELT * a else 0.0
+    c = c if c * most * (most - 1) > UNFELT * a else 0.0
     shape = (1 / a, b / a, c / a)
     residuals = tuple((rate - law(level, *shape)) / rate for level, rate in points)
     found = Fit(*shape, levels, residuals)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Figures and lists as a reader wants to see them. Pure functions."""
 
 from collections.abc import Sequence

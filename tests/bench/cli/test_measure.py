@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`zerohttpd measure` with real servers; and whether its figures are those that others count."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The doctor, on made-up machines."""
 
 from pathlib import Path

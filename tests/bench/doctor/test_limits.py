@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the machine's limits allow, on made-up machines."""
 
 from pathlib import Path

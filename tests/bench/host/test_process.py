@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Children never outlive the run. These start real processes."""
 
 import os

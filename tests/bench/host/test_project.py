@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What tells two checkouts apart."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How much CPU time a host may use, read from what kernels of both kinds of control groups show."""
 
 from pathlib import Path

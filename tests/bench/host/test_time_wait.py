@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Waiting for room in the kernel's memory for ended connections, on made-up kernels."""
 
 from pathlib import Path

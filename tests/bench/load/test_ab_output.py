@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """ab's output: recorded from real runs, good, failed and cut off (recorded/)."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """oha's output: recorded from real runs, good and failed (recorded/); and, if it is here, oha."""
 
 import csv

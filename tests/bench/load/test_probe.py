@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The first request, which all answers are held against."""
 
 import socket

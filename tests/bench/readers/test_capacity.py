@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The arithmetic of capacity, on figures that can be worked out by hand."""
 
 import pytest

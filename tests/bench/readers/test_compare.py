@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What changed beyond noise between two sweeps."""
 
 from datetime import datetime, timezone
@@ -11,7 +12,7 @@ from bench.readers.compare import Spread, changes, compare, differences, verdict
 from bench.records.figures import ProcessFigures
 from bench.records.results import Results
 from bench.records.run import Reason, Run
-from bench.records.store import save
+from bench.records.store import load, save
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 
@@ -167,3 +168,16 @@ def test_names_of_a_stranger_are_shown_as_they_are(tmp_path: Path) -> None:
     assert "[/x]" in capture.get()
     assert "[/]" in capture.get()
     assert "\x1b[2J" not in capture.get()
+
+
+def test_a_sweep_of_the_former_form_is_compared_with_one_of_this(tmp_path: Path) -> None:
+    """What was measured before the conditions had a table of their own still counts."""
+    former = load(RECORDED.parent / "report" / "recorded" / "version3.json")
+    save(former, tmp_path)
+    written = load(tmp_path)
+    assert written.runs == former.runs
+    found = changes(former, written)
+    assert len(found) == len(former.cells()) > 20
+    assert {change.rate for change in found} <= {"same", "bound", "disturbed"}
+    assert {c.conditions.redis_delay_ms for c in former.cells()} == {0.0, 2.0}
+    assert {c.conditions.idle for c in former.cells()} == {0, 50}

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is met and what is not, read from results."""
 
 from datetime import datetime, timezone
@@ -62,8 +63,10 @@ def results(*runs: Run) -> Results:
 
 
 def said(found: Results) -> tuple[int, str]:
-    out = Console(width=200, record=True, quiet=True)
-    return show(found, out), out.export_text()
+    out = Console(width=200)
+    with out.capture() as capture:
+        status = show(found, out)
+    return status, capture.get()
 
 
 def test_a_cost_is_the_median_of_runs_that_hold() -> None:

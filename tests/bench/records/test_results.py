@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is kept of a sweep survives being written and read."""
 
 import csv
@@ -162,7 +163,7 @@ def test_files_of_the_first_version_open(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text(json.dumps(VERSION_1))
     (run,) = load(path).runs
-    assert (run.subject, run.kind, run.workload) == ("epoll", "server", "guestbook")
+    assert (run.subject, run.kind) == ("epoll", "server")
     assert run.conditions == Conditions("guestbook")
     assert (run.process, run.latency, run.bottleneck, run.littles_law) == (None,) * 4
 
@@ -203,18 +204,18 @@ def test_files_of_the_second_version_open(tmp_path: Path) -> None:
     found = load(path)
     (run,) = found.runs
     assert run.conditions == Conditions("redirect", True, mode="open", rate=500.0)
-    assert (run.instances, run.balancer, run.hosts, run.nginx_process) == (1, "none", [], None)
+    assert (run.hosts, run.nginx_process) == ([], None)
     assert (run.bottleneck, run.bottleneck_host, found.hosts) == ("load", None, [])
 
 
 def test_instances_behind_nginx_are_other_cells(tmp_path: Path) -> None:
     twice = held()
-    twice.instances, twice.balancer = 2, "keep"
+    twice.conditions = Conditions("guestbook", instances=2, balancer="keep")
     twice.hosts = [HostFigures(role="server", name="a", cpu_share=0.5, throttled_share=0.9)]
     results = some_results(held(), twice)
     assert [cell.conditions.describe() for cell in results.cells()] == [
         "guestbook",
-        "guestbook, 2 instances, through nginx, which keeps its connections",
+        "guestbook, 2 instances, through nginx, connections kept",
     ]
     save(results, tmp_path)
     assert load(tmp_path / "results.json") == results
@@ -224,13 +225,14 @@ def test_instances_behind_nginx_are_other_cells(tmp_path: Path) -> None:
 
 def test_cells_under_other_conditions_are_other_cells() -> None:
     kept, idle = held(), held()
-    kept.keep_alive, idle.idle = True, 1000
+    kept.conditions = Conditions("guestbook", keep_alive=True)
+    idle.conditions = Conditions("guestbook", idle=1000)
     cells = some_results(held(), kept, idle, held(run=2)).cells()
     assert [cell.runs for cell in cells] == [2, 1, 1]
     assert [cell.conditions.describe() for cell in cells] == [
         "guestbook",
         "guestbook, keep-alive",
-        "guestbook, 1,000 idle connections",
+        "guestbook, 1,000 idle connections beside",
     ]
 
 

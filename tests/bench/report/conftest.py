@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Results to report on: recorded ones of real sweeps, and generated ones."""
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ SOURCES: dict[str, Callable[[], Results]] = {
     "version1": lambda: recorded("version1"),
     "version1_failed": lambda: recorded("version1_failed"),
     "version2": lambda: recorded("version2"),
+    "version3": lambda: recorded("version3"),
     "single": single_server,
     "everything": everything,
     "hosts": several_hosts,

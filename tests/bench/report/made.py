@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Generated results, with everything in them that a report can show, and none of it measured."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Generated results of several hosts, with nginx before one, two and four instances.
 
 The invented hosts do what the arithmetic says: each request costs each of them some CPU time, and

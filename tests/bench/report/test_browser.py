@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The page in a real browser: clicked, and without a script error or a request to anywhere."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What lies beside the page: JSON, CSV, Markdown, SVG and PNG."""
 
 from __future__ import annotations
@@ -80,7 +81,10 @@ def test_the_page_of_the_command_line_with_all_beside_it(
 ) -> None:
     (tmp_path / "results.json").write_text((RECORDED / "version1.json").read_text())
     assert main(["report", str(tmp_path)]) == 0
-    written = [Path(line) for line in capsys.readouterr().out.splitlines()]
+    last, beside = capsys.readouterr().out.splitlines()[-2:]
+    assert last == f"Open {tmp_path / 'report.html'} in a browser."
+    assert beside == "Beside it: charts/, report.csv, report.json, report.md"
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
     names = {path.name for path in written}
     assert {"report.html", "report.json", "report.csv", "report.md"} <= names
     assert {"rates.svg", "rates.png", "cpu.svg", "latency.png"} <= names

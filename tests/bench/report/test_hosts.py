@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Several hosts: which was the limit, the drawing of them, more instances behind nginx."""
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ def test_names_of_hosts_stay_in_their_boxes() -> None:
 
 def test_many_servers_share_a_box_and_no_way_is_drawn_that_nobody_took() -> None:
     results = several_hosts()
-    results.runs = [run for run in results.runs if run.balancer == "none"]
+    results.runs = [run for run in results.runs if run.conditions.balancer == "none"]
     more = [results.hosts[2].model_copy(update={"name": f"zerohttpd{n}"}) for n in range(3, 6)]
     results.hosts += more
     wide, narrow = topology.drawings(Study(results))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The page as a text: one file, and nothing in it that a result could smuggle in."""
 
 from __future__ import annotations

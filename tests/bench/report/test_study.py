@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Results put in order, of both versions of the file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """No sentence says more than the figures: lower bounds, levels that were not tried, odd curves."""
 
 from __future__ import annotations

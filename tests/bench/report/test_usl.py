@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The scalability law: what is put in comes out, and what it may not be asked is refused."""
 
 from __future__ import annotations
@@ -55,6 +56,14 @@ def test_the_peak_and_the_ceiling() -> None:
     assert without_coherence.peak_level is None
     assert without_coherence.ceiling == pytest.approx(2000, rel=1e-3)
     assert usl.fit(points_of(50, 0, 0)).ceiling is None
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_rounding_leaves_is_no_contention(sign: int) -> None:
+    """Versions of Python sum in different ways: a 0 comes out as a trace above it, or below."""
+    points = points_of(100, 0, 0)
+    traced = [(n, rate * (1 - sign * 1e-14 * n)) for n, rate in points]
+    assert usl.fit(traced).ceiling is None
 
 
 def test_too_few_points_are_refused() -> None:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Titles, reasons and advice: made from the figures, and right."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """nginx before servers: what it is told, and that what it answers by itself is seen. Real nginx."""
 
 import re

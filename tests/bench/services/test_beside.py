@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What runs beside a load: the slow Redis, the idle connections. These start real processes."""
 
 import socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A station on another host: what its agent starts ends with it, however it ends. Hosts are this
 machine; agents, servers, Redis and nginx are real."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is read from the kernel, and what is made of it."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The file of hosts, and what their limits allow."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """System calls in the lines of strace; and of a server, which is watched."""
 
 import os

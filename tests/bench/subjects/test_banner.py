@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What servers say about themselves."""
 
 from bench.subjects.banner import statistics_in, url_in

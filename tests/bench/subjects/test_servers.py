@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Servers are found in the folder listing."""
 
 from pathlib import Path

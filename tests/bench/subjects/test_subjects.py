@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What can be measured, and how it is told what to do. Pure but for the folder listing."""
 
 from itertools import pairwise

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Floors and strangers, built and started: what they answer, and what they ask Redis."""
 
 import contextlib
@@ -11,8 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 
-from bench.host.ports import free_port
-from bench.host.process import StartError
+from bench.host.process import StartError, free_port
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.load.probe import probe

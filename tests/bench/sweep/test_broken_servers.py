@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Servers that lie are found out, in every mode of measuring. These start real ones, and real ab.
 
 The good one is the control: it must hold, or the others prove nothing.
@@ -55,13 +56,20 @@ def test_a_broken_one_is_found_out(fault: str, mode: str) -> None:
             "errors": ("not 2xx", "x 500", "failed"),
             "always-errors": ("got 500",),
             "dies": ("died", "status 3", "warm-up", "refused"),
-            "cuts": ("failed", "Connection", "connection", "IncompleteMessage"),
+            "cuts": ("bytes came", "failed", "Connection", "connection", "IncompleteMessage"),
             "claims-more": ("Content-Length says", "warm-up"),
             "claims-less": ("Content-Length says",),
             "cheats": ("bytes came",),
             "silent": ("not done after", "expired", "warm-up", "timeout"),
         }[fault]
     ), run.reason.text
+
+
+def test_a_page_that_grows_holds() -> None:
+    """A count on it gains a digit while the run goes on."""
+    run = measured("grows", MODES["closed"])
+    assert run.reason is None
+    assert run.state == "held"
 
 
 def test_visitors_that_nobody_counted_are_missed() -> None:

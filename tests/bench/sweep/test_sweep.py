@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whole sweeps, interrupted, killed and resumed. These need the built server, Redis and ab."""
 
 import json

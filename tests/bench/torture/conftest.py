@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A ground to torture on: a real Redis, real servers."""
 
 import socket
@@ -12,7 +13,7 @@ from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.environment import Placement
 from bench.records.torture import Cell, Crowd, Ending, Phase, Record, Remarks
-from bench.subjects.subject import Place, Subject, server_subjects
+from bench.subjects.subject import Place, Subject, select
 from bench.torture.attacks import ATTACKS
 from bench.torture.own_redis import OwnRedis
 from bench.torture.scene import Ground, Scene
@@ -26,7 +27,7 @@ def subject(name: str) -> Subject:
     """A server of the project; the test is skipped where it is not built."""
     if not (ROOT / name).exists():
         pytest.skip(f"{name} is not built")
-    return next(found for found in server_subjects() if found.name == name)
+    return select([name])[0]
 
 
 @pytest.fixture(scope="module")

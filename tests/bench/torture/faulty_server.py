@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A server with one fault, for the tests of what the torture finds out.
 
     python faulty_server.py MODE PORT REDIS_URL FILE

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What an answer is. Pure."""
 
 import pytest

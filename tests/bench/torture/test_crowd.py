@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Crowds do what they say, to a real server."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From answers to rates. Pure."""
 
 from bench.torture import figures

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command line of a torture: wrong words are told at once, and how they should be."""
 
 from pathlib import Path

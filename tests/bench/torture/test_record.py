@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a record means: verdicts, losses, promises. Pure."""
 
 import json
@@ -36,11 +37,12 @@ FEW = ATTACKS["few-descriptors"].facts()
     [
         (900.0, "served"),
         (720.0, "served"),
-        (719.0, "slower"),
+        (717.0, "served"),
+        (715.0, "slower"),
         (400.0, "slower"),
-        (399.0, "hard pressed"),
+        (395.0, "hard pressed"),
         (80.0, "hard pressed"),
-        (79.0, "held up"),
+        (75.0, "held up"),
         (0.0, "held up"),
     ],
 )

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is shown of a record: page, Markdown, the table of a terminal. From recorded cells."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whole tortures, in a process of their own."""
 
 import json

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* A line of the access log, in the Common Log Format. */
+#ifndef APP_LOG_LINE_H
+#define APP_LOG_LINE_H
+
+#include "app/exchange.h"
+
+/* Appends the line for an exchange that is done, with its line feed; `address`
+   is the client's.  Only printable ASCII reaches it: a request line may hold
+   anything. */
+void log_line_append(struct buffer *line, const char *address,
+                     const struct exchange *exchange);
+
+#endif

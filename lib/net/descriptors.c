@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/descriptors.h"
+
+#include "config.h"
+#include "net/trouble.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* How many there may be; asked for once, because it costs a system call. */
+static size_t descriptors;
+
+void descriptors_open_standard(void) {
+    int descriptor;
+
+    do {
+        descriptor = open("/dev/null", O_RDWR);
+    } while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+    if (descriptor < 0)
+        server_give_up("cannot open /dev/null: %s", strerror(errno));
+    close(descriptor);
+}
+
+void descriptors_raise_limit(void) {
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        server_give_up("cannot ask for the limit of descriptors: %s",
+                       strerror(errno));
+    if (limit.rlim_max < DESCRIPTORS_LEAST)
+        server_give_up("%ju descriptors are too few; allow it %d (ulimit -n)",
+                       (uintmax_t)limit.rlim_max, DESCRIPTORS_LEAST);
+    limit.rlim_cur =
+        limit.rlim_max < DESCRIPTORS_LIMIT ? limit.rlim_max : DESCRIPTORS_LIMIT;
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* else we go on with fewer */
+    descriptors = (size_t)sysconf(_SC_OPEN_MAX);
+}
+
+size_t server_room_for_clients(size_t served, size_t more) {
+    size_t reserved = RESERVED_DESCRIPTORS < descriptors / 2
+                          ? RESERVED_DESCRIPTORS
+                          : descriptors / 2;
+    size_t room = descriptors - reserved;
+
+    room =
+        room > served * (1 + more) ? room - served * more : room / (1 + more);
+    return room > 0 ? room : 1;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/listener.h"
+
+#include "config.h"
+#include "net/trouble.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+static struct timeval timeval_of(int milliseconds) {
+    return (struct timeval){.tv_sec = milliseconds / 1000,
+                            .tv_usec = milliseconds % 1000 * 1000};
+}
+
+static void set_option(int descriptor, int level, int name, const void *value,
+                       socklen_t size, const char *what) {
+    if (setsockopt(descriptor, level, name, value, size) < 0)
+        server_give_up("cannot set %s: %s", what, strerror(errno));
+}
+
+/*
+ * TCP_DEFER_ACCEPT: the kernel shows a connection only when its first bytes are
+ * there, for so many seconds, rounded up to 1, 3, 7, 15 ...: 10 are 15.  Then
+ * it hands the silent one over, which 01 to 05 close at once and 06 and 07 in
+ * REQUEST_TIMEOUT.  So silence costs nobody a worker, with one exception.  The
+ * kernel has room for as many of them as for the backlog.  What comes beyond is
+ * greeted with a SYN cookie (net.ipv4.tcp_syncookies), which means that nothing
+ * is remembered of it, not even that it should be deferred; it is accepted
+ * before it has said anything.  If it goes on so, it holds a worker of 01, 03
+ * or 05 for FIRST_TIMEOUT when others wait.  To see it: --backlog 128 and
+ * `ab -c 3000 -n 6000`; for ab ends with up to 3,000 connections open on which
+ * it asks for nothing.  It counts those that we close as failed.  Production
+ * servers put an event loop in front, for which silence is cheap.
+ *
+ * On Linux the connections that accept(2) returns inherit the other options,
+ * which saves three calls for each of them.  The receive timeout is the
+ * listener's own as well: accept then returns every ten seconds, to no harm.
+ */
+static void set_options(const struct options *options, int descriptor) {
+    int on = 1;
+    int seconds = options_time(options, REQUEST_TIMEOUT) / 1000;
+    struct timeval receive = timeval_of(options_time(options, REQUEST_TIMEOUT));
+    struct timeval sending = timeval_of(options_time(options, SEND_LOOK));
+
+    seconds += seconds == 0; /* 0 would not defer at all */
+
+    set_option(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on,
+               "SO_REUSEADDR");
+    set_option(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on,
+               "TCP_NODELAY");
+    set_option(descriptor, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds,
+               sizeof seconds, "TCP_DEFER_ACCEPT");
+    set_option(descriptor, SOL_SOCKET, SO_RCVTIMEO, &receive, sizeof receive,
+               "SO_RCVTIMEO");
+    set_option(descriptor, SOL_SOCKET, SO_SNDTIMEO, &sending, sizeof sending,
+               "SO_SNDTIMEO");
+}
+
+int listener_open(const struct options *options) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_PASSIVE},
+                    *found;
+
+    int result = getaddrinfo(options->address, options->port, &hints, &found);
+    if (result != 0)
+        server_give_up(
+            "cannot listen on '%s' (%s); give --address an address of this "
+            "machine",
+            options->address, gai_strerror(result));
+    int descriptor = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0)
+        server_give_up("cannot make a socket: %s", strerror(errno));
+    set_options(options, descriptor);
+    if (bind(descriptor, found->ai_addr, found->ai_addrlen) < 0 ||
+        listen(descriptor, options->backlog) < 0) {
+        const char *cure = "give another --address or --port";
+        if (errno == EADDRINUSE)
+            cure = "stop the program that uses it, or give another --port";
+        if (errno == EACCES)
+            cure = "ports below 1024 need root; give another --port";
+        server_give_up("cannot listen on port %s of %s (%s); %s", options->port,
+                       options->address, strerror(errno), cure);
+    }
+    freeaddrinfo(found);
+    return descriptor;
+}
+
+static void note_address(struct client *client,
+                         const struct sockaddr_storage *from) {
+    const void *address =
+        from->ss_family == AF_INET6
+            ? (const void *)&((const struct sockaddr_in6 *)from)->sin6_addr
+            : (const void *)&((const struct sockaddr_in *)from)->sin_addr;
+
+    if (inet_ntop(from->ss_family, address, client->address,
+                  sizeof client->address) == NULL)
+        client->address[0] = '\0';
+}
+
+void listener_never_waits(int listener) {
+    int flags = fcntl(listener, F_GETFL);
+    if (fcntl(listener, F_SETFL, flags | O_NONBLOCK) < 0)
+        server_give_up("cannot make the socket non-blocking: %s",
+                       strerror(errno));
+}
+
+bool listener_accept(int listener, bool log, int flags, struct client *client) {
+    struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
+    socklen_t length = sizeof from;
+
+    client->address[0] = '\0';
+    client->socket = accept4(listener, log ? (struct sockaddr *)&from : NULL,
+                             log ? &length : NULL, flags | SOCK_CLOEXEC);
+    if (client->socket < 0) {
+        /* A client that left while it waited is like one that never came;
+           accept(2) lists what a network may do to it. */
+        bool short_of_something = errno == EMFILE || errno == ENFILE ||
+                                  errno == ENOBUFS || errno == ENOMEM;
+        if (!short_of_something) {
+            errno = EAGAIN;
+            return false;
+        }
+        server_is_out_of("descriptors or memory");
+        if ((flags & SOCK_NONBLOCK) == 0)
+            poll(NULL, 0, PAUSE); /* some client will end meanwhile */
+        return false;
+    }
+    if (log)
+        note_address(client, &from);
+    return true;
+}

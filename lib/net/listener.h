@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* The listening socket: its options, and the connections that it brings. */
+#ifndef NET_LISTENER_H
+#define NET_LISTENER_H
+
+#include "net/options.h"
+
+#include <netinet/in.h>
+
+/* A client's connection. */
+struct client {
+    int socket;
+    char address[INET6_ADDRSTRLEN]; /* for the log; empty without one */
+};
+
+/* A socket that listens where the options say; what is wrong is said in one
+   line and exits 1. */
+int listener_open(const struct options *options);
+
+/* Accepting never sleeps from now on: for servers that sleep elsewhere. */
+void listener_never_waits(int listener);
+
+/*
+ * Accepts one connection, with accept4(2)'s flags; with `log` it notes from
+ * where.  Returns false when there is none: woken, stopping, nothing there
+ * (errno is EAGAIN), or out of descriptors or memory (any other errno; without
+ * SOCK_NONBLOCK it has then rested for a PAUSE).  Just go on.
+ */
+bool listener_accept(int listener, bool log, int flags, struct client *client);
+
+#endif

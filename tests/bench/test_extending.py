@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""What docs/extending.md says: a condition, a figure, a workload and a stranger are added to a copy
+as it says, and a sweep of the copy has them all."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.host.project import ROOT
+
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "epoll").exists() or not shutil.which("ab") or not shutil.which("redis-server"),
+    reason="needs ./epoll, ab and redis-server",
+)
+COPIED = ("bench", "lib", "floors", "public", "templates", "redirects", "07_epoll", "epoll")
+BLOCK = re.compile(
+    r"^```(?P<kind>\w+) ?(?P<file>\S*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The project with what the document adds to it."""
+    root = tmp_path / "project"
+    root.mkdir()
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(ROOT / name, root / name)
+    for block in BLOCK.finditer((ROOT / "docs" / "extending.md").read_text()):
+        if block["kind"] == "diff":
+            command = ["git", "apply", "-p1", "-"]
+            done = subprocess.run(
+                command, cwd=root, input=block["text"], capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stderr
+        elif block["file"]:
+            (root / block["file"]).parent.mkdir(parents=True, exist_ok=True)
+            (root / block["file"]).write_text(block["text"])
+    return root
+
+
+def run(copy: Path, *words: str) -> str:
+    command = [sys.executable, "-m", "bench", *words]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_one_of_each_in_a_copy(copy: Path) -> None:
+    words = "--servers epoll,python --workloads missing,redirect --nice 0,5 --levels 5"
+    said = run(copy, "sweep", *words.split(), "--requests", "100", "--results", "results")
+    assert "missing, niceness 5" in said
+    (folder,) = (copy / "results").iterdir()
+    runs = json.loads((folder / "results.json").read_text())["runs"]
+    assert {(one["subject"], one["workload"], one["nice"], one["state"]) for one in runs} == {
+        ("epoll", "missing", 0, "held"),
+        ("epoll", "missing", 5, "held"),
+        ("epoll", "redirect", 0, "held"),
+        ("epoll", "redirect", 5, "held"),
+        ("python", "redirect", 0, "held"),
+        ("python", "redirect", 5, "held"),
+    }
+    assert "nice" in (folder / "results.csv").read_text().partition("\n")[0].split(",")
+    run(copy, "report", str(folder))
+    (first, *_) = json.loads((folder / "report.json").read_text())["cells"]
+    assert first["size"] > 100
+    assert (folder / "chart_missing_nice5.svg").exists()

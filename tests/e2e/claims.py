@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""What the tests of the opening comments have in common: quoting them, clients in numbers."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from .client import Client, request
+from .harness import REPOSITORY, Server
+
+WORKERS = 4
+CLOSE = (("Connection", "close"),)
+DIGITS, VISIT, ELSEWHERE = (
+    request("GET", path, CLOSE) for path in ("/t/digits.txt", "/guestbook", "/t/plain")
+)
+KEPT = request("GET", "/t/digits.txt")
+HALF = DIGITS[:-2]
+of = pytest.mark.of_servers
+# A little less than a half request is given.
+HALF_TIME = 8
+
+
+def _words(text: str) -> str:
+    """The text on one line, without what comments and Markdown put around it."""
+    text = re.sub(r"^ \*", "", text, flags=re.MULTILINE)
+    return " ".join(re.sub(r"[`*]|\]\([^)]*\)|\[", "", text).split())
+
+
+def says(*sentences: str) -> None:
+    """Assert that each sentence still stands in an opening comment or in README."""
+    sources = [*REPOSITORY.glob("[0-9][0-9]_*/main.c"), REPOSITORY / "README.md"]
+    texts = [_words(path.read_text(encoding="utf-8")) for path in sources]
+    for sentence in sentences:
+        assert any(_words(sentence) in text for text in texts), f"nobody says: {sentence}"
+
+
+def limit(name: str) -> int:
+    """A number of lib/config.h."""
+    found = re.search(rf"^#define {name} +(\d+)", (REPOSITORY / "lib/config.h").read_text(), re.M)
+    assert found is not None, f"lib/config.h has no {name}"
+    return int(found[1])
+
+
+@contextlib.contextmanager
+def crowd(server: Server, count: int, data: bytes) -> Iterator[list[Client]]:
+    """Clients that have sent something, one after another."""
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(server)) for _ in range(count)]
+        for client in clients:
+            client.send(data)
+        yield clients
+
+
+def answer(clients: list[Client]) -> None:
+    """Send the rest of the half requests, and read the responses."""
+    for client in clients:
+        assert client.exchange(b"\r\n").status == 200

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""What a server asks of the kernel: the calls it makes, and the one it sleeps in."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from . import processes
+from .harness import Server
+from .timing import wait_until
+
+# asm/unistd.h: numbers of calls that sleep. /proc/PID/syscall tells the number.
+SLEEPING_CALLS = {
+    "x86_64": {
+        7: "poll",
+        45: "recvfrom",
+        61: "wait4",
+        202: "futex",
+        232: "epoll_wait",
+        271: "ppoll",
+        288: "accept4",
+    },
+    "aarch64": {
+        22: "epoll_wait",  # as epoll_pwait
+        73: "poll",  # as ppoll
+        98: "futex",
+        207: "recvfrom",
+        242: "accept4",
+        260: "wait4",
+    },
+}
+
+
+def call_of(pid: int, task: int) -> tuple[str, list[int]]:
+    """The call that a thread sleeps in, and its arguments; ("", []) when it is in none."""
+    try:
+        words = Path(f"/proc/{pid}/task/{task}/syscall").read_text(encoding="ascii").split()
+    except (FileNotFoundError, ProcessLookupError):
+        return "", []
+    if not words or not words[0].isdigit():
+        return "", []
+    names = SLEEPING_CALLS[platform.machine()]
+    return names.get(int(words[0]), words[0]), [int(word, 16) for word in words[1:7]]
+
+
+def waiting(server: Server) -> tuple[str, Counter[str]]:
+    """Which call the server's main thread sleeps in, and how many of its workers sleep in which."""
+    tasks = [(pid, task) for pid in server.pids() for task in processes.tasks(pid)]
+    workers = Counter(call_of(*task)[0] for task in tasks if task != (server.pid, server.pid))
+    return call_of(server.pid, server.pid)[0], workers
+
+
+def skip_unless_visible() -> None:
+    """Skip where /proc does not tell what another process sleeps in, or on another processor."""
+    if platform.machine() not in SLEEPING_CALLS:
+        pytest.skip(f"the numbers of system calls of {platform.machine()} are not known here")
+    if not Path("/proc/self/syscall").exists():
+        pytest.skip("this kernel does not tell which call a process sleeps in")
+
+
+def skip_unless_traceable() -> None:
+    """Skip where one process may not trace another, as in some containers."""
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    done = subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"no tracing here: {done.stderr.decode().strip()}")
+
+
+class Trace:
+    """strace(1), attached to a server until that ends."""
+
+    def __init__(self, server: Server, path: Path, alone: bool = False) -> None:
+        """Attach to all its processes and threads, and those to come; or to the first alone."""
+        self.path = path
+        pids = [server.pid] if alone else server.pids()
+        follow = [] if alone else ["-f"]
+        words = ["strace", *follow, "-qq", "-o", str(path), *(f"-p{pid}" for pid in pids)]
+        self._process = subprocess.Popen(processes.mortal(words), stderr=subprocess.PIPE)
+        wait_until(lambda: all(_is_traced(pid) for pid in pids), "strace is attached")
+
+    def calls(self) -> Counter[str]:
+        """How often it has seen which call, once the server has ended."""
+        self._process.wait(60)
+        text = self.path.read_text(encoding="utf-8", errors="replace")
+        return Counter(re.findall(r"^(?:\d+ +)?(\w+)\(", text, re.MULTILINE))
+
+
+def _is_traced(pid: int) -> bool:
+    tasks = [Path(f"/proc/{pid}/task/{task}/status") for task in processes.tasks(pid)]
+    return all(re.search(r"^TracerPid:\t[1-9]", task.read_text(), re.M) for task in tasks)

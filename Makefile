@@ -42,9 +42,10 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 
 PYTHON = .venv/bin/python
-# What tests put into /tmp goes with them. Others than root must get through it.
+# What tests put into /tmp, and a browser into the home, goes with them. Others than root must get
+# through the folder.
 PYTEST = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && chmod 755 "$$folder" && \
-	TMPDIR=$$folder $(PYTHON) -m pytest
+	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder $(PYTHON) -m pytest
 ZEROHTTPD = .venv/bin/zerohttpd
 SETUP = CC='$(CC)' scripts/setup.sh
 ARGS ?=

@@ -51,46 +51,41 @@ static const struct architecture architecture = {
     .calls = {BLOCKING_CALLS, FORKING_CALLS, CALL(ppoll)},
 };
 
-/* Places for children.  The last one freed is the first one taken: what it has
-   of Redis is warm. */
-static struct {
-    pid_t children[CHILDREN_LIMIT]; /* 0: the place is free */
-    size_t free[CHILDREN_LIMIT];
-    size_t free_count;
-    struct redis_lending redis;
-} places;
+/* Places for children; 0: the place is free. */
+static pid_t children[CHILDREN_LIMIT];
+static size_t alive;
+static struct redis_lending lending; /* to each place */
 
-static void places_init(const struct server *server) {
-    redis_lending_init(&places.redis, &server->redis, CHILDREN_LIMIT);
-    for (size_t i = CHILDREN_LIMIT; i-- > 0;)
-        places.free[places.free_count++] = i;
-}
+/* The place of a child; of 0, the first that is free: its connection to Redis
+   is warm. */
+static size_t place_of(pid_t child) {
+    size_t place = 0;
 
-static void free_place(size_t place) {
-    redis_lending_take_back(&places.redis, place);
-    places.children[place] = 0;
-    places.free[places.free_count++] = place;
+    while (children[place] != child)
+        place++;
+    return place;
 }
 
 /* Waits for all children that have ended, or they would stay as zombies. */
 static void reap(void) {
     pid_t child;
 
-    while ((child = waitpid(-1, NULL, WNOHANG)) > 0)
-        for (size_t i = 0; i < CHILDREN_LIMIT; i++)
-            if (places.children[i] == child) {
-                free_place(i);
-                break;
-            }
+    while ((child = waitpid(-1, NULL, WNOHANG)) > 0) {
+        size_t place = place_of(child);
+        children[place] = 0;
+        alive--;
+        redis_lending_take_back(&lending, place);
+    }
 }
 
 /* Was this the last place?  Its copy tells a child how it was at the fork. */
 static bool others_wait(const struct worker *worker) {
     (void)worker;
-    return places.free_count == 0;
+    return alive == CHILDREN_LIMIT - 1;
 }
 
-/* A child's whole life. */
+/* A child's whole life.  The moment is its parent's: to make the date anew, it
+   would touch pages that it would then have to itself. */
 static void serve(struct server *server, const struct client *client,
                   size_t place, const struct moment *moment) {
     struct redis_pool redis;
@@ -100,20 +95,18 @@ static void serve(struct server *server, const struct client *client,
                             .moment = *moment,
                             .others_wait = others_wait};
 
-    redis_lending_open(&places.redis, place, &redis);
+    redis_lending_open(&lending, place, &redis);
     blocking_serve(&worker, client);
-    redis_lending_leave(&places.redis, place, &redis);
+    redis_lending_leave(&lending, place, &redis);
 }
 
 static void fork_for(struct server *server, const struct client *client) {
-    /* Kept by the parent, so that no child has to make the date of its response
-       anew: that would touch pages which the child would have to itself. */
     static struct moment moment;
-    size_t place = places.free[--places.free_count];
+    size_t place = place_of(0);
     pid_t child;
 
     moment_set(&moment, time(NULL));
-    redis_lending_prepare(&places.redis, place);
+    redis_lending_prepare(&lending, place);
     /* Where processes have run out, some child must end first. */
     while ((child = server_fork()) < 0 && !server_is_out_of_time()) {
         server_is_out_of("processes");
@@ -126,10 +119,10 @@ static void fork_for(struct server *server, const struct client *client) {
         _exit(EXIT_SUCCESS);
     }
     close(client->socket); /* the child has its own descriptor of it */
-    if (child > 0)
-        places.children[place] = child;
-    else
-        free_place(place);
+    if (child > 0) {
+        children[place] = child;
+        alive++;
+    }
 }
 
 /* SIGCHLD interrupts ppoll(): that is all it is for. */
@@ -159,26 +152,26 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     server_accept_without_waiting(&server);
-    places_init(&server);
+    redis_lending_init(&lending, &server.redis, CHILDREN_LIMIT);
     sigset_t mask = hold_signals_of_children();
 
     server_ready(&server);
     while (server_goes_on()) {
         struct pollfd listener = {.fd = server.listener, .events = POLLIN};
         struct timespec time = {.tv_sec = REDIS_IDLE / 1000};
-        ppoll(&listener, places.free_count > 0 ? 1 : 0, &time, &mask);
+        ppoll(&listener, alive < CHILDREN_LIMIT ? 1 : 0, &time, &mask);
         reap();
-        redis_lending_spare(&places.redis, places.children);
+        redis_lending_spare(&lending, children);
         if (server_is_stopping() && !told) {
             /* Idle ones make room for who waits.  Later ones know. */
-            server_tell_children(places.children, CHILDREN_LIMIT, SIGTERM);
+            server_tell_children(children, CHILDREN_LIMIT, SIGTERM);
             told = true;
         }
         if (listener.revents != 0 && server_accept(&server, 0, &client))
             fork_for(&server, &client);
     }
 
-    server_end_children(places.children, CHILDREN_LIMIT);
-    redis_lending_close(&places.redis);
+    server_end_children(children, CHILDREN_LIMIT);
+    redis_lending_close(&lending);
     return server_end(&server);
 }

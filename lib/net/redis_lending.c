@@ -10,11 +10,7 @@
 
 void redis_lending_init(struct redis_lending *lending,
                         const struct redis_server *server, size_t count) {
-    *lending = (struct redis_lending){
-        .server = server,
-        .count = count,
-        .descriptors = server_room_for_clients(0, 0),
-    };
+    *lending = (struct redis_lending){.server = server, .count = count};
     lending->clients = calloc(count, sizeof(struct redis_client *));
     lending->loans = server_share(count * sizeof *lending->loans);
     if (lending->clients == NULL)
@@ -23,8 +19,7 @@ void redis_lending_init(struct redis_lending *lending,
 
 /* Nothing, where a child had better connect for itself, if at all: what the
    parent holds, every fork copies and every child has to close. */
-static struct redis_client *begin(const struct redis_lending *lending) {
-    const struct redis_server *server = lending->server;
+static struct redis_client *begin(const struct redis_server *server) {
     const struct redis_shared *shared = server->shared;
     bool answers = shared->answered_at != 0 && !shared->down;
 
@@ -35,7 +30,7 @@ static struct redis_client *begin(const struct redis_lending *lending) {
         return NULL;
     redis_client_begin(client);
     if (client->descriptor >= 0 &&
-        (size_t)client->descriptor < lending->descriptors)
+        (size_t)client->descriptor < server_room_for_clients(0, 0))
         return client;
     redis_client_destroy(client);
     return NULL;
@@ -45,7 +40,7 @@ void redis_lending_prepare(struct redis_lending *lending, size_t place) {
     struct redis_client **client = &lending->clients[place];
 
     if (*client == NULL)
-        *client = begin(lending);
+        *client = begin(lending->server);
     if (*client != NULL)
         (*client)->lent = true;
     lending->loans[place].left_as = LOAN_SPOILT;

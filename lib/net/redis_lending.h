@@ -40,7 +40,6 @@ struct redis_lending {
     size_t count;                  /* places for children */
     struct redis_loan *loans;      /* of each place */
     struct redis_client **clients; /* what is, or can be, lent; NULL: nothing */
-    size_t descriptors;            /* below which they may be */
     int64_t looked_at;             /* what could be spared */
 };
 

@@ -60,10 +60,13 @@ def _spare(server: Server) -> int:
 
     Where a worker lives for one connection, one that has answered and not yet ended still holds
     what it was lent: for a moment there may be more of them than clients. Where threads share,
-    there are as many as have ever asked at the same moment. But dozens of visits must not make
-    dozens of connections.
+    there are as many as have ever asked at the same moment. Where each of several workers serves
+    many clients, one may not have met Redis yet. But dozens of visits must not make dozens of
+    connections.
     """
-    return 5 if server.kind.lends_redis or server.kind.shares_redis else 0
+    kind = server.kind
+    may_be_new = kind.has_workers and not kind.worker_per_client
+    return 5 if kind.lends_redis or kind.shares_redis or may_be_new else 0
 
 
 def test_no_connection_per_request(start: Start, own: PrivateRedis) -> None:

@@ -42,6 +42,10 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 
 PYTHON = .venv/bin/python
+# What tests put into /tmp, and a browser into the home, goes with them. Others than root must get
+# through the folder.
+PYTEST = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && chmod 755 "$$folder" && \
+	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder $(PYTHON) -m pytest
 ZEROHTTPD = .venv/bin/zerohttpd
 SETUP = CC='$(CC)' scripts/setup.sh
 ARGS ?=
@@ -116,19 +120,19 @@ LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
 test: ## all tests of all servers; ARGS="-k guestbook --server epoll"
 	@$(SETUP) build bench test $(LAB_TESTS)
 	@$(MAKE) --no-print-directory all unit faults
-	@$(PYTHON) -m pytest -n 4 --dist loadgroup $(ARGS)
+	@$(PYTEST) -n 4 --dist loadgroup $(ARGS)
 
 test-sanitized: test-debug test-tsan ## the same, built with the sanitizers
 
 test-debug:
 	@$(SETUP) build bench test sanitize
 	@$(MAKE) --no-print-directory debug TARGET='all unit'
-	@$(PYTHON) -m pytest tests/e2e -n 4 --dist loadgroup --bin-dir build/debug $(ARGS)
+	@$(PYTEST) tests/e2e -n 4 --dist loadgroup --bin-dir build/debug $(ARGS)
 
 test-tsan: # those that have threads
 	@$(SETUP) build bench test sanitize
 	@$(MAKE) --no-print-directory tsan
-	@$(PYTHON) -m pytest tests/e2e -n 4 --dist loadgroup --bin-dir build/tsan \
+	@$(PYTEST) tests/e2e -n 4 --dist loadgroup --bin-dir build/tsan \
 		$(or $(ARGS),--server threading --server prethreading)
 
 unit: unit-programs ## the unit tests alone, and what the fuzzers have found

@@ -163,6 +163,7 @@ need() { # PACKAGE REASON COMMAND...: the package is missing if the command fail
     local package=$1 reason=$2
     shift 2
     "$@" && return
+    [[ " ${missing[*]} " != *" $package "* ]] || return 0
     missing+=("$package")
     reasons+=("$package ($reason)")
 }
@@ -290,14 +291,13 @@ look_for_group() {
         need chromium "the browser of the tests" have_chromium
         need_python bench test
         ;;
-    sanitize)
+    sanitize) # known by name only when the compiler is there: see look_again
         case ${compiler[*]} in
-        *clang*) need "$(clang_runtime)" "the sanitizers' libraries" have_sanitizer address "${compiler[@]}" ;;
-        *)
-            need "libgcc-$(gcc -dumpversion | cut -d. -f1)-dev" "the sanitizers' libraries" \
-                have_sanitizer address "${compiler[@]}"
-            ;;
-        esac
+        *clang*) have clang && need "$(clang_runtime)" "the sanitizers' libraries" \
+            have_sanitizer address "${compiler[@]}" ;;
+        *) have gcc && need "libgcc-$(gcc -dumpversion | cut -d. -f1)-dev" "the sanitizers' libraries" \
+            have_sanitizer address "${compiler[@]}" ;;
+        esac || true
         ;;
     fuzz)
         need clang "a compiler with a fuzzer" have clang

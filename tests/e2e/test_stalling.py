@@ -128,9 +128,8 @@ def test_many_silent_clients(start: Start) -> None:
     server = start("--workers", "3")
     if server.kind.stalled_by != "nobody":
         pytest.skip("three are enough there")
-    at_rest = len(server.pids())
     undisturbed(HALF_TIME, lambda: _ask_beside_many(server))
-    wait_until(lambda: len(server.pids()) == at_rest, "all children have ended")
+    wait_until(lambda: server.is_at_rest(3), "all children have ended")
 
 
 def _ask_beside_idle(server: Server) -> None:

@@ -119,7 +119,7 @@ floor: $(FLOORS:%=$(FLOOR)/%) $(FLOOR)/first ## build the first server and the b
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
 test: ## all tests of all servers; ARGS="-k guestbook --server epoll"
 	@$(SETUP) build bench test $(LAB_TESTS)
-	@$(MAKE) --no-print-directory all unit faults
+	@$(MAKE) --no-print-directory all floor unit faults
 	@$(PYTEST) -n 4 --dist loadgroup $(ARGS)
 
 test-sanitized: test-debug test-tsan ## the same, built with the sanitizers

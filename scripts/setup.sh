@@ -304,6 +304,7 @@ look_for_group() {
         if have clang; then need "$(clang_runtime)" "the fuzzer" have_sanitizer fuzzer clang; fi
         ;;
     lint)
+        need git "knows which files are the project's" have git
         need clang "a second compiler" have clang
         need clang-format "checks the layout of C" have clang-format
         need clang-tidy "checks C for mistakes" have clang-tidy

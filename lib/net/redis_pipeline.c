@@ -219,10 +219,11 @@ int redis_pipeline_next(struct redis_pipeline *pipeline,
         ssize_t parsed = resp_parse(rest, reply);
         if (parsed == 0)
             return 0;
+        /* A refusal may come before the first command could be sent. */
+        if (parsed > 0 && !pipeline->heard && redis_is_refusal(reply))
+            return pause_refused(pipeline, reply, now) ? 0 : -1;
         if (parsed < 0 || pipeline->due_now + pipeline->handshake == 0)
             return talks_nonsense(pipeline, now);
-        if (!pipeline->heard && redis_is_refusal(reply))
-            return pause_refused(pipeline, reply, now) ? 0 : -1;
         pipeline->heard = true;
         pipeline->refused_at = 0;
         forget_gone(pipeline);

@@ -54,7 +54,8 @@ static int listen_on(unsigned short port) {
 }
 
 int main(int argc, char **argv) {
-    int listener = listen_on((unsigned short)(argc > 1 ? atoi(argv[1]) : 8000));
+    int listener = listen_on(
+        (unsigned short)(argc > 1 ? strtoul(argv[1], NULL, 10) : 8000));
     char request[4096];
 
     /* A client that has gone must not end us when we write to it. */

@@ -285,6 +285,7 @@ look_for_group() {
         need libcmocka-dev "unit tests in C" have_header cmocka.h
         need libc6-dev "headers of the C library" have_header stdio.h
         need patch "follows docs/new-page.md" have patch
+        need git "knows which files are the project's" have git
         need curl "a client of the tests" have curl
         need redis-server "the data of the guestbook" have redis-server
         need apache2-utils "ab, a client of the tests" have ab

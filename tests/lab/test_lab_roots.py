@@ -37,7 +37,7 @@ def test_in_a_chroot_it_is_refused(make_lab: Make) -> None:
         assert changes == []
 
 
-def test_a_write_outside_would_be_seen() -> None:
+def test_a_write_outside_would_be_seen(make_lab: Make) -> None:
     """What the tests above look at is what a command writes."""
     for script in (LAYER, LAYER + CHROOT):
         assert run_in(script, ["touch", "/etc/only-here"])[1] == ["/etc/only-here"]

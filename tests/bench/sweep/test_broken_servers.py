@@ -52,7 +52,7 @@ def test_a_broken_one_is_found_out(fault: str, mode: str) -> None:
     assert any(
         words in run.reason.text
         for words in {
-            "drops": ("failed", "Connection", "connection", "IncompleteMessage"),
+            "drops": ("bytes came", "failed", "Connection", "connection", "IncompleteMessage"),
             "errors": ("not 2xx", "x 500", "failed"),
             "always-errors": ("got 500",),
             "dies": ("died", "status 3", "warm-up", "refused"),

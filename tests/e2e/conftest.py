@@ -38,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Stretch the deadlines for sanitizer builds, and find orphans."""
     binaries = [binary_path(config, name) for name in find_servers()]
     if any(path.exists() and is_sanitized(path) for path in binaries):
+        PACE.sanitized = True
         PACE.slowness = 6
     processes.become_subreaper()
 
@@ -65,8 +66,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that wait, so that the others run beside them."""
+    """Begin with the tests that wait, beside the others; leave out what a sanitizer prevents."""
     items.sort(key=lambda item: item.get_closest_marker("waits") is None)
+    for item in items if PACE.sanitized else ():
+        marker = item.get_closest_marker("plain_build")
+        if marker is not None:
+            item.add_marker(pytest.mark.skip(reason=marker.args[0]))
 
 
 @pytest.fixture(scope="session")

@@ -30,7 +30,7 @@ from .claims import (
 from .client import Client, fetch
 from .conftest import Start
 from .faults import FaultyServer, Plan
-from .harness import Server, is_sanitized
+from .harness import Server
 from .redisbox import PrivateRedis
 from .timing import wait_until
 from .tracing import Trace, call_of, skip_unless_traceable, skip_unless_visible, waiting
@@ -177,6 +177,7 @@ def _calls(start: Start, tmp_path: Path, serve: Callable[[Server], object]) -> C
     return trace.calls()
 
 
+@pytest.mark.plain_build("sanitizers make calls of their own")
 def test_cost_of_a_connection(start: Start, tmp_path: Path) -> None:
     """Who is made for a connection: a child in 02, a thread in 04, nobody elsewhere."""
     says(
@@ -206,6 +207,7 @@ def test_cost_of_a_connection(start: Start, tmp_path: Path) -> None:
 
 
 @of("poll", "epoll")
+@pytest.mark.plain_build("sanitizers make calls of their own")
 def test_change_of_interest(start: Start, tmp_path: Path) -> None:
     """06, 07: what it costs to begin to watch a client: an assignment, or a system call."""
     says(
@@ -281,6 +283,7 @@ def test_one_connection_to_redis(start: Start, own: PrivateRedis) -> None:
 
 
 @of("prethreading")
+@pytest.mark.plain_build("a sanitizer's own library must be the first one")
 def test_locks(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) -> None:
     """05: how often a lock is taken for what."""
     says(
@@ -288,8 +291,6 @@ def test_locks(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) ->
         "that it borrows, two for each page that asks Redis, and one for each request after which "
         "the connection might be kept."
     )
-    if is_sanitized(binary):
-        pytest.skip("a sanitizer's own library must be the first one")
     plan = Plan(tmp_path / "plan")
     with FaultyServer(binary, site, redis.url(261), ("--workers", "2"), plan=plan) as server:
         # A thread that wakes takes its lock inside of the C library, where nobody counts it.

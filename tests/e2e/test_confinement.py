@@ -21,12 +21,14 @@ import pytest
 
 from .client import fetch, send_to_end, sign
 from .conftest import Start
-from .harness import REPOSITORY, Server, is_sanitized, run_to_end
+from .harness import REPOSITORY, Server, run_to_end
 from .redisbox import PrivateRedis
 from .site import build_project_site
 from .sockets import free_port
 from .timing import wait_until
 from .tracing import Trace, skip_unless_traceable
+
+pytestmark = pytest.mark.plain_build("sanitizers make calls of their own: no confinement")
 
 INTRUDER = REPOSITORY / "build" / "intruder.so"
 LANDLOCK_CREATE_RULESET, LANDLOCK_VERSION = 444, 1
@@ -63,12 +65,6 @@ NOT_ALWAYS = {
     "socket": "when a connection to Redis begins",
     "connect": "when a connection to Redis begins",
 }
-
-
-@pytest.fixture(autouse=True)
-def _not_sanitized(binary: Path) -> None:
-    if is_sanitized(binary):
-        pytest.skip("sanitizers make calls of their own: no confinement")
 
 
 def landlock_version() -> int:

@@ -17,10 +17,11 @@ import pytest
 
 from .client import FORM, Client, EndOfStreamError, Response, fetch, form, request
 from .faults import LIBRARY, SHORT, FaultyServer, Plan
-from .harness import is_sanitized
 from .redisbox import PrivateRedis, RedisClient
 from .site import eighty_kilobytes
 from .timing import wait_until
+
+pytestmark = pytest.mark.plain_build("a sanitizer's own library must be the first one")
 
 WORKERS = 2
 MOST = 400
@@ -171,8 +172,6 @@ def faulty(
     binary: Path, site: Path, store: RedisClient, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FaultyServer]:
     """A server that all faults of this file go through, one after another."""
-    if is_sanitized(binary):
-        pytest.skip("a sanitizer's own library must be the first one")
     if not LIBRARY.exists():
         pytest.fail(f"{LIBRARY} is missing: build it first (make faults)", pytrace=False)
     plan = Plan(tmp_path_factory.mktemp("faults") / "plan")

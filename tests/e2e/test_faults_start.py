@@ -11,9 +11,10 @@ import pytest
 
 from .client import fetch
 from .faults import FaultyServer, Plan
-from .harness import is_sanitized
 from .redisbox import PrivateRedis
 from .timing import wait_until
+
+pytestmark = pytest.mark.plain_build("a sanitizer's own library must be the first one")
 
 MOST = 400
 WORKERS = 2
@@ -70,8 +71,6 @@ def test_faults_at_start(
     binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path, call: str
 ) -> None:
     """Each call of a kind fails in turn, until the start makes no more of them."""
-    if is_sanitized(binary):
-        pytest.skip("a sanitizer's own library must be the first one")
     plan = Plan(tmp_path / "plan")
     for error in FAULTS[call]:
         for nth in range(1, MOST):
@@ -100,8 +99,6 @@ def test_old_kernel(
     binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path, call: str, words: str
 ) -> None:
     """A kernel that knows nothing of seccomp or Landlock: the server runs, and says so."""
-    if is_sanitized(binary):
-        pytest.skip("sanitizers make calls of their own: no confinement")
     plan = Plan(tmp_path / "plan")
     plan.arm(call, 1, errno.ENOSYS)
     with FaultyServer(

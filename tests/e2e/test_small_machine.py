@@ -39,7 +39,6 @@ DIGITS = request("GET", "/t/digits.txt")
 CLOSING = request("GET", "/redirect", (("Connection", "close"),))
 HOME = request("GET", "/", (("Connection", "close"),))
 TARGETS = ("/t/digits.txt", "/guestbook", "/sorted", "/t/80k.bin", "/redirect")
-NO_SANITIZER = "sanitizers reserve more address space than that"
 
 
 def limited(**limits: int) -> tuple[str, ...]:
@@ -94,22 +93,20 @@ def test_descriptors(start: Start, descriptors: int, workers: int) -> None:
     assert server is not None or descriptors < 16, "that should have been enough"
 
 
+@pytest.mark.plain_build("sanitizers reserve more address space than that")
 @pytest.mark.parametrize("megabytes", [4, 8, 16, 32, 64])
 @pytest.mark.parametrize("kind", ["as", "data"])
 def test_memory(start: Start, binary: Path, kind: str, megabytes: int) -> None:
     """However little memory there is: all is served, or the start says that it is too little."""
-    if PACE.slowness > 1:
-        pytest.skip(NO_SANITIZER)
     server = started_or_said(start, prefix=limited(**{kind: megabytes << 20}))
     if server is not None:
         assert_serves(server)
     assert server is not None or megabytes < 32, f"{binary.name} needs that much?"
 
 
+@pytest.mark.plain_build("sanitizers need more stack")
 def test_stack(start: Start) -> None:
     """64 KB of stack are enough."""
-    if PACE.slowness > 1:
-        pytest.skip("sanitizers need more stack")
     assert_serves(start(prefix=limited(stack=65536)))
 
 
@@ -288,6 +285,7 @@ def test_more_workers_than_processes(small_user: Callable[..., Server]) -> None:
         assert fetch(server, "/").status == 200
 
 
+@pytest.mark.plain_build("the search for leaks needs one more process")
 def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
     """Who cannot make even one says so when it is needed, and ends well."""
     server = small_user(processes=1, workers=1)
@@ -308,14 +306,13 @@ def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
 # ---- Memory ----
 
 
+@pytest.mark.plain_build("sanitizers keep what was freed")
 def test_memory_does_not_grow(start: Start) -> None:
     """Twenty thousand connections leave no more memory behind than two thousand.
 
     The heap may grow when more threads happen to run at once than ever before; what leaks, or
     what walks through memory, grows each time.
     """
-    if PACE.slowness > 1:
-        pytest.skip("sanitizers keep what was freed")
     server = start("--workers", "4")
     _run_ab(server, 2000)
     assert any(_kilobytes_grown(server, 18000) < 400 for _ in range(3)), "20 bytes a connection"
@@ -404,6 +401,7 @@ def test_stops_while_nobody_reads_the_log(start: Start, tmp_path: Path) -> None:
 # ---- A strange place ----
 
 
+@pytest.mark.plain_build("the search for leaks reads /proc")
 def test_without_proc(start: Start) -> None:
     """Nothing that is served needs /proc."""
     hide = "mount -t tmpfs none /proc"

@@ -24,6 +24,7 @@ class Pace:
     """How many times slower than usual the executables are: all deadlines are stretched."""
 
     slowness: float = 1.0
+    sanitized: bool = False
 
 
 PACE = Pace()

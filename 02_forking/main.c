@@ -47,7 +47,7 @@
 static const struct architecture architecture = {
     .name = "forking",
     .summary = "a child process for each connection",
-    .requests = KEEP_ALIVE_REQUESTS,
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .calls = {BLOCKING_CALLS, FORKING_CALLS, CALL(ppoll)},
 };
 

@@ -55,7 +55,7 @@
 static const struct architecture architecture = {
     .name = "threading",
     .summary = "a thread for each connection",
-    .requests = KEEP_ALIVE_REQUESTS,
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .calls = {BLOCKING_CALLS, THREADED_CALLS, THREAD_CREATING_CALLS},
 };
 

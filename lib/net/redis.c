@@ -2,7 +2,7 @@
 #include "net/redis.h"
 
 #include "config.h"
-#include "proto/form.h"
+#include "proto/encoding.h"
 
 #include <errno.h>
 #include <netdb.h>

@@ -78,12 +78,12 @@ void statistics_print(const struct counters *counters, size_t workers,
     for (size_t i = 0; i < workers; i++) {
         requests += counters[i].requests;
         bytes += counters[i].bytes;
-        for (size_t class = 1; class < 6; class ++)
-            responses[class] += counters[i].responses[class];
+        for (size_t digit = 1; digit < 6; digit++)
+            responses[digit] += counters[i].responses[digit];
     }
     fprintf(stream, "requests      %" PRIu64 "\nresponses   ", requests);
-    for (size_t class = 1; class < 6; class ++)
-        fprintf(stream, "  %zuxx %" PRIu64, class, responses[class]);
+    for (size_t digit = 1; digit < 6; digit++)
+        fprintf(stream, "  %zuxx %" PRIu64, digit, responses[digit]);
     fprintf(stream, "\nbytes         %" PRIu64 "\n", bytes);
     print_resources(requests, stream);
     for (size_t i = 0; each && i < workers; i++)

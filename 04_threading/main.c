@@ -186,7 +186,7 @@ int main(int argc, char **argv) {
     }
 
     while (wake_threads())
-        poll(NULL, 0, PAUSE);
+        poll(NULL, 0, STOP_PAUSE); /* or until the next SIGALRM */
     pthread_attr_destroy(&attributes);
     redis_pool_destroy(&redis);
     return server_end(&server);

@@ -137,6 +137,10 @@
 /* How long accept rests when no descriptor is left, and how often a stopping
    server looks whether its workers have ended. */
 #define PAUSE                20
+/* Who sleeps while a server stops is woken after a PAUSE, after two, four, and
+   at last this often: ten thousand that are woken every 20 ms would take the
+   time of those who serve. */
+#define STOP_PAUSE           160
 /* Readiness events taken from the kernel at once, and connections accepted in
    one round: work per round is bounded, so that nobody starves. */
 #define EVENTS_AT_ONCE       512

@@ -156,7 +156,8 @@ static bool would_wait(void) {
 /* Whoever takes the last place is not kept alive: else the first ones to come
    could keep out all others. */
 static bool may_keep(const struct evented *evented) {
-    return !server_is_stopping() && evented->count < evented->limit;
+    return !server_is_stopping() && !server_is_short() &&
+           evented->count < evented->limit;
 }
 
 /*

@@ -88,10 +88,10 @@ report: ## one HTML page of the newest results, or of RESULTS=results/...
 	@test -n '$(or $(RESULTS),$(NEWEST))' || { echo 'no results yet: run make bench first'; exit 1; }
 	@$(ZEROHTTPD) report $(or $(RESULTS),$(NEWEST)) $(ARGS)
 
-serve: ## run one server with a Redis of its own: make serve ARCH=epoll
+serve: ## run one server with a Redis of its own, and the page /live: make serve SERVER=epoll
 	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all
-	@$(ZEROHTTPD) serve $(or $(ARCH),epoll) $(ARGS)
+	@$(ZEROHTTPD) serve $(or $(SERVER),$(ARCH),epoll) $(ARGS)
 
 measure: ## CPU and memory against nginx, Go and the barest loops
 	@$(SETUP) build bench compare

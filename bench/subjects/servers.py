@@ -35,12 +35,14 @@ def discover(root: Path = ROOT) -> list[Server]:
 
 
 def select(known: Sequence[Server], names: Iterable[str] | None) -> list[Server]:
-    """The named servers in the order given, each once; all of them for None or no names.
+    """The named servers in the order given, each once; all of them for None or no names. A server
+    may be named by its folder too: 07_epoll is epoll.
 
     Raises UserError for a name that is not known and when there is nothing to choose from.
     """
     by_name = named(known)
-    wanted = list(dict.fromkeys(names or by_name))
+    matches = [(name, _FOLDER.fullmatch(name)) for name in names or by_name]
+    wanted = list(dict.fromkeys(match["name"] if match else name for name, match in matches))
     require_known(wanted, list(by_name))
     return [by_name[name] for name in wanted]
 

@@ -29,7 +29,7 @@ static bool others_wait(const struct worker *worker) {
 }
 
 static bool may_keep(const struct worker *worker) {
-    return !server_is_stopping() && !others_wait(worker);
+    return !server_is_stopping() && !server_is_short() && !others_wait(worker);
 }
 
 /* Lets the next recv sleep as long as the client may take: one deadline for a

@@ -180,7 +180,8 @@ static bool send_some(struct evented *evented, struct serving *serving) {
 /* Whoever takes the last place is not kept alive: else the first ones to come
    could keep out all others. */
 static bool may_keep(const struct evented *evented) {
-    return !server_is_stopping() && evented->count < evented->limit;
+    return !server_is_stopping() && !server_is_short() &&
+           evented->count < evented->limit;
 }
 
 static void finish_exchange(struct evented *evented, struct serving *serving) {

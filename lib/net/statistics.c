@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/statistics.h"
 
+#include "net/shared.h"
+
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -14,10 +15,7 @@ static int own_status = -1;
 
 struct counters *statistics_create(size_t workers) {
     own_status = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    void *memory =
-        mmap(NULL, workers * sizeof(struct counters), PROT_READ | PROT_WRITE,
-             MAP_SHARED | MAP_ANONYMOUS, -1, 0); /* all zero */
-    return memory == MAP_FAILED ? NULL : memory;
+    return shared_memory(workers * sizeof(struct counters));
 }
 
 static void add(_Atomic uint64_t *counter, uint64_t count) {

@@ -21,7 +21,7 @@
  *
  * What does it cost?  A process each, made once: memory (most of it shared
  * with the parent until somebody writes to it), one connection to Redis (where
- * Redis refuses that, none while it is not used: see net/redis_lending.h), and
+ * Redis refuses that, none while it is not used: see net/redis/lending.h), and
  * a switch of processes whenever one waits.
  *
  * What happens at the limit?  N workers serve N connections; the next waits in
@@ -34,7 +34,7 @@
  */
 #include "config.h"
 #include "net/blocking.h"
-#include "net/redis_lending.h"
+#include "net/redis/lending.h"
 
 #include <errno.h>
 #include <poll.h>

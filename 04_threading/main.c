@@ -30,7 +30,7 @@
  * alive.
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
- * pool, which a lock guards (net/redis_pool.h).  Compare 02_forking, where no
+ * pool, which a lock guards (net/redis/pool.h).  Compare 02_forking, where no
  * lock is needed and giving back is the hard part.
  *
  * What to try: raise CHILDREN_LIMIT to 20,000, and load the guestbook with

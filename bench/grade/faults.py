@@ -173,7 +173,7 @@ REDIS_NOT_BACK = Fault(
     "Redis is back, and you have not noticed",
     "The guestbook still cannot be had, seconds after Redis answers again. A connection that has "
     "ended must be made anew.",
-    "redis_client_call in lib/net/redis_client.c; REDIS_RETRY in lib/config.h",
+    "redis_client_call in lib/net/redis/client.c; REDIS_RETRY in lib/config.h",
     r"connect\(|poll|EPIPE",
 )
 WRONG_REPLY = Fault(
@@ -181,7 +181,7 @@ WRONG_REPLY = Fault(
     "Somebody got the reply of another",
     "Several clients asked at once, and what Redis said to one of them was told to another. A "
     "connection to Redis answers in order: it is one user's at a time, or has a queue.",
-    "the second half of docs of the book on Redis; lib/net/redis_pool.h",
+    "the second half of docs of the book on Redis; lib/net/redis/pool.h",
     r"connect\(|recv|send",
 )
 CUTS_OFF = Fault(

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 #include "net/clock.h"
-#include "net/redis_pool.h"
+#include "net/redis/pool.h"
 #include "net/server.h"
 #include "net/transmit.h"
 

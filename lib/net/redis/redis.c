@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/redis.h"
+#include "net/redis/redis.h"
 
 #include "config.h"
 #include "net/clock.h"

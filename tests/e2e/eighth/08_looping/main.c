@@ -15,9 +15,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* 09 is the same but for one thing. */
+#ifndef OWN_LISTENERS
+#define OWN_LISTENERS false
+#define NAME          "looping"
+#endif
+
 static const struct architecture architecture = {
-    .name = "looping",
+    .name = NAME,
     .summary = "processes forked at the start, an event loop (epoll) in each",
+    .listener_each = OWN_LISTENERS,
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
     .calls = {FORKING_CALLS, CALL(prlimit64), CALL(epoll_create1),
@@ -79,6 +86,8 @@ static void run_round(int set, struct server *server, struct evented *evented) {
 static void work(struct server *server, size_t number) {
     int set = epoll_create1(EPOLL_CLOEXEC);
     struct evented evented;
+    if (OWN_LISTENERS)
+        server_take_listener(server, number);
     struct source listener = {.kind = SOURCE_LISTENER,
                               .descriptor = server->listener};
 

@@ -323,6 +323,22 @@ enum exchange_need exchange_replied(struct exchange *exchange,
 
 /* ---- Sending ---- */
 
+/* To close with bytes unread resets the connection, and the client may lose
+   the response: RFC 9112, section 9.6. */
+static bool must_linger(const struct exchange *exchange) {
+    return exchange->unread ||
+           exchange->input.length != exchange->head + exchange->body;
+}
+
+/* Will close() or shutdown() follow at once?  One who was not told before that
+   this is the end may have sent his next request meanwhile: bytes unread, which
+   we have not seen.  He shall have the response before the connection is reset,
+   so it must not wait for close(). */
+static bool is_last(const struct exchange *exchange) {
+    return exchange->state == STATE_SEND && !exchange->keep_alive &&
+           (must_linger(exchange) || !exchange->request.keep_alive);
+}
+
 static struct view behind(struct view view, uint64_t *skip) {
     size_t step = *skip < view.length ? (size_t)*skip : view.length;
     *skip -= step;
@@ -331,7 +347,8 @@ static struct view behind(struct view view, uint64_t *skip) {
 
 struct exchange_pending exchange_pending(const struct exchange *exchange) {
     const struct response *response = &exchange->response;
-    struct exchange_pending pending = {.descriptor = -1};
+    struct exchange_pending pending = {.descriptor = -1,
+                                       .last = is_last(exchange)};
     uint64_t skip = exchange->sent;
 
     if (exchange->state == STATE_CONTINUE) {
@@ -371,13 +388,12 @@ uint64_t exchange_bytes(const struct exchange *exchange) {
 
 enum exchange_need exchange_next(struct exchange *exchange) {
     size_t used = exchange->head + exchange->body;
+    bool lingers = must_linger(exchange);
 
     assert(exchange->state == STATE_SENT);
     forget_request(exchange);
     if (!exchange->keep_alive) {
-        /* To close with bytes unread resets the connection, and the client
-           may lose the response: RFC 9112, section 9.6. */
-        if (!exchange->unread && exchange->input.length == used)
+        if (!lingers)
             return EXCHANGE_CLOSE;
         exchange->state = STATE_LINGER;
         return EXCHANGE_LINGER;

@@ -75,6 +75,9 @@ struct exchange_pending {
     struct view first, second;
     int descriptor; /* -1: no file part */
     uint64_t offset, count;
+    /* Nothing follows it: the driver ends the connection, or at least its own
+       side, as soon as it is out. */
+    bool last;
 };
 
 /*

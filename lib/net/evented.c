@@ -220,7 +220,8 @@ static void drive(struct evented *evented, struct connection *connection,
             statistics_count(evented->server->counters, exchange);
             server_log(evented->server, &connection->client, exchange);
             sends = 0;
-            if (++done == EXCHANGES_AT_ONCE) { /* more may be buffered */
+            if (++done == EXCHANGES_AT_ONCE && exchange->keep_alive) {
+                /* more may be buffered */
                 wait_for(evented, connection, WRITABLE);
                 return;
             }

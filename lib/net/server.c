@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -157,6 +158,10 @@ void server_log(const struct server *server, const struct client *client,
 
     if (!server->options.log)
         return;
+    /* The last bytes may still wait for this (see transmit.c), and we perhaps
+       for the reader of the log. */
+    if (!exchange->keep_alive)
+        shutdown(client->socket, SHUT_WR);
     log_line_append(&line, client->address, exchange);
     if (!line.failed &&
         write(STDOUT_FILENO, line.data, line.length) < (ssize_t)line.length) {

@@ -153,16 +153,16 @@ void server_accept_without_waiting(const struct server *server) {
    stdio, whose buffer a fork would double.  A production server hands its log
    to a thread or a pipe: here the reader of a full pipe holds everybody up. */
 void server_log(const struct server *server, const struct client *client,
-                const struct exchange *exchange) {
+                const struct connection *connection) {
     struct buffer line = {0};
 
     if (!server->options.log)
         return;
     /* The last bytes may still wait for this (see transmit.c), and we perhaps
        for the reader of the log. */
-    if (!exchange->keep_alive)
+    if (!connection->keep_alive)
         shutdown(client->socket, SHUT_WR);
-    log_line_append(&line, client->address, exchange);
+    log_line_append(&line, client->address, &connection->exchange);
     if (!line.failed &&
         write(STDOUT_FILENO, line.data, line.length) < (ssize_t)line.length) {
         /* Nobody reads the log: no reason not to serve. */

@@ -11,17 +11,17 @@
 /*
  * MSG_MORE (since Linux 2.4.4): what does not fill a packet waits for what
  * comes next.  That is the file's first bytes; or, behind the last bytes of a
- * connection, its end: close() and shutdown() put their FIN into the packet that
- * still waits.  So a small response and the end are one packet in place of
- * two, which saves us and the client a fourth of all the work.
+ * connection, its end: close() and shutdown() put their FIN into the packet
+ * that still waits.  So a small response and the end are one packet in place of
+ * two, which was a fourth of all that a short connection cost.
  *
  * Whatever happens in between, the bytes leave: the kernel closes what a killed
- * process had open, and after 200 ms it waits for nobody (tcp(7), TCP_CORK).
+ * process had open, and after 200 ms it waits for nobody (TCP_CORK in tcp(7)).
  * One thing would destroy them: to close() while something is unread sends a
  * reset, and what still waits is dropped.  So `last` is said only where the
  * client has nothing to send any more, or where shutdown() comes first.
  */
-ssize_t transmit(int socket, struct exchange_pending pending) {
+ssize_t transmit(int socket, struct pending pending) {
     if (pending.first.length + pending.second.length > 0) {
         struct iovec parts[] = {
             {(void *)(uintptr_t)pending.first.data, pending.first.length},

@@ -50,7 +50,7 @@ def _fewest(server: Server, raw: bytes, ends: bool) -> int:
 
 def test_end_costs_no_packet(server: Server) -> None:
     """Response and end are one packet, where the client said that it asks for no more. Where it
-    did not (01 closes after each) the end comes alone: see is_last() in lib/app/exchange.c."""
+    did not (01 closes after each) the end comes alone: see is_last() in lib/app/connection.c."""
     alone = _fewest(server, LAST, ends=False)
     with_end = _fewest(server, LAST, ends=True)
     if server.kind.keeps_alive:

@@ -219,7 +219,7 @@ void blocking_serve(struct worker *worker, const struct client *client) {
     enum connection_need need;
 
     connection_init(connection, &worker->server->app, &worker->moment,
-                    worker->server->architecture->requests);
+                    worker->server->architecture->requests_per_connection);
     while ((need = connection_need(connection)) != NEED_CLOSE) {
         switch (need) {
         case NEED_LINGER:

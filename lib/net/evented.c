@@ -112,7 +112,8 @@ void evented_adopt(struct evented *evented, const struct client *client) {
         (struct source){.kind = SOURCE_CLIENT, .descriptor = client->socket};
     serving->client = *client;
     connection_init(&serving->connection, &evented->server->app,
-                    &evented->moment, evented->server->architecture->requests);
+                    &evented->moment,
+                    evented->server->architecture->requests_per_connection);
     evented->count++;
     /* Often the request is there already: then the loop need not hear of this
        connection at all. */

@@ -127,7 +127,7 @@ void server_ready(const struct server *server) {
 
     print_banner(server); /* beforehand: it needs calls that serving does not */
     if (server->options.confined)
-        calls = confine_calls(server->architecture);
+        calls = confine_calls(server->architecture->calls);
     if (calls < 0)
         give_up_confinement();
     fprintf(server->notes, "redis         %s\n", server->redis.text);

@@ -7,7 +7,7 @@
 #include "net/children.h"
 #include "net/descriptors.h"
 #include "net/listener.h"
-#include "net/redis.h"
+#include "net/redis/redis.h"
 #include "net/statistics.h"
 #include "net/stop.h"
 #include "net/trouble.h"

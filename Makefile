@@ -108,6 +108,22 @@ book: ## the annotated source as pages, with pictures and questions
 	@$(SETUP) read
 	@$(ZEROHTTPD) book $(ARGS)
 
+# FROM is an ordinary word, and so may be set in somebody's environment: only make's own counts.
+new: ## begin a server of your own: make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
+	@$(SETUP) build bench
+	@test -n '$(NAME)' || { echo 'say which: make new NAME=08_mine FROM=scratch'; exit 1; }
+	@$(ZEROHTTPD) new '$(NAME)' $(if $(filter-out environment,$(origin FROM)),--from '$(FROM)')
+
+# The graded program is built by the grading itself, within limits: here only what it stands on,
+# and the seven that it is compared with.
+SEVEN := $(foreach folder,$(wildcard 0[1-7]_*),$(call name,$(folder)))
+grade: ## points for a server, stage by stage: make grade SERVER=08_mine; ARGS="--json"
+	@$(SETUP) build bench trace
+	@test -n '$(SERVER)' || { echo 'say which: make grade SERVER=08_mine'; exit 1; }
+	@$(MAKE) --no-print-directory -s $(SEVEN:%=$(BIN)/%) >&2
+	@$(MAKE) --no-print-directory -s tsan TARGET=build/tsan/objects/libzerohttpd.a >&2
+	@$(ZEROHTTPD) grade '$(SERVER)' $(ARGS)
+
 torture: ## every server under every attack, five minutes; ARGS="--servers epoll", ARGS=--help
 	@scripts/setup.sh build bench
 	@$(MAKE) --no-print-directory all
@@ -171,7 +187,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z._-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure torture timeline book floor test \
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure torture timeline book new grade floor test \
 	test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- How things are made ----

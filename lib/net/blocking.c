@@ -240,7 +240,7 @@ void blocking_serve(struct worker *worker, const struct client *client) {
             break;
         case NEED_DONE:
             statistics_count(worker->counters, &connection->exchange);
-            server_log(worker->server, client, &connection->exchange);
+            server_log(worker->server, client, connection);
             serving.awaited = PATIENCE_NONE; /* the next has its own time */
             connection_next(connection);
             break;

@@ -189,7 +189,7 @@ static void finish_exchange(struct evented *evented, struct serving *serving) {
     struct connection *connection = &serving->connection;
 
     statistics_count(evented->server->counters, &connection->exchange);
-    server_log(evented->server, &serving->client, &connection->exchange);
+    server_log(evented->server, &serving->client, connection);
     stop_waiting(evented, serving); /* the next exchange has its own time */
     connection_next(connection);
     if (server_is_stopping() && connection_is_idle(connection))

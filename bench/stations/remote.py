@@ -19,7 +19,16 @@ from bench.services.balancer import BalancerOrder
 from bench.stations.footprint import Weight
 from bench.stations.hosts import AgentHost
 from bench.stations.orders import (
+    CALLS,
+    ERRORS,
+    LONGEST_LINE,
+    PROTOCOL,
+    Answer,
+    Greeting,
+    Hello,
     Listening,
+    Nothing,
+    Question,
     Report,
     RoomOrder,
     ServerOrder,
@@ -29,17 +38,6 @@ from bench.stations.orders import (
     Surveyed,
 )
 from bench.stations.tracing import Calls
-from bench.stations.wire import (
-    CALLS,
-    ERRORS,
-    LONGEST_LINE,
-    PROTOCOL,
-    Answer,
-    Greeting,
-    Hello,
-    Nothing,
-    Question,
-)
 
 CLOSE_SECONDS = 30.0
 """So long an agent may take to end what it started."""

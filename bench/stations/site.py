@@ -126,11 +126,9 @@ class Site:
         seen = self._seen.get(name)
         return {**self._of_server().versions, "nginx": seen.nginx if seen else None}
 
-    def limits(self, here: SystemLimits) -> dict[str, SystemLimits]:
-        """The limits of each host; `here`: the load's, which know ab's, too."""
-        assert self.hosts
-        found = {name: seen.limits for name, seen in self._seen.items()}
-        return found | {self.hosts.load.name: here}
+    def limits(self) -> dict[str, SystemLimits]:
+        """The limits of each host, by its name; those of ab are not in it."""
+        return {name: seen.limits for name, seen in self._seen.items()}
 
     def roles(self) -> dict[str, Role]:
         """By the name of each host what it is there for; empty if all is on one machine."""

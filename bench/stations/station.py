@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.host.accounting import parent_of_groups, remove_stale_groups
+from bench.host.kernel import wait_for_room
 from bench.host.process import free_port
 from bench.host.quota import Host
 from bench.host.signals import SignalWatch
-from bench.host.time_wait import wait_for_room
 from bench.records.environment import Placement
 from bench.services.balancer import Balancer, BalancerOrder
 from bench.services.redis_server import RedisServer

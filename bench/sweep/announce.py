@@ -2,14 +2,22 @@
 """The words before a sweep: what will be measured, where, and what stands in the way."""
 
 from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
 
 from rich.console import Console
 
-from bench.doctor import show
+from bench.doctor import doctor
+from bench.readers.chart import write_charts
+from bench.readers.table import result_table
+from bench.records import store
 from bench.records.environment import Finding, HostInfo, Line
+from bench.records.results import Results
 from bench.services.private_redis import RunRedis
 from bench.stations.site import Site
-from bench.sweep.planning import Planned
+from bench.sweep.beginning import LOG
+from bench.sweep.estimate import in_words
+from bench.sweep.runs import Planned
 
 
 def announce(planned: Planned, site: Site, redis: RunRedis, out: Console) -> None:
@@ -34,7 +42,7 @@ def show_troubles(said: Sequence[Line], findings: Sequence[Finding], out: Consol
     _say(out, f"Doctor: {well} of {len(said)} things are as they should be")
     said_below = {finding.cure for finding in findings}
     left = [x for x in said if x.state != "note" and x.cure not in said_below]
-    show.show_cures(left, out)
+    doctor.show_cures(left, out)
     for finding in findings:
         levels = ", ".join(f"{level:,}" for level in finding.levels)
         word = "Not possible" if finding.impossible else "Warning"
@@ -52,3 +60,25 @@ def describe_host(host: HostInfo) -> str:
 
 def _say(out: Console, text: str, style: str = "") -> None:
     out.print(text, style=style, markup=False, soft_wrap=True)
+
+
+# The end of a sweep: the files in their last state, the table, the charts, where they are.
+
+
+def conclude(results: Results, folder: Path, out: Console) -> None:
+    """Whatever has happened."""
+    results.finished = datetime.now().astimezone()
+    store.save(results, folder)
+    out.print(result_table(results))
+    charts = write_charts(results, folder)
+    took = (results.finished - results.started).total_seconds()
+    interrupted = results.state == "interrupted"
+    state = "Interrupted after" if interrupted else "Done in"
+    names = ["results.json", "results.csv", LOG, *(path.name for path in charts)]
+    out.print(f"{state} {in_words(took)}.", markup=False)
+    out.print(f"Kept in {folder}/: {', '.join(names)}", markup=False, soft_wrap=True)
+    if interrupted:
+        again = f"To go on: .venv/bin/zerohttpd sweep --resume {folder}"
+        out.print(again, markup=False, soft_wrap=True)
+    if results.runs:
+        out.print(f"A page of it: make report RESULTS={folder}", markup=False, soft_wrap=True)

@@ -24,8 +24,7 @@ from bench.stations.site import Site
 from bench.subjects.subject import Subject
 from bench.sweep import evidence, run_figures
 from bench.sweep.checks import first_failure, judge
-from bench.sweep.loading import WARM_UP_CONNECTIONS, Generator, Loaded
-from bench.sweep.probes import CrowdOutcome
+from bench.sweep.loading import WARM_UP_CONNECTIONS, CrowdOutcome, Generator, Loaded
 
 SEGMENT_HERE, SEGMENT_BETWEEN_HOSTS = 65_483, 1_448
 """Bytes of a TCP segment, by the MTU of the loopback interface (65,536) and of Ethernet (1,500)."""

@@ -17,8 +17,8 @@ from bench.cli.main import main
 from bench.records.store import save
 from bench.report.charts.catalogue import catalogue
 from bench.report.charts.export import pictures
+from bench.report.charts.rows import curves_of_2019
 from bench.report.page import export
-from bench.report.study import paper
 from bench.report.study.study import Study
 
 from .conftest import RECORDED, SOURCES, recorded
@@ -128,7 +128,7 @@ def test_what_was_measured_is_never_written_over(
 
 
 def test_the_curves_of_2019() -> None:
-    curves = paper.curves()
+    curves = curves_of_2019()
     by: dict[str, list[Any]] = {}
     for name, level, rate in curves:
         by.setdefault(name, []).append((level, rate))

@@ -78,6 +78,19 @@ static void reap(void) {
     }
 }
 
+/* What the parent does whenever it has slept. */
+static void look_after_children(void) {
+    static bool told;
+
+    reap();
+    redis_lending_spare(&lending, children);
+    if (server_is_stopping() && !told) {
+        /* Idle ones make room for who waits.  Later ones know. */
+        server_tell_children(children, CHILDREN_LIMIT, SIGTERM);
+        told = true;
+    }
+}
+
 /* Was this the last place?  Its copy tells a child how it was at the fork. */
 static bool others_wait(const struct worker *worker) {
     (void)worker;
@@ -111,7 +124,7 @@ static void fork_for(struct server *server, const struct client *client) {
     while ((child = server_fork()) < 0 && !server_is_out_of_time()) {
         server_is_out_of("processes");
         poll(NULL, 0, PAUSE);
-        reap();
+        look_after_children();
     }
     if (child == 0) {
         serve(server, client, place, &moment);
@@ -148,7 +161,6 @@ static sigset_t hold_signals_of_children(void) {
 int main(int argc, char **argv) {
     struct server server;
     struct client client;
-    bool told = false;
 
     server_start(&server, &architecture, argc, argv);
     server_accept_without_waiting(&server);
@@ -160,13 +172,7 @@ int main(int argc, char **argv) {
         struct pollfd listener = {.fd = server.listener, .events = POLLIN};
         struct timespec time = {.tv_sec = REDIS_IDLE / 1000};
         ppoll(&listener, alive < CHILDREN_LIMIT ? 1 : 0, &time, &mask);
-        reap();
-        redis_lending_spare(&lending, children);
-        if (server_is_stopping() && !told) {
-            /* Idle ones make room for who waits.  Later ones know. */
-            server_tell_children(children, CHILDREN_LIMIT, SIGTERM);
-            told = true;
-        }
+        look_after_children();
         if (listener.revents != 0 && server_accept(&server, 0, &client))
             fork_for(&server, &client);
     }

@@ -8,7 +8,7 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 
-ssize_t transmit(int socket, struct exchange_pending pending) {
+ssize_t transmit(int socket, struct pending pending) {
     if (pending.first.length + pending.second.length > 0) {
         struct iovec parts[] = {
             {(void *)(uintptr_t)pending.first.data, pending.first.length},

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from bench.host.project import ROOT
+from bench.host.project import ROOT, toml_of
 from bench.records.conditions import FLOOR_PREFIX, Conditions
 from bench.records.errors import UserError
 from bench.records.figures import Kind
@@ -75,6 +75,9 @@ class Subject:
     always_closes: bool = False
     """Whether it closes each connection after one response, whatever the client wishes."""
     executable: Path | None = None
+    stalled_by: str | None = None
+    """How many silent clients shut out all others, as its folder says (and the end-to-end tests
+    try): "nobody", "one", as many as there are "workers". None: nobody has said."""
 
     def can(self, conditions: Conditions) -> bool:
         """Whether it can be measured under some conditions."""
@@ -141,7 +144,13 @@ def server_subject(name: str, program: Path) -> Subject:
         architecture=name,
         always_closes=name == "iterative",
         executable=program,
+        stalled_by=_stalled_by(name),
     )
+
+
+def _stalled_by(name: str) -> str:
+    file = next(ROOT.glob(f"[0-9][0-9]_{name}/tests.toml"), ROOT / "none")
+    return str(toml_of(file).get("stalled_by", "nobody"))
 
 
 def floor_subject(architecture: str) -> Subject:
@@ -195,6 +204,7 @@ def stranger_subject(name: str) -> Subject:
         architecture=stranger.architecture,
         workloads=stranger.workloads,
         announces=False,
+        stalled_by=stranger.stalled_by,
     )
 
 

@@ -3,7 +3,7 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -16,7 +16,14 @@ from bench.records.results import KeptOptions, Results
 from bench.records.values import path, positive, words_of
 from bench.records.workloads import ALL, WORKLOADS, named, workload_for
 from bench.services.redis_server import without_password
-from bench.sweep.runs import FULL_LEVELS, SHORT_LEVELS
+from bench.sweep.runs import (
+    FULL_LEVELS,
+    ORDER_LEVEL,
+    ORDER_RUNS,
+    SHORT_LEVELS,
+    SLICE,
+    answering,
+)
 
 BOTH = {"both": ("no", "yes")}
 
@@ -34,6 +41,16 @@ class Options:
     """The command line that asked for it."""
     programs: Path = ROOT
     """The folder of the servers' executables."""
+    answers: bool = False
+    """Nothing was said of how to measure: the sweep that ends with an order."""
+
+    def answering(self, can_slice: bool) -> "Options":
+        """With the runs that an order takes, in place of a ladder that nobody chose."""
+        if not self.answers:
+            return self
+        (part,) = self.parts
+        plans = answering(part.plan, SLICE if can_slice else 0.0)
+        return replace(self, parts=tuple(replace(part, plan=plan) for plan in plans))
 
     @property
     def subjects(self) -> tuple[str, ...] | None:
@@ -85,7 +102,7 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
         "--full",
         action="store_true",
         help=f"{len(FULL_LEVELS)} levels up to {FULL_LEVELS[-1]:,}, three runs, their median, "
-        f"an hour or so; default: {SHORT_LEVELS}, once",
+        f"an hour or so; default: {SHORT_LEVELS}, once, {ORDER_LEVEL} {ORDER_RUNS} times",
     )
     names = "only these, in this order; also nginx and others of bench/strangers/, floor-epoll, ..."
     add("--servers", nargs="+", metavar="NAME", help=names)
@@ -135,6 +152,7 @@ def chosen_options(options: argparse.Namespace, command: Sequence[str] = ()) -> 
         raise UserError("--redis and --hosts exclude each other: one of the hosts has the Redis")
     if set(plan.values("instances")) != {1} and set(plan.values("balancer")) == {"none"}:
         raise UserError("several instances need something before them: --balancer close, keep")
+    usual = not plan.varied and plan == Plan(workloads=plan.workloads) and not given.get("hosts")
     return Options(
         parts=(Part(plan, tuple(words_of(options.servers)) or None, options.floors),),
         redis=options.redis,
@@ -142,6 +160,7 @@ def chosen_options(options: argparse.Namespace, command: Sequence[str] = ()) -> 
         hosts=given.get("hosts"),
         command=tuple(hide_password(command)),
         programs=options.programs.resolve(),
+        answers=usual,
     )
 
 

@@ -25,6 +25,12 @@ def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped
     before = 1 + loaded.warmed_up + (idle.requests - beside if idle else 0)
     served = spec.requests + beside
     run.process = _servers(loaded.hosts, stopped, (served, served + before), seconds)
+    if quota := run.conditions.quota:
+        uses = _uses(loaded.hosts)
+        used = [share for use in uses for share in _quota_used(use, quota, seconds)]
+        stopped_for = [share for use in uses for share in use.throttled if share is not None]
+        run.process.quota_used = round(max(used), 4)
+        run.process.throttled_share = round(max(stopped_for), 4)
     run.hosts = [found for seen in loaded.hosts if (found := host_figures(seen, loaded.wall))]
     run.redis_process = _other(loaded.redis.user, loaded.redis.system, loaded.wall)
     nginx = next((s.report.balancer for s in loaded.hosts if s.report.balancer), None)
@@ -73,7 +79,7 @@ def littles_law(spec: RunSpec, wall: float, mean_ms: float) -> LittlesLaw:
 
 def _enter_bottleneck(run: Run, loaded: Loaded) -> None:
     demands: dict[Bottleneck, float | None] = {
-        "server": _servers_demand(loaded),
+        "server": _servers_demand(loaded, run.conditions.quota),
         "load": loaded.outcome.demand,
         "redis": _redis_demand(loaded),
         "nginx": _nginx_demand(loaded),
@@ -87,16 +93,25 @@ def _enter_bottleneck(run: Run, loaded: Loaded) -> None:
     run.bottleneck_host = max(hosts, key=lambda host: of_host(host) or 0.0).name if hosts else None
 
 
-def _servers_demand(loaded: Loaded) -> float | None:
-    """Of the instance that wanted most; where that is not known, how busy their CPUs were."""
+def _servers_demand(loaded: Loaded, quota: float) -> float | None:
+    """Of the instance that wanted most; where that is not known, how busy their CPUs were. Of those
+    with a quota: of the one that was nearest to it."""
     found = []
     for use in _uses(loaded.hosts):
         wanted = [us for us in use.wanted_us if us is not None]
-        if len(wanted) == len(use.wanted_us):
+        if quota:
+            shares = zip(_quota_used(use, quota, loaded.seconds), use.throttled, strict=True)
+            found += [of_quota(*share) for share in shares]
+        elif len(wanted) == len(use.wanted_us):
             found.append(min(1.0, max(wanted) / 1e6 / loaded.seconds))
         elif use.busy is not None:
             found.append(use.busy)
     return max(found, default=None)
+
+
+def _quota_used(use: ServersUse, quota: float, seconds: float) -> list[float]:
+    """By server: CPU time over what its quota granted in so many seconds."""
+    return [us / 1e6 / (quota * seconds) for us in use.spent_us if us is not None]
 
 
 def _redis_demand(loaded: Loaded) -> float:
@@ -216,7 +231,8 @@ def _count(values: Sequence[int | None]) -> int | None:
 # time for which a runnable task was kept waiting for a CPU. So a load generator that shares its CPU
 # with Redis is seen to be at its limit though it had only half of that CPU. On a host of its own
 # somebody is also at the limit when the host's quota is: when all of it is used, or when it stopped
-# the host in most periods.
+# the host in most periods. A server with a quota of its own is at its limit when that is: when all
+# of it is used and it stopped the server in most periods.
 
 LIMIT = 0.9
 """From here on somebody counts as being at the limit."""
@@ -255,6 +271,13 @@ def pressure(demand: float | None, hosts: Sequence[HostFigures]) -> float | None
     """A demand with that of the hosts on which it arises; None if nothing is known."""
     known = [found for host in hosts if (found := of_host(host)) is not None]
     return max([*known, *([] if demand is None else [demand])], default=None)
+
+
+def of_quota(used: float, throttled: float | None) -> float:
+    """How near a server was to its quota; `used`: a share of it, `throttled`: of its periods. One
+    that is not stopped in most periods could have used more, however much it used."""
+    at_limit = throttled is not None and throttled > THROTTLED
+    return min(1.0, used) if at_limit else min(LIMIT / 2, used)
 
 
 def of_host(host: HostFigures) -> float | None:

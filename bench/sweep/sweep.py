@@ -115,7 +115,15 @@ def _on_site(
     facts: looking.Facts,
     out: Console,
 ) -> Done:
-    planned = plan_runs(options.parts, site.survey(options.subjects, options.floors))
+    subjects = site.survey(options.subjects, options.floors)
+    if before is None:
+        options = options.answering(bool(site.slicing()))
+    if any(options.values("quota")) and not site.slicing():
+        raise UserError(
+            "--quota: no control group with a quota can be made for a server (as root it can, or "
+            "where systemd lets users limit what is theirs)"
+        )
+    planned = plan_runs(options.parts, subjects)
     here = looking.limits_here()
     lines = doctor.examine(planned.runs, here, facts, load_only=bool(site.hosts))
     findings = limits.assess_site(planned.runs, here, site.limits(), site.roles())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.host.project import ROOT
 from bench.readers import targets
-from bench.readers.console import console
+from bench.readers.console import console, say
 from bench.records import store
 from bench.records.conditions import Value
 from bench.records.errors import UserError
@@ -123,7 +123,7 @@ def run(words: Sequence[str]) -> int:
             continue
         parts += found
     for reason in left_out:
-        out.print(f"Left out: {reason}", style="yellow", markup=False, soft_wrap=True)
+        say(out, f"Left out: {reason}", "yellow")
     if not parts:
         return 1
     command = ("measure", *words)

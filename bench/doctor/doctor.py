@@ -6,13 +6,12 @@ It looks and says; it changes nothing. Before every sweep it speaks by itself, o
 
 from collections.abc import Iterator, Sequence
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from bench.doctor.limits import TIME_WAIT_AMPLE, judged
 from bench.doctor.looking import Facts
 from bench.load import open_loop
+from bench.readers.console import plain_table, say
 from bench.records.environment import Finding, Limit, Line, State, SystemLimits
 from bench.records.plan import RunSpec
 
@@ -168,9 +167,7 @@ def _tool(topic: str, have: str | None, need: str, cure: str) -> Line:
 
 def show(lines: Sequence[Line], out: Console) -> None:
     """All lines as a table, the cures below it, ready to be copied."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in ("", "what", "is", "the chosen runs need"):
-        table.add_column(head)
+    table = plain_table("<", "<what", "<is", "<the chosen runs need")
     for line in lines:
         sign, style = SIGNS[line.state]
         table.add_row(f"[{style}]{sign}[/]", line.topic, line.have, line.need)
@@ -184,6 +181,6 @@ def show_cures(lines: Sequence[Line], out: Console) -> None:
         if line.state in ("warning", "impossible"):
             sign, style = SIGNS[line.state]
             text = f"{sign}  {line.topic}: {line.have}; needed: {line.need}"
-            out.print(text, style=style, markup=False, soft_wrap=True)
+            say(out, text, style)
         if line.cure and line.state != "well":
-            out.print(f"      {line.topic}, cure: {line.cure}", markup=False, soft_wrap=True)
+            say(out, f"      {line.topic}, cure: {line.cure}")

@@ -5,7 +5,7 @@ The same words inside one process and, as JSON, between two hosts.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -126,6 +126,53 @@ class Stopped(BaseModel):
 
 def _elsewhere(_: object) -> list[str]:
     raise AssertionError("this subject is on another host")
+
+
+class Station(Protocol):
+    """What can be asked, in this process or on another host. Everything may raise Interrupted, and
+    on another host HostLost."""
+
+    def survey(self, order: Survey) -> Surveyed:
+        """What is here. Raises UserError for subjects that are not."""
+
+    def start_redis(self) -> Listening:
+        """Start a Redis server. Raises UserError."""
+
+    def make_room(self, order: RoomOrder) -> None:
+        """Wait until the kernel has room for what a run leaves, a minute at most."""
+
+    def start_slow_redis(self, order: SlowOrder) -> Listening:
+        """Start a slow Redis before another, for one run. Raises HelperError or UserError."""
+
+    def start_servers(self, order: ServerOrder) -> Listening:
+        """Start servers, for one run. Raises StartError or OSError."""
+
+    def start_balancer(self, order: BalancerOrder) -> Listening:
+        """Start nginx, for one run. Raises StartError or UserError."""
+
+    def begin(self) -> None:
+        """The load is about to begin."""
+
+    def look(self) -> None:
+        """Called often while the load runs; an agent does it by itself."""
+
+    def end(self) -> Report:
+        """The load is over; what was used."""
+
+    def weigh(self) -> Weight:
+        """What the servers hold now."""
+
+    def start_trace(self) -> None:
+        """Count the servers' system calls from now on. Raises StartError."""
+
+    def stop_trace(self) -> Calls:
+        """And until now."""
+
+    def stop_run(self) -> Stopped:
+        """End what was started for this run. May be called twice; never raises."""
+
+    def close(self) -> None:
+        """End everything."""
 
 
 # The words between the sweep and an agent: a JSON object a line, a question and its answer.

@@ -21,12 +21,13 @@ from bench.stations.orders import (
     RoomOrder,
     ServerOrder,
     SlowOrder,
+    Station,
     Stopped,
     Survey,
     Surveyed,
 )
 from bench.stations.remote import RemoteStation
-from bench.stations.station import LocalStation, Station
+from bench.stations.station import LocalStation
 from bench.stations.tracing import Calls
 from bench.subjects.subject import Subject
 

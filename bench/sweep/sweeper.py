@@ -10,6 +10,7 @@ from rich.console import Console
 
 from bench.doctor.limits import impossible_levels
 from bench.host.signals import Interrupted
+from bench.readers.console import say
 from bench.records import results, store
 from bench.records.conditions import Conditions
 from bench.records.environment import Finding
@@ -88,7 +89,7 @@ class Sweeper:
         except (HostLost, UserError) as lost:  # and could not be had back
             self.results.state = "interrupted"
             log.info("ended: %s", lost)
-            self.out.print(f"Ended: {lost}", style="red", markup=False, soft_wrap=True)
+            say(self.out, f"Ended: {lost}", "red")
         return status
 
     def _recover(self) -> None:

@@ -16,7 +16,7 @@ import pytest
 from bench.cli.main import main
 from bench.records.store import save
 from bench.report.charts.catalogue import catalogue
-from bench.report.charts.export import pictures
+from bench.report.charts.export import pictures, write_rates
 from bench.report.charts.rows import curves_of_2019
 from bench.report.page import export
 from bench.report.study.study import Study
@@ -92,6 +92,24 @@ def test_the_page_of_the_command_line_with_all_beside_it(
         start = path.read_bytes()[:8]
         assert path.suffix != ".png" or start.startswith(b"\x89PNG")
         assert path.suffix != ".svg" or start.startswith(b"<svg")
+
+
+def test_the_rates_alone_at_the_end_of_a_sweep(tmp_path: Path) -> None:
+    """A chart for each set of conditions that has a figure."""
+    results = everything()
+    save(results, tmp_path)
+    written = write_rates(tmp_path)
+    names = {path.name for path in written}
+    closed = [c for c in results.conditions() if c.mode == "closed"]
+    assert len(written) == 2 * len(closed) == len(names)
+    assert {"chart.svg", "chart.png"} <= names
+    vectors = [path.read_text() for path in written if path.suffix == ".svg"]
+    assert all(text.startswith("<svg") for text in vectors)
+    assert "served most" in (tmp_path / "chart.svg").read_text()
+    for run in results.runs:
+        run.state = "failed"
+    save(results, tmp_path)
+    assert write_rates(tmp_path) == []
 
 
 def test_what_cannot_be_reported_is_said(

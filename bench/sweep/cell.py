@@ -167,7 +167,7 @@ def _enter(run: Run, loaded: Loaded, stopped: dict[str, Stopped]) -> None:
     run.ab_command, run.latency = outcome.command, outcome.latency
     run.idle_reopened = loaded.idle.reopened if loaded.idle else None
     ended = [end.statistics for of in stopped.values() for end in of.servers]
-    run.server_statistics = evidence.total(ended)
+    run.server_statistics = evidence.all_statistics(ended)
     run.calls = loaded.calls
     if isinstance(outcome, AbOutcome):
         run.ab = outcome.figures

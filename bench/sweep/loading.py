@@ -3,18 +3,18 @@
 
 import contextlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from urllib.parse import urljoin
 
-from bench.host.accounting import CpuTime
 from bench.host.signals import SignalWatch
 from bench.load import ab, open_loop
 from bench.load.ab import AbOutcome
 from bench.load.crowd import Crowd
 from bench.load.idle import IdleConnections, IdleReport
 from bench.load.open_loop import OpenOutcome
+from bench.load.outcome import Load, Outcome
 from bench.records.errors import NoFigure
-from bench.records.figures import CallFigures, Latency, MemoryFigures
+from bench.records.figures import CallFigures, MemoryFigures
 from bench.records.plan import RunSpec
 from bench.records.workloads import Workload
 from bench.services.private_redis import RedisUse, RunRedis
@@ -42,18 +42,12 @@ class WarmUpFailed(NoFigure):
     label = "warm-up"
 
 
-@dataclass(frozen=True)
-class CrowdOutcome:
-    """What came of it; beside the outcomes of the load generators."""
+@dataclass(frozen=True, kw_only=True)
+class CrowdOutcome(Outcome):
+    """What came of a look at the memory of connections."""
 
     memory: MemoryFigures
-    wall_seconds: float
-    command: list[str] = field(default_factory=list)
     figures: None = None
-    latency: Latency | None = None
-    report: str = ""
-    cpu: CpuTime | None = None
-    demand: float | None = None
 
 
 @dataclass(frozen=True)
@@ -102,7 +96,7 @@ class Generator:
         if self._spec.conditions.mode in ("parked", "pending"):
             return 0
         connections = min(self._spec.concurrency, WARM_UP_CONNECTIONS)
-        load = self._closed(url, 2 * connections, connections, any_length=True)
+        load = replace(self._load(url, 2 * connections, connections), any_length=True)
         done = ab.run(load, self._cpus, self._watch)
         if done.timed_out or done.status != 0:
             said = done.message or f"not done after {self._spec.timeout:g} s"
@@ -140,44 +134,27 @@ class Generator:
 
     def _make(self, url: str) -> AbOutcome | OpenOutcome | CrowdOutcome:
         mode, connections = self._spec.conditions.mode, self._spec.concurrency
-        if mode == "open":
-            return self._open(url)
         if mode == "parked":
             return parked(url, connections, self._site)
         if mode == "pending":
             return pending(url, connections, self._site, self._redis)
-        return self._count(url)
-
-    def _count(self, url: str) -> AbOutcome:
-        requests = self._spec.requests
-        grows = not self._redis.private and gains_a_digit(self._redis.counts()[0], requests)
-        any_length = grows or self._workload.may_grow
-        load = self._closed(url, requests, self._spec.concurrency, any_length)
+        load = self._load(url, self._spec.requests, connections)
+        if mode == "open":
+            return open_loop.run(load, self._cpus, self._watch, self._site.look)
+        grows = not self._redis.private and gains_a_digit(self._redis.counts()[0], load.requests)
+        load = replace(load, any_length=grows or self._workload.may_grow)
         return ab.run(load, self._cpus, self._watch, self._site.look)
 
-    def _open(self, url: str) -> OpenOutcome:
-        spec = self._spec
-        assert spec.conditions.rate is not None
-        load = open_loop.OpenLoad(
-            url,
-            spec.conditions.rate,
-            spec.requests,
-            spec.concurrency,
-            spec.timeout,
-            keep_alive=spec.conditions.keep_alive,
-            form=self._workload.form,
-        )
-        return open_loop.run(load, self._cpus, self._watch, self._site.look)
-
-    def _closed(self, url: str, requests: int, connections: int, any_length: bool) -> ab.Load:
-        return ab.Load(
+    def _load(self, url: str, requests: int, connections: int) -> Load:
+        conditions = self._spec.conditions
+        return Load(
             url,
             requests,
             connections,
             self._spec.timeout,
-            any_length=any_length,
-            keep_alive=self._spec.conditions.keep_alive,
+            keep_alive=conditions.keep_alive,
             form=self._workload.form,
+            rate=conditions.rate or 0.0,
         )
 
 
@@ -242,4 +219,4 @@ def _outcome(before: Weight, held: Weight, connections: int, begin: float) -> Cr
     memory = MemoryFigures(
         connections=connections, before=before.pss, pss=held.pss, anonymous=held.anonymous
     )
-    return CrowdOutcome(memory, time.monotonic() - begin)
+    return CrowdOutcome(memory=memory, wall_seconds=time.monotonic() - begin)

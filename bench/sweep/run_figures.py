@@ -5,7 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.host.accounting import CpuTime
-from bench.records.figures import Bottleneck, HostFigures, LittlesLaw, OtherProcess, ProcessFigures
+from bench.records.figures import (
+    Bottleneck,
+    HostFigures,
+    LittlesLaw,
+    OtherProcess,
+    ProcessFigures,
+    total,
+)
 from bench.records.plan import RunSpec
 from bench.records.run import Run
 from bench.stations.footprint import Lifetime, ServersUse, Switches
@@ -148,8 +155,8 @@ def _servers(
         foreign_share=_foreign_share(uses, cpu),
         voluntary_switches_per_request=round(switches[0], 4),
         involuntary_switches_per_request=round(switches[1], 4),
-        pss_peak_mb=_total([use.pss_peak_mb for use in uses]),
-        pss_mean_mb=_total([use.pss_mean_mb for use in uses]),
+        pss_peak_mb=_megabytes([use.pss_peak_mb for use in uses]),
+        pss_mean_mb=_megabytes([use.pss_mean_mb for use in uses]),
         processes_peak=_count([use.processes_peak for use in uses]),
         threads_peak=_count([use.threads_peak for use in uses]),
         descriptors_peak=_count([use.descriptors_peak for use in uses]),
@@ -213,15 +220,14 @@ def _other(user: float, system: float, seconds: float) -> OtherProcess:
     )
 
 
-def _total(values: Sequence[float | None]) -> float | None:
-    """Their sum; None unless all are known."""
-    known = [value for value in values if value is not None]
-    return round(sum(known), 3) if known and len(known) == len(values) else None
+def _megabytes(values: Sequence[float | None]) -> float | None:
+    found = total(values)
+    return None if found is None else round(found, 3)
 
 
 def _count(values: Sequence[int | None]) -> int | None:
     """The same of whole numbers."""
-    found = _total(values)
+    found = total(values)
     return None if found is None else int(found)
 
 

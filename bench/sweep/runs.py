@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Which runs a sweep consists of. Pure functions."""
+"""Which runs a sweep consists of. Pure."""
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from bench.records.conditions import ASPECTS, Conditions, conditions_from
-from bench.records.plan import DEFAULT_WORKLOAD, Plan, RunSpec
+from bench.records.errors import UserError
+from bench.records.plan import DEFAULT_WORKLOAD, Part, Plan, RunSpec
 from bench.records.workloads import workload_for
+from bench.subjects.subject import Subject
 
 SHORT_LEVELS = (20, 100, 500, 1000)
 SHORT_REQUESTS = 10_000
@@ -162,3 +164,37 @@ def interleaved(runs: Sequence[RunSpec]) -> list[RunSpec]:
         places.setdefault((spec.conditions, spec.concurrency), len(places))
     in_order = [spec for spec in dict.fromkeys(runs) if once[spec.key, spec.run] is spec]
     return sorted(in_order, key=lambda x: (places[x.conditions, x.concurrency], x.run))
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a sweep consists of."""
+
+    subjects: Mapping[str, Subject]
+    """By name, in the order in which they take turns."""
+    runs: list[RunSpec]
+    left_out: Mapping[str, list[str]]
+    """By subject, in words, the conditions under which it is not measured, since it cannot be."""
+
+
+def plan_runs(parts: Sequence[Part], subjects: Sequence[Subject]) -> Planned:
+    """What is to be done. Raises UserError if there is nothing to do."""
+    by_name = {subject.name: subject for subject in subjects}
+    runs: list[RunSpec] = []
+    left_out: dict[str, list[str]] = {}
+    for part in parts:
+        names = [subject.name for subject in subjects if belongs(subject, part)]
+        runs += runs_in_order(part.plan, names, lambda name, c: by_name[name].can(c))
+        for name, conditions in itertools.product(names, conditions_of(part.plan)):
+            if not by_name[name].can(conditions):
+                left_out.setdefault(name, []).append(conditions.describe())
+    if not runs:
+        raise UserError("nothing to measure: none of these can serve what was asked for")
+    return Planned(by_name, interleaved(runs), left_out)
+
+
+def belongs(subject: Subject, part: Part) -> bool:
+    """Whether a part of the sweep is about a subject."""
+    if part.subjects is None or subject.name in part.subjects:
+        return True
+    return part.floors and subject.kind == "floor" and subject.architecture in part.subjects

@@ -35,8 +35,8 @@ from bench.torture.own_redis import OwnRedis
 STAGES = (SERVES, BAD_INPUT, SILENT, LEAVES_NOTHING, REDIS, ENDS, UNDER_LOAD)
 BUDGET_SECONDS = 57.0
 BUILD_POINTS = 3
-STRACE = ("strace", "-f", "-DD", "-qq", "-ttt", "-T", "-yy", "-s", "32")
-ENDS_ONLY = ("-e", "trace=none", "-e", "signal=none")
+STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
+ENDS_ONLY = ("-e", "trace=none")
 MOST_LINES = 8
 MOST_COLUMNS = 110
 TRIES = 3

@@ -219,7 +219,10 @@ class World:
                 if check.starts_server:
                     scene.start(check.options, tracer)
                 self._ready = time.time()
-                return check.run(scene)
+                note = check.run(scene)
+                if check.starts_server:
+                    scene.alive()
+                return note
             except StartError as error:
                 raise Failed(NO_ANSWER, str(error)) from error
             except redis.RedisError as error:

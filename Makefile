@@ -24,7 +24,7 @@ FLOOR ?= build/floor
 
 # Every folder NN_name/ with a main.c is a server: an eighth needs no line here.
 FOLDERS := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
-LIB := $(wildcard lib/*/*.c)
+LIB := $(wildcard lib/*/*.c lib/*/*/*.c)
 ARCHIVE = $(BUILD)/libzerohttpd.a
 PROTO := $(wildcard lib/proto/*.c)
 UNIT_TESTS := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
@@ -88,10 +88,10 @@ report: ## one HTML page of the newest results, or of RESULTS=results/...
 	@test -n '$(or $(RESULTS),$(NEWEST))' || { echo 'no results yet: run make bench first'; exit 1; }
 	@$(ZEROHTTPD) report $(or $(RESULTS),$(NEWEST)) $(ARGS)
 
-serve: ## run one server with a Redis of its own: make serve ARCH=epoll
+serve: ## run one server with a Redis of its own, and the page /live: make serve SERVER=epoll
 	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all
-	@$(ZEROHTTPD) serve $(or $(ARCH),epoll) $(ARGS)
+	@$(ZEROHTTPD) serve $(or $(SERVER),$(ARCH),epoll) $(ARGS)
 
 measure: ## CPU and memory against nginx, Go and the barest loops
 	@$(SETUP) build bench compare
@@ -218,7 +218,7 @@ $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/r
 	$(Q)$(LINK) -Wl,--wrap=realloc $^ $(LDLIBS) -o $@
 
 build/fuzz/%: tests/fuzz/fuzz_%.c $(FUZZ_PARTS) $(filter-out lib/net/%,$(LIB)) \
-		$(wildcard tests/fuzz/*.h lib/*.h lib/*/*.h) Makefile
+		$(wildcard tests/fuzz/*.h lib/*.h lib/*/*.h lib/*/*/*.h) Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)clang -std=gnu17 -O1 -g -D_GNU_SOURCE -Ilib -pthread -Wl,--wrap=realloc \
@@ -268,4 +268,4 @@ compile_commands.json: Makefile $(LIB) $(FOLDERS:%=%/main.c) ## for clangd and t
 	done; printf '\n]\n'; } >$@
 
 .SECONDARY:
--include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)
+-include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d $(BUILD)/*/*/*/*.d)

@@ -108,6 +108,14 @@ book: ## the annotated source as pages, with pictures and questions
 	@$(SETUP) read
 	@$(ZEROHTTPD) book $(ARGS)
 
+fault: ## a copy of the project with a fault in it, to be found: make fault N=07, INTO=folder
+	@$(SETUP) read fault
+	@$(ZEROHTTPD) fault $(N) $(if $(INTO),--into '$(INTO)') $(ARGS)
+
+hint: ## a hint to it: make hint N=07 STEP=1, 2, 3, answer
+	@$(SETUP) read
+	@$(ZEROHTTPD) hint $(N) --step $(or $(STEP),1)
+
 torture: ## every server under every attack, five minutes; ARGS="--servers epoll", ARGS=--help
 	@scripts/setup.sh build bench
 	@$(MAKE) --no-print-directory all
@@ -171,7 +179,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z._-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure torture timeline book floor test \
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure torture timeline book fault hint floor test \
 	test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- How things are made ----

@@ -30,13 +30,13 @@
  *
  * A lesson of its own: who owns a socket after fork()?  Both.  A connection to
  * Redis shall outlive the child that uses it, so the parent connects and lends;
- * and somebody must know how each child leaves it: see net/redis_lending.h.
+ * and somebody must know how each child leaves it: see net/redis/lending.h.
  *
  * What to try: kill -9 a child under load, and see who notices.
  */
 #include "config.h"
 #include "net/blocking.h"
-#include "net/redis_lending.h"
+#include "net/redis/lending.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -47,7 +47,7 @@
 static const struct architecture architecture = {
     .name = "forking",
     .summary = "a child process for each connection",
-    .requests = KEEP_ALIVE_REQUESTS,
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .calls = {BLOCKING_CALLS, FORKING_CALLS, CALL(ppoll)},
 };
 
@@ -75,6 +75,19 @@ static void reap(void) {
         children[place] = 0;
         alive--;
         redis_lending_take_back(&lending, place);
+    }
+}
+
+/* What the parent does whenever it has slept. */
+static void look_after_children(void) {
+    static bool told;
+
+    reap();
+    redis_lending_spare(&lending, children);
+    if (server_is_stopping() && !told) {
+        /* Idle ones make room for who waits.  Later ones know. */
+        server_tell_children(children, CHILDREN_LIMIT, SIGTERM);
+        told = true;
     }
 }
 
@@ -111,7 +124,7 @@ static void fork_for(struct server *server, const struct client *client) {
     while ((child = server_fork()) < 0 && !server_is_out_of_time()) {
         server_is_out_of("processes");
         poll(NULL, 0, PAUSE);
-        reap();
+        look_after_children();
     }
     if (child == 0) {
         serve(server, client, place, &moment);
@@ -148,7 +161,6 @@ static sigset_t hold_signals_of_children(void) {
 int main(int argc, char **argv) {
     struct server server;
     struct client client;
-    bool told = false;
 
     server_start(&server, &architecture, argc, argv);
     server_accept_without_waiting(&server);
@@ -160,13 +172,7 @@ int main(int argc, char **argv) {
         struct pollfd listener = {.fd = server.listener, .events = POLLIN};
         struct timespec time = {.tv_sec = REDIS_IDLE / 1000};
         ppoll(&listener, alive < CHILDREN_LIMIT ? 1 : 0, &time, &mask);
-        reap();
-        redis_lending_spare(&lending, children);
-        if (server_is_stopping() && !told) {
-            /* Idle ones make room for who waits.  Later ones know. */
-            server_tell_children(children, CHILDREN_LIMIT, SIGTERM);
-            told = true;
-        }
+        look_after_children();
         if (listener.revents != 0 && server_accept(&server, 0, &client))
             fork_for(&server, &client);
     }

@@ -30,7 +30,7 @@
  * alive.
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
- * pool, which a lock guards (net/redis_pool.h).  Compare 02_forking, where no
+ * pool, which a lock guards (net/redis/pool.h).  Compare 02_forking, where no
  * lock is needed and giving back is the hard part.
  *
  * What to try: raise CHILDREN_LIMIT to 20,000, and load the guestbook with
@@ -55,7 +55,7 @@
 static const struct architecture architecture = {
     .name = "threading",
     .summary = "a thread for each connection",
-    .requests = KEEP_ALIVE_REQUESTS,
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .calls = {BLOCKING_CALLS, THREADED_CALLS, THREAD_CREATING_CALLS},
 };
 
@@ -125,6 +125,19 @@ static bool create_thread(struct server *server, const struct client *client,
     return error == 0;
 }
 
+/* Wakes those who sleep, so that they see that the server stops.  Returns false
+   when there are none any more. */
+static bool wake_threads(void) {
+    struct thread *thread;
+
+    pthread_mutex_lock(&lock);
+    DL_FOREACH (alive, thread)
+        pthread_kill(thread->id, SIGALRM);
+    bool any = alive != NULL;
+    pthread_mutex_unlock(&lock);
+    return any;
+}
+
 /* Where threads or memory have run out, some thread must end first; the client
    waits meanwhile. */
 static void create_thread_for(struct server *server,
@@ -138,20 +151,9 @@ static void create_thread_for(struct server *server,
         }
         server_is_out_of("threads or memory");
         poll(NULL, 0, PAUSE);
+        if (server_is_stopping())
+            wake_threads(); /* idle ones make room */
     }
-}
-
-/* Wakes those who sleep, so that they see that the server stops.  Returns false
-   when there are none any more. */
-static bool wake_threads(void) {
-    struct thread *thread;
-
-    pthread_mutex_lock(&lock);
-    DL_FOREACH (alive, thread)
-        pthread_kill(thread->id, SIGALRM);
-    bool any = alive != NULL;
-    pthread_mutex_unlock(&lock);
-    return any;
 }
 
 int main(int argc, char **argv) {
@@ -186,7 +188,7 @@ int main(int argc, char **argv) {
     }
 
     while (wake_threads())
-        poll(NULL, 0, PAUSE);
+        poll(NULL, 0, STOP_PAUSE); /* or until the next SIGALRM */
     pthread_attr_destroy(&attributes);
     redis_pool_destroy(&redis);
     return server_end(&server);

@@ -56,7 +56,7 @@
 static const struct architecture architecture = {
     .name = "prethreading",
     .summary = "threads created at the start, one connection each at a time",
-    .requests = KEEP_ALIVE_REQUESTS,
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
     .calls = {BLOCKING_CALLS, THREADED_CALLS},
 };
@@ -184,7 +184,7 @@ static void end_threads(struct thread *threads, size_t count) {
         while (pthread_tryjoin_np(threads[i].id, NULL) != 0) {
             for (size_t j = i; j < count; j++)
                 pthread_kill(threads[j].id, SIGALRM);
-            poll(NULL, 0, PAUSE);
+            poll(NULL, 0, STOP_PAUSE); /* or until the next SIGALRM */
         }
 }
 

@@ -82,10 +82,8 @@
 /* After Redis has refused a connection for want of clients, nobody keeps one
    that he does not use, for this long. */
 #define REDIS_SCARCE          5000
-/* Redis that is there and away again is told once in this time at most ... */
+/* Redis that is there and away again is told once in this time at most. */
 #define REDIS_NEWS            1000
-/* ... and what may go on for days in this: that it refuses connections. */
-#define REDIS_OLD_NEWS        60000
 /* Fifty remarks of 4,000 bytes fit five times over. */
 #define REDIS_REPLY_LIMIT     (1024 * 1024)
 /* Commands that wait for a stalled Redis must not fill the memory. */
@@ -137,6 +135,16 @@
 /* How long accept rests when no descriptor is left, and how often a stopping
    server looks whether its workers have ended. */
 #define PAUSE                20
+/* What the log tells of trouble that may go on for days is told again after
+   this, and how often it has come meanwhile. */
+#define NEWS_PAUSE           60000
+/* After something has run out (descriptors, processes, memory) no connection is
+   kept alive for this long; as long as it lasts we hear of it every PAUSE. */
+#define SHORTAGE             1000
+/* Who sleeps while a server stops is woken after a PAUSE, after two, four, and
+   at last this often: ten thousand that are woken every 20 ms would take the
+   time of those who serve. */
+#define STOP_PAUSE           160
 /* Readiness events taken from the kernel at once, and connections accepted in
    one round: work per round is bounded, so that nobody starves. */
 #define EVENTS_AT_ONCE       512

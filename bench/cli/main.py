@@ -38,6 +38,8 @@ COMMANDS = {
     "book": Command("bench.book.command", "the annotated source as pages"),
     "fault": Command("bench.faults.give", "a copy with a fault in it, to be found"),
     "hint": Command("bench.faults.hint", "a hint to such a fault, or the answer"),
+    "new": Command("bench.cli.new", "a folder for a server of your own"),
+    "grade": Command("bench.grade.command", "what a server can do, and what stands in the way"),
     "serve": Command("bench.cli.serve", "one server, to look at in a browser"),
     "hosts": Command("bench.deploy.command", "a sweep over several hosts, prepared by Ansible"),
     "lab": Command("lab.command", "four one-core hosts on this machine"),

@@ -23,6 +23,8 @@ from bench.records.errors import UserError
 LEFT_OUT = ("course/faults/*", "tests/bench/faults/*", "docs/course/*", ".github/*")
 SOURCES = ("lib/**/*.[ch]", "[0-9][0-9]_*/*.[ch]")
 """What a patch may change."""
+CONTEXT = 1
+"""Lines around a change: few, so that a patch outlives what is done to its neighbours."""
 COMMAND = """\
 #!{python}
 import sys
@@ -96,4 +98,5 @@ def _differences(folder: Path) -> Iterator[str]:
             after.splitlines(keepends=True),
             f"a/{name}",
             f"b/{name}",
+            n=CONTEXT,
         )

@@ -19,6 +19,7 @@ the samples of all processes before it divides, and is right there too.
 import contextlib
 import itertools
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -61,13 +62,27 @@ class Group:
 
     def wrap(self, command: Sequence[str]) -> list[str]:
         """The command line of a program that runs in this group."""
-        return ["sh", "-c", _ENTER, str(self._folder), *command]
+        return self._enter(self._folder, command)
+
+    @staticmethod
+    def _enter(folder: Path, command: Sequence[str]) -> list[str]:
+        return ["sh", "-c", _ENTER, str(folder), *command]
 
     def read(self) -> CpuTime:
         """What the members have used since the group was made."""
         lines = (self._folder / "cpu.stat").read_text().splitlines()
         fields = dict(line.split() for line in lines)
         return CpuTime(float(fields["user_usec"]), float(fields["system_usec"]))
+
+    def starved_us(self) -> float | None:
+        """Microseconds in which members wanted to run and none of them did (PSI); None where the
+        kernel does not say."""
+        try:
+            text = (self._folder / "cpu.pressure").read_text()
+        except OSError:
+            return None
+        match = re.search(r"^full .*total=(\d+)", text, re.MULTILINE)
+        return float(match[1]) if match else None
 
     def pids(self) -> list[int]:
         """The processes that are in it now."""
@@ -77,16 +92,22 @@ class Group:
         """Kill what is left in it, and remove it."""
         with contextlib.suppress(OSError):  # Linux < 5.14 has no such file
             (self._folder / "cgroup.kill").write_text("1")
-        for _ in range(50):
-            with contextlib.suppress(OSError):
-                self._folder.rmdir()
-                return
-            time.sleep(0.02)
+        remove_group(self._folder)
+
+
+def remove_group(folder: Path) -> None:
+    """Remove a group, as soon as its last members have ended; it may have gone by itself."""
+    for _ in range(50):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        if not folder.exists():
+            return
+        time.sleep(0.02)
 
 
 def parent_of_groups() -> Path | None:
     """Where control groups can be made, filled and read by us; None if nowhere."""
-    return next((folder for folder in _candidates() if _works(folder)), None)
+    return next((folder for folder in candidates() if _works(folder)), None)
 
 
 def rusage_of_buried() -> CpuTime:
@@ -106,7 +127,7 @@ def remove_stale_groups(parent: Path) -> None:
                 for pid in (folder / "cgroup.procs").read_text().split():
                     if int(pid) > 0:  # 0: one that is in another namespace
                         os.kill(int(pid), signal.SIGKILL)
-                folder.rmdir()
+                remove_group(folder)
 
 
 def _process_namespace() -> int:
@@ -114,9 +135,10 @@ def _process_namespace() -> int:
     return Path("/proc/self/ns/pid").stat().st_ino
 
 
-def _candidates() -> list[Path]:
-    """Below us, then beside us (where a user's own session may be), then higher up; but never
-    outside of a group with a quota, or what is measured would be free of it."""
+def candidates() -> list[Path]:
+    """Where groups of version 2 may be made: below us, then beside us (where a user's own session
+    may be), then higher up; but never outside of a group with a quota, or what is measured would be
+    free of it."""
     found = []
     mounts = parse_mounts(Path("/proc/self/mountinfo").read_text())
     for controllers, path in parse_cgroup(Path("/proc/self/cgroup").read_text()):

@@ -2,13 +2,24 @@
 """Where this project lies, and which version of it this is."""
 
 import hashlib
+import sys
 from pathlib import Path
 from typing import Any
 
 from bench.host.programs import first_line, output_of
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 ROOT = Path(__file__).resolve().parents[2]
 """The project's top folder."""
+
+
+def toml_of(file: Path) -> dict[str, Any]:
+    """What a TOML file says; nothing if it is not there."""
+    return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
 def source_digest() -> str:
@@ -16,7 +27,14 @@ def source_digest() -> str:
     return digest_of(ROOT)
 
 
-SOURCES = ("bench/**/*.py", "bench/strangers/**/*", "floors/*", "lib/**/*.[ch]", "*/main.c")
+SOURCES = (
+    "bench/**/*.py",
+    "bench/strangers/**/*",
+    "floors/*",
+    "lib/**/*.[ch]",
+    "*/main.c",
+    "*/tests.toml",
+)
 
 
 def digest_of(root: Path) -> str:

@@ -129,8 +129,8 @@ def disturbed(of: Results) -> set[CellKey]:
     """The cells during which others used the server's CPU."""
     shares: dict[CellKey, list[float]] = {}
     for run in of.runs:
-        if run.process and run.process.foreign_share is not None:
-            shares.setdefault(run.key, []).append(run.process.foreign_share)
+        if run.disturbed_by is not None:
+            shares.setdefault(run.key, []).append(run.disturbed_by)
     return {key for key, known in shares.items() if statistics.median(known) > QUIET}
 
 

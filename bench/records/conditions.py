@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pydantic import TypeAdapter
 
 from bench.records.figures import BALANCERS, PROBES, Balancer, Mode
-from bench.records.values import milliseconds, one_of, positive, whole, yes_or_no
+from bench.records.values import milliseconds, one_of, positive, quota, whole, yes_or_no
 
 FLOOR_PREFIX = "floor-"
 Value = bool | int | float | str | None
@@ -51,6 +51,9 @@ class Conditions(NamedTuple):
     """nginx before them: none, or closing or keeping its connections to them."""
     workers: int = 0
     """Of the servers that have a fixed number; 0: their own default."""
+    quota: float = 0.0
+    """CPU time per time that each process of a server may use with its children: 0.2 is a fifth of
+    a core. 0: as much as there is."""
 
     @property
     def server_keeps(self) -> bool:
@@ -184,5 +187,15 @@ ASPECTS = (
         "processes of preforking, threads of prethreading (their own default)",
         lambda number: f"{number} workers",
         lambda number: f"workers{number}",
+    ),
+    Aspect(
+        "quota",
+        "--quota",
+        quota,
+        "give a server so many per cent of a core, by a control group; 0: a whole one (0; the "
+        "ladder as it is, under usual conditions on this machine: 20 where that can be done)",
+        lambda share: f"{share:.0%} of a core for each",
+        lambda share: f"quota{100 * float(share or 0):g}",
+        metavar="PERCENT",
     ),
 )

@@ -47,6 +47,11 @@ class ProcessFigures(BaseModel):
     cpu_system_us_per_request: float
     cpu_share: float | None = None
     """CPU time over the time of the load: 1.0 is one core, busy throughout."""
+    quota_used: float | None = None
+    """CPU time over what its quota granted in the time of the load: 1.0 is all. Of several
+    instances the most. None: no quota."""
+    throttled_share: float | None = None
+    """In which share of the periods of its quota the kernel stopped it, since all was used up."""
     foreign_share: float | None = None
     """How much of its CPU somebody else used meanwhile: above some hundredths the machine was
     not quiet, and rates are too low."""

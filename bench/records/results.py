@@ -100,6 +100,11 @@ class Results(BaseModel):
     doctor: list[Line] = []
     servers: list[str] = []
     """The subjects, in the order in which they are shown."""
+    stalled_by: dict[str, str] = {}
+    """How many silent clients shut out all others, by the subjects of which that is known:
+    "nobody", "one", as many as there are "workers". Empty: not recorded."""
+    slicing: str = ""
+    """How servers could be given a quota of CPU time; empty: they could not, or it is not known."""
     levels: list[int] = []
     workloads: list[str] = []
     runs: list[Run] = []

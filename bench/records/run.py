@@ -142,6 +142,14 @@ class Run(BaseModel):
         return CellKey(self.subject, self.conditions, self.concurrency)
 
     @property
+    def disturbed_by(self) -> float | None:
+        """How much of the server's CPU others used, where that took something from it: not from one
+        that got all of its quota. None: not known."""
+        if self.process is None or (self.conditions.quota and self.bottleneck == "server"):
+            return None
+        return self.process.foreign_share
+
+    @property
     def requests_per_second(self) -> float | None:
         """The figure; None if the run does not hold."""
         if self.state != "held":

@@ -7,6 +7,8 @@ from bench.records.errors import UserError
 
 LONGEST_DELAY_MS = 1500
 """Redis is given up by the servers after 2 s."""
+LEAST_QUOTA = 10
+"""The kernel grants no less than a millisecond in each period, and a period is 10 ms."""
 
 
 def words_of(values: Sequence[str] | None) -> list[str]:
@@ -35,6 +37,14 @@ def milliseconds(text: str) -> float:
     if not 0 <= value <= LONGEST_DELAY_MS:
         raise UserError(f"{text!r} is not a number of milliseconds: 0 to {LONGEST_DELAY_MS:,}")
     return value
+
+
+def quota(text: str) -> float:
+    """A share of a core, from per cent: 0 or LEAST_QUOTA to 100."""
+    number = text.removesuffix("%")
+    if not (number == "0" or (number.isdecimal() and LEAST_QUOTA <= int(number) <= 100)):
+        raise UserError(f"{text!r} is not a share of a core: 0, or {LEAST_QUOTA} to 100 per cent")
+    return int(number) / 100
 
 
 def yes_or_no(text: str) -> bool:

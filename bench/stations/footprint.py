@@ -26,6 +26,7 @@ from pydantic import BaseModel
 
 from bench.host.accounting import CpuTime, rusage_of_buried
 from bench.host.counters import CpuTicks, TcpCounters, cpu_ticks, tcp_counters
+from bench.host.slices import Periods
 from bench.subjects.running import RunningServer
 
 LOOKS_PER_SECOND = 5
@@ -71,6 +72,7 @@ class _Moment:
     cpu: list[CpuTime | None]
     """By server."""
     starved_us: list[float | None]
+    periods: list[Periods | None]
     tasks: dict[int, Task]
     tcp: TcpCounters | None
     ticks: CpuTicks
@@ -94,6 +96,10 @@ class ServersUse(BaseModel):
     """Of all."""
     wanted_us: list[float | None]
     """By server: for how many microseconds it ran or wanted to run."""
+    spent_us: list[float | None] = []
+    """By server: of how many it ran."""
+    throttled: list[float | None] = []
+    """By server: in which share of the periods of its quota it was stopped; None: it had none."""
     switches: Switches | None
     """Of all; None where tasks have come and gone, so that only their lives can be told."""
     seconds: float
@@ -171,6 +177,7 @@ class Footprint:
         before, after, looks = self._before, self._moment(), self._looks
         spent = _differences(after.cpu, before.cpu)
         starved = _differences(after.starved_us, before.starved_us)
+        periods = _differences(after.periods, before.periods)
         return ServersUse(
             alive=[server.running() for server in self._servers],
             cpu=_sum(spent),
@@ -178,6 +185,8 @@ class Footprint:
                 None if ran is None or waited is None else ran.total + waited
                 for ran, waited in zip(spent, starved, strict=True)
             ],
+            spent_us=[None if ran is None else ran.total for ran in spent],
+            throttled=[None if p is None else p.throttled / max(p.all, 1) for p in periods],
             switches=switches_between(before.tasks, after.tasks, _sum(spent)),
             seconds=after.at - before.at,
             busy=after.ticks.busy_since(before.ticks),
@@ -198,6 +207,7 @@ class Footprint:
         return _Moment(
             [server.cpu() for server in self._servers],
             [server.starved_us() for server in self._servers],
+            [server.periods() for server in self._servers],
             tasks_of(self._pids()),
             tcp_counters(),
             cpu_ticks(self._cpus),

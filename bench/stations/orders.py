@@ -35,6 +35,7 @@ class SubjectFacts(BaseModel):
     workloads: list[str] | None
     announces: bool
     always_closes: bool
+    stalled_by: str | None = None
 
     @staticmethod
     def of(subject: Subject) -> "SubjectFacts":
@@ -60,6 +61,8 @@ class Surveyed(BaseModel):
     """Of the subjects and their compilers, as `bench.host.machine` has them."""
     nginx: str | None = None
     """The version of nginx; None where there is none."""
+    slicing: str = ""
+    """How a server can be given a slice of a core; empty: it cannot."""
 
 
 class RoomOrder(BaseModel):

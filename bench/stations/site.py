@@ -120,6 +120,12 @@ class Site:
             )
         return [fact.subject() for fact in self._of_server().subjects]
 
+    def slicing(self) -> str:
+        """How servers can be given slices of a core, in words; empty where a host of theirs
+        cannot."""
+        names = [host.name for host in self.hosts.servers] if self.hosts else [""]
+        return min(self._seen[name].slicing for name in names)
+
     def versions(self) -> dict[str, Any]:
         """Of the subjects, on the first server's host, and of nginx on its."""
         name = self.hosts.nginx.name if self.hosts and self.hosts.nginx else ""

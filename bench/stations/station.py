@@ -20,6 +20,7 @@ from bench.host.accounting import parent_of_groups, remove_stale_groups
 from bench.host.process import free_port
 from bench.host.quota import Host
 from bench.host.signals import SignalWatch
+from bench.host.slices import find_slicing
 from bench.host.time_wait import wait_for_room
 from bench.records.environment import Placement
 from bench.services.balancer import Balancer, BalancerOrder
@@ -109,6 +110,7 @@ class LocalStation:
         self._groups = parent_of_groups()
         if self._groups:
             remove_stale_groups(self._groups)
+        self._slicing = find_slicing()
         self._redis: RedisServer | None = None
         self._slow: SlowRedis | None = None
         self._servers: list[RunningServer] = []
@@ -127,7 +129,8 @@ class LocalStation:
         """See `Station`."""
         surveyed, found = survey(order, self._host)
         self._found |= {subject.name: subject for subject in found}
-        return surveyed
+        how = self._slicing.how if self._slicing else ""
+        return surveyed.model_copy(update={"slicing": how})
 
     def _known(self, name: str) -> Subject:
         return self._found.get(name) or select([name])[0]
@@ -161,7 +164,7 @@ class LocalStation:
                 address=self.address,
             )
             cpu = [cpus[number % len(cpus)]] if cpus else []
-            server = RunningServer(subject, place, cpu, self._watch, self._groups)
+            server = RunningServer(subject, place, cpu, self._watch, self._groups, self._slicing)
             self._servers.append(server)
         return Listening(urls=[server.url for server in self._servers])
 

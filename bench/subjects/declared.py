@@ -8,19 +8,13 @@ and what must be installed; bench/strangers/nginx/ explains it.
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.host.programs import find_program, search_path
-from bench.host.project import ROOT
+from bench.host.project import ROOT, toml_of
 from bench.records.errors import UserError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 STRANGERS = ROOT / "bench" / "strangers"
 BUILD = ROOT / "build" / "strangers"
@@ -48,6 +42,8 @@ class Stranger:
     build: tuple[str, ...] = ()
     architecture: str | None = None
     """The server whose architecture it has."""
+    stalled_by: str | None = None
+    """How many silent clients shut out all others, see `bench.subjects.servers`."""
     folder: Path = field(default=Path(), compare=False)
 
     def prepare(self) -> None:
@@ -100,7 +96,7 @@ def names() -> list[str]:
 def stranger(name: str, parent: Path = STRANGERS) -> Stranger:
     """What is declared about one."""
     folder = parent / name
-    said = tomllib.loads((folder / "stranger.toml").read_text())
+    said = toml_of(folder / "stranger.toml")
     return Stranger(
         name=name,
         programs=tuple(said["programs"]),
@@ -110,6 +106,7 @@ def stranger(name: str, parent: Path = STRANGERS) -> Stranger:
         files=tuple(said.get("files", ())),
         build=tuple(said.get("build", ())),
         architecture=said.get("architecture"),
+        stalled_by=said.get("stalled_by"),
         folder=folder,
     )
 

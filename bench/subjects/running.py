@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """One subject, running."""
 
-import re
 import signal
 import time
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from bench.host.accounting import CpuTime, Group
 from bench.host.process import Child, StartError, last_line, url_that_answers
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
+from bench.host.slices import Periods, Slice, Slicing
 from bench.records.figures import ServerStatistics
 from bench.subjects.banner import statistics_in, url_in
 from bench.subjects.subject import Place, Subject
@@ -26,20 +26,6 @@ STOP_SECONDS = 20.0
 busy that a hundred processes come to their ends late."""
 
 
-class WatchedGroup(Group):
-    """A control group that also knows how long its members were kept waiting."""
-
-    def starved_us(self) -> float | None:
-        """Microseconds in which members wanted to run and none of them did (PSI); None where the
-        kernel does not say."""
-        try:
-            text = (self._folder / "cpu.pressure").read_text()
-        except OSError:
-            return None
-        match = re.search(r"^full .*total=(\d+)", text, re.MULTILINE)
-        return float(match[1]) if match else None
-
-
 class RunningServer:
     """A subject that listens at `url` (ends in a slash). End it with `stop`."""
 
@@ -50,10 +36,16 @@ class RunningServer:
         cpus: Sequence[int],
         watch: SignalWatch,
         groups: Path | None = None,
+        slicing: Slicing | None = None,
     ) -> None:
-        """Start it and wait until it listens; `groups`: where it gets a control group of its own.
-        Raises StartError or Interrupted."""
-        self._group = WatchedGroup(groups) if groups else None
+        """Start it and wait until it listens; `groups`: where it gets a control group of its own,
+        `slicing`: how it gets a slice of a core. Raises StartError, Interrupted or OSError."""
+        self._slice: Slice | None = None
+        if place.conditions.quota:
+            if slicing is None:
+                raise StartError("this host cannot give a server a quota of CPU time")
+            self._slice = slicing.slice(place.conditions.quota)
+        self._group = self._slice or (Group(groups) if groups else None)
         self._child: Child | None = None
         try:
             command = subject.command(place)
@@ -94,6 +86,11 @@ class RunningServer:
         assert self._child is not None
         return self._child.pid
 
+    @property
+    def stderr(self) -> str:
+        """All it has written to standard error so far."""
+        return self._child.stderr if self._child else ""
+
     def pids(self) -> list[int]:
         """All its processes."""
         if self._group:
@@ -111,6 +108,10 @@ class RunningServer:
     def starved_us(self) -> float | None:
         """How long it wanted to run and could not, so far; None without a control group."""
         return self._group.starved_us() if self._group else None
+
+    def periods(self) -> Periods | None:
+        """What its quota has done so far; None without one."""
+        return self._slice.periods() if self._slice else None
 
     def running(self) -> bool:
         """Whether it is still there."""

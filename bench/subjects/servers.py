@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.host.project import ROOT
+from bench.host.project import ROOT, toml_of
 from bench.records.errors import UserError
 
 _FOLDER = re.compile(r"\d\d_(?P<name>[A-Za-z0-9_-]+)")
@@ -22,6 +22,9 @@ class Server:
 
     name: str
     executable: Path
+    stalled_by: str = "nobody"
+    """How many silent clients shut out all others, as its folder says (and the end-to-end tests
+    try): "nobody", "one", as many as there are "workers"."""
 
 
 def discover(root: Path = ROOT) -> list[Server]:
@@ -30,17 +33,20 @@ def discover(root: Path = ROOT) -> list[Server]:
     for main in sorted(root.glob("[0-9][0-9]_*/main.c")):
         match = _FOLDER.fullmatch(main.parent.name)
         if match:
-            found.append(Server(match["name"], root / match["name"]))
+            stalled_by = toml_of(main.with_name("tests.toml")).get("stalled_by", "nobody")
+            found.append(Server(match["name"], root / match["name"], stalled_by))
     return found
 
 
 def select(known: Sequence[Server], names: Iterable[str] | None) -> list[Server]:
-    """The named servers in the order given, each once; all of them for None or no names.
+    """The named servers in the order given, each once; all of them for None or no names. A server
+    may be named by its folder too: 07_epoll is epoll.
 
     Raises UserError for a name that is not known and when there is nothing to choose from.
     """
     by_name = named(known)
-    wanted = list(dict.fromkeys(names or by_name))
+    matches = [(name, _FOLDER.fullmatch(name)) for name in names or by_name]
+    wanted = list(dict.fromkeys(match["name"] if match else name for name, match in matches))
     require_known(wanted, list(by_name))
     return [by_name[name] for name in wanted]
 

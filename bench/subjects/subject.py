@@ -74,6 +74,9 @@ class Subject:
     always_closes: bool = False
     """Whether it closes each connection after one response, whatever the client wishes."""
     executable: Path | None = None
+    stalled_by: str | None = None
+    """How many silent clients shut out all others, see `bench.subjects.servers`. None: nobody has
+    said."""
 
     def can(self, workload: str, keep_alive: bool, idle: int = 0) -> bool:
         """Whether it can serve a workload in this way, beside so many idle connections."""
@@ -128,6 +131,7 @@ def server_subject(server: Server) -> Subject:
         architecture=server.name,
         always_closes=server.name == "iterative",
         executable=server.executable,
+        stalled_by=server.stalled_by,
     )
 
 
@@ -182,6 +186,7 @@ def stranger_subject(name: str) -> Subject:
         architecture=stranger.architecture,
         workloads=stranger.workloads,
         announces=False,
+        stalled_by=stranger.stalled_by,
     )
 
 

@@ -12,7 +12,7 @@ from bench.records.plan import DEFAULT_WORKLOAD, Part, Plan
 from bench.records.values import path, positive, words_of
 from bench.records.workloads import ALL, WORKLOADS, named, workload_for
 from bench.services.redis_server import without_password
-from bench.sweep.ladder import FULL_LEVELS, SHORT_LEVELS
+from bench.sweep.ladder import FULL_LEVELS, ORDER_LEVEL, ORDER_RUNS, SHORT_LEVELS
 from bench.sweep.options import Options
 
 BOTH = {"both": ("no", "yes")}
@@ -52,7 +52,8 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
         "--full",
         action="store_true",
         help=f"{len(FULL_LEVELS)} levels up to {FULL_LEVELS[-1]:,}, three runs, their median, "
-        f"an hour or so; default: {SHORT_LEVELS}, once",
+        f"an hour or so; default: {SHORT_LEVELS}, once, {ORDER_LEVEL} "
+        f"{ORDER_RUNS} times",
     )
     names = "only these, in this order; also nginx and others of bench/strangers/, floor-epoll, ..."
     add("--servers", nargs="+", metavar="NAME", help=names)
@@ -90,6 +91,7 @@ def options_of(options: argparse.Namespace, command: Sequence[str] = ()) -> Opti
         varied=_varied(options),
     )
     given = vars(options)
+    usual = not plan.varied and plan == Plan(workloads=plan.workloads) and not given.get("hosts")
     return Options(
         parts=(Part(plan, tuple(words_of(options.servers)) or None, options.floors),),
         redis=options.redis,
@@ -97,6 +99,7 @@ def options_of(options: argparse.Namespace, command: Sequence[str] = ()) -> Opti
         hosts=given.get("hosts"),
         command=tuple(hide_password(command)),
         programs=options.programs.resolve(),
+        answers=usual,
     )
 
 

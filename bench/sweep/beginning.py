@@ -36,6 +36,8 @@ def begun(options: Options, planned: Planned, site: Site, redis: RunRedis) -> Re
         hosts=site.host_infos(),
         placement=site.placement,
         servers=list(planned.subjects),
+        stalled_by={s.name: s.stalled_by for s in planned.subjects.values() if s.stalled_by},
+        slicing=site.slicing(),
         levels=sorted({spec.concurrency for spec in runs}),
         workloads=workloads,
     )

@@ -5,7 +5,8 @@ Demand is the share of the load's time in which somebody ran or wanted to run: C
 time for which a runnable task was kept waiting for a CPU. So a load generator that shares its CPU
 with Redis is seen to be at its limit though it had only half of that CPU. On a host of its own
 somebody is also at the limit when the host's quota is: when all of it is used, or when it stopped
-the host in most periods.
+the host in most periods. A server with a quota of its own is at its limit when that is: when all of
+it is used and it stopped the server in most periods.
 """
 
 from collections.abc import Sequence
@@ -50,6 +51,13 @@ def pressure(demand: float | None, hosts: Sequence[HostFigures]) -> float | None
     """A demand with that of the hosts on which it arises; None if nothing is known."""
     known = [found for host in hosts if (found := of_host(host)) is not None]
     return max([*known, *([] if demand is None else [demand])], default=None)
+
+
+def of_quota(used: float, throttled: float | None) -> float:
+    """How near a server was to its quota; `used`: a share of it, `throttled`: of its periods. One
+    that is not stopped in most periods could have used more, however much it used."""
+    at_limit = throttled is not None and throttled > THROTTLED
+    return min(1.0, used) if at_limit else min(LIMIT / 2, used)
 
 
 def of_host(host: HostFigures) -> float | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bench.readers import order
 from bench.readers.chart import write_charts
 from bench.readers.table import result_table
 from bench.records import store
@@ -29,5 +30,16 @@ def conclude(results: Results, folder: Path, out: Console) -> None:
     if interrupted:
         again = f"To go on: .venv/bin/zerohttpd sweep --resume {folder}"
         out.print(again, markup=False, soft_wrap=True)
-    if results.runs:
-        out.print(f"A page of it: make report RESULTS={folder}", markup=False, soft_wrap=True)
+    _answer(results, folder, out)
+
+
+def _answer(results: Results, folder: Path, out: Console) -> None:
+    """The last lines: who came first, and what to type next."""
+    if not results.runs:
+        return
+    out.print()
+    for found in order.orders(results):
+        for line in order.lines(found, results.stalled_by):
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
+        out.print()
+    out.print(f"Next, a page of it: make report RESULTS={folder}", markup=False, soft_wrap=True)

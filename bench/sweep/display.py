@@ -154,7 +154,7 @@ def outcome_text(run: Run) -> str:
             text += f" on {run.bottleneck_host}"
     if run.idle_reopened:
         text += f"  closed {run.idle_reopened:,} idle connections"
-    foreign = run.process.foreign_share if run.process else None
+    foreign = run.disturbed_by
     if foreign is not None and foreign > DISTURBED:
         text += f"  disturbed: others used {foreign:.0%} of the server's CPU"
     return text

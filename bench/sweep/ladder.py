@@ -3,6 +3,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from bench.records.conditions import ASPECTS, Conditions, conditions_from
 from bench.records.plan import DEFAULT_WORKLOAD, Plan, RunSpec
@@ -11,6 +12,15 @@ from bench.records.workloads import workload_for
 SHORT_LEVELS = (20, 100, 500, 1000)
 SHORT_REQUESTS = 10_000
 SHORT_TIMEOUT = 20.0
+
+ORDER_LEVEL = 100
+ORDER_RUNS = 3
+"""The default sweep ends with an order, from one level that it measures so often that differences
+can be told from noise."""
+SLICE = 0.2
+"""Of a core, for each server of the default sweep: ab and Redis need two to four times as much CPU
+for a request as the leanest server, and are to have time to spare."""
+SLICE_REQUESTS = 2_000
 
 FULL_LEVELS = (
     *(20, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000),
@@ -55,14 +65,28 @@ def timeout_of(plan: Plan, conditions: Conditions, requests: int) -> float:
     return (FULL_TIMEOUT if patient else SHORT_TIMEOUT) + slowed
 
 
-def requests_of(plan: Plan, subject: str, level: int, workload: str = DEFAULT_WORKLOAD) -> int:
+def answering(plan: Plan, quota: float) -> tuple[Plan, Plan]:
+    """The default sweep: the short ladder once, and one level of it often enough for an order;
+    `quota`: of each server."""
+    varied = {"quota": (quota,)} if quota else {}
+    rest = tuple(level for level in SHORT_LEVELS if level != ORDER_LEVEL)
+    usual = replace(plan, varied=varied, timeout=SHORT_TIMEOUT)
+    return (
+        replace(usual, levels=(ORDER_LEVEL,), runs=ORDER_RUNS),
+        replace(usual, levels=rest, runs=1),
+    )
+
+
+def requests_of(
+    plan: Plan, subject: str, level: int, workload: str = DEFAULT_WORKLOAD, quota: float = 0.0
+) -> int:
     """How many requests a run makes: never fewer than the level, which ab would refuse."""
     if plan.requests is not None:
         return max(plan.requests, level)
     if plan.full:
         usual = FULL_REQUESTS if level <= 1000 else FULL_REQUESTS_HIGH
     else:
-        usual = SHORT_REQUESTS
+        usual = SLICE_REQUESTS if quota else SHORT_REQUESTS
     usual = round(usual * workload_for(workload).share)
     return max(usual // FEWER if subject in FEWER_FOR else usual, level)
 
@@ -126,7 +150,7 @@ def requests_in(plan: Plan, subject: str, level: int, conditions: Conditions) ->
         return open_requests_of(plan, level, conditions.rate)
     if conditions.mode in ("parked", "pending"):
         return level  # each connection asks once
-    return requests_of(plan, subject, level, conditions.workload)
+    return requests_of(plan, subject, level, conditions.workload, conditions.quota)
 
 
 def interleaved(runs: Sequence[RunSpec]) -> list[RunSpec]:

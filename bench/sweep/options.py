@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a sweep was asked for, and how that is kept so that it can be resumed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -12,6 +12,7 @@ from bench.records.errors import UserError
 from bench.records.plan import Part
 from bench.records.results import KeptOptions, Results
 from bench.subjects.subject import Subject
+from bench.sweep.ladder import SLICE, answering
 
 _PARTS = TypeAdapter(tuple[Part, ...])
 
@@ -29,6 +30,16 @@ class Options:
     """The command line that asked for it."""
     programs: Path = ROOT
     """The folder of the servers' executables."""
+    answers: bool = False
+    """Nothing was said of how to measure: the sweep that ends with an order."""
+
+    def answering(self, can_slice: bool) -> "Options":
+        """With the runs that an order takes, in place of a ladder that nobody chose."""
+        if not self.answers:
+            return self
+        (part,) = self.parts
+        plans = answering(part.plan, SLICE if can_slice else 0.0)
+        return replace(self, parts=tuple(replace(part, plan=plan) for plan in plans))
 
     @property
     def subjects(self) -> tuple[str, ...] | None:

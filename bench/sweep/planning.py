@@ -78,6 +78,16 @@ def require_possible(options: Options, hosts: Hosts | None) -> None:
         raise UserError(balancer.INSTALL)
 
 
+def require_quotas(options: Options, site: Site) -> None:
+    """Raise UserError where a server's host cannot give the quota that was asked for."""
+    asked = any(quota for part in options.parts for quota in part.plan.values("quota"))
+    if asked and not site.slicing():
+        raise UserError(
+            "--quota: no control group with a quota can be made for a server (as root it can, or "
+            "where systemd lets users limit what is theirs)"
+        )
+
+
 def assess_site(runs: Sequence[RunSpec], here: SystemLimits, site: Site) -> list[Finding]:
     """The limits that are in the way, of all hosts; `here`: of this one."""
     if site.hosts:

@@ -26,6 +26,12 @@ def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped
     before = 1 + loaded.warmed_up + (idle.requests - beside if idle else 0)
     served = spec.requests + beside
     run.process = _servers(loaded.hosts, stopped, (served, served + before), seconds)
+    if quota := run.conditions.quota:
+        uses = _uses(loaded.hosts)
+        used = [share for use in uses for share in _quota_used(use, quota, seconds)]
+        stopped_for = [share for use in uses for share in use.throttled if share is not None]
+        run.process.quota_used = round(max(used), 4)
+        run.process.throttled_share = round(max(stopped_for), 4)
     run.hosts = [found for seen in loaded.hosts if (found := host_figures(seen, loaded.wall))]
     run.redis_process = _other(loaded.redis.user, loaded.redis.system, loaded.wall)
     nginx = next((s.report.balancer for s in loaded.hosts if s.report.balancer), None)
@@ -74,7 +80,7 @@ def littles_law(spec: RunSpec, wall: float, mean_ms: float) -> LittlesLaw:
 
 def _enter_bottleneck(run: Run, loaded: Loaded) -> None:
     demands: dict[Bottleneck, float | None] = {
-        "server": _servers_demand(loaded),
+        "server": _servers_demand(loaded, run.conditions.quota),
         "load": loaded.outcome.demand,
         "redis": _redis_demand(loaded),
         "nginx": _nginx_demand(loaded),
@@ -88,16 +94,25 @@ def _enter_bottleneck(run: Run, loaded: Loaded) -> None:
     run.bottleneck_host = max(hosts, key=lambda host: of_host(host) or 0.0).name if hosts else None
 
 
-def _servers_demand(loaded: Loaded) -> float | None:
-    """Of the instance that wanted most; where that is not known, how busy their CPUs were."""
+def _servers_demand(loaded: Loaded, quota: float) -> float | None:
+    """Of the instance that wanted most; where that is not known, how busy their CPUs were. Of those
+    with a quota: of the one that was nearest to it."""
     found = []
     for use in _uses(loaded.hosts):
         wanted = [us for us in use.wanted_us if us is not None]
-        if len(wanted) == len(use.wanted_us):
+        if quota:
+            shares = zip(_quota_used(use, quota, loaded.seconds), use.throttled, strict=True)
+            found += [bottleneck.of_quota(*share) for share in shares]
+        elif len(wanted) == len(use.wanted_us):
             found.append(min(1.0, max(wanted) / 1e6 / loaded.seconds))
         elif use.busy is not None:
             found.append(use.busy)
     return max(found, default=None)
+
+
+def _quota_used(use: ServersUse, quota: float, seconds: float) -> list[float]:
+    """By server: CPU time over what its quota granted in so many seconds."""
+    return [us / 1e6 / (quota * seconds) for us in use.spent_us if us is not None]
 
 
 def _redis_demand(loaded: Loaded) -> float:

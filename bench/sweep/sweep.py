@@ -96,6 +96,9 @@ def _on_site(
     out: Console,
 ) -> Done:
     found = site.survey(options.subjects, options.floors)
+    if before is None:
+        options = options.answering(bool(site.slicing()))
+    planning.require_quotas(options, site)
     planned = planning.plan_runs(options, found)
     runs = planned.runs
     limits = looking.limits_here()

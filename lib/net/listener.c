@@ -124,12 +124,14 @@ bool listener_accept(int listener, bool log, int flags, struct client *client) {
            accept(2) lists what a network may do to it. */
         bool short_of_something = errno == EMFILE || errno == ENFILE ||
                                   errno == ENOBUFS || errno == ENOMEM;
-        if (!short_of_something) {
+        /* The parent of 03 has closed the door; that we are to stop as well
+           we are about to hear. */
+        bool closed = errno == EINVAL;
+        if (short_of_something)
+            server_is_out_of("descriptors or memory");
+        else
             errno = EAGAIN;
-            return false;
-        }
-        server_is_out_of("descriptors or memory");
-        if ((flags & SOCK_NONBLOCK) == 0)
+        if ((short_of_something || closed) && (flags & SOCK_NONBLOCK) == 0)
             poll(NULL, 0, PAUSE); /* some client will end meanwhile */
         return false;
     }

@@ -16,7 +16,8 @@
 static struct {
     _Atomic bool stopping;
     _Atomic int64_t out_of_time_at;
-    pid_t owner; /* of the listening socket: the process that made it */
+    int64_t pause; /* before we are woken again */
+    pid_t owner;   /* of the listening socket: the process that made it */
     int listener;
 } stop = {.listener = -1};
 
@@ -28,39 +29,61 @@ bool server_somebody_waits(void) {
     return poll(&listener, 1, 0) > 0 && listener.revents == POLLIN;
 }
 
-/* One worker told to stop must not close the door of the others. */
-static void close_door_behind_last(void) {
-    if (getpid() == stop.owner && !server_somebody_waits())
-        shutdown(stop.listener, SHUT_RD);
+/* One worker told to stop must not close the door of the others.  False: it
+   stands open, for some still wait. */
+static bool close_door_behind_last(void) {
+    if (getpid() != stop.owner)
+        return true;
+    if (server_somebody_waits())
+        return false;
+    shutdown(stop.listener, SHUT_RD);
+    return true;
+}
+
+/* Has us woken again: ever more rarely, but when time is up at once, and often
+   from then on.  The timer repeats itself, for a thread that happens to get its
+   signal does not come here. */
+static void set_timer(void) {
+    int64_t left = stop.out_of_time_at - clock_milliseconds();
+    int64_t pause = left > 0 ? left : PAUSE;
+    struct timeval time = {0};
+
+    if (!close_door_behind_last())
+        stop.pause = PAUSE;
+    if (pause > stop.pause)
+        pause = stop.pause;
+    time.tv_usec = (suseconds_t)pause * 1000;
+    setitimer(ITIMER_REAL, &(struct itimerval){time, time}, NULL);
+    if (stop.pause < STOP_PAUSE)
+        stop.pause *= 2;
 }
 
 /* Every call here may be made in a signal handler: signal-safety(7).  setitimer
    is not in its list, but on Linux it is a bare system call as well. */
 static void on_stop(int signal_number) {
     int error = errno;
-    struct itimerval tick = {.it_interval = {.tv_usec = PAUSE * 1000},
-                             .it_value = {.tv_usec = PAUSE * 1000}};
 
     (void)signal_number;
     if (!stop.stopping)
         stop.out_of_time_at = clock_milliseconds() + STOP_TIMEOUT;
     stop.stopping = true;
+    stop.pause = PAUSE;
     /* Who waits shall be served, and nobody join them: where the backlog is
        full, the kernel drops what asks for a connection. */
     if (getpid() == stop.owner)
         listen(stop.listener, 0);
-    close_door_behind_last();
-    setitimer(ITIMER_REAL, &tick, NULL);
+    set_timer();
     errno = error;
 }
 
-/* It interrupts the call that sleeps; and in 01 nobody else has the time. */
+/* It interrupts the call that sleeps; and in 01 nobody else has the time.
+   Threads are woken by the main thread, and need no more. */
 static void on_tick(int signal_number) {
     int error = errno;
 
     (void)signal_number;
-    if (stop.stopping)
-        close_door_behind_last();
+    if (stop.stopping && gettid() == getpid())
+        set_timer();
     errno = error;
 }
 
@@ -78,10 +101,6 @@ void stop_init(int listener) {
     handle(SIGALRM, on_tick);
     handle(SIGTERM, on_stop);
     handle(SIGINT, on_stop);
-}
-
-pid_t stop_owner(void) {
-    return stop.owner;
 }
 
 bool server_is_stopping(void) {

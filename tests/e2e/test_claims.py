@@ -80,6 +80,7 @@ def _sleeps(server: Server, silent: int) -> None:
     wait_until(lambda: waiting(server) == expected, f"{expected}, not {waiting(server)}")
 
 
+@pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
 def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
     """Idle, with silent clients, and with a Redis that does not answer: everybody sleeps where
     it is said; and nothing sleeps anywhere else."""
@@ -155,6 +156,7 @@ def _failed_accepts(trace: Path) -> int:
 
 
 @of("preforking", "prethreading")
+@pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
 def test_wakes_one(start: Start) -> None:
     """03, 05: a connection wakes one worker, and the others sleep on."""
     says("the kernel wakes one for each connection, and not the whole herd")

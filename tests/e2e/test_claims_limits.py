@@ -175,6 +175,7 @@ def test_crash_of_a_child(start: Start) -> None:
 
 
 @of("threading", "prethreading")
+@pytest.mark.plain_build("a sanitizer handles the signal of a crash itself")
 def test_crash_of_a_thread(start: Start) -> None:
     """04, 05: the crash of one is the end of all."""
     says("a crash of one is the end of all", "nobody is left to start another")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import random
 import re
 import resource
 import shutil
@@ -24,6 +25,7 @@ from pathlib import Path
 import pytest
 
 from . import processes
+from .claims import crowd, of
 from .client import Client, fetch, request, sign
 from .conftest import Start
 from .harness import REPOSITORY, Server, run_to_end
@@ -38,6 +40,7 @@ IDLE_TIME = 4
 DIGITS = request("GET", "/t/digits.txt")
 CLOSING = request("GET", "/redirect", (("Connection", "close"),))
 HOME = request("GET", "/", (("Connection", "close"),))
+KEPT = request("GET", "/")
 TARGETS = ("/t/digits.txt", "/guestbook", "/sorted", "/t/80k.bin", "/redirect")
 
 
@@ -233,13 +236,25 @@ def test_limit_is_lifted(start: Start) -> None:
 # ---- Few processes ----
 
 
+def unused_user() -> int:
+    """The number of a user whom nobody else is: the limit counts all processes of one."""
+    taken = set()
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            taken.add(path.stat().st_uid)
+    while True:
+        # Other tests that run at the same time do not meet it by chance either.
+        user = random.randrange(200_000, 2_000_000_000)
+        if user not in taken:
+            return user
+
+
 @pytest.fixture
 def small_user(binary: Path, redis: PrivateRedis) -> Iterator[Callable[..., Server]]:
     """A function that makes a server which runs as a user who may have so many processes."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
-    # The limit counts all processes of a user: nobody else shall be this one.
-    user = str(100_000 + os.getpid())
+    user = str(unused_user())
     with tempfile.TemporaryDirectory(prefix="zs-small-") as folder:
         root = build_project_site(Path(folder), REPOSITORY)
         shutil.copy(binary, root)
@@ -271,6 +286,38 @@ def _assert_crowd_waits(server: Server) -> None:
     for client in clients:
         client.close()
     assert fetch(server, "/guestbook").status == 200
+
+
+@of("forking", "threading")
+def test_waits_for_a_process_at_the_end(small_user: Callable[..., Server]) -> None:
+    """Who waits for a process when the server is told to stop is served: idle clients go."""
+    undisturbed(IDLE_TIME, lambda: _stop_at_the_limit(small_user(processes=8, workers=1)))
+
+
+def _stop_at_the_limit(server: Server) -> None:
+    with contextlib.ExitStack() as stack, crowd(server.start(), 7, KEPT) as idle:
+        stack.callback(server.kill)
+        assert [client.read().closes for client in idle] == [False] * 7
+        with crowd(server, 3, HOME) as others:
+            wait_until(lambda: "clients wait" in server.stderr, "it lacks a process")
+            assert server.stop() == 0
+            assert [client.read().status for client in others] == [200] * 3
+        assert [client.read_to_end() for client in idle] == [b""] * 7
+
+
+@of("forking", "threading")
+def test_none_is_kept_while_processes_lack(small_user: Callable[..., Server]) -> None:
+    """Who came first and goes on asking does not keep out who waits for a process."""
+
+    def attempt() -> None:
+        with small_user(processes=8, workers=1) as server, crowd(server, 7, KEPT) as first:
+            assert [client.read().closes for client in first] == [False] * 7
+            with crowd(server, 1, KEPT) as (late,):
+                wait_until(lambda: "clients wait" in server.stderr, "it lacks a process")
+                assert first[0].exchange(KEPT).closes
+                assert late.read().status == 200
+
+    undisturbed(IDLE_TIME, attempt)
 
 
 def test_more_workers_than_processes(small_user: Callable[..., Server]) -> None:

@@ -64,7 +64,8 @@ def columns(study: Study) -> list[Column]:
 
 def disturbed(point: Point) -> bool:
     """Whether others used so much of the server's CPU that its rate is too low."""
-    return (point.get("foreign_share") or 0) > QUIET
+    sliced = point.scenario.quota and point.bottleneck == "server"  # it got all of its quota
+    return not sliced and (point.get("foreign_share") or 0) > QUIET
 
 
 def rows(study: Study) -> list[TableRow]:

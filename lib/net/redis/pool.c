@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/redis_pool.h"
+#include "net/redis/pool.h"
 
 #include "config.h"
 #include "net/clock.h"
@@ -96,6 +96,7 @@ struct redis_client *redis_pool_borrow(struct redis_pool *pool) {
         pool->fresh++;
     }
     pthread_mutex_unlock(&pool->lock);
+    redis_is_missed(pool->server, client == NULL);
     return client;
 }
 
@@ -157,5 +158,6 @@ bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
                REDIS_REFUSES &&
            clock_milliseconds() < deadline && !server_is_out_of_time())
         exchange(pool, client);
+    redis_is_missed(pool->server, answer != REDIS_REPLIED);
     return answer == REDIS_REPLIED;
 }

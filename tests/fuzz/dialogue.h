@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One connection that is driven by a script: its client, its exchange, and what
- * both have said.
+ * One connection that is driven by a script, its client, and what both have
+ * said.
  */
-#ifndef FUZZ_CONNECTION_H
-#define FUZZ_CONNECTION_H
+#ifndef FUZZ_DIALOGUE_H
+#define FUZZ_DIALOGUE_H
 
-#include "app/exchange.h"
+#include "app/connection.h"
 #include "false_redis.h"
 
-struct connection {
-    struct exchange exchange;
-    enum exchange_need need;
+struct dialogue {
+    struct connection connection;
     struct buffer outbox;    /* sent by the client and not yet received */
     struct buffer delivered; /* all that was received */
     size_t start;            /* of this request, in `delivered` */
@@ -32,7 +31,7 @@ struct worker {
     struct moment moment;
     struct false_redis redis;
     struct view script;   /* what is left of it */
-    int allocations_left; /* those that exchanges may make; -1: any number */
+    int allocations_left; /* those that connections may make; -1: any number */
 };
 extern struct worker worker;
 
@@ -41,14 +40,16 @@ unsigned script_next(void);
 
 bool has_memory(void); /* it has not begun to run out */
 
-void connection_start(struct connection *connection, int requests);
+void dialogue_start(struct dialogue *dialogue, int requests);
+
+enum connection_need dialogue_need(const struct dialogue *dialogue);
 
 /* Meets its need, as the script says: of what may happen now, one thing. */
-void connection_step(struct connection *connection);
+void dialogue_step(struct dialogue *dialogue);
 
 /* Redis replies; with bytes that are no fitting reply it is as good as down. */
-void connection_reply(struct connection *connection, struct view bytes);
+void dialogue_reply(struct dialogue *dialogue, struct view bytes);
 
-void connection_free(struct connection *connection);
+void dialogue_free(struct dialogue *dialogue);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/redis_pipeline.h"
+#include "net/redis/pipeline.h"
 
 #include "config.h"
 
@@ -16,6 +16,7 @@ void redis_pipeline_init(struct redis_pipeline *pipeline,
 }
 
 void redis_pipeline_close(struct redis_pipeline *pipeline) {
+    redis_is_missed(pipeline->server, pipeline->due);
     source_close(pipeline->watcher, &pipeline->source);
     pipeline->connecting = pipeline->pausing = pipeline->heard = false;
     pipeline->refused_at = 0;
@@ -86,8 +87,8 @@ static bool begin_elsewhere(struct redis_pipeline *pipeline, int error,
     return begin(pipeline, now);
 }
 
-bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
-                           int64_t now) {
+static bool append(struct redis_pipeline *pipeline, struct view command,
+                   int64_t now) {
     struct buffer *output = &pipeline->output;
 
     if (pipeline->source.descriptor < 0 && !pipeline->pausing) {
@@ -110,6 +111,14 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
     if (pipeline->due++ == 0 && begun)
         pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
     return true;
+}
+
+bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
+                           int64_t now) {
+    bool appended = append(pipeline, command, now);
+
+    redis_is_missed(pipeline->server, !appended);
+    return appended;
 }
 
 /* Commands may be needed once more until Redis has been heard: it may refuse

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/redis.h"
+#include "net/redis/redis.h"
 
 #include "config.h"
-#include "proto/form.h"
+#include "net/clock.h"
+#include "net/shared.h"
+#include "proto/encoding.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -11,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -136,9 +137,8 @@ int redis_parse(struct redis_server *server, const char *url, char *error,
     struct view text = view_of(url);
 
     *server = (struct redis_server){0};
-    server->shared = mmap(NULL, sizeof *server->shared, PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (server->shared == MAP_FAILED)
+    server->shared = shared_memory(sizeof *server->shared);
+    if (server->shared == NULL)
         return complain(error, size, strerror(errno));
     if (view_starts_with(text, VIEW("unix:")))
         return parse_unix(server, view_from(text, 5), error, size);
@@ -218,34 +218,18 @@ bool redis_is_shortage(int error) {
 
 /* ---- What all know, and what the log says ---- */
 
-/* One write(2) each, so that lines of many workers do not mix. */
-static void say(const struct redis_server *server, const char *what,
-                struct view why, unsigned times) {
-    char count[64] = "";
-
-    if (times > 1)
-        snprintf(count, sizeof count, " (%u times since the last such line)",
-                 times);
-    dprintf(STDERR_FILENO, "%s: Redis at %s %s%s%.*s%s\n",
-            program_invocation_short_name, server->text, what,
-            why.length > 0 ? ": " : "",
-            (int)(why.length < 200 ? why.length : 200), why.data, count);
-}
-
-/* Is it time to tell this again?  Of all who ask at once, one is told so. */
-static bool may_tell(struct redis_news *news, int64_t now, int pause) {
-    int64_t next_at = atomic_load(&news->next_at);
-
-    return now >= next_at && atomic_compare_exchange_strong(
-                                 &news->next_at, &next_at, now + pause);
+static void say(const struct redis_server *server, struct news *news,
+                const char *what, struct view why) {
+    news_tell(news, "Redis at %s %s: %.*s", server->text, what,
+              (int)(why.length < 200 ? why.length : 200), why.data);
 }
 
 /* What may go on for days: told at once, and then once in a while. */
-static void tell(const struct redis_server *server, struct redis_news *news,
+static void tell(const struct redis_server *server, struct news *news,
                  const char *what, struct view why, int64_t now) {
     atomic_fetch_add(&news->untold, 1);
-    if (may_tell(news, now, REDIS_OLD_NEWS))
-        say(server, what, why, atomic_exchange(&news->untold, 0));
+    if (news_are_due(news, now, NEWS_PAUSE))
+        say(server, news, what, why);
 }
 
 bool redis_may_try(const struct redis_server *server, int64_t now) {
@@ -279,33 +263,60 @@ bool redis_is_down(const struct redis_server *server, const char *reason,
     if (!atomic_exchange(&shared->down, true))
         atomic_fetch_add(&shared->gone.untold, 1);
     if (!atomic_load(&shared->told_down) &&
-        may_tell(&shared->gone, now, REDIS_NEWS)) {
+        news_are_due(&shared->gone, now, REDIS_NEWS)) {
         atomic_store(&shared->told_down, true);
-        say(server, "is unavailable", view_of(reason),
-            atomic_exchange(&shared->gone.untold, 0));
+        say(server, &shared->gone, "is unavailable", view_of(reason));
     }
     return true;
+}
+
+/* Of what redis_is_shortage() calls a shortage. */
+static const char *cure_of(int error) {
+    switch (error) {
+    case EADDRNOTAVAIL:
+        return "widen net.ipv4.ip_local_port_range";
+    case EAGAIN:
+        return "raise its tcp-backlog and net.core.somaxconn";
+    case EMFILE:
+    case ENFILE:
+        return "allow more descriptors (ulimit -n, fs.file-max)";
+    default:
+        return "allow more memory";
+    }
 }
 
 void redis_refuses(const struct redis_server *server,
                    const struct resp_reply *refusal, int64_t now) {
     struct redis_shared *shared = server->shared;
-    struct view reason =
-        refusal != NULL ? refusal->text : view_of(strerror(errno));
+    int error = errno;
+    bool scarce = refusal != NULL || error == EADDRNOTAVAIL || error == ENFILE;
+    char reason[200];
 
-    tell(server, &shared->refusal, "has no connection for us", reason, now);
-    if (refusal != NULL) {
+    if (refusal != NULL)
+        snprintf(reason, sizeof reason, "%.*s; raise its maxclients",
+                 (int)(refusal->text.length < 99 ? refusal->text.length : 99),
+                 refusal->text.data);
+    else
+        snprintf(reason, sizeof reason, "%s; %s", strerror(error),
+                 cure_of(error));
+    tell(server, &shared->refusal, "has no connection for us", view_of(reason),
+         now);
+    if (scarce)
         atomic_store(&shared->scarce_until, now + REDIS_SCARCE);
+    if (refusal != NULL)
         redis_is_up(server, now); /* it has said so itself */
-    }
 }
 
 void redis_misbehaves(const struct redis_server *server,
                       const struct resp_reply *reply) {
-    if (!atomic_exchange(&server->shared->complaining, true))
-        say(server, "gives an unexpected reply",
-            reply->type == RESP_ERROR ? reply->text : VIEW("of another type"),
-            1);
+    tell(server, &server->shared->nonsense, "gives an unexpected reply",
+         reply->type == RESP_ERROR ? reply->text : VIEW("of another type"),
+         clock_milliseconds());
+}
+
+void redis_is_missed(const struct redis_server *server, size_t requests) {
+    if (requests > 0)
+        atomic_fetch_add(&server->shared->unanswered, requests);
 }
 
 /* Each reply comes here, so all but the first check is for the rare case. */
@@ -314,12 +325,12 @@ void redis_is_up(const struct redis_server *server, int64_t now) {
 
     if (atomic_load_explicit(&shared->answered_at, memory_order_relaxed) < now)
         atomic_store_explicit(&shared->answered_at, now, memory_order_relaxed);
-    if (atomic_load_explicit(&shared->down, memory_order_relaxed)) {
+    if (atomic_load_explicit(&shared->down, memory_order_relaxed))
         atomic_store(&shared->down, false);
-        atomic_store(&shared->complaining, false);
-    }
     if (atomic_load_explicit(&shared->told_down, memory_order_relaxed) &&
-        may_tell(&shared->back, now, REDIS_NEWS) &&
+        news_are_due(&shared->back, now, REDIS_NEWS) &&
         atomic_exchange(&shared->told_down, false))
-        say(server, "is back", VIEW(""), 1);
+        news_tell(&shared->back,
+                  "Redis at %s is back; %zu requests have done without it",
+                  server->text, atomic_exchange(&shared->unanswered, 0));
 }

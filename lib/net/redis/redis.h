@@ -6,6 +6,7 @@
 #ifndef NET_REDIS_H
 #define NET_REDIS_H
 
+#include "net/trouble.h"
 #include "proto/bytes.h"
 #include "proto/resp.h"
 
@@ -14,24 +15,18 @@
 
 #define REDIS_ADDRESSES 8
 
-/* One kind of news for the log: what comes again too soon is counted. */
-struct redis_news {
-    _Atomic int64_t next_at; /* not told before then */
-    _Atomic unsigned untold;
-};
-
 /* What all processes of a server know together, so that a hundred workers say
    once, and not a hundred times, that Redis has gone.  Times are those of
    clock_milliseconds(). */
 struct redis_shared {
     _Atomic bool down;
     _Atomic bool told_down;       /* the log's last word on it */
-    _Atomic bool complaining;     /* of a reply, since it was down last */
+    _Atomic size_t unanswered;    /* requests, since it said "is back" */
     _Atomic unsigned address;     /* the one that answered last */
     _Atomic int64_t retry_at;     /* while it is down */
     _Atomic int64_t answered_at;  /* the last reply to anybody; 0: none yet */
     _Atomic int64_t scarce_until; /* 0: it has refused no connection yet */
-    struct redis_news gone, back, failure, refusal;
+    struct news gone, back, failure, refusal, nonsense;
 };
 
 struct redis_server {
@@ -81,8 +76,8 @@ bool redis_is_shortage(int error);
    threads may, every REDIS_RETRY; the others need not wait in vain. */
 bool redis_may_try(const struct redis_server *server, int64_t now);
 
-/* Has Redis lately refused a connection for want of clients?  Then nobody keeps
-   one that he does not use. */
+/* Has Redis lately refused a connection for want of clients, or have we found
+   no port for one?  Then nobody keeps one that he does not use. */
 bool redis_is_scarce(const struct redis_server *server, int64_t now);
 
 /*
@@ -101,6 +96,9 @@ void redis_refuses(const struct redis_server *server,
 /* It has refused a command, or answered what no Redis would. */
 void redis_misbehaves(const struct redis_server *server,
                       const struct resp_reply *reply);
+/* So many requests have done without it; the log will say so when it is back.
+ */
+void redis_is_missed(const struct redis_server *server, size_t requests);
 /* It has answered. */
 void redis_is_up(const struct redis_server *server, int64_t now);
 

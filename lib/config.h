@@ -124,6 +124,9 @@
 /* Where the system allows a billion descriptors, as some containers do, we do
    not want arrays of that length. */
 #define DESCRIPTORS_LIMIT    262144
+/* The main thread's stack.  With 32 KB some of the seven crashed at their start,
+   with 48 KB none; and the environment lies there as well. */
+#define STACK_LEAST          (64 * 1024)
 /* Our deepest handler needs a tenth of it; the default is 8 MiB, of address
    space only, but a thousand times. */
 #define THREAD_STACK         (256 * 1024)

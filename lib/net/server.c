@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -84,6 +85,22 @@ static int redis_port(const struct redis_server *redis) {
     if (first->ss_family == AF_INET)
         return ntohs(((const struct sockaddr_in *)first)->sin_port);
     return 0;
+}
+
+/* Where the stack ends there is a crash without a word.  So this comes before
+   main(), whose variables alone may be too much.  A soft limit is ours to
+   raise. */
+__attribute__((constructor)) static void need_stack(void) {
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_STACK, &limit) < 0 || limit.rlim_cur >= STACK_LEAST)
+        return;
+    if (limit.rlim_max < STACK_LEAST)
+        server_give_up("%ju bytes of stack are too few; allow it %d (ulimit "
+                       "-s)",
+                       (uintmax_t)limit.rlim_max, STACK_LEAST);
+    limit.rlim_cur = STACK_LEAST;
+    (void)setrlimit(RLIMIT_STACK, &limit);
 }
 
 void server_start(struct server *server,

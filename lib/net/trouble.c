@@ -26,11 +26,12 @@ void trouble_init(void) {
 void server_give_up(const char *format, ...) {
     va_list arguments;
 
-    fprintf(stderr, "%s: ", program_invocation_short_name);
+    /* Not with stderr: that takes 8 KB of stack, which may be what lacks. */
+    dprintf(STDERR_FILENO, "%s: ", program_invocation_short_name);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vdprintf(STDERR_FILENO, format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
+    dprintf(STDERR_FILENO, "\n");
     exit(EXIT_FAILURE);
 }
 

@@ -108,9 +108,19 @@ def test_memory(start: Start, binary: Path, kind: str, megabytes: int) -> None:
 
 
 @pytest.mark.plain_build("sanitizers need more stack")
-def test_stack(start: Start) -> None:
-    """64 KB of stack are enough."""
-    assert_serves(start(prefix=limited(stack=65536)))
+@pytest.mark.parametrize("kilobytes", [20, 24, 32, 48, 64])
+def test_stack(start: Start, kilobytes: int) -> None:
+    """64 KB of stack are enough; with less there is a word, and no crash."""
+    server = started_or_said(start, prefix=limited(stack=kilobytes << 10))
+    if server is not None:
+        assert_serves(server)
+    assert (server is not None) == (kilobytes >= 64)
+
+
+@pytest.mark.plain_build("sanitizers need more stack")
+def test_stack_that_may_be_raised(start: Start) -> None:
+    """A soft limit that is too low is raised."""
+    assert_serves(start(prefix=("prlimit", "--stack=32768:8388608", "--")))
 
 
 # ---- Few descriptors, many clients ----

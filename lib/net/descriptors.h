@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* File descriptors: how many there are, and for whom. */
+/* What there is room for: descriptors, and for whom; memory of threads. */
 #ifndef NET_DESCRIPTORS_H
 #define NET_DESCRIPTORS_H
 
@@ -18,5 +18,9 @@ void descriptors_raise_limit(void);
    at once, and each of these takes `more` beside its own: a connection to
    Redis, a file.  At least 1. */
 size_t server_room_for_clients(size_t served, size_t more);
+
+/* How many threads, of so many at most, find memory for their stacks and for
+   what they serve.  At least 1. */
+size_t server_room_for_threads(size_t most);
 
 #endif

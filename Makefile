@@ -24,7 +24,7 @@ FLOOR ?= build/floor
 
 # Every folder NN_name/ with a main.c is a server: an eighth needs no line here.
 FOLDERS := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
-LIB := $(wildcard lib/*/*.c)
+LIB := $(wildcard lib/*/*.c lib/*/*/*.c)
 ARCHIVE = $(BUILD)/libzerohttpd.a
 PROTO := $(wildcard lib/proto/*.c)
 UNIT_TESTS := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
@@ -218,7 +218,7 @@ $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/r
 	$(Q)$(LINK) -Wl,--wrap=realloc $^ $(LDLIBS) -o $@
 
 build/fuzz/%: tests/fuzz/fuzz_%.c $(FUZZ_PARTS) $(filter-out lib/net/%,$(LIB)) \
-		$(wildcard tests/fuzz/*.h lib/*.h lib/*/*.h) Makefile
+		$(wildcard tests/fuzz/*.h lib/*.h lib/*/*.h lib/*/*/*.h) Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)clang -std=gnu17 -O1 -g -D_GNU_SOURCE -Ilib -pthread -Wl,--wrap=realloc \
@@ -268,4 +268,4 @@ compile_commands.json: Makefile $(LIB) $(FOLDERS:%=%/main.c) ## for clangd and t
 	done; printf '\n]\n'; } >$@
 
 .SECONDARY:
--include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)
+-include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d $(BUILD)/*/*/*/*.d)

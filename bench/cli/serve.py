@@ -158,7 +158,7 @@ def require_free(port: int) -> None:
         owner = _listener(port)
         raise UserError(
             f"port {port} is in use{owner}. End that program or take another port: "
-            f"make serve ARCH=... ARGS='--port {port + 1}'"
+            f"make serve SERVER=... ARGS='--port {port + 1}'"
         ) from error
 
 

@@ -50,8 +50,8 @@ def ends(scene: Scene) -> None:
             raise Failed(
                 DEAF, f"SIGTERM was sent; {END_SECONDS:.0f} s later the server is still there"
             )
-    ended = scene.stop()
     left = scene.left_behind()
+    ended = scene.stop()
     if left:
         raise Failed(ORPHANS, f"the server has ended; {len(left)} of its processes have not")
     if ended is not None and ended.status != 0:

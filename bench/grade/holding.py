@@ -4,6 +4,7 @@
 import time
 from contextlib import ExitStack
 
+from bench.grade.answering import SMALL_BUFFER
 from bench.grade.faults import BY_NATURE, NO_PATIENCE, ONE_STOPS_ALL, SPINS
 from bench.grade.scene import CLOSE, Scene
 from bench.grade.stage import Check, Failed, Stage
@@ -29,12 +30,20 @@ def hold(scene: Scene, stack: ExitStack, count: int) -> list[Client]:
     return held
 
 
+def stand_still(scene: Scene, stack: ExitStack) -> Client:
+    """A client that asks for the big file and takes nothing of it."""
+    client = stack.enter_context(scene.client(SMALL_BUFFER))
+    client.send(request("GET", scene.site.big[0], CLOSE))
+    return client
+
+
 def others(scene: Scene) -> str | None:
-    """Files and pages for others, while some are silent."""
-    silent = scene.dice.randint(2, 6)
+    """Files and pages for others, while some say nothing, and some take nothing."""
+    silent, slow = scene.dice.randint(2, 5), scene.dice.randint(1, 3)
     paths = [*scene.site.small, "/guestbook"] * 2
     with ExitStack() as stack:
-        held = hold(scene, stack, silent)
+        held = [stand_still(scene, stack) for _ in range(slow)]
+        held += hold(scene, stack, silent)
         begun = time.monotonic()
         try:
             scene.together([lambda path=path: scene.get(path) for path in paths])  # type: ignore[misc]
@@ -43,12 +52,13 @@ def others(scene: Scene) -> str | None:
             nature = scene.stalled_by == "one"
             raise Failed(
                 BY_NATURE if nature else ONE_STOPS_ALL,
-                f"{silent} clients sent half a request; of {len(paths)} others one had no answer "
-                f"within {scene.patience:.0f} s",
+                f"{silent} clients sent half a request, {slow} asked for a big file and read "
+                f"nothing of it; of {len(paths)} others one had no answer within "
+                f"{scene.patience:.0f} s",
                 held[0].port,
                 sure=nature,
             ) from failed
-        return f"{silent} silent, {len(paths)} served in {time.monotonic() - begun:.2f} s"
+        return f"{silent + slow} silent, {len(paths)} served in {time.monotonic() - begun:.2f} s"
 
 
 def cut_off(scene: Scene) -> str | None:
@@ -73,15 +83,15 @@ def sleeps(scene: Scene) -> str | None:
         idle = stack.enter_context(scene.client())
         scene.talk(idle, request("GET", next(iter(scene.site.small))))
         held = hold(scene, stack, scene.dice.randint(2, 4))
-        before = scene.processor_seconds()
+        before, begun = scene.demand_seconds(), time.monotonic()
         scene.watch.sleep(WATCHED_SECONDS)
-        share = (scene.processor_seconds() - before) / WATCHED_SECONDS
+        share = (scene.demand_seconds() - before) / (time.monotonic() - begun)
     scene.alive()
     if share > BUSY_SHARE:
         raise Failed(
             SPINS,
-            f"all clients were silent for {WATCHED_SECONDS} s, and it used {share:.0%} of a "
-            "processor",
+            f"all clients were silent for {WATCHED_SECONDS} s, and for {share:.0%} of that time one "
+            "of its threads ran, or wanted to",
             held[0].port,
         )
     return None

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/redis.h"
+#include "net/redis/redis.h"
 
 #include "config.h"
 #include "net/clock.h"
-#include "proto/form.h"
+#include "net/shared.h"
+#include "proto/encoding.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -137,9 +137,8 @@ int redis_parse(struct redis_server *server, const char *url, char *error,
     struct view text = view_of(url);
 
     *server = (struct redis_server){0};
-    server->shared = mmap(NULL, sizeof *server->shared, PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (server->shared == MAP_FAILED)
+    server->shared = shared_memory(sizeof *server->shared);
+    if (server->shared == NULL)
         return complain(error, size, strerror(errno));
     if (view_starts_with(text, VIEW("unix:")))
         return parse_unix(server, view_from(text, 5), error, size);

@@ -131,11 +131,12 @@
    space only, but a thousand times. */
 #define THREAD_STACK         (256 * 1024)
 /* Where memory is limited (ulimit -v, -d), what a thread should find beside its
-   stack for the request that it serves; and what all of them together should,
-   for files and for Redis.  Else the last thread that could be created would
-   have to turn its client away. */
+   stack for the request that it serves; what a connection of an event loop
+   should; and what is left for files and Redis.  Else the last one for whom
+   there is room would have to be turned away. */
 #define THREAD_HEAP          (64 * 1024)
-#define THREADS_RESERVE      (1024 * 1024)
+#define CONNECTION_MEMORY    (8 * 1024)
+#define RESERVED_MEMORY      (512 * 1024)
 /* Descriptors that clients may not take: files, Redis, the standard three; or
    half of all, where the system allows so few that this is less. */
 #define RESERVED_DESCRIPTORS (OPEN_FILES + 36)

@@ -77,10 +77,9 @@ static void share_one_heap(void) {
 #endif
 }
 
-size_t server_room_for_threads(size_t most) {
+size_t server_room_in_memory(size_t most, size_t each) {
     share_one_heap();
-    while (most > 1 &&
-           !is_there(most * (THREAD_STACK + THREAD_HEAP) + THREADS_RESERVE))
-        most--;
-    return most;
+    while (most > 1 && !is_there(most * each + RESERVED_MEMORY))
+        most -= most / 32 + 1;
+    return most > 0 ? most : 1;
 }

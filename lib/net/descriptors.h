@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What there is room for: descriptors, and for whom; memory of threads. */
+/* What there is room for: descriptors and memory, and for whom. */
 #ifndef NET_DESCRIPTORS_H
 #define NET_DESCRIPTORS_H
 
@@ -19,8 +19,8 @@ void descriptors_raise_limit(void);
    Redis, a file.  At least 1. */
 size_t server_room_for_clients(size_t served, size_t more);
 
-/* How many threads, of so many at most, find memory for their stacks and for
-   what they serve.  At least 1. */
-size_t server_room_for_threads(size_t most);
+/* For how many there is memory, of so many at most, if each takes that much
+   (bytes), and RESERVED_MEMORY is left.  At least 1. */
+size_t server_room_in_memory(size_t most, size_t each);
 
 #endif

@@ -72,9 +72,10 @@ void server_is_out_of(const char *what) {
     atomic_store(&shortage->until, now + SHORTAGE);
     atomic_fetch_add(&shortage->news.untold, 1);
     if (news_are_due(&shortage->news, now, NEWS_PAUSE))
-        news_tell(&shortage->news,
-                  "out of %s (%s); clients wait, allow it more", what,
-                  strerror(error));
+        news_tell(
+            &shortage->news,
+            "out of %s (%s); clients wait or are turned away, allow it more",
+            what, strerror(error));
     errno = error;
 }
 

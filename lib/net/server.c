@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,7 +60,7 @@ static void print_banner(const struct server *server) {
     print_url(server);
 }
 
-/* From root to somebody else, who cannot come back. */
+/* From root to another user, for good. */
 static void become(const char *name) {
     const struct passwd *user = getpwnam(name);
 
@@ -99,6 +100,22 @@ static void open_listeners(struct server *server) {
     for (size_t i = 1; i < count; i++)
         server->listeners[i] = listener_open_beside(options, server->listener);
     server->listeners_count = count;
+}
+
+/* Where the stack ends there is a crash without a word.  So this comes before
+   main(), whose variables alone may be too much.  A soft limit is ours to
+   raise. */
+__attribute__((constructor)) static void need_stack(void) {
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_STACK, &limit) < 0 || limit.rlim_cur >= STACK_LEAST)
+        return;
+    if (limit.rlim_max < STACK_LEAST)
+        server_give_up("%ju bytes of stack are too few; allow it %d (ulimit "
+                       "-s)",
+                       (uintmax_t)limit.rlim_max, STACK_LEAST);
+    limit.rlim_cur = STACK_LEAST;
+    (void)setrlimit(RLIMIT_STACK, &limit);
 }
 
 void server_start(struct server *server,

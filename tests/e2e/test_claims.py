@@ -92,8 +92,8 @@ def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
         "Free workers all sleep in accept() on the same socket",
         "The main thread waits in accept() for the next client.",
         "Free threads wait for the queue, in pthread_cond_wait().",
-        "For the network nobody sleeps but poll().",
-        "For the network nobody sleeps but epoll_wait().",
+        "poll() is the only call that waits for the network",
+        "epoll_wait() is the only call that waits for the network",
         "poll(), for everybody",
         "epoll_wait(), for everybody",
     )
@@ -119,8 +119,8 @@ def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
 def test_loop_sleeps_for_nobody_alone(start: Start) -> None:
     """06, 07: not for one who says nothing either, whom the kernel hands over after a while."""
     says(
-        "Every other call on a socket returns at once; if it would have had to wait, the loop "
-        "goes on with somebody else."
+        "Every other call on a socket returns at once; where it would have to wait, the loop goes "
+        "on with somebody else."
     )
     skip_unless_visible()
     server = start("--time-scale", "20")

@@ -24,7 +24,7 @@ FLOOR ?= build/floor
 
 # Every folder NN_name/ with a main.c is a server: an eighth needs no line here.
 FOLDERS := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
-LIB := $(wildcard lib/*/*.c)
+LIB := $(wildcard lib/*/*.c lib/*/*/*.c)
 ARCHIVE = $(BUILD)/libzerohttpd.a
 PROTO := $(wildcard lib/proto/*.c)
 UNIT_TESTS := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
@@ -108,6 +108,14 @@ book: ## the annotated source as pages, with pictures and questions
 	@$(SETUP) read
 	@$(ZEROHTTPD) book $(ARGS)
 
+fault: ## a copy of the project with a fault in it, to be found: make fault N=07, INTO=folder
+	@$(SETUP) read fault
+	@$(ZEROHTTPD) fault $(N) $(if $(INTO),--into '$(INTO)') $(ARGS)
+
+hint: ## a hint to it: make hint N=07 STEP=1, 2, 3, answer
+	@$(SETUP) read
+	@$(ZEROHTTPD) hint $(N) --step $(or $(STEP),1)
+
 # FROM is an ordinary word, and so may be set in somebody's environment: only make's own counts.
 new: ## begin a server of your own: make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
 	@$(SETUP) build bench
@@ -187,7 +195,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z._-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure torture timeline book new grade floor test \
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure torture timeline book fault hint new grade floor test \
 	test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- How things are made ----
@@ -218,7 +226,7 @@ $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/r
 	$(Q)$(LINK) -Wl,--wrap=realloc $^ $(LDLIBS) -o $@
 
 build/fuzz/%: tests/fuzz/fuzz_%.c $(FUZZ_PARTS) $(filter-out lib/net/%,$(LIB)) \
-		$(wildcard tests/fuzz/*.h lib/*.h lib/*/*.h) Makefile
+		$(wildcard tests/fuzz/*.h lib/*.h lib/*/*.h lib/*/*/*.h) Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)clang -std=gnu17 -O1 -g -D_GNU_SOURCE -Ilib -pthread -Wl,--wrap=realloc \
@@ -268,4 +276,4 @@ compile_commands.json: Makefile $(LIB) $(FOLDERS:%=%/main.c) ## for clangd and t
 	done; printf '\n]\n'; } >$@
 
 .SECONDARY:
--include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)
+-include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d $(BUILD)/*/*/*/*.d)

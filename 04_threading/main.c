@@ -25,12 +25,12 @@
  * cheaper than a fork.
  *
  * What happens at the limit?  With CHILDREN_LIMIT threads alive, or as many as
- * there are descriptors for, the main thread sleeps in sem_wait() until one
- * ends; the rest wait in the backlog.  Whoever takes the last place is not kept
- * alive.
+ * there are descriptors and memory for, the main thread sleeps in sem_wait()
+ * until one ends; the rest wait in the backlog.  Whoever takes the last place
+ * is not kept alive.
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
- * pool, which a lock guards (net/redis_pool.h).  Compare 02_forking, where no
+ * pool, which a lock guards (net/redis/pool.h).  Compare 02_forking, where no
  * lock is needed and giving back is the hard part.
  *
  * What to try: raise CHILDREN_LIMIT to 20,000, and load the guestbook with
@@ -55,7 +55,7 @@
 static const struct architecture architecture = {
     .name = "threading",
     .summary = "a thread for each connection",
-    .requests = KEEP_ALIVE_REQUESTS,
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .calls = {BLOCKING_CALLS, THREADED_CALLS, THREAD_CREATING_CALLS},
 };
 
@@ -166,6 +166,7 @@ int main(int argc, char **argv) {
     size_t room = server_room_for_clients(CHILDREN_LIMIT, 2);
     if (room > CHILDREN_LIMIT)
         room = CHILDREN_LIMIT;
+    room = server_room_in_memory(room, THREAD_STACK + THREAD_HEAP);
     sem_init(&room_for_threads, 0, (unsigned)room);
     redis_pool_init(&redis, &server.redis, true);
     pthread_attr_init(&attributes);

@@ -2,6 +2,7 @@
 """Stages 1 and 2: it serves; and it is right under bad input."""
 
 import html
+import socket
 import time
 from urllib.parse import quote_plus
 
@@ -24,7 +25,7 @@ from bench.load.client import NoAnswer, request
 
 SMALL_BUFFER = 16_384
 FORM = "Content-Type: application/x-www-form-urlencoded"
-RESETS = 24
+RESETS, LEAVE_SECONDS = 12, 0.03
 BAD = (
     b"GET\r\n\r\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
@@ -48,7 +49,8 @@ def files(scene: Scene) -> None:
     paths = list(scene.site.small)
     scene.dice.shuffle(paths)
     answers = {path: scene.get(path) for path in paths}
-    if len({answer.body for answer in answers.values()}) == 1:
+    said = {(answer.status, answer.body) for answer in answers.values()}
+    if len(said) == 1 and next(iter(said))[0] == 200:
         body = answers[paths[0]].body[:40]
         raise Failed(FIXED_ANSWER, f"three different files were asked for, and all were {body!r}")
     for path, answer in answers.items():
@@ -174,7 +176,11 @@ def resets(scene: Scene) -> None:
         with scene.client(SMALL_BUFFER) as client:
             client.send(request("GET", path))
             client.socket.recv(100)
-            if number % 2:
+            scene.watch.sleep(LEAVE_SECONDS)  # until its send sleeps
+            if number % 3 == 1:  # the server's side is half closed then: its next send fails
+                client.socket.shutdown(socket.SHUT_WR)
+                scene.watch.sleep(LEAVE_SECONDS)
+            if number % 3:
                 client.reset()
     # Between accepting and noticing that they are gone some may still be served.
     scene.until(lambda: scene.running is None or not scene.running.running(), 0.5)

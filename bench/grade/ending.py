@@ -22,8 +22,7 @@ def finishes(scene: Scene) -> None:
     with scene.client() as client:
         client.send(data[:cut])
         scene.watch.sleep(SETTLE_SECONDS)
-        assert scene.running is not None
-        scene.running.ask_to_stop()
+        scene.tell_to_stop()
         scene.watch.sleep(SETTLE_SECONDS)
         try:
             whole = client.ask(data[cut:]).body == scene.site.small[path]
@@ -50,8 +49,8 @@ def ends(scene: Scene) -> None:
             raise Failed(
                 DEAF, f"SIGTERM was sent; {END_SECONDS:.0f} s later the server is still there"
             )
-    ended = scene.stop()
     left = scene.left_behind()
+    ended = scene.stop()
     if left:
         raise Failed(ORPHANS, f"the server has ended; {len(left)} of its processes have not")
     if ended is not None and ended.status != 0:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The examination: all stages in order, stopped early, with a proof for each fault."""
 
+import contextlib
+import os
 import random
 import re
 import tempfile
@@ -20,21 +22,21 @@ from bench.grade.holding import SILENT
 from bench.grade.leaving import LEAVES_NOTHING
 from bench.grade.loading import UNDER_LOAD
 from bench.grade.redis import REDIS
-from bench.grade.sandbox import give, isolation
+from bench.grade.sandbox import isolation
 from bench.grade.scene import Scene, Site, make_site
-from bench.grade.stage import Check, Failed, Finding, Grade, Outcome, Stage, StageOutcome
+from bench.grade.stage import Check, Failed, Finding, Grade, NotHere, Outcome, Stage, StageOutcome
 from bench.host.process import StartError
 from bench.host.signals import SignalWatch
 from bench.services.slow_redis import SlowRedis
-from bench.subjects.servers import Server
+from bench.subjects.subject import Subject
 from bench.timeline.record import TRACED, Refused, require_tracing
 from bench.torture.own_redis import OwnRedis
 
 STAGES = (SERVES, BAD_INPUT, SILENT, LEAVES_NOTHING, REDIS, ENDS, UNDER_LOAD)
 BUDGET_SECONDS = 57.0
 BUILD_POINTS = 3
-STRACE = ("strace", "-f", "-DD", "-qq", "-ttt", "-T", "-yy", "-s", "32")
-ENDS_ONLY = ("-e", "trace=none", "-e", "signal=none")
+STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
+ENDS_ONLY = ("-e", "trace=none")
 MOST_LINES = 8
 MOST_COLUMNS = 110
 TRIES = 3
@@ -84,7 +86,7 @@ class Exam:
             faults=list(dict.fromkeys(c.finding.fault for c in checks if c.finding)),
         )
 
-    _server: Server | None = None
+    _server: Subject | None = None
 
     def _build(self, built: Built) -> StageOutcome:
         check = Outcome(check="it compiles", points=BUILD_POINTS, of=BUILD_POINTS, came="right")
@@ -152,9 +154,12 @@ class World:
             if self.exam.left() < check.seconds:
                 break
             traced = attempt > 0 and self.exam._can_trace and check.starts_server
-            trace = self._file() if traced or check.traced and self.exam._can_trace else None
+            trace = self._file() if traced or (check.traced and self.exam._can_trace) else None
             try:
                 note = self._once(stage, check, trace, traced)
+            except NotHere as reason:
+                outcome.came, outcome.note, outcome.of = "not tried", str(reason), 0
+                return outcome
             except Failed as failed:
                 failures.append(failed)
                 if trace and (attempt or check.traced):
@@ -183,6 +188,7 @@ class World:
     def _once(self, stage: Stage, check: Check, trace: Path | None, whole: bool) -> str | None:
         """Raises Failed, Interrupted, UserError."""
         with ExitStack() as stack:
+            stack.callback(bury_orphans)
             url = ""
             if check.redis_delay_ms:
                 slow = SlowRedis(self.store.url, check.redis_delay_ms, (), self.exam.watch)
@@ -213,7 +219,10 @@ class World:
                 if check.starts_server:
                     scene.start(check.options, tracer)
                 self._ready = time.time()
-                return check.run(scene)
+                note = check.run(scene)
+                if check.starts_server:
+                    scene.alive()
+                return note
             except StartError as error:
                 raise Failed(NO_ANSWER, str(error)) from error
             except redis.RedisError as error:
@@ -222,6 +231,16 @@ class World:
     def _file(self) -> Path:
         self._scenes += 1
         return self.folder / f"{self._scenes}.trace"
+
+
+def bury_orphans() -> None:
+    """In a table of processes of our own we are the first one, to whom those fall whose parent has
+    died. Nobody else waits for them, and a zombie counts against the limit of processes."""
+    if os.getpid() != 1:
+        return
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0] != 0:
+            pass
 
 
 def finding(failed: Failed, proof: Sequence[str]) -> Finding:
@@ -264,4 +283,5 @@ def shorter(line: str) -> str:
     line = re.sub(r"<TCP:\[[^\]>]*:\d+->[^\]>]*:(\d+)\]>", r"<client \1>", line)
     line = re.sub(r"<TCP:\[[^\]>]*\]>", "<listener>", line)
     line = re.sub(r"<[^>]*/public/([^>]*)>", r"<\1>", line)
-    return line if len(line) <= MOST_COLUMNS else line[: MOST_COLUMNS - 3] + "..."
+    over = len(line) - MOST_COLUMNS
+    return line if over <= 0 else f"{line[:70]} ... {line[75 + over :]}"

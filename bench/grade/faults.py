@@ -31,7 +31,7 @@ ONE_RECV = Fault(
     "You take one recv for a whole request",
     "The request came in several pieces, as TCP may bring any. What has come must be kept and more "
     "be read, until the request is whole.",
-    "`receive` in lib/net/blocking.c; STATE_HEAD in lib/app/exchange.c",
+    "`receive` in lib/net/blocking.c; STATE_HEAD in lib/app/connection.c",
     r"recv|read\(",
 )
 SHORT_WRITE = Fault(
@@ -53,13 +53,13 @@ NO_ANSWER = Fault(
     "no-answer",
     "You do not answer",
     "A whole request came, and no whole answer went back in time.",
-    "the table of needs in lib/app/exchange.h; `blocking_serve` in lib/net/blocking.c",
+    "the table of needs in lib/app/connection.h; `blocking_serve` in lib/net/blocking.c",
 )
 WRONG_ANSWER = Fault(
     "wrong-answer",
     "You answer with something else",
     "The answer is whole, but it is not what was asked for.",
-    "exchange_pending and exchange_sent in lib/app/exchange.h",
+    "connection_pending and connection_sent in lib/app/connection.h",
 )
 NO_REDIS = Fault(
     "no-redis",
@@ -79,7 +79,7 @@ LOSES_PIPELINED = Fault(
     "loses-pipelined",
     "You forget what came behind the first request",
     "Two requests came in one packet on a connection that you keep. The second was not answered.",
-    "exchange_next in lib/app/exchange.c: what is in the buffer already needs no recv",
+    "connection_next in lib/app/connection.c: what is in the buffer already needs no recv",
     r"recv|send",
 )
 SIGPIPE = Fault(
@@ -117,8 +117,8 @@ NO_PATIENCE = Fault(
     "Who says nothing may stay for ever",
     "Half a request came, then nothing more; the connection was still open long after its time. A "
     "few such clients take all your workers or descriptors.",
-    "exchange_patience and exchange_timed_out in lib/app/exchange.h; REQUEST_TIMEOUT in "
-    "lib/config.h",
+    "connection_patience and connection_timed_out in lib/app/connection.h; REQUEST_TIMEOUT "
+    "in lib/config.h",
     r"recv|read\(|poll|epoll_wait",
 )
 DESCRIPTOR_LEAK = Fault(
@@ -134,7 +134,7 @@ ZOMBIES = Fault(
     "You leave zombies",
     "Children have ended and nobody has waited for them. Each keeps its place in the process table "
     "until there is none left.",
-    "waitpid(2); `reap` in 02_forking/main.c",
+    "waitpid(2); `children_reap` in lib/net/children.c",
     r"wait4|waitid|SIGCHLD|exited with",
 )
 WORKERS_PILE_UP = Fault(
@@ -165,7 +165,7 @@ REDIS_STOPS_ALL = Fault(
     "redis-stops-all",
     "Without Redis you answer nobody",
     "Redis was gone. Files do not need it, and what needs it is to be answered 503 at once.",
-    "exchange_replied(exchange, NULL) in lib/app/exchange.h",
+    "connection_replied(connection, NULL) in lib/app/connection.h",
     r"connect\(|poll|ECONNREFUSED",
 )
 REDIS_NOT_BACK = Fault(
@@ -173,7 +173,7 @@ REDIS_NOT_BACK = Fault(
     "Redis is back, and you have not noticed",
     "The guestbook still cannot be had, seconds after Redis answers again. A connection that has "
     "ended must be made anew.",
-    "redis_client_call in lib/net/redis_client.c; REDIS_RETRY in lib/config.h",
+    "redis_client_call in lib/net/redis/client.c; REDIS_RETRY in lib/config.h",
     r"connect\(|poll|EPIPE",
 )
 WRONG_REPLY = Fault(
@@ -181,7 +181,7 @@ WRONG_REPLY = Fault(
     "Somebody got the reply of another",
     "Several clients asked at once, and what Redis said to one of them was told to another. A "
     "connection to Redis answers in order: it is one user's at a time, or has a queue.",
-    "the second half of docs of the book on Redis; lib/net/redis_pool.h",
+    "the second half of docs of the book on Redis; lib/net/redis/pool.h",
     r"connect\(|recv|send",
 )
 CUTS_OFF = Fault(
@@ -189,7 +189,7 @@ CUTS_OFF = Fault(
     "SIGTERM cuts off whom you are serving",
     "A client had sent half its request when the server was told to stop, and the rest a moment "
     "later. Who is being served is still to be answered.",
-    "lib/net/stop.h; exchange_is_idle in lib/app/exchange.h",
+    "lib/net/stop.h; connection_is_idle in lib/app/connection.h",
     r"SIGTERM|exited with|exit_group|close\(",
 )
 DEAF = Fault(
@@ -210,7 +210,7 @@ ORPHANS = Fault(
     "orphans",
     "Your children outlive you",
     "The first process has ended, and others that it made are still there.",
-    "server_end_children in lib/net/children.h",
+    "children_end in lib/net/children.h",
     r"kill\(|wait4|exited with",
 )
 FAILS_UNDER_LOAD = Fault(

@@ -28,6 +28,8 @@ WAYS = {"root": ("unshare", *OWN), "user": ("unshare", "--user", "--map-root-use
 """The second one needs no root, but a kernel that lets everybody make a namespace of users."""
 FIRST_USER, USERS = 61_184, 4_000
 """Numbers that systemd gives to services that need a user for a moment: nobody's account."""
+MEMORY = 512 << 20
+"""Bytes that all processes of a server may hold, but for what they share; `Scene.guarded` looks."""
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 PR_SET_PDEATHSIG = 1
 
@@ -79,8 +81,8 @@ def isolation() -> list[str]:
         told.append("YOUR user: it could do what you can do")
     limits = Limits()
     told.append(
-        f"limits: {limits.processor_seconds} s of processor time, {limits.descriptors} descriptors, "
-        f"{limits.tasks} processes and threads, files of {limits.file_bytes >> 20} MB"
+        f"limits: {limits.processor_seconds} s of processor time, {limits.descriptors} "
+        f"descriptors, {limits.tasks} processes and threads, {MEMORY >> 20} MB of memory"
     )
     return told
 
@@ -130,7 +132,9 @@ def _works(words: Sequence[str]) -> bool:
     if shutil.which(words[0]) is None:
         return False
     try:
-        return subprocess.run([*words, "--", "true"], capture_output=True, timeout=10).returncode == 0
+        return (
+            subprocess.run([*words, "--", "true"], capture_output=True, timeout=10).returncode == 0
+        )
     except subprocess.TimeoutExpired:
         return False
 

@@ -10,6 +10,7 @@ import signal
 import string
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,22 +20,24 @@ import psutil
 
 from bench.grade.building import Built
 from bench.grade.faults import CRASH, NO_ANSWER, SIGPIPE, TAKES_MEMORY, WRONG_ANSWER, Fault
-from bench.grade.sandbox import Limits, confined
+from bench.grade.sandbox import MEMORY, Limits, confined
 from bench.grade.stage import Failed
+from bench.host.process import demand_seconds
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.load.client import Answer, Client, NoAnswer, request
 from bench.subjects.running import Ended, RunningServer
-from bench.subjects.servers import Server
-from bench.subjects.subject import Place, server_subject
+from bench.subjects.subject import Place, Subject
 from bench.torture.own_redis import OwnRedis
 
 PATIENCE = 4.0
 """Seconds that a client waits for what takes milliseconds. Short of REQUEST_TIMEOUT: nobody else's
 time may be over meanwhile."""
 LOOK_SECONDS = 0.02
-MEMORY = 512 << 20
-"""Bytes that all processes of a server may hold, each page counted for all who share it."""
+SAME_FILE = 3
+"""So many descriptors of one file a process may have."""
+TCP_LISTEN = "0A"
+"""In /proc/net/tcp."""
 WORKERS = 16
 CLOSE = "Connection: close"
 
@@ -83,7 +86,7 @@ def make_site(root: Path, dice: random.Random) -> Site:
 class Scene:
     """One check's world."""
 
-    server: Server
+    server: Subject
     site: Site
     redis: OwnRedis
     dice: random.Random
@@ -98,6 +101,8 @@ class Scene:
     limits: Limits = field(default_factory=Limits)
     running: RunningServer | None = None
     ended: Ended | None = None
+    told: bool = False
+    """To stop."""
     died: Fault | None = None
     """How it was ended by us before its time."""
     redis_url: str = ""
@@ -107,29 +112,35 @@ class Scene:
 
     def start(self, options: Sequence[str] = (), tracer: Sequence[str] = ()) -> None:
         """Start the server; raises StartError or Interrupted."""
-        subject = server_subject(self.server)
-        plain = subject.command
+        plain = self.server.command
 
         def command(place: Place) -> list[str]:
             own = ["--root", str(self.site.root), "--workers", str(WORKERS), *options]
             return [*tracer, *confined([*plain(place), *own], self.limits)]
 
         place = Place(0, self.redis_url or self.redis.url, self.folder)
-        self.running = RunningServer(replace(subject, command=command), place, (), self.watch)
+        self.running = RunningServer(replace(self.server, command=command), place, (), self.watch)
 
     def stop(self) -> Ended | None:
         """End it at once, and know how it ended if it had before. May be called twice."""
         if self.running is not None and self.ended is None:
             self._kill()
             self.ended = self.running.stop()
+            self.until(lambda: not self.left_behind())
         return self.ended
 
     def end_by_itself(self, seconds: float) -> bool:
         """Tell it to stop; whether it was gone within so long. How is told by `stop`."""
         assert self.running is not None
         running = self.running
-        running.ask_to_stop()
+        self.tell_to_stop()
         return self.until(lambda: not running.running(), seconds)
+
+    def tell_to_stop(self) -> None:
+        """By SIGTERM."""
+        assert self.running is not None
+        self.running.ask_to_stop()
+        self.told = True
 
     def _kill(self) -> None:
         """All its processes, but none that has ended by itself: its status is worth knowing."""
@@ -141,7 +152,7 @@ class Scene:
     def left_behind(self) -> list[int]:
         """Processes of its session that are still there, but for the first."""
         found = []
-        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        for pid in psutil.pids():
             with contextlib.suppress(OSError):
                 if pid != self.pid and os.getsid(pid) == self.pid and state_of(pid) != "Z":
                     found.append(pid)
@@ -244,8 +255,8 @@ class Scene:
         return self.running.stderr if self.running is not None else ""
 
     def alive(self) -> None:
-        """Raises Failed if its first process is gone."""
-        if self.running is None or self.running.running():
+        """Raises Failed if its first process is gone, and was not told to stop."""
+        if self.running is None or self.running.running() or (self.told and not self.died):
             return
         if self.died is not None:
             raise Failed(self.died, "it was ended for what it took")
@@ -255,13 +266,28 @@ class Scene:
         said = f"; its last words: {ended.last_words}" if ended and ended.last_words else ""
         raise Failed(fault, f"the server ended meanwhile ({_in_words(status)}){said}")
 
-    def descriptors(self) -> int:
-        """How many its processes have open."""
-        return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in self._there())
+    def useless_descriptors(self) -> int:
+        """How many its processes have open that lead nowhere: sockets that neither listen nor lead
+        to Redis, and of one file more than a few."""
+        useful = _sockets_of_ports({self.address[1]}, listening=True) | _sockets_of_ports(
+            {urlsplit(self.redis_url or self.redis.url).port or 0}, listening=False
+        )
+        count = 0
+        for pid in self._there():
+            files: Counter[str] = Counter()
+            for path in Path(f"/proc/{pid}/fd").iterdir():
+                with contextlib.suppress(OSError):
+                    files[str(path.readlink())] += 1
+            for name, times in files.items():
+                if name.startswith("socket:"):
+                    count += times if name not in useful else 0
+                elif str(self.site.root) in name:
+                    count += max(0, times - SAME_FILE)
+        return count
 
     def tasks(self) -> int:
         """How many processes and threads there are."""
-        return sum(len(os.listdir(f"/proc/{pid}/task")) for pid in self._there())
+        return sum(len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in self._there())
 
     def zombies(self) -> list[int]:
         """Its processes that have ended and that nobody has waited for."""
@@ -274,14 +300,9 @@ class Scene:
             return re.findall(r"\+\+\+ killed by (SIG\w+)", self.trace.read_text(errors="replace"))
         return ["a signal or an exit"] * len(set(before) - set(self.pids()))
 
-    def processor_seconds(self) -> float:
-        """What all its processes have used so far."""
-        used = 0.0
-        for pid in self._there():
-            with contextlib.suppress(psutil.Error):
-                times = psutil.Process(pid).cpu_times()
-                used += times.user + times.system
-        return used
+    def demand_seconds(self) -> float:
+        """For how long the busiest of its threads has run, or wanted to, so far."""
+        return max((demand_seconds(pid) or 0.0 for pid in self.pids()), default=0.0)
 
     def until(self, condition: Callable[[], bool], seconds: float | None = None) -> bool:
         """Wait until it is true; whether it became so in time."""
@@ -296,7 +317,7 @@ class Scene:
         """Its processes whose /proc can be read just now."""
         for pid in self.pids():
             with contextlib.suppress(OSError):
-                os.listdir(f"/proc/{pid}/fd")
+                list(Path(f"/proc/{pid}/fd").iterdir())
                 yield pid
 
     # ---- Memory ----
@@ -328,6 +349,18 @@ class Scene:
                 fields = Path(f"/proc/{pid}/statm").read_text().split()
                 total += (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")
         return total
+
+
+def _sockets_of_ports(ports: Collection[int], listening: bool) -> set[str]:
+    """The TCP sockets that listen at one of the ports, or are connected to one of them, as
+    /proc/PID/fd names them."""
+    found = set()
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        words = line.split()
+        port = int(words[1 if listening else 2].rpartition(":")[2], 16)
+        if port in ports and (words[3] == TCP_LISTEN) == listening:
+            found.add(f"socket:[{words[9]}]")
+    return found
 
 
 def state_of(pid: int) -> str:

@@ -35,6 +35,10 @@ class Failed(Exception):
         self.proof = list(proof)
 
 
+class NotHere(Exception):
+    """This machine cannot tell; the message says why. The points are not counted."""
+
+
 class Finding(BaseModel):
     """A fault, named and proven."""
 

@@ -155,7 +155,6 @@ class Look:
                 self._changed.wait_for(lambda: self._over or self._watchers > 0)
                 if self._over:
                     return
-            self.clients.visit()
             begin = time.thread_time()
             told = self._look(time.monotonic())
             took = time.thread_time() - begin
@@ -164,6 +163,8 @@ class Look:
             with self._changed:
                 self._told = told
                 self._changed.notify_all()
+            self.clients.visit()
+            with self._changed:
                 self._changed.wait_for(lambda: self._over, pause)
 
     def _look(self, now: float) -> dict[str, Any]:

@@ -17,8 +17,8 @@
  *     5  the end                  on SIGTERM serve those in flight, and go
  *
  * What is done for you: the command line, the listening socket and the
- * application (net/server.h), HTTP and the guestbook (app/exchange.h).  What is
- * yours is who waits, and where.
+ * application (net/server.h), HTTP and the guestbook (app/connection.h).  What
+ * is yours is who waits, and where.
  *
  * Then answer in this comment, as the seven do: Who waits, and where?  Where
  * does a half-done request live?  What does it cost?  What happens at the
@@ -26,7 +26,7 @@
  */
 #include "config.h"
 #include "net/clock.h"
-#include "net/redis_pool.h"
+#include "net/redis/pool.h"
 #include "net/server.h"
 #include "net/transmit.h"
 
@@ -42,7 +42,7 @@
 static const struct architecture architecture = {
     .name = "NAME",
     .summary = "a server of your own",
-    .requests = 1, /* a connection; stage 3: KEEP_ALIVE_REQUESTS */
+    .requests_per_connection = 1, /* stage 3: KEEP_ALIVE_REQUESTS */
     .calls = {CALL(poll), CALL(fcntl)},
 };
 
@@ -52,53 +52,51 @@ struct serving {
     struct redis_pool *redis;
     struct counters *counters;
     const struct client *client;
-    struct moment moment;     /* what time it is, for the application */
-    struct exchange exchange; /* decides what is to be done next */
+    struct moment moment;         /* what time it is, for the application */
+    struct connection connection; /* knows what is to be done next */
 };
 
 /*
- * Stage 1, first half.  Give the exchange what the client sends:
+ * Stage 1, first half.  Give the connection what the client sends:
  *
- *   - exchange_room() says where bytes go, and how many;
+ *   - connection_room() says where bytes go, and how many;
  *   - recv(2) puts them there.  It may bring a part of the request only;
  *   - moment_set() tells the application the time;
- *   - exchange_received() is told how many came (0: no more will come) and
- *     answers with what the exchange needs next.  Return that.
+ *   - connection_received() is told how many came (0: no more will come).
+ *     Then the connection knows what it needs next.
  *
- * If recv fails: EXCHANGE_CLOSE.  Stage 3: wait with poll(2) first, for no
- * longer than patience_time(exchange_patience(...)) allows, and return
- * exchange_timed_out() if nothing comes.
+ * If recv fails: connection_abandon().  Stage 3: wait with poll(2) first, for
+ * no longer than patience_time(connection_patience(...)) allows, and if nothing
+ * comes say so: connection_timed_out().
  */
-static enum exchange_need receive(struct serving *serving) {
-    (void)serving;
-    return EXCHANGE_CLOSE;
+static void receive(struct serving *serving) {
+    connection_abandon(&serving->connection);
 }
 
 /*
- * Stage 1, second half.  Send what the exchange has:
+ * Stage 1, second half.  Send what the connection has:
  *
- *   - transmit() sends some of exchange_pending(), with one system call, and
+ *   - transmit() sends some of connection_pending(), with one system call, and
  *     says how many bytes went out.  The client may have room for less than
  *     all;
- *   - exchange_sent() is told how many, and answers with what is needed next:
- *     EXCHANGE_SEND again while some is left.  Return that.
+ *   - connection_sent() is told how many.  While some is left it needs
+ *     NEED_SEND again.
  *
- * If transmit fails: EXCHANGE_CLOSE.
+ * If transmit fails: connection_abandon().
  */
-static enum exchange_need send_some(struct serving *serving) {
-    (void)serving;
-    return EXCHANGE_CLOSE;
+static void send_some(struct serving *serving) {
+    connection_abandon(&serving->connection);
 }
 
 /*
  * Stage 2.  Carry one command to Redis and bring its reply: borrow a connection
  * (redis_pool_borrow), call it (redis_pool_call with exchange_command), give
- * the reply to exchange_replied(), return the connection (redis_pool_return).
- * See net/blocking.c for what may go wrong on the way.  As it is, Redis "cannot
- * be had", and the client is answered 503.
+ * the reply to connection_replied(), return what you borrowed
+ * (redis_pool_return).  See net/blocking.c for what may go wrong on the way. As
+ * it is, Redis "cannot be had", and the client is answered 503.
  */
-static enum exchange_need ask_redis(struct serving *serving) {
-    return exchange_replied(&serving->exchange, NULL);
+static void ask_redis(struct serving *serving) {
+    connection_replied(&serving->connection, NULL);
 }
 
 /* One client from its first byte to its last.  Stage 1: when receive() and
@@ -107,39 +105,39 @@ static void serve(struct serving *serving) {
     static const char hello[] = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n"
                                 "Connection: close\r\n\r\nHello!\n";
     send(serving->client->socket, hello, strlen(hello), MSG_NOSIGNAL);
-    struct exchange *exchange = &serving->exchange;
-    enum exchange_need need = EXCHANGE_RECEIVE;
+    struct connection *connection = &serving->connection;
+    enum connection_need need;
 
-    exchange_init(exchange, &serving->server->app, &serving->moment,
-                  architecture.requests);
-    while (need != EXCHANGE_CLOSE) {
+    connection_init(connection, &serving->server->app, &serving->moment,
+                    architecture.requests_per_connection);
+    while ((need = connection_need(connection)) != NEED_CLOSE) {
         switch (need) {
-        case EXCHANGE_LINGER: /* end our side, then read what still comes */
+        case NEED_LINGER: /* end our side, then read what still comes */
             shutdown(serving->client->socket, SHUT_WR);
-            need = receive(serving);
+            receive(serving);
             break;
-        case EXCHANGE_RECEIVE:
-            need = receive(serving);
+        case NEED_RECEIVE:
+            receive(serving);
             break;
-        case EXCHANGE_ASK_REDIS:
-            need = ask_redis(serving);
+        case NEED_ASK_REDIS:
+            ask_redis(serving);
             break;
-        case EXCHANGE_KEEP: /* stage 5: not while server_is_stopping() */
-            need = exchange_keep(exchange, true);
+        case NEED_KEEP: /* stage 5: not while server_is_stopping() */
+            connection_keep(connection, true);
             break;
-        case EXCHANGE_SEND:
-            need = send_some(serving);
+        case NEED_SEND:
+            send_some(serving);
             break;
-        case EXCHANGE_DONE:
-            statistics_count(serving->counters, exchange);
-            server_log(serving->server, serving->client, exchange);
-            need = exchange_next(exchange);
+        case NEED_DONE:
+            statistics_count(serving->counters, &connection->exchange);
+            server_log(serving->server, serving->client, connection);
+            connection_next(connection);
             break;
-        case EXCHANGE_CLOSE:
+        case NEED_CLOSE:
             break;
         }
     }
-    exchange_free(exchange);
+    connection_free(connection);
     close(serving->client->socket);
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The skeleton with its gaps filled: one of many right answers.  Threads made
- * at the start take clients from a queue, and each drives the exchange of one
- * client at a time.  It is course/own/main.c, grown in five stages.
+ * at the start take clients from a queue, and each drives the connection of
+ * one client at a time.  It is course/own/main.c, grown in five stages.
  */
 #include "config.h"
 #include "net/clock.h"
-#include "net/redis_pool.h"
+#include "net/redis/pool.h"
 #include "net/server.h"
 #include "net/transmit.h"
 
@@ -19,7 +19,7 @@
 static const struct architecture architecture = {
     .name = "NAME",
     .summary = "threads and a queue, written from the skeleton",
-    .requests = KEEP_ALIVE_REQUESTS,
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
     .calls = {CALL(poll), CALL(fcntl), THREADED_CALLS, THREAD_CREATING_CALLS},
 };
@@ -35,7 +35,7 @@ struct serving {
     struct counters *counters;
     const struct client *client;
     struct moment moment;
-    struct exchange exchange;
+    struct connection connection;
     enum patience awaited; /* what is waited for since ... */
     int64_t since;         /* ... this moment, clock_milliseconds() */
 };
@@ -48,7 +48,7 @@ static struct counters *counters;
 
 /* How long the client may still take. */
 static int64_t time_left(struct serving *serving) {
-    enum patience patience = exchange_patience(&serving->exchange);
+    enum patience patience = connection_patience(&serving->connection);
 
     if (patience != serving->awaited) {
         serving->awaited = patience;
@@ -65,7 +65,7 @@ static bool wait_for(struct serving *serving, short event) {
     struct pollfd client = {.fd = serving->client->socket, .events = event};
 
     while (time_left(serving) > 0 && !server_is_out_of_time()) {
-        if (server_is_stopping() && exchange_is_idle(&serving->exchange))
+        if (server_is_stopping() && connection_is_idle(&serving->connection))
             return false;
         if (poll(&client, 1, LOOK) > 0)
             return true;
@@ -75,95 +75,104 @@ static bool wait_for(struct serving *serving, short event) {
 
 /* ---- Stage 1: bytes in, bytes out ---- */
 
-static enum exchange_need receive(struct serving *serving) {
-    struct exchange *exchange = &serving->exchange;
+static void receive(struct serving *serving) {
+    struct connection *connection = &serving->connection;
     size_t size;
 
-    char *room = exchange_room(exchange, &size);
-    if (room == NULL)
-        return EXCHANGE_CLOSE;
-    if (!wait_for(serving, POLLIN))
-        return exchange_timed_out(exchange);
+    char *room = connection_room(connection, &size);
+    if (room == NULL) {
+        connection_abandon(connection);
+        return;
+    }
+    if (!wait_for(serving, POLLIN)) {
+        connection_timed_out(connection);
+        return;
+    }
     ssize_t count = recv(serving->client->socket, room, size, MSG_DONTWAIT);
     moment_set(&serving->moment, time(NULL));
-    if (count < 0)
-        return errno == EAGAIN ? EXCHANGE_RECEIVE : EXCHANGE_CLOSE;
-    return exchange_received(exchange, (size_t)count);
+    if (count >= 0)
+        connection_received(connection, (size_t)count);
+    else if (errno != EAGAIN)
+        connection_abandon(connection);
 }
 
-/* Some of it went out; what is left is the exchange's to know. */
-static enum exchange_need send_some(struct serving *serving) {
-    struct exchange *exchange = &serving->exchange;
+/* Some of it went out; what is left is the connection's to know. */
+static void send_some(struct serving *serving) {
+    struct connection *connection = &serving->connection;
 
-    if (!wait_for(serving, POLLOUT))
-        return EXCHANGE_CLOSE;
+    if (!wait_for(serving, POLLOUT)) {
+        connection_abandon(connection);
+        return;
+    }
     ssize_t count =
-        transmit(serving->client->socket, exchange_pending(exchange));
-    if (count < 0)
-        return errno == EAGAIN ? EXCHANGE_SEND : EXCHANGE_CLOSE;
+        transmit(serving->client->socket, connection_pending(connection));
+    if (count == 0 || (count < 0 && errno != EAGAIN))
+        connection_abandon(connection);
+    else if (count > 0)
+        connection_sent(connection, (uint64_t)count);
     serving->since = clock_milliseconds();
-    return count == 0 ? EXCHANGE_CLOSE
-                      : exchange_sent(exchange, (uint64_t)count);
 }
 
 /* ---- Stage 2: Redis ---- */
 
-static enum exchange_need ask_redis(struct serving *serving) {
-    struct exchange *exchange = &serving->exchange;
+static void ask_redis(struct serving *serving) {
+    struct connection *connection = &serving->connection;
+    struct exchange *exchange = &connection->exchange;
     struct redis_client *client = redis_pool_borrow(serving->redis);
     struct resp_reply reply;
 
-    if (client == NULL)
-        return exchange_replied(exchange, NULL);
+    if (client == NULL) {
+        connection_replied(connection, NULL);
+        return;
+    }
     if (exchange_changes_something(exchange))
         redis_client_distrust(client);
     bool called = redis_pool_call(serving->redis, &client,
                                   exchange_command(exchange), &reply);
     bool fits = called && exchange_accepts(exchange, &reply);
-    enum exchange_need need = exchange_replied(exchange, fits ? &reply : NULL);
+    connection_replied(connection, fits ? &reply : NULL);
     if (called && !fits && reply.type != RESP_ERROR)
         redis_client_close(client); /* what it says next may not be for us */
     redis_pool_return(serving->redis, client);
-    return need;
 }
 
 /* ---- One client ---- */
 
 static void serve(struct serving *serving) {
-    struct exchange *exchange = &serving->exchange;
-    enum exchange_need need = EXCHANGE_RECEIVE;
+    struct connection *connection = &serving->connection;
+    enum connection_need need;
 
-    exchange_init(exchange, &serving->server->app, &serving->moment,
-                  architecture.requests);
-    while (need != EXCHANGE_CLOSE) {
+    connection_init(connection, &serving->server->app, &serving->moment,
+                    architecture.requests_per_connection);
+    while ((need = connection_need(connection)) != NEED_CLOSE) {
         switch (need) {
-        case EXCHANGE_LINGER:
+        case NEED_LINGER:
             shutdown(serving->client->socket, SHUT_WR);
-            need = receive(serving);
+            receive(serving);
             break;
-        case EXCHANGE_RECEIVE:
-            need = receive(serving);
+        case NEED_RECEIVE:
+            receive(serving);
             break;
-        case EXCHANGE_ASK_REDIS:
-            need = ask_redis(serving);
+        case NEED_ASK_REDIS:
+            ask_redis(serving);
             break;
-        case EXCHANGE_KEEP:
-            need = exchange_keep(exchange, !server_is_stopping());
+        case NEED_KEEP:
+            connection_keep(connection, !server_is_stopping());
             break;
-        case EXCHANGE_SEND:
-            need = send_some(serving);
+        case NEED_SEND:
+            send_some(serving);
             break;
-        case EXCHANGE_DONE:
-            statistics_count(serving->counters, exchange);
-            server_log(serving->server, serving->client, exchange);
-            need = exchange_next(exchange);
+        case NEED_DONE:
+            statistics_count(serving->counters, &connection->exchange);
+            server_log(serving->server, serving->client, connection);
+            connection_next(connection);
             serving->awaited = PATIENCE_NONE;
             break;
-        case EXCHANGE_CLOSE:
+        case NEED_CLOSE:
             break;
         }
     }
-    exchange_free(exchange);
+    connection_free(connection);
     close(serving->client->socket);
 }
 

@@ -115,6 +115,8 @@ static void receive(struct serving *serving) {
     size_t size;
 
     char *room = connection_room(connection, &size);
+    if (room == NULL)
+        server_is_out_of("memory");
     if (room == NULL || server_is_out_of_time()) {
         connection_abandon(connection);
         return;
@@ -219,7 +221,7 @@ void blocking_serve(struct worker *worker, const struct client *client) {
     enum connection_need need;
 
     connection_init(connection, &worker->server->app, &worker->moment,
-                    worker->server->architecture->requests);
+                    worker->server->architecture->requests_per_connection);
     while ((need = connection_need(connection)) != NEED_CLOSE) {
         switch (need) {
         case NEED_LINGER:

@@ -2,8 +2,8 @@
 #include "net/trouble.h"
 
 #include "config.h"
-#include "net/children.h"
 #include "net/clock.h"
+#include "net/shared.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -14,23 +14,28 @@
 #include <unistd.h>
 
 /* What all processes know. */
-static struct shortage {
+struct shortage {
     struct news news;
     _Atomic int64_t until;
-} * shortage;
+};
+static struct shortage *shortage;
 
 void trouble_init(void) {
-    shortage = server_share(sizeof *shortage);
+    shortage = shared_memory(sizeof *shortage);
+    if (shortage == NULL)
+        server_give_up("no memory to share (%s); allow it more",
+                       strerror(errno));
 }
 
 void server_give_up(const char *format, ...) {
     va_list arguments;
 
-    fprintf(stderr, "%s: ", program_invocation_short_name);
+    /* Not with stderr: that takes 8 KB of stack, which may be what lacks. */
+    dprintf(STDERR_FILENO, "%s: ", program_invocation_short_name);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vdprintf(STDERR_FILENO, format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
+    dprintf(STDERR_FILENO, "\n");
     exit(EXIT_FAILURE);
 }
 
@@ -67,9 +72,10 @@ void server_is_out_of(const char *what) {
     atomic_store(&shortage->until, now + SHORTAGE);
     atomic_fetch_add(&shortage->news.untold, 1);
     if (news_are_due(&shortage->news, now, NEWS_PAUSE))
-        news_tell(&shortage->news,
-                  "out of %s (%s); clients wait, allow it more", what,
-                  strerror(error));
+        news_tell(
+            &shortage->news,
+            "out of %s (%s); clients wait or are turned away, allow it more",
+            what, strerror(error));
     errno = error;
 }
 

@@ -62,12 +62,12 @@ function showVisits(visits) {
     drawn("title", {}, bar, `visitor ${number}, ${path}: ${how}`);
     if (ended !== null && !answer.startsWith("200")) drawn("text", { class: "failed", x: right + 3, y: y + 5 }, svg, "×");
   });
-  events.forEach(([when, label]) => {
+  events.forEach(([when, label], place) => {
     const age = (performance.now() - when) / 1000;
     if (age > SHOWN_SECONDS) return;
     const mark = drawn("g", { class: "event" }, svg);
     drawn("line", { x1: x(age), x2: x(age), y1: 0, y2: bottom }, mark);
-    drawn("text", { x: x(age) - 4, y: 12, "text-anchor": age > SHOWN_SECONDS - 5 ? "start" : "end" }, mark, label);
+    drawn("text", { x: x(age) - 4, y: 12 + 14 * (place % 4), "text-anchor": age > SHOWN_SECONDS - 5 ? "start" : "end" }, mark, label);
   });
   const waiting = visits.filter((visit) => visit[3] === null);
   const longest = Math.max(0, ...waiting.map((visit) => visit[2]));
@@ -191,7 +191,7 @@ function show(told) {
 async function press(button) {
   const answer = await fetch(`/live/${button.dataset.post}`, { method: "POST" });
   if (!answer.ok) state(`refused: ${answer.status}`, "lost");
-  events.push([performance.now(), button.querySelector("b").textContent.toLowerCase()]);
+  events.push([performance.now(), button.querySelector("b").textContent]);
   if (events.length > 30) events.shift();
 }
 

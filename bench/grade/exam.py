@@ -28,7 +28,7 @@ from bench.grade.stage import Check, Failed, Finding, Grade, NotHere, Outcome, S
 from bench.host.process import StartError
 from bench.host.signals import SignalWatch
 from bench.services.slow_redis import SlowRedis
-from bench.subjects.servers import Server
+from bench.subjects.subject import Subject
 from bench.timeline.record import TRACED, Refused, require_tracing
 from bench.torture.own_redis import OwnRedis
 
@@ -86,7 +86,7 @@ class Exam:
             faults=list(dict.fromkeys(c.finding.fault for c in checks if c.finding)),
         )
 
-    _server: Server | None = None
+    _server: Subject | None = None
 
     def _build(self, built: Built) -> StageOutcome:
         check = Outcome(check="it compiles", points=BUILD_POINTS, of=BUILD_POINTS, came="right")

@@ -27,8 +27,7 @@ from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.load.client import Answer, Client, NoAnswer, request
 from bench.subjects.running import Ended, RunningServer
-from bench.subjects.servers import Server
-from bench.subjects.subject import Place, server_subject
+from bench.subjects.subject import Place, Subject
 from bench.torture.own_redis import OwnRedis
 
 PATIENCE = 4.0
@@ -88,7 +87,7 @@ def make_site(root: Path, dice: random.Random) -> Site:
 class Scene:
     """One check's world."""
 
-    server: Server
+    server: Subject
     site: Site
     redis: OwnRedis
     dice: random.Random
@@ -114,15 +113,14 @@ class Scene:
 
     def start(self, options: Sequence[str] = (), tracer: Sequence[str] = ()) -> None:
         """Start the server; raises StartError or Interrupted."""
-        subject = server_subject(self.server)
-        plain = subject.command
+        plain = self.server.command
 
         def command(place: Place) -> list[str]:
             own = ["--root", str(self.site.root), "--workers", str(WORKERS), *options]
             return [*tracer, *confined([*plain(place), *own], self.limits)]
 
         place = Place(0, self.redis_url or self.redis.url, self.folder)
-        self.running = RunningServer(replace(subject, command=command), place, (), self.watch)
+        self.running = RunningServer(replace(self.server, command=command), place, (), self.watch)
 
     def stop(self) -> Ended | None:
         """End it at once, and know how it ended if it had before. May be called twice."""

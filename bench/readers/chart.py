@@ -10,7 +10,7 @@ from typing import Any
 
 import altair as alt
 
-from bench.records.results import Cell, Results
+from bench.records.results import Cell, Results, runs_in_words
 
 COLOURS = ("#D55E00", "#E69F00", "#8C6BB1", "#009E73", "#56B4E9", "#CC79A7", "#0B3C8C", "#555555")
 """Told apart by colour-blind people too; the first seven are the seven's."""
@@ -89,9 +89,11 @@ def headline(cells: Sequence[Cell]) -> str:
     """What the chart shows, in a sentence with its figure."""
     best = max((cell for cell in cells if cell.median is not None), key=lambda c: c.median or 0)
     least = "at least " if best.lower_bound else ""
+    quota = best.conditions.quota
+    slice_of = f", with {quota:.0%} of a core" if quota else ""
     return (
         f"{best.subject} served most: {least}{best.median:,.0f} requests per second "
-        f"at {best.concurrency:,} connections"
+        f"at {best.concurrency:,} connections{slice_of}"
     )
 
 
@@ -100,17 +102,16 @@ def subtitle(results: Results, cells: Sequence[Cell]) -> list[str]:
     machine, conditions = results.machine, cells[0].conditions
     without = sum(cell.state != "held" for cell in cells)
     bounds = sum(cell.lower_bound for cell in cells)
-    runs = results.settings.runs
     each = "" if conditions.keep_alive else ", a connection for each request"
     lines = [
-        f"{conditions.describe()}{each}, "
-        f"{'one run' if runs == 1 else f'median of {runs} runs'}; {results.started:%Y-%m-%d %H:%M}",
+        f"{conditions.describe()}{each}, {runs_in_words(cells)}; {results.started:%Y-%m-%d %H:%M}",
         f"{machine.get('cpu_model')}, {machine.get('cpus')} CPUs, Linux {machine.get('kernel')}",
     ]
     if without:
         lines.append(f"No point where a cell has no figure ({without}): see results.csv for why")
     if bounds:
-        lines.append(f"{bounds} points are lower bounds: the load generator was at its limit there")
+        points = "1 point is a lower bound" if bounds == 1 else f"{bounds} points are lower bounds"
+        lines.append(f"{points}: the load generator was at its limit there")
     return lines
 
 

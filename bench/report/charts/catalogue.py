@@ -11,7 +11,7 @@ from bench.report.charts import bars, base, lines, loops, rows, strips
 from bench.report.charts import floors as floors_chart
 from bench.report.charts import hosts as hosts_chart
 from bench.report.charts import instances as instances_charts
-from bench.report.findings import findings, findings_across, floors, instances
+from bench.report.findings import findings, findings_across, floors, instances, ordering
 from bench.report.study import across, hosts
 from bench.report.study.metrics import BY_KEY
 from bench.report.study.scaling import scalings
@@ -73,7 +73,11 @@ class _Maker:
             "hosts": hosts.host_rows(self.study),
             "instances": instances.instance_rows(self.study),
             "floors": floors.floor_rows(self.study),
+            "order": ordering.order_rows(self.study),
         }
+        if data["order"]:
+            chart = bars.order(self.study.subjects, self.parameters)
+            self._add("order", chart, ordering.finding)
         self._rates_and_holding(data["cells"])
         self._hosts_and_instances(data)
         self._costs()

@@ -25,12 +25,12 @@
  * cheaper than a fork.
  *
  * What happens at the limit?  With CHILDREN_LIMIT threads alive, or as many as
- * there are descriptors for, the main thread sleeps in sem_wait() until one
- * ends; the rest wait in the backlog.  Whoever takes the last place is not kept
- * alive.
+ * there are descriptors and memory for, the main thread sleeps in sem_wait()
+ * until one ends; the rest wait in the backlog.  Whoever takes the last place
+ * is not kept alive.
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
- * pool, which a lock guards (net/redis_pool.h).  Compare 02_forking, where no
+ * pool, which a lock guards (net/redis/pool.h).  Compare 02_forking, where no
  * lock is needed and giving back is the hard part.
  *
  * What to try: raise CHILDREN_LIMIT to 20,000, and load the guestbook with
@@ -55,7 +55,7 @@
 static const struct architecture architecture = {
     .name = "threading",
     .summary = "a thread for each connection",
-    .requests = KEEP_ALIVE_REQUESTS,
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .calls = {BLOCKING_CALLS, THREADED_CALLS, THREAD_CREATING_CALLS},
 };
 
@@ -125,22 +125,6 @@ static bool create_thread(struct server *server, const struct client *client,
     return error == 0;
 }
 
-/* Where threads or memory have run out, some thread must end first; the client
-   waits meanwhile. */
-static void create_thread_for(struct server *server,
-                              const struct client *client,
-                              const pthread_attr_t *attributes) {
-    while (!create_thread(server, client, attributes)) {
-        if (server_is_out_of_time()) {
-            close(client->socket);
-            sem_post(&room_for_threads);
-            return;
-        }
-        server_is_out_of("threads or memory");
-        poll(NULL, 0, PAUSE);
-    }
-}
-
 /* Wakes those who sleep, so that they see that the server stops.  Returns false
    when there are none any more. */
 static bool wake_threads(void) {
@@ -154,6 +138,24 @@ static bool wake_threads(void) {
     return any;
 }
 
+/* Where threads or memory have run out, some thread must end first; the client
+   waits meanwhile. */
+static void create_thread_for(struct server *server,
+                              const struct client *client,
+                              const pthread_attr_t *attributes) {
+    while (!create_thread(server, client, attributes)) {
+        if (server_is_out_of_time()) {
+            close(client->socket);
+            sem_post(&room_for_threads);
+            return;
+        }
+        server_is_out_of("threads or memory");
+        poll(NULL, 0, PAUSE);
+        if (server_is_stopping())
+            wake_threads(); /* idle ones make room */
+    }
+}
+
 int main(int argc, char **argv) {
     struct server server;
     struct client client;
@@ -164,6 +166,7 @@ int main(int argc, char **argv) {
     size_t room = server_room_for_clients(CHILDREN_LIMIT, 2);
     if (room > CHILDREN_LIMIT)
         room = CHILDREN_LIMIT;
+    room = server_room_in_memory(room, THREAD_STACK + THREAD_HEAP);
     sem_init(&room_for_threads, 0, (unsigned)room);
     redis_pool_init(&redis, &server.redis, true);
     pthread_attr_init(&attributes);
@@ -186,7 +189,7 @@ int main(int argc, char **argv) {
     }
 
     while (wake_threads())
-        poll(NULL, 0, PAUSE);
+        poll(NULL, 0, STOP_PAUSE); /* or until the next SIGALRM */
     pthread_attr_destroy(&attributes);
     redis_pool_destroy(&redis);
     return server_end(&server);

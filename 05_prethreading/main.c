@@ -56,7 +56,7 @@
 static const struct architecture architecture = {
     .name = "prethreading",
     .summary = "threads created at the start, one connection each at a time",
-    .requests = KEEP_ALIVE_REQUESTS,
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
     .calls = {BLOCKING_CALLS, THREADED_CALLS},
 };
@@ -184,7 +184,7 @@ static void end_threads(struct thread *threads, size_t count) {
         while (pthread_tryjoin_np(threads[i].id, NULL) != 0) {
             for (size_t j = i; j < count; j++)
                 pthread_kill(threads[j].id, SIGALRM);
-            poll(NULL, 0, PAUSE);
+            poll(NULL, 0, STOP_PAUSE); /* or until the next SIGALRM */
         }
 }
 
@@ -204,6 +204,11 @@ int main(int argc, char **argv) {
         server_give_up("no memory for %zu threads and a queue of %zu clients; "
                        "give fewer --workers, or allow fewer descriptors",
                        count, room);
+    size_t threads_room =
+        server_room_in_memory(count, THREAD_STACK + THREAD_HEAP);
+    if (threads_room < count)
+        server_give_up("memory for %zu threads only; give fewer --workers",
+                       threads_room);
     for (size_t i = 0; i < count; i++) {
         int error = start_thread(&server, threads, i);
         if (error != 0)

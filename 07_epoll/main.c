@@ -16,8 +16,8 @@
  * other call on a socket returns at once; if it would have had to wait, the
  * loop goes on with somebody else.
  *
- * Where does a half-done request live?  In its `struct connection`, on the
- * heap: a state machine instead of a stack.  What waits for Redis stands in a
+ * Where does a half-done request live?  In its `struct serving`, on the heap: a
+ * state machine instead of a stack.  What waits for Redis stands in a
  * queue, for all share one connection to it and replies come in order.
  *
  * What does it cost?  The kernel keeps the set between calls, so epoll_wait()
@@ -43,7 +43,7 @@
 static const struct architecture architecture = {
     .name = "epoll",
     .summary = "one process, one event loop (epoll)",
-    .requests = KEEP_ALIVE_REQUESTS,
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .calls = {CALL(epoll_ctl), CALL(epoll_wait), CALL(poll)}, /* at its end */
 };
 

@@ -82,10 +82,8 @@
 /* After Redis has refused a connection for want of clients, nobody keeps one
    that he does not use, for this long. */
 #define REDIS_SCARCE          5000
-/* Redis that is there and away again is told once in this time at most ... */
+/* Redis that is there and away again is told once in this time at most. */
 #define REDIS_NEWS            1000
-/* ... and what may go on for days in this: that it refuses connections. */
-#define REDIS_OLD_NEWS        60000
 /* Fifty remarks of 4,000 bytes fit five times over. */
 #define REDIS_REPLY_LIMIT     (1024 * 1024)
 /* Commands that wait for a stalled Redis must not fill the memory. */
@@ -126,9 +124,19 @@
 /* Where the system allows a billion descriptors, as some containers do, we do
    not want arrays of that length. */
 #define DESCRIPTORS_LIMIT    262144
+/* The main thread's stack.  With 32 KB some of the seven crashed at their
+   start, with 48 KB none; and the environment lies there as well. */
+#define STACK_LEAST          (64 * 1024)
 /* Our deepest handler needs a tenth of it; the default is 8 MiB, of address
    space only, but a thousand times. */
 #define THREAD_STACK         (256 * 1024)
+/* Where memory is limited (ulimit -v, -d), what a thread should find beside its
+   stack for the request that it serves; what a connection of an event loop
+   should; and what is left for files and Redis.  Else the last one for whom
+   there is room would have to be turned away. */
+#define THREAD_HEAP          (64 * 1024)
+#define CONNECTION_MEMORY    (8 * 1024)
+#define RESERVED_MEMORY      (512 * 1024)
 /* Descriptors that clients may not take: files, Redis, the standard three; or
    half of all, where the system allows so few that this is less. */
 #define RESERVED_DESCRIPTORS (OPEN_FILES + 36)
@@ -137,6 +145,16 @@
 /* How long accept rests when no descriptor is left, and how often a stopping
    server looks whether its workers have ended. */
 #define PAUSE                20
+/* What the log tells of trouble that may go on for days is told again after
+   this, and how often it has come meanwhile. */
+#define NEWS_PAUSE           60000
+/* After something has run out (descriptors, processes, memory) no connection is
+   kept alive for this long; as long as it lasts we hear of it every PAUSE. */
+#define SHORTAGE             1000
+/* Who sleeps while a server stops is woken after a PAUSE, after two, four, and
+   at last this often: ten thousand that are woken every 20 ms would take the
+   time of those who serve. */
+#define STOP_PAUSE           160
 /* Readiness events taken from the kernel at once, and connections accepted in
    one round: work per round is bounded, so that nobody starves. */
 #define EVENTS_AT_ONCE       512

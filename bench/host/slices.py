@@ -29,8 +29,8 @@ from bench.host.accounting import (
     remove_group,
     remove_stale_groups,
 )
+from bench.host.kernel import text_of
 from bench.host.quota import V1, V2, folders, parse_cgroup, parse_mounts, parse_stat
-from bench.host.system_limits import text_of
 
 PERIOD_US = 10_000
 SCOPES = "systemd-run --user --scope"

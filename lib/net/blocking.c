@@ -15,7 +15,7 @@
 struct serving {
     struct worker *worker;
     const struct client *client;
-    struct exchange exchange;
+    struct connection connection;
     bool is_new;           /* nothing has been received yet */
     int64_t silent_till;   /* then it is closed; 0: it should not be silent */
     enum patience awaited; /* what is being waited for */
@@ -29,7 +29,7 @@ static bool others_wait(const struct worker *worker) {
 }
 
 static bool may_keep(const struct worker *worker) {
-    return !server_is_stopping() && !others_wait(worker);
+    return !server_is_stopping() && !server_is_short() && !others_wait(worker);
 }
 
 /* Lets the next recv sleep as long as the client may take: one deadline for a
@@ -37,7 +37,7 @@ static bool may_keep(const struct worker *worker) {
    piece, finds the timeout of the listening socket and costs no call here. */
 static void set_timeout(struct serving *serving) {
     const struct server *server = serving->worker->server;
-    enum patience awaited = exchange_patience(&serving->exchange);
+    enum patience awaited = connection_patience(&serving->connection);
     int64_t now = clock_milliseconds();
 
     if (awaited != serving->awaited) {
@@ -73,24 +73,24 @@ static bool kernel_has_waited(int socket) {
 
 /* Nothing has come on a new connection: may it hold this worker?  As long as
    nobody else wants it, until the time for a request is over. */
-static enum exchange_need wait_for_first(struct serving *serving) {
+static bool may_stay_silent(struct serving *serving) {
     const struct worker *worker = serving->worker;
     int64_t now = clock_milliseconds();
 
     if (serving->silent_till == 0) {
         if (kernel_has_waited(serving->client->socket))
-            return EXCHANGE_CLOSE;
+            return false;
         serving->silent_till =
             now + options_time(&worker->server->options, REQUEST_TIMEOUT);
     } else if (now >= serving->silent_till || others_wait(worker)) {
-        return EXCHANGE_CLOSE;
+        return false;
     }
     if (server_is_stopping())
-        return EXCHANGE_CLOSE;
-    serving->awaited = exchange_patience(&serving->exchange);
+        return false;
+    serving->awaited = connection_patience(&serving->connection);
     serving->deadline =
         now + options_time(&worker->server->options, FIRST_TIMEOUT);
-    return EXCHANGE_RECEIVE;
+    return true;
 }
 
 /* Not the first recv of a connection, for its bytes should be there; nor that
@@ -98,98 +98,117 @@ static enum exchange_need wait_for_first(struct serving *serving) {
 static bool may_sleep(const struct serving *serving) {
     if (serving->is_new && serving->silent_till == 0)
         return false;
-    return !server_is_stopping() || !exchange_is_idle(&serving->exchange);
+    return !server_is_stopping() || !connection_is_idle(&serving->connection);
 }
 
-static enum exchange_need received(struct serving *serving, size_t count) {
-    if (serving->is_new) /* the time for a request begins now */
-        serving->awaited = PATIENCE_NONE;
-    serving->is_new = false;
-    return exchange_received(&serving->exchange, count);
+/* Its time is over, or its bytes should have been there. */
+static void nothing_came(struct serving *serving) {
+    if (!serving->is_new)
+        connection_timed_out(&serving->connection);
+    else if (!may_stay_silent(serving))
+        connection_abandon(&serving->connection);
 }
 
-static enum exchange_need receive(struct serving *serving) {
-    struct exchange *exchange = &serving->exchange;
+static void receive(struct serving *serving) {
+    struct connection *connection = &serving->connection;
     bool sleeps = may_sleep(serving);
     size_t size;
 
-    char *room = exchange_room(exchange, &size);
-    if (room == NULL || server_is_out_of_time())
-        return EXCHANGE_CLOSE;
+    char *room = connection_room(connection, &size);
+    if (room == NULL)
+        server_is_out_of("memory");
+    if (room == NULL || server_is_out_of_time()) {
+        connection_abandon(connection);
+        return;
+    }
     if (sleeps)
         set_timeout(serving);
     ssize_t count =
         recv(serving->client->socket, room, size, sleeps ? 0 : MSG_DONTWAIT);
     moment_set(&serving->worker->moment, time(NULL));
-    if (count >= 0)
-        return received(serving, (size_t)count);
-    if (errno == EAGAIN)
-        return serving->is_new ? wait_for_first(serving)
-                               : exchange_timed_out(exchange);
-    if (errno != EINTR || server_is_out_of_time())
-        return EXCHANGE_CLOSE;
-    redis_pool_spare(serving->worker->redis); /* perhaps we were woken for it */
-    return EXCHANGE_RECEIVE;
+    if (count >= 0) {
+        if (serving->is_new) /* the time for a request begins now */
+            serving->awaited = PATIENCE_NONE;
+        serving->is_new = false;
+        connection_received(connection, (size_t)count);
+    } else if (errno == EAGAIN) {
+        nothing_came(serving);
+    } else if (errno != EINTR || server_is_out_of_time()) {
+        connection_abandon(connection);
+    } else { /* perhaps we were woken for it */
+        redis_pool_spare(serving->worker->redis);
+    }
 }
 
-static enum exchange_need ask_once(struct serving *serving,
-                                   struct redis_client **redis) {
-    struct exchange *exchange = &serving->exchange;
+static void ask_once(struct serving *serving, struct redis_client **redis) {
+    struct connection *connection = &serving->connection;
     struct redis_pool *pool = serving->worker->redis;
     struct resp_reply reply;
+    struct resp_reply *answer = &reply;
 
-    bool called =
-        redis_pool_call(pool, redis, exchange_command(exchange), &reply);
+    bool called = redis_pool_call(
+        pool, redis, exchange_command(&connection->exchange), &reply);
     moment_set(&serving->worker->moment, time(NULL));
-    if (!called)
-        return exchange_replied(exchange, NULL);
-    if (exchange_accepts(exchange, &reply))
-        return exchange_replied(exchange, &reply);
-    redis_misbehaves(pool->server, &reply);
-    /* Perhaps the reply to something else, and ours is still to come. */
-    if (reply.type != RESP_ERROR)
-        redis_client_close(*redis);
-    return exchange_replied(exchange, NULL);
+    if (!called) {
+        answer = NULL;
+    } else if (!exchange_accepts(&connection->exchange, &reply)) {
+        redis_misbehaves(pool->server, &reply);
+        /* Perhaps the reply to something else, and ours is still to come. */
+        if (reply.type != RESP_ERROR)
+            redis_client_close(*redis);
+        answer = NULL;
+    }
+    connection_replied(connection, answer);
 }
 
 /* All that the exchange asks, one after another.  The client does not wait for
    our connection, but we may for the client: it is returned before we send. */
-static enum exchange_need ask_redis(struct serving *serving) {
-    struct exchange *exchange = &serving->exchange;
+static void ask_redis(struct serving *serving) {
+    struct connection *connection = &serving->connection;
     struct redis_client *redis = redis_pool_borrow(serving->worker->redis);
-    enum exchange_need need = EXCHANGE_ASK_REDIS;
 
-    if (redis == NULL)
-        return exchange_replied(exchange, NULL);
-    if (exchange_changes_something(exchange))
+    if (redis == NULL) {
+        connection_replied(connection, NULL);
+        return;
+    }
+    if (exchange_changes_something(&connection->exchange))
         redis_client_distrust(redis);
-    while (need == EXCHANGE_ASK_REDIS)
-        need = ask_once(serving, &redis);
+    while (connection_need(connection) == NEED_ASK_REDIS)
+        ask_once(serving, &redis);
     redis_pool_return(serving->worker->redis, redis);
-    return need;
 }
 
-/* A call that sleeps for SEND_LOOK returns with what went out, or EAGAIN. */
-static enum exchange_need send_some(struct serving *serving) {
-    const struct server *server = serving->worker->server;
-    struct exchange *exchange = &serving->exchange;
-    int socket = serving->client->socket;
+/* Does the client take what it is sent?  A call that sleeps for SEND_LOOK
+   returns with what went out, or EAGAIN. */
+static bool takes_bytes(struct serving *serving, ssize_t count, int64_t begun) {
+    const struct options *options = &serving->worker->server->options;
+    int64_t now = clock_milliseconds();
+
+    if (count > 0 && now - begun < options_time(options, SEND_LOOK)) {
+        serving->progress.since = now;
+        return true;
+    }
+    return transmit_stalled(serving->client->socket, &serving->progress, now) <
+           options_time(options, SEND_TIMEOUT);
+}
+
+static void send_some(struct serving *serving) {
+    struct connection *connection = &serving->connection;
     int64_t begun = clock_milliseconds();
 
-    if (server_is_out_of_time())
-        return EXCHANGE_CLOSE;
-    ssize_t count = transmit(socket, exchange_pending(exchange));
+    if (server_is_out_of_time()) {
+        connection_abandon(connection);
+        return;
+    }
+    ssize_t count =
+        transmit(serving->client->socket, connection_pending(connection));
     if (count < 0 && errno == EINTR)
-        return EXCHANGE_SEND;
-    if (count == 0 || (count < 0 && errno != EAGAIN))
-        return EXCHANGE_CLOSE;
-    int64_t now = clock_milliseconds();
-    if (count > 0 && now - begun < options_time(&server->options, SEND_LOOK))
-        serving->progress.since = now;
-    else if (transmit_stalled(socket, &serving->progress, now) >=
-             options_time(&server->options, SEND_TIMEOUT))
-        return EXCHANGE_CLOSE;
-    return count > 0 ? exchange_sent(exchange, (uint64_t)count) : EXCHANGE_SEND;
+        return;
+    if (count == 0 || (count < 0 && errno != EAGAIN) ||
+        !takes_bytes(serving, count, begun))
+        connection_abandon(connection);
+    else if (count > 0)
+        connection_sent(connection, (uint64_t)count);
 }
 
 void blocking_serve(struct worker *worker, const struct client *client) {
@@ -198,39 +217,39 @@ void blocking_serve(struct worker *worker, const struct client *client) {
         .client = client,
         .is_new = true,
         .timeout = options_time(&worker->server->options, REQUEST_TIMEOUT)};
-    struct exchange *exchange = &serving.exchange;
-    enum exchange_need need = EXCHANGE_RECEIVE;
+    struct connection *connection = &serving.connection;
+    enum connection_need need;
 
-    exchange_init(exchange, &worker->server->app, &worker->moment,
-                  worker->server->architecture->requests);
-    while (need != EXCHANGE_CLOSE) {
+    connection_init(connection, &worker->server->app, &worker->moment,
+                    worker->server->architecture->requests_per_connection);
+    while ((need = connection_need(connection)) != NEED_CLOSE) {
         switch (need) {
-        case EXCHANGE_LINGER:
+        case NEED_LINGER:
             shutdown(client->socket, SHUT_WR);
-            need = receive(&serving);
+            receive(&serving);
             break;
-        case EXCHANGE_RECEIVE:
-            need = receive(&serving);
+        case NEED_RECEIVE:
+            receive(&serving);
             break;
-        case EXCHANGE_ASK_REDIS:
-            need = ask_redis(&serving);
+        case NEED_ASK_REDIS:
+            ask_redis(&serving);
             break;
-        case EXCHANGE_KEEP:
-            need = exchange_keep(exchange, may_keep(worker));
+        case NEED_KEEP:
+            connection_keep(connection, may_keep(worker));
             break;
-        case EXCHANGE_SEND:
-            need = send_some(&serving);
+        case NEED_SEND:
+            send_some(&serving);
             break;
-        case EXCHANGE_DONE:
-            statistics_count(worker->counters, exchange);
-            server_log(worker->server, client, exchange);
-            serving.awaited = PATIENCE_NONE;
-            need = exchange_next(exchange);
+        case NEED_DONE:
+            statistics_count(worker->counters, &connection->exchange);
+            server_log(worker->server, client, connection);
+            serving.awaited = PATIENCE_NONE; /* the next has its own time */
+            connection_next(connection);
             break;
-        case EXCHANGE_CLOSE:
+        case NEED_CLOSE:
             break;
         }
     }
-    exchange_free(exchange);
+    connection_free(connection);
     close(client->socket);
 }

@@ -10,72 +10,68 @@
 #include <unistd.h>
 #include <utlist.h>
 
-static void drive(struct evented *evented, struct connection *connection,
-                  enum exchange_need need, bool readable);
+static void drive(struct evented *evented, struct serving *serving,
+                  bool readable);
 
 void evented_init(struct evented *evented, struct server *server,
                   struct watcher watcher) {
     *evented = (struct evented){.server = server, .watcher = watcher};
     redis_pipeline_init(&evented->redis, &server->redis, &evented->watcher);
     /* Some of them may be sent large files, each another one. */
-    evented->limit = server_room_for_clients(OPEN_FILES, 1);
+    evented->limit = server_room_in_memory(
+        server_room_for_clients(OPEN_FILES, 1), CONNECTION_MEMORY);
     evented_begin_round(evented);
 }
 
 /* ---- Time ---- */
 
-static void stop_waiting(struct evented *evented,
-                         struct connection *connection) {
-    if (connection->awaited == PATIENCE_NONE)
+static void stop_waiting(struct evented *evented, struct serving *serving) {
+    if (serving->awaited == PATIENCE_NONE)
         return;
-    DL_DELETE(evented->waiting[connection->awaited], connection); /* NOLINT */
-    connection->awaited = PATIENCE_NONE;
+    DL_DELETE(evented->waiting[serving->awaited], serving); /* NOLINT */
+    serving->awaited = PATIENCE_NONE;
 }
 
-/* Notes by when the client must have done something.  What began to be waited
-   for keeps its one deadline, but for a client that is sent to. */
-static void start_waiting(struct evented *evented,
-                          struct connection *connection) {
-    enum patience awaited = exchange_patience(&connection->exchange);
-    bool same = awaited == connection->awaited &&
-                connection->requests_left == connection->exchange.requests_left;
+/* Notes by when the client must have done something.  What is waited for
+   already keeps its one deadline, but for a client that is sent to. */
+static void start_waiting(struct evented *evented, struct serving *serving) {
+    enum patience awaited = connection_patience(&serving->connection);
 
-    if (same && awaited != PATIENCE_SEND)
+    if (awaited == serving->awaited && awaited != PATIENCE_SEND)
         return;
-    stop_waiting(evented, connection);
+    stop_waiting(evented, serving);
     if (awaited == PATIENCE_NONE)
         return;
-    connection->awaited = awaited;
-    connection->requests_left = connection->exchange.requests_left;
-    connection->deadline =
+    serving->awaited = awaited;
+    serving->deadline =
         evented->now +
         options_time(&evented->server->options, awaited == PATIENCE_SEND
                                                     ? SEND_LOOK
                                                     : patience_time(awaited));
-    DL_APPEND(evented->waiting[awaited], connection);
+    DL_APPEND(evented->waiting[awaited], serving);
 }
 
 /* One that is sent to is looked at now and then, and goes on while it takes
    bytes. */
-static bool has_time(const struct evented *evented,
-                     struct connection *connection) {
-    return exchange_patience(&connection->exchange) == PATIENCE_SEND &&
-           transmit_stalled(connection->source.descriptor,
-                            &connection->progress, evented->now) <
+static bool has_time(const struct evented *evented, struct serving *serving) {
+    return connection_patience(&serving->connection) == PATIENCE_SEND &&
+           transmit_stalled(serving->source.descriptor, &serving->progress,
+                            evented->now) <
                options_time(&evented->server->options, SEND_TIMEOUT);
 }
 
 static void expire(struct evented *evented) {
     for (int i = PATIENCE_NONE + 1; i < PATIENCES; i++) {
-        struct connection *connection;
-        while ((connection = evented->waiting[i]) != NULL &&
-               connection->deadline <= evented->now) {
-            stop_waiting(evented, connection);
-            if (has_time(evented, connection))
-                start_waiting(evented, connection);
-            else
-                drive(evented, connection,
-                      exchange_timed_out(&connection->exchange), false);
+        struct serving *serving;
+        while ((serving = evented->waiting[i]) != NULL &&
+               serving->deadline <= evented->now) {
+            stop_waiting(evented, serving);
+            if (has_time(evented, serving)) {
+                start_waiting(evented, serving);
+            } else {
+                connection_timed_out(&serving->connection);
+                drive(evented, serving, false);
+            }
         }
     }
 }
@@ -98,65 +94,106 @@ int evented_timeout(const struct evented *evented) {
 
 /* Its memory stays until the round ends: another event of this round may still
    point to it. */
-static void close_connection(struct evented *evented,
-                             struct connection *connection) {
-    stop_waiting(evented, connection);
-    source_close(&evented->watcher, &connection->source);
-    exchange_free(&connection->exchange);
+static void close_connection(struct evented *evented, struct serving *serving) {
+    stop_waiting(evented, serving);
+    source_close(&evented->watcher, &serving->source);
+    connection_free(&serving->connection);
     evented->count--;
-    DL_APPEND(evented->closed, connection);
+    DL_APPEND(evented->closed, serving);
 }
 
 void evented_adopt(struct evented *evented, const struct client *client) {
-    struct connection *connection = calloc(1, sizeof *connection);
+    struct serving *serving = evented->next;
 
-    if (connection == NULL) {
-        close(client->socket);
-        return;
-    }
-    connection->source =
+    evented->next = NULL;
+    serving->source =
         (struct source){.kind = SOURCE_CLIENT, .descriptor = client->socket};
-    connection->client = *client;
-    exchange_init(&connection->exchange, &evented->server->app,
-                  &evented->moment, evented->server->architecture->requests);
+    serving->client = *client;
+    connection_init(&serving->connection, &evented->server->app,
+                    &evented->moment,
+                    evented->server->architecture->requests_per_connection);
     evented->count++;
     /* Often the request is there already: then the loop need not hear of this
        connection at all. */
-    drive(evented, connection, EXCHANGE_RECEIVE, true);
+    drive(evented, serving, true);
 }
 
-static bool ask_redis(struct evented *evented, struct connection *connection) {
+static bool ask_redis(struct evented *evented, struct serving *serving) {
     if (!redis_pipeline_append(&evented->redis,
-                               exchange_command(&connection->exchange),
+                               exchange_command(&serving->connection.exchange),
                                evented->now))
         return false;
-    stop_waiting(evented, connection);
-    connection->next_asker = NULL;
+    stop_waiting(evented, serving);
+    serving->next_asker = NULL;
     if (evented->first_asker == NULL)
-        evented->first_asker = connection;
+        evented->first_asker = serving;
     else
-        evented->last_asker->next_asker = connection;
-    evented->last_asker = connection;
+        evented->last_asker->next_asker = serving;
+    evented->last_asker = serving;
     return true;
 }
 
 /* Waits for the loop to say that the client is ready; one that cannot be
    watched, for want of memory, would never be heard of again. */
-static void wait_for(struct evented *evented, struct connection *connection,
+static void wait_for(struct evented *evented, struct serving *serving,
                      unsigned interest) {
-    start_waiting(evented, connection);
-    if (!source_watch(&evented->watcher, &connection->source, interest))
-        close_connection(evented, connection);
+    start_waiting(evented, serving);
+    if (!source_watch(&evented->watcher, &serving->source, interest))
+        close_connection(evented, serving);
 }
 
 static bool would_wait(void) {
     return errno == EAGAIN || errno == EINTR;
 }
 
+static void receive(struct serving *serving) {
+    struct connection *connection = &serving->connection;
+    size_t size;
+
+    char *room = connection_room(connection, &size);
+    if (room == NULL)
+        server_is_out_of("memory");
+    ssize_t count =
+        room == NULL ? 0 : recv(serving->source.descriptor, room, size, 0);
+    if (count >= 0)
+        connection_received(connection, (size_t)count);
+    else if (!would_wait())
+        connection_abandon(connection);
+}
+
+/* False: the kernel has no room now. */
+static bool send_some(struct evented *evented, struct serving *serving) {
+    struct connection *connection = &serving->connection;
+
+    ssize_t count =
+        transmit(serving->source.descriptor, connection_pending(connection));
+    if (count < 0 && would_wait())
+        return false;
+    if (count <= 0) { /* the client has left, or the file is shorter now */
+        connection_abandon(connection);
+        return true;
+    }
+    serving->progress.since = evented->now;
+    connection_sent(connection, (uint64_t)count);
+    return true;
+}
+
 /* Whoever takes the last place is not kept alive: else the first ones to come
    could keep out all others. */
 static bool may_keep(const struct evented *evented) {
-    return !server_is_stopping() && evented->count < evented->limit;
+    return !server_is_stopping() && !server_is_short() &&
+           evented->count < evented->limit;
+}
+
+static void finish_exchange(struct evented *evented, struct serving *serving) {
+    struct connection *connection = &serving->connection;
+
+    statistics_count(evented->server->counters, &connection->exchange);
+    server_log(evented->server, &serving->client, connection);
+    stop_waiting(evented, serving); /* the next exchange has its own time */
+    connection_next(connection);
+    if (server_is_stopping() && connection_is_idle(connection))
+        connection_abandon(connection);
 }
 
 /*
@@ -165,124 +202,86 @@ static bool may_keep(const struct evented *evented) {
  * if the client may be readable, sends one piece of a file, and answers a few
  * pipelined requests, so that nobody can keep the loop for himself.
  */
-static void drive(struct evented *evented, struct connection *connection,
-                  enum exchange_need need, bool readable) {
-    struct exchange *exchange = &connection->exchange;
-    int socket = connection->source.descriptor;
+static void drive(struct evented *evented, struct serving *serving,
+                  bool readable) {
+    struct connection *connection = &serving->connection;
     int sends = 0; /* of this response: the head, then a piece of the file */
     int done = 0;  /* exchanges */
-    size_t size;
-    ssize_t count;
 
     for (;;) {
-        switch (need) {
-        case EXCHANGE_LINGER:
-            shutdown(socket, SHUT_WR);
+        switch (connection_need(connection)) {
+        case NEED_LINGER:
+            shutdown(serving->source.descriptor, SHUT_WR);
             /* fall through */
-        case EXCHANGE_RECEIVE: {
+        case NEED_RECEIVE:
             if (!readable) {
-                wait_for(evented, connection, READABLE);
+                wait_for(evented, serving, READABLE);
                 return;
             }
             readable = false;
-            char *room = exchange_room(exchange, &size);
-            count = room == NULL ? 0 : recv(socket, room, size, 0);
-            if (count >= 0)
-                need = exchange_received(exchange, (size_t)count);
-            else if (!would_wait())
-                need = EXCHANGE_CLOSE;
+            receive(serving);
             break;
-        }
-        case EXCHANGE_ASK_REDIS:
-            if (ask_redis(evented, connection))
+        case NEED_ASK_REDIS:
+            if (ask_redis(evented, serving))
                 return;
-            need = exchange_replied(exchange, NULL);
+            connection_replied(connection, NULL);
             break;
-        case EXCHANGE_KEEP:
-            need = exchange_keep(exchange, may_keep(evented));
+        case NEED_KEEP:
+            connection_keep(connection, may_keep(evented));
             break;
-        case EXCHANGE_SEND:
-            count = 0;
-            if (sends < 2)
-                count = transmit(socket, exchange_pending(exchange));
-            if (count > 0) {
-                sends++;
-                connection->progress.since = evented->now;
-                need = exchange_sent(exchange, (uint64_t)count);
-            } else if (sends == 2 || (count < 0 && would_wait())) {
-                wait_for(evented, connection, WRITABLE);
+        case NEED_SEND:
+            if (sends == 2 || done == EXCHANGES_AT_ONCE ||
+                !send_some(evented, serving)) {
+                wait_for(evented, serving, WRITABLE);
                 return;
-            } else {
-                need = EXCHANGE_CLOSE;
             }
+            sends++;
             break;
-        case EXCHANGE_DONE:
-            statistics_count(evented->server->counters, exchange);
-            server_log(evented->server, &connection->client, exchange);
+        case NEED_DONE:
+            finish_exchange(evented, serving);
             sends = 0;
-            if (++done == EXCHANGES_AT_ONCE) { /* more may be buffered */
-                wait_for(evented, connection, WRITABLE);
-                return;
-            }
-            need = exchange_next(exchange);
-            if (server_is_stopping() && exchange_is_idle(exchange))
-                need = EXCHANGE_CLOSE;
+            done++;
             break;
-        case EXCHANGE_CLOSE:
-            close_connection(evented, connection);
+        case NEED_CLOSE:
+            close_connection(evented, serving);
             return;
         }
     }
 }
 
-/* What is broken tells so when it is read or written. */
-static void client_ready(struct evented *evented,
-                         struct connection *connection) {
-    struct exchange *exchange = &connection->exchange;
-
-    switch (exchange->state) {
-    case STATE_REDIS:
+/* An error of the connection is what the next recv or send returns. */
+static void client_ready(struct evented *evented, struct serving *serving,
+                         unsigned readiness) {
+    if (connection_need(&serving->connection) == NEED_ASK_REDIS)
         /* It sends more, or has left: either is found out when its reply is
            sent.  Till then it is not watched, or we would hear of it again
            and again. */
-        (void)source_watch(&evented->watcher, &connection->source, 0);
-        break;
-    case STATE_CONTINUE:
-    case STATE_SEND:
-        drive(evented, connection, EXCHANGE_SEND, false);
-        break;
-    case STATE_SENT:
-        drive(evented, connection, exchange_next(exchange), false);
-        break;
-    case STATE_LINGER:
-        drive(evented, connection, EXCHANGE_LINGER, true);
-        break;
-    default:
-        drive(evented, connection, EXCHANGE_RECEIVE, true);
-    }
+        (void)source_watch(&evented->watcher, &serving->source, 0);
+    else
+        drive(evented, serving, (readiness & (READABLE | BROKEN)) != 0);
 }
 
 /* ---- Redis ---- */
 
-static struct connection *next_asker(struct evented *evented) {
-    struct connection *connection = evented->first_asker;
-    evented->first_asker = connection->next_asker;
-    return connection;
+static struct serving *next_asker(struct evented *evented) {
+    struct serving *serving = evented->first_asker;
+    evented->first_asker = serving->next_asker;
+    return serving;
 }
 
 /* The reply, or NULL, for the one who has asked first. */
 static void give_reply(struct evented *evented,
                        const struct resp_reply *reply) {
-    struct connection *connection = next_asker(evented);
+    struct serving *serving = next_asker(evented);
 
-    drive(evented, connection, exchange_replied(&connection->exchange, reply),
-          false);
+    connection_replied(&serving->connection, reply);
+    drive(evented, serving, false);
 }
 
 /* No reply will come any more to those who have asked so far.  What they do
    next may ask again, and stands behind them. */
 static void give_up_redis(struct evented *evented) {
-    struct connection *last = evented->last_asker;
+    struct serving *last = evented->last_asker;
 
     if (evented->first_asker == NULL)
         return;
@@ -301,7 +300,7 @@ static int take_reply(struct evented *evented) {
     int result = redis_pipeline_next(redis, &reply, evented->now);
     if (result <= 0)
         return result;
-    if (exchange_accepts(&evented->first_asker->exchange, &reply)) {
+    if (exchange_accepts(&evented->first_asker->connection.exchange, &reply)) {
         give_reply(evented, &reply);
         return 1;
     }
@@ -339,7 +338,7 @@ void evented_ready(struct evented *evented, struct source *source,
     if (source->kind == SOURCE_REDIS)
         redis_ready(evented, readiness);
     else
-        client_ready(evented, (struct connection *)source);
+        client_ready(evented, (struct serving *)source, readiness);
 }
 
 void evented_begin_round(struct evented *evented) {
@@ -349,7 +348,7 @@ void evented_begin_round(struct evented *evented) {
 
 void evented_end_round(struct evented *evented) {
     struct redis_pipeline *redis = &evented->redis;
-    struct connection *connection, *next;
+    struct serving *serving, *next;
 
     expire(evented);
     /* All commands of this round leave in one write. */
@@ -357,14 +356,23 @@ void evented_end_round(struct evented *evented) {
         !redis_pipeline_flush(redis, evented->now))
         give_up_redis(evented);
     redis_pipeline_watch(redis);
-    DL_FOREACH_SAFE (evented->closed, connection, next)
-        free(connection);
+    DL_FOREACH_SAFE (evented->closed, serving, next)
+        free(serving);
     evented->closed = NULL;
 }
 
-bool evented_has_room(const struct evented *evented) {
-    return evented->count < evented->limit &&
-           evented->now >= evented->paused_till && server_goes_on();
+/* Memory is had beforehand: who would find none waits in the backlog. */
+bool evented_has_room(struct evented *evented) {
+    if (evented->count >= evented->limit ||
+        evented->now < evented->paused_till || !server_goes_on())
+        return false;
+    if (evented->next == NULL)
+        evented->next = calloc(1, sizeof *evented->next);
+    if (evented->next == NULL) {
+        server_is_out_of("memory");
+        evented_pause(evented);
+    }
+    return evented->next != NULL;
 }
 
 void evented_pause(struct evented *evented) {
@@ -379,34 +387,35 @@ void evented_watch_listener(struct evented *evented, struct source *listener) {
 }
 
 bool evented_goes_on(struct evented *evented) {
-    struct connection *connection, *next;
+    struct serving *serving, *next;
 
     if (!server_is_stopping())
         return true;
     /* Idle, unless its next request is there already. */
     for (int i = PATIENCE_IDLE; i <= PATIENCE_REQUEST; i++)
-        DL_FOREACH_SAFE (evented->waiting[i], connection, next) {
-            if (!exchange_is_idle(&connection->exchange))
+        DL_FOREACH_SAFE (evented->waiting[i], serving, next) {
+            if (!connection_is_idle(&serving->connection))
                 continue;
-            drive(evented, connection, EXCHANGE_RECEIVE, true);
-            if (connection->source.descriptor >= 0 &&
-                exchange_is_idle(&connection->exchange))
-                close_connection(evented, connection);
+            drive(evented, serving, true);
+            if (serving->source.descriptor >= 0 &&
+                connection_is_idle(&serving->connection))
+                close_connection(evented, serving);
         }
     return (server_goes_on() || evented->count > 0) && !server_is_out_of_time();
 }
 
 void evented_free(struct evented *evented) {
-    struct connection *connection, *next;
+    struct serving *serving, *next;
 
     for (int i = PATIENCE_NONE + 1; i < PATIENCES; i++)
         while (evented->waiting[i] != NULL)
             close_connection(evented, evented->waiting[i]);
     while (evented->first_asker != NULL) {
-        connection = next_asker(evented);
-        close_connection(evented, connection);
+        serving = next_asker(evented);
+        close_connection(evented, serving);
     }
-    DL_FOREACH_SAFE (evented->closed, connection, next)
-        free(connection);
+    DL_FOREACH_SAFE (evented->closed, serving, next)
+        free(serving);
+    free(evented->next);
     redis_pipeline_close(&evented->redis);
 }

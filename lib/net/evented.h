@@ -12,37 +12,37 @@
 #ifndef NET_EVENTED_H
 #define NET_EVENTED_H
 
-#include "net/redis_pipeline.h"
+#include "net/redis/pipeline.h"
 #include "net/server.h"
 #include "net/transmit.h"
 
-/* One client's connection: here its half-done request lives. */
-struct connection {
-    struct source source; /* first: a pointer to it is one to the connection */
+/* A connection while it is served: here its half-done request lives. */
+struct serving {
+    struct source source; /* first: a pointer to it is one to all of this */
     struct client client;
-    struct exchange exchange;
+    struct connection connection;
     enum patience awaited; /* the list of waiting that it is in */
-    int requests_left;     /* of the exchange, when it was put there */
     int64_t deadline;
-    struct progress progress;       /* of what is sent */
-    struct connection *prev, *next; /* in a list of waiting, or of the closed */
-    struct connection *next_asker;  /* behind it in the queue for Redis */
+    struct progress progress;    /* of what is sent */
+    struct serving *prev, *next; /* in a list of waiting, or of the closed */
+    struct serving *next_asker;  /* behind it in the queue for Redis */
 };
 
 struct evented {
     struct server *server;
     struct watcher watcher;
     struct moment moment;
-    int64_t now;         /* clock_milliseconds() of this round */
-    int64_t paused_till; /* no accepting before then: something ran out */
-    size_t count;        /* connections */
-    size_t limit;        /* at most so many */
+    int64_t now;          /* clock_milliseconds() of this round */
+    int64_t paused_till;  /* no accepting before then: something ran out */
+    size_t count;         /* connections */
+    size_t limit;         /* at most so many */
+    struct serving *next; /* memory for one to come; NULL: not yet */
     /* Who waits for the same thing has the same time: each list is in the
        order of its deadlines, and only its head needs to be looked at. */
-    struct connection *waiting[PATIENCES];
-    struct connection *closed; /* freed at the end of the round */
+    struct serving *waiting[PATIENCES];
+    struct serving *closed; /* freed at the end of the round */
     struct redis_pipeline redis;
-    struct connection *first_asker, *last_asker; /* in the order of replies */
+    struct serving *first_asker, *last_asker; /* in the order of replies */
 };
 
 void evented_init(struct evented *evented, struct server *server,
@@ -61,7 +61,7 @@ void evented_begin_round(struct evented *evented);
 void evented_end_round(struct evented *evented);
 
 /* May another connection be accepted now?  And none for a while, please. */
-bool evented_has_room(const struct evented *evented);
+bool evented_has_room(struct evented *evented);
 void evented_pause(struct evented *evented);
 
 /* Has the listening socket watched as long as there is room; once a round. */

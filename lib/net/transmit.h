@@ -2,7 +2,7 @@
 #ifndef NET_TRANSMIT_H
 #define NET_TRANSMIT_H
 
-#include "app/exchange.h"
+#include "app/connection.h"
 
 /*
  * Sends some of what is pending, with one system call: bytes in memory first,
@@ -11,7 +11,7 @@
  * 0 if the file ends before it should, or -1 with errno set.  It sleeps if the
  * socket does.
  */
-ssize_t transmit(int socket, struct exchange_pending pending);
+ssize_t transmit(int socket, struct pending pending);
 
 /*
  * Whether the client takes what it is sent.  That a call of ours returns says

@@ -1,40 +1,86 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/trouble.h"
 
-#include "net/children.h"
+#include "config.h"
+#include "net/clock.h"
+#include "net/shared.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static _Atomic bool *ran_out; /* it has been said */
+/* What all processes know. */
+struct shortage {
+    struct news news;
+    _Atomic int64_t until;
+};
+static struct shortage *shortage;
 
 void trouble_init(void) {
-    ran_out = server_share(sizeof *ran_out);
+    shortage = shared_memory(sizeof *shortage);
+    if (shortage == NULL)
+        server_give_up("no memory to share (%s); allow it more",
+                       strerror(errno));
 }
 
 void server_give_up(const char *format, ...) {
     va_list arguments;
 
-    fprintf(stderr, "%s: ", program_invocation_short_name);
+    /* Not with stderr: that takes 8 KB of stack, which may be what lacks. */
+    dprintf(STDERR_FILENO, "%s: ", program_invocation_short_name);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vdprintf(STDERR_FILENO, format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
+    dprintf(STDERR_FILENO, "\n");
     exit(EXIT_FAILURE);
+}
+
+bool news_are_due(struct news *news, int64_t now, int pause) {
+    int64_t next_at = atomic_load(&news->next_at);
+
+    return now >= next_at && atomic_compare_exchange_strong(
+                                 &news->next_at, &next_at, now + pause);
+}
+
+void news_tell(struct news *news, const char *format, ...) {
+    unsigned times = atomic_exchange(&news->untold, 0);
+    char text[1000], count[64] = "";
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    /* Others may have written this; a terminal shall not obey them. */
+    for (char *c = text; *c != '\0'; c++)
+        if (iscntrl((unsigned char)*c))
+            *c = '?';
+    if (times > 1)
+        snprintf(count, sizeof count, " (%u times since the last such line)",
+                 times);
+    dprintf(STDERR_FILENO, "%s: %s%s\n", program_invocation_short_name, text,
+            count);
 }
 
 void server_is_out_of(const char *what) {
     int error = errno;
+    int64_t now = clock_milliseconds();
 
-    if (!atomic_exchange(ran_out, true))
-        dprintf(STDERR_FILENO,
-                "%s: out of %s (%s); clients wait, allow it more\n",
-                program_invocation_short_name, what, strerror(error));
+    atomic_store(&shortage->until, now + SHORTAGE);
+    atomic_fetch_add(&shortage->news.untold, 1);
+    if (news_are_due(&shortage->news, now, NEWS_PAUSE))
+        news_tell(
+            &shortage->news,
+            "out of %s (%s); clients wait or are turned away, allow it more",
+            what, strerror(error));
     errno = error;
+}
+
+bool server_is_short(void) {
+    int64_t until =
+        atomic_load_explicit(&shortage->until, memory_order_relaxed);
+    return until != 0 && clock_milliseconds() < until;
 }

@@ -4,14 +4,39 @@
 #ifndef NET_TROUBLE_H
 #define NET_TROUBLE_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
 /* Says in one line what cannot be had at the start, and what cures it; exits 1.
  */
 __attribute__((format(printf, 1, 2), noreturn)) void
 server_give_up(const char *format, ...);
 
+/* One kind of news for the log, all zero at first, in memory that all processes
+   share: what comes again too soon is counted, and told with the next line. */
+struct news {
+    _Atomic int64_t next_at; /* not told before then; clock_milliseconds() */
+    _Atomic unsigned untold;
+};
+
+/* Is it time to tell this again?  Of all who ask at once, one is told so; then
+   not for a pause, in milliseconds. */
+bool news_are_due(struct news *news, int64_t now, int pause);
+
+/* Tells it on standard error, as one line in one write(2), so that lines of
+   many workers do not mix: the program's name, the text, and how often it has
+   come since the last such line, which begins to count anew. */
+__attribute__((format(printf, 2, 3))) void news_tell(struct news *news,
+                                                     const char *format, ...);
+
 /* Something has run out, and errno tells why: clients wait until some other one
-   ends.  Said once, by whichever process is the first. */
+   ends.  Told at once, and then once in a NEWS_PAUSE. */
 void server_is_out_of(const char *what);
+
+/* Has something run out just now, in whichever process?  Then no connection is
+   kept alive, or those who came first could keep out all others. */
+bool server_is_short(void);
 
 /* Call it before any fork, so that all processes know what has been said. */
 void trouble_init(void);

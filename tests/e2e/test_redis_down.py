@@ -94,6 +94,19 @@ def test_killed_and_restarted(start: Start, own: PrivateRedis) -> None:
         wait_until(lambda n=times: _is_back(server) and _said(server, BACK) == n, "it says so")
 
 
+def test_back_with_a_count(start: Start, own: PrivateRedis) -> None:
+    """The line that Redis is back says how many requests have done without it: all of them."""
+    server = start(redis=own.url())
+    assert _is_back(server)
+    own.kill()
+    statuses = [fetch(server, "/guestbook").status for _ in range(7)]
+    assert statuses == [503] * 7
+    own.start()
+    while not _said(server, BACK):
+        statuses.append(fetch(server, "/guestbook").status)
+    assert f"{BACK}; {statuses.count(503)} requests have done without it\n" in server.stderr
+
+
 def test_restart_between_two_requests(start: Start, own: PrivateRedis) -> None:
     """A connection that died while nobody used it costs no remark: at most an honest 503."""
     server = start(redis=own.url())

@@ -7,60 +7,60 @@
  * connections goes on, what its client sends and in what pieces that arrives,
  * what Redis replies, how many bytes of a response are taken, when patience
  * ends, when a client leaves, which connection is kept, when memory runs out.
- * An exchange owns no I/O, so all of that needs no socket and no clock.
+ * A connection owns no I/O, so all of that needs no socket and no clock.
  *
- * After each step the exchange must agree with itself, and each response is
+ * After each step the connection must agree with itself, and each response is
  * read anew from its bytes (answers.c).  At last each connection is served once
  * more, with all its bytes at once: how they were cut must make no difference.
  *
  * To be run in the project's folder: its pages and files are those served.
  */
 #include "app/app.h"
-#include "connection.h"
+#include "dialogue.h"
 #include "must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define CONNECTIONS 3
+#define DIALOGUES   3
 #define SCRIPT_TIME 1700000000
 
 /* Without a script everything goes on to its end. */
-static void end(struct connection *connection) {
+static void end(struct dialogue *dialogue) {
     must(worker.script.length == 0);
-    for (int steps = 0; connection->need != EXCHANGE_CLOSE; steps++) {
+    for (int steps = 0; dialogue_need(dialogue) != NEED_CLOSE; steps++) {
         must(steps < 100000);
-        connection_step(connection);
+        dialogue_step(dialogue);
     }
 }
 
 /* The reply that was given before, at the front of what is left of them. */
-static void reply_again(struct connection *connection, struct view *replies) {
+static void reply_again(struct dialogue *dialogue, struct view *replies) {
     uint64_t length;
 
     must(view_number(view_cut(replies, ' '), SIZE_MAX, &length));
     struct view bytes = view_part(*replies, 0, (size_t)length);
     *replies = view_from(*replies, (size_t)length);
-    connection_reply(connection, bytes);
+    dialogue_reply(dialogue, bytes);
 }
 
 /* Serves the same bytes again, all at once, with the same replies. */
-static void must_be_the_same_again(const struct connection *before,
+static void must_be_the_same_again(const struct dialogue *before,
                                    int requests) {
     struct view replies = buffer_view(&before->replies);
-    struct connection again;
+    struct dialogue again;
 
-    connection_start(&again, requests);
+    dialogue_start(&again, requests);
     buffer_append(&again.outbox, buffer_view(&before->delivered));
-    while (again.need != EXCHANGE_CLOSE) {
+    while (dialogue_need(&again) != NEED_CLOSE) {
         again.lied = true; /* what it has told is compared as a whole */
-        if (again.need == EXCHANGE_ASK_REDIS)
+        if (dialogue_need(&again) == NEED_ASK_REDIS)
             reply_again(&again, &replies);
         else
-            connection_step(&again);
+            dialogue_step(&again);
     }
     must(view_equal(buffer_view(&again.all), buffer_view(&before->all)));
     must(again.answers == before->answers && replies.length == 0);
-    connection_free(&again);
+    dialogue_free(&again);
 }
 
 static void begin(void) {
@@ -80,16 +80,16 @@ __attribute__((destructor)) static void close_all(void) {
         app_close(&worker.app);
 }
 
-static bool goes_on(const struct connection connections[CONNECTIONS]) {
+static bool goes_on(const struct dialogue dialogues[DIALOGUES]) {
     bool all_closed = true;
 
-    for (int i = 0; i < CONNECTIONS; i++)
-        all_closed &= connections[i].need == EXCHANGE_CLOSE;
+    for (int i = 0; i < DIALOGUES; i++)
+        all_closed &= dialogue_need(&dialogues[i]) == NEED_CLOSE;
     return worker.script.length > 0 && !all_closed;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    struct connection connections[CONNECTIONS];
+    struct dialogue dialogues[DIALOGUES];
     bool told = false; /* another time: the responses show it */
 
     begin();
@@ -97,23 +97,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     worker.allocations_left = -1;
     moment_set(&worker.moment, SCRIPT_TIME);
     int requests = (int)(script_next() % 8) + 1;
-    for (int i = 0; i < CONNECTIONS; i++)
-        connection_start(&connections[i], requests);
-    while (goes_on(connections)) {
+    for (int i = 0; i < DIALOGUES; i++)
+        dialogue_start(&dialogues[i], requests);
+    while (goes_on(dialogues)) {
         unsigned how = script_next();
         if (how == 0xff) {
             told = true;
             moment_set(&worker.moment, SCRIPT_TIME + script_next());
         }
-        for (unsigned steps = how / CONNECTIONS % 8 + 1; steps > 0; steps--)
-            connection_step(&connections[how % CONNECTIONS]);
+        for (unsigned steps = how / DIALOGUES % 8 + 1; steps > 0; steps--)
+            dialogue_step(&dialogues[how % DIALOGUES]);
     }
     worker.script = VIEW("");
-    for (int i = 0; i < CONNECTIONS; i++) {
-        end(&connections[i]);
-        if (has_memory() && !told && !connections[i].cut)
-            must_be_the_same_again(&connections[i], requests);
-        connection_free(&connections[i]);
+    for (int i = 0; i < DIALOGUES; i++) {
+        end(&dialogues[i]);
+        if (has_memory() && !told && !dialogues[i].cut)
+            must_be_the_same_again(&dialogues[i], requests);
+        dialogue_free(&dialogues[i]);
     }
     buffer_free(&worker.redis.last);
     worker.redis = (struct false_redis){0};

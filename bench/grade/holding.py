@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT
+"""Stage 3: some clients are silent, and the others are served."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+from bench.grade.answering import SMALL_BUFFER
+from bench.grade.faults import BY_NATURE, NO_PATIENCE, ONE_STOPS_ALL, SPINS
+from bench.grade.scene import CLOSE, Scene
+from bench.grade.stage import Check, Failed, Stage
+from bench.load.client import Client, request
+
+SETTLE_SECONDS = 0.3
+DROP, DROP_SECONDS = 4096, 0.01
+TIME_SCALE = 10
+"""With it who may take 10 s has 1."""
+QUICKLY = ("--time-scale", str(TIME_SCALE))
+DEFERRED_SECONDS = 2.5
+"""Within which the kernel hands over, with that, who has said nothing."""
+CUT_OFF_SECONDS = 7.0
+WATCHED_SECONDS = 0.6
+BUSY_SHARE = 0.5
+
+
+def hold(scene: Scene, stack: ExitStack, count: int) -> list[Client]:
+    """Clients that have sent half a request and say no more."""
+    held = []
+    for _ in range(count):
+        client = stack.enter_context(scene.client())
+        data = request("GET", scene.dice.choice(list(scene.site.small)), CLOSE)
+        client.send(data[: scene.dice.randint(5, len(data) - 3)])
+        held.append(client)
+    scene.watch.sleep(SETTLE_SECONDS)  # so that they come first
+    return held
+
+
+@contextlib.contextmanager
+def sipping(scene: Scene, count: int) -> Iterator[None]:
+    """Clients that ask for the big file and take it in drops, meanwhile."""
+    over = threading.Event()
+
+    def sip(client: Client) -> None:
+        with contextlib.suppress(OSError):
+            client.send(request("GET", scene.site.big[0], CLOSE))
+            while not over.wait(DROP_SECONDS) and client.socket.recv(DROP):
+                pass
+
+    with ExitStack() as stack:
+        clients = [stack.enter_context(scene.client(SMALL_BUFFER)) for _ in range(count)]
+        sippers = [threading.Thread(target=sip, args=(client,)) for client in clients]
+        for sipper in sippers:
+            sipper.start()
+        scene.watch.sleep(SETTLE_SECONDS)  # until what the server may send ahead is sent
+        try:
+            yield
+        finally:
+            over.set()
+            for sipper in sippers:
+                sipper.join()
+
+
+def others(scene: Scene) -> str | None:
+    """Files and pages for others, while some say nothing, and some take nothing."""
+    silent, slow = scene.dice.randint(2, 5), scene.dice.randint(1, 3)
+    paths = [*scene.site.small, "/guestbook"] * 2
+    with ExitStack() as stack:
+        held = hold(scene, stack, silent)
+        stack.enter_context(sipping(scene, slow))
+        begun = time.monotonic()
+        try:
+            scene.together([lambda path=path: scene.get(path) for path in paths])  # type: ignore[misc]
+        except Failed as failed:
+            scene.alive()
+            nature = scene.stalled_by == "one"
+            raise Failed(
+                BY_NATURE if nature else ONE_STOPS_ALL,
+                f"{silent} clients sent half a request, {slow} take a big file in drops; "
+                f"of {len(paths)} others one had no answer within "
+                f"{scene.patience:.0f} s",
+                held[0].port,
+                sure=nature,
+            ) from failed
+        return f"{silent + slow} silent, {len(paths)} served in {time.monotonic() - begun:.2f} s"
+
+
+def wordless(scene: Scene) -> None:
+    """Clients that connect and say nothing at all. The kernel keeps such a connection to itself for
+    a while (TCP_DEFER_ACCEPT) and then hands it over."""
+    count, paths = scene.dice.randint(7, 9), list(scene.site.small)
+    with ExitStack() as stack:
+        silent = [stack.enter_context(scene.client()) for _ in range(count)]
+        until = time.monotonic() + DEFERRED_SECONDS
+        while time.monotonic() < until:
+            scene.watch.sleep(0.1)
+            try:
+                scene.file(scene.dice.choice(paths))
+            except Failed as failed:
+                scene.alive()
+                raise Failed(
+                    ONE_STOPS_ALL,
+                    f"{count} clients connected and said nothing; somebody else had no answer "
+                    f"within {scene.patience:.0f} s",
+                    silent[0].port,
+                    sure=False,
+                ) from failed
+
+
+def cut_off(scene: Scene) -> str | None:
+    """Who is silent for longer than its time is sent away."""
+    with ExitStack() as stack:
+        held = hold(scene, stack, 1)[0]
+        begun = time.monotonic()
+        if not held.ends(CUT_OFF_SECONDS):
+            scene.alive()
+            raise Failed(
+                NO_PATIENCE,
+                f"started with --time-scale {TIME_SCALE}, a request may take a second; a client "
+                f"with half of one was still connected after {CUT_OFF_SECONDS:.0f}",
+                held.port,
+            )
+        return f"sent away after {time.monotonic() - begun:.1f} s"
+
+
+def sleeps(scene: Scene) -> str | None:
+    """With silent and idle clients, it uses no processor."""
+    with ExitStack() as stack:
+        idle = stack.enter_context(scene.client())
+        scene.talk(idle, request("GET", next(iter(scene.site.small))))
+        held = hold(scene, stack, scene.dice.randint(2, 4))
+        before, begun = scene.demand_seconds(), time.monotonic()
+        scene.watch.sleep(WATCHED_SECONDS)
+        share = (scene.demand_seconds() - before) / (time.monotonic() - begun)
+    scene.alive()
+    if share > BUSY_SHARE:
+        raise Failed(
+            SPINS,
+            f"all clients were silent for {WATCHED_SECONDS} s, and a thread of it ran, or "
+            f"wanted to, for {share:.0%} of that",
+            held[0].port,
+        )
+    return None
+
+
+SILENT = Stage(
+    "silent",
+    "One is silent, the others are served",
+    (
+        Check("others are served", 7, others),
+        Check("also beside who says nothing at all", 2, wordless, QUICKLY, seconds=5),
+        Check("who is silent is sent away", 4, cut_off, QUICKLY),
+        Check("it sleeps meanwhile", 2, sleeps, seconds=2),
+    ),
+)

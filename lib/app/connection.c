@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * All states and transitions:
+ *
+ *      +-> HEAD --head whole--+--body awaited--> BODY <--100 sent-- CONTINUE
+ *      |    |                 |                   |  \--100 awaited-->/
+ *      |    |bad              |no body            |whole, or bad
+ *      |    v                 v                   v
+ *      |    +------------> handler: asks --> REDIS --reply--> handler again
+ *      |                      |
+ *      |                      | done
+ *      |                      v
+ *      |                     KEEP, unless something else ends the connection
+ *      |                      |
+ *      |                      v
+ *      |                     SEND --all is out--> SENT
+ *      |                                           |
+ *      +------- the connection is kept ------------+
+ *                                                  |
+ *               LINGER <-- some of the request ----+---- otherwise --> CLOSED
+ *                 |        was left unread
+ *                 +--> CLOSED
+ *
+ * Whatever cannot be answered (out of memory, a client that left) is closed.
+ */
+#include "app/connection.h"
+
+#include "config.h"
+
+#include <assert.h>
+
+void connection_init(struct connection *connection, const struct app *app,
+                     const struct moment *moment, int requests) {
+    *connection = (struct connection){.requests_left = requests};
+    connection->exchange.app = app;
+    connection->exchange.response.moment = moment;
+}
+
+void connection_free(struct connection *connection) {
+    exchange_free(&connection->exchange);
+    buffer_free(&connection->input);
+}
+
+void connection_abandon(struct connection *connection) {
+    connection->state = STATE_CLOSED;
+}
+
+enum connection_need connection_need(const struct connection *connection) {
+    static const enum connection_need needs[] = {
+        [STATE_HEAD] = NEED_RECEIVE, [STATE_CONTINUE] = NEED_SEND,
+        [STATE_BODY] = NEED_RECEIVE, [STATE_REDIS] = NEED_ASK_REDIS,
+        [STATE_KEEP] = NEED_KEEP,    [STATE_SEND] = NEED_SEND,
+        [STATE_SENT] = NEED_DONE,    [STATE_LINGER] = NEED_LINGER,
+        [STATE_CLOSED] = NEED_CLOSE,
+    };
+    return needs[connection->state];
+}
+
+/* ---- Responses ---- */
+
+void connection_keep(struct connection *connection, bool may_keep) {
+    struct exchange *exchange = &connection->exchange;
+    struct response *response = &exchange->response;
+
+    connection->keep_alive &= may_keep;
+    response_finish(response, connection->keep_alive,
+                    exchange->request.minor_version);
+    connection->state = response->head.failed || response->body.failed
+                            ? STATE_CLOSED
+                            : STATE_SEND;
+}
+
+/* What is left unread cannot be told from a next request, so the connection
+   must end then. */
+static void send_response(struct connection *connection) {
+    if (--connection->requests_left <= 0 || !connection->keep_alive ||
+        connection->exchange.unread)
+        connection_keep(connection, false);
+    else
+        connection->state = STATE_KEEP;
+}
+
+static void refuse(struct connection *connection, int status,
+                   const char *sentence) {
+    exchange_refuse(&connection->exchange, status, sentence);
+    send_response(connection);
+}
+
+static void go_on(struct connection *connection, enum exchange_result result) {
+    switch (result) {
+    case EXCHANGE_ANSWERED:
+        send_response(connection);
+        break;
+    case EXCHANGE_ASKS:
+        connection->state = STATE_REDIS;
+        break;
+    case EXCHANGE_FAILED:
+        connection->state = STATE_CLOSED;
+    }
+}
+
+static void answer(struct connection *connection) {
+    go_on(connection, exchange_answer(&connection->exchange,
+                                      buffer_view(&connection->input)));
+}
+
+/* ---- Requests ---- */
+
+static void advance_body(struct connection *connection) {
+    int result = exchange_take_body(&connection->exchange, &connection->input);
+
+    if (result == -413)
+        refuse(connection, 413, "The request's body is too long.");
+    else if (result < 0)
+        refuse(connection, -result, "The chunks of the body are broken.");
+    else if (result > 0)
+        answer(connection);
+}
+
+/* A request whose head is there, and for which there is a handler. */
+static void await_body(struct connection *connection) {
+    struct exchange *exchange = &connection->exchange;
+
+    exchange->chunks = (struct http_chunks){0};
+    /* RFC 9110, section 10.1.1: needless once some of the body is there. */
+    if (exchange->request.expects_continue &&
+        connection->input.length == exchange->head) {
+        exchange->continued = true;
+        connection->state = STATE_CONTINUE;
+        return;
+    }
+    connection->state = STATE_BODY;
+    advance_body(connection);
+}
+
+static void advance_head(struct connection *connection) {
+    struct exchange *exchange = &connection->exchange;
+    struct http_request *request = &exchange->request;
+    struct view input = buffer_view(&connection->input);
+
+    if (input.length == 0)
+        return;
+    ssize_t result = http_parse_head(input, connection->seen, request);
+    if (result == 0) {
+        connection->seen = input.length;
+        return;
+    }
+    if (result < 0) {
+        refuse(connection, (int)-result, request->complaint);
+        return;
+    }
+    exchange->head = (size_t)result;
+    connection->keep_alive = request->keep_alive;
+    if (!exchange_route(exchange))
+        send_response(connection);
+    else if (request->body == HTTP_NO_BODY)
+        answer(connection);
+    else
+        await_body(connection);
+}
+
+/* The request's views point into the input: when that moves while a body comes
+   in, they are taken anew. */
+static void renew_views(struct connection *connection) {
+    struct exchange *exchange = &connection->exchange;
+    struct view head =
+        view_part(buffer_view(&connection->input), 0, exchange->head);
+    ssize_t result = http_parse_head(head, 0, &exchange->request);
+
+    assert(result == (ssize_t)exchange->head); /* as it was the first time */
+    (void)result;
+}
+
+char *connection_room(struct connection *connection, size_t *size) {
+    struct buffer *input = &connection->input;
+    size_t capacity = input->capacity;
+
+    if (connection->state == STATE_LINGER)
+        input->length = 0;
+    /* At least half of the first size, so that a long body comes in few
+       pieces; never so little that a read would fetch a handful of bytes. */
+    size_t least = input->capacity == 0 ? RECEIVE_SIZE : RECEIVE_SIZE / 2;
+    char *room = buffer_reserve(input, least);
+    if (input->capacity != capacity && connection->state == STATE_BODY)
+        renew_views(connection);
+    *size = input->capacity - input->length;
+    return room;
+}
+
+void connection_received(struct connection *connection, size_t count) {
+    if (count == 0) { /* what is half here will never be whole */
+        connection->state = STATE_CLOSED;
+        return;
+    }
+    switch (connection->state) {
+    case STATE_HEAD:
+        connection->input.length += count;
+        advance_head(connection);
+        break;
+    case STATE_BODY:
+        connection->input.length += count;
+        advance_body(connection);
+        break;
+    case STATE_LINGER:
+        connection->dropped += count;
+        if (connection->dropped > LINGER_LIMIT)
+            connection->state = STATE_CLOSED;
+        break;
+    default:
+        assert(false); /* bytes were not asked for */
+    }
+}
+
+void connection_replied(struct connection *connection,
+                        const struct resp_reply *reply) {
+    assert(connection->state == STATE_REDIS);
+    go_on(connection, exchange_replied(&connection->exchange, reply));
+}
+
+/* ---- Sending ---- */
+
+/* To close with bytes unread resets the connection, and the client may lose
+   the response: RFC 9112, section 9.6. */
+static bool must_linger(const struct connection *connection) {
+    const struct exchange *exchange = &connection->exchange;
+
+    return exchange->unread ||
+           connection->input.length > exchange->head + exchange->body;
+}
+
+/* Will close() or shutdown() follow at once?  One who was not told before that
+   this is the end may have sent his next request meanwhile: bytes unread, which
+   we have not seen.  He shall have the response before the connection is reset,
+   so it must not wait for close(). */
+static bool is_last(const struct connection *connection) {
+    return connection->state == STATE_SEND && !connection->keep_alive &&
+           (must_linger(connection) ||
+            !connection->exchange.request.keep_alive);
+}
+
+static struct view behind(struct view view, uint64_t *skip) {
+    size_t step = *skip < view.length ? (size_t)*skip : view.length;
+    *skip -= step;
+    return view_from(view, step);
+}
+
+struct pending connection_pending(const struct connection *connection) {
+    const struct exchange *exchange = &connection->exchange;
+    const struct response *response = &exchange->response;
+    struct pending pending = {.descriptor = -1, .last = is_last(connection)};
+    uint64_t skip = exchange->sent;
+
+    if (connection->state == STATE_CONTINUE) {
+        pending.first = behind(exchange_continue, &skip);
+        return pending;
+    }
+    pending.first = behind(buffer_view(&response->head), &skip);
+    if (exchange->request.method == HTTP_HEAD)
+        return pending;
+    if (response->file == NULL) {
+        pending.second = behind(buffer_view(&response->body), &skip);
+        return pending;
+    }
+    pending.descriptor = response->file->descriptor;
+    pending.offset = response->offset + skip;
+    pending.count = response->count - skip;
+    return pending;
+}
+
+void connection_sent(struct connection *connection, uint64_t count) {
+    connection->exchange.sent += count;
+    struct pending pending = connection_pending(connection);
+    if (pending.first.length + pending.second.length + pending.count > 0)
+        return;
+    if (connection->state == STATE_CONTINUE) {
+        connection->exchange.sent = 0;
+        connection->state = STATE_BODY;
+    } else {
+        connection->state = STATE_SENT;
+    }
+}
+
+void connection_next(struct connection *connection) {
+    struct exchange *exchange = &connection->exchange;
+    struct buffer *input = &connection->input;
+    size_t used = exchange->head + exchange->body;
+    bool lingers = must_linger(connection);
+
+    assert(connection->state == STATE_SENT);
+    exchange_free(exchange);
+    if (!connection->keep_alive) {
+        connection->state = lingers ? STATE_LINGER : STATE_CLOSED;
+        return;
+    }
+    buffer_consume(input, used);
+    if (input->length == 0)
+        buffer_free(input); /* an idle connection costs no buffer */
+    connection->seen = 0;
+    connection->state = STATE_HEAD;
+    connection->greeted = true;
+    advance_head(connection);
+}
+
+/* ---- Time ---- */
+
+bool connection_is_idle(const struct connection *connection) {
+    return connection->state == STATE_HEAD && connection->input.length == 0;
+}
+
+enum patience connection_patience(const struct connection *connection) {
+    switch (connection->state) {
+    case STATE_HEAD:
+        return connection->greeted && connection_is_idle(connection)
+                   ? PATIENCE_IDLE
+                   : PATIENCE_REQUEST;
+    case STATE_BODY:
+        return PATIENCE_REQUEST;
+    case STATE_CONTINUE:
+    case STATE_SEND:
+        return PATIENCE_SEND;
+    case STATE_LINGER:
+        return PATIENCE_LINGER;
+    default:
+        return PATIENCE_NONE;
+    }
+}
+
+int patience_time(enum patience patience) {
+    static const int times[] = {
+        [PATIENCE_NONE] = -1,
+        [PATIENCE_IDLE] = IDLE_TIMEOUT,
+        [PATIENCE_REQUEST] = REQUEST_TIMEOUT,
+        [PATIENCE_SEND] = SEND_TIMEOUT,
+        [PATIENCE_LINGER] = LINGER_TIMEOUT,
+    };
+    return times[patience];
+}
+
+void connection_timed_out(struct connection *connection) {
+    bool half_a_request =
+        connection->state == STATE_BODY ||
+        (connection->state == STATE_HEAD && !connection_is_idle(connection));
+
+    if (half_a_request)
+        refuse(connection, 408, "The request did not come in time.");
+    else
+        connection->state = STATE_CLOSED;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The life of a client's connection, one exchange (app/exchange.h) after
+ * another: a state machine that owns no I/O.
+ *
+ * It can be asked at any time what it needs now.  Whoever drives it does that,
+ * by calls that sleep or by calls that do not, and tells it the outcome:
+ *
+ *     need            the driver's next call
+ *     NEED_RECEIVE    put bytes into connection_room(), connection_received()
+ *     NEED_ASK_REDIS  carry exchange_command(), connection_replied()
+ *     NEED_KEEP       connection_keep(): may the connection be kept?
+ *     NEED_SEND       send connection_pending(), connection_sent()
+ *     NEED_DONE       note the exchange in statistics and log,
+ *                     connection_next()
+ *     NEED_LINGER     shutdown(SHUT_WR), then as for RECEIVE
+ *     NEED_CLOSE      close, connection_free()
+ *
+ * In any state the driver may, for reasons of its own, close and
+ * connection_free().
+ */
+#ifndef APP_CONNECTION_H
+#define APP_CONNECTION_H
+
+#include "app/exchange.h"
+
+enum connection_need {
+    NEED_RECEIVE,
+    NEED_ASK_REDIS,
+    NEED_KEEP,
+    NEED_SEND,
+    NEED_DONE,
+    NEED_LINGER,
+    NEED_CLOSE,
+};
+
+struct connection {
+    enum {
+        STATE_HEAD,     /* the head is awaited; idle until its first byte */
+        STATE_CONTINUE, /* "100 Continue" goes out, then STATE_BODY */
+        STATE_BODY,     /* the rest of the body is awaited */
+        STATE_REDIS,    /* the handler awaits a reply */
+        STATE_KEEP,   /* the response is there, but for its Connection field */
+        STATE_SEND,   /* the response goes out */
+        STATE_SENT,   /* all of it is out */
+        STATE_LINGER, /* what still comes is read and dropped */
+        STATE_CLOSED, /* nothing more will be done */
+    } state;
+    int requests_left; /* that this connection may still bring */
+    bool greeted;      /* at least one request has been answered */
+    bool keep_alive;   /* after this response */
+
+    /* The head, then what is decoded of the body, then what is still raw. */
+    struct buffer input;
+    size_t seen;    /* bytes of the head already searched for its end */
+    size_t dropped; /* bytes read while lingering */
+
+    struct exchange exchange; /* the one that is going on */
+};
+
+/*
+ * Starts a connection's life.  `moment` tells the time and is the driver's to
+ * keep current; app and moment must outlive the connection.  After `requests`
+ * requests it is closed.
+ */
+void connection_init(struct connection *connection, const struct app *app,
+                     const struct moment *moment, int requests);
+void connection_free(struct connection *connection);
+
+enum connection_need connection_need(const struct connection *connection);
+
+/* Where to put received bytes, and in *size how many; NULL: out of memory. */
+char *connection_room(struct connection *connection, size_t *size);
+
+/* So many bytes came; 0: the client will send no more. */
+void connection_received(struct connection *connection, size_t count);
+
+/* Redis has replied, or cannot be had: NULL.  The reply is used up when this
+   returns. */
+void connection_replied(struct connection *connection,
+                        const struct resp_reply *reply);
+
+/* May the connection be kept after this response?  Asked at most once a
+   request, at the last moment, and only where nothing else ends it. */
+void connection_keep(struct connection *connection, bool may_keep);
+
+/* What is to be sent now: some bytes, then some more, then part of a file.
+   Each may be empty.  All belong to the exchange. */
+struct pending {
+    struct view first, second;
+    int descriptor; /* -1: no file part */
+    uint64_t offset, count;
+    /* Nothing follows: as soon as it is out, the driver ends the connection or
+       at least its own side of it. */
+    bool last;
+};
+struct pending connection_pending(const struct connection *connection);
+void connection_sent(struct connection *connection, uint64_t count);
+
+/* Goes on to the connection's next exchange, or to its end. */
+void connection_next(struct connection *connection);
+
+/* The client kept us waiting for longer than its patience_time(). */
+void connection_timed_out(struct connection *connection);
+
+/* The driver cannot go on with it, or will not: it needs to be closed. */
+void connection_abandon(struct connection *connection);
+
+/* What the client is waited for now, and for how long, in milliseconds.
+   All are deadlines, which count from the beginning of the wait, but for
+   PATIENCE_SEND, which counts from the last byte that the client took. */
+enum patience {
+    PATIENCE_NONE, /* it is not the client that is waited for; time: -1 */
+    PATIENCE_IDLE, /* between requests; the first one counts as begun */
+    PATIENCE_REQUEST,
+    PATIENCE_SEND,
+    PATIENCE_LINGER,
+    PATIENCES,
+};
+enum patience connection_patience(const struct connection *connection);
+int patience_time(enum patience patience);
+
+/* Between requests? */
+bool connection_is_idle(const struct connection *connection);
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/redis/client.h"
+
+#include "config.h"
+#include "net/clock.h"
+#include "net/stop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+struct redis_client *redis_client_create(const struct redis_server *server) {
+    struct redis_client *client = malloc(sizeof *client);
+
+    if (client != NULL)
+        *client = (struct redis_client){.server = server, .descriptor = -1};
+    return client;
+}
+
+void redis_client_destroy(struct redis_client *client) {
+    redis_client_close(client);
+    free(client);
+}
+
+/*
+ * After fork() a connection belongs to several processes, and close(2) ends it
+ * only when the last of them closes.  shutdown(2) ends it at once; so does
+ * connect(2) to nowhere, which only TCP knows, and which leaves no port behind
+ * in TIME_WAIT: where clients are scarce there are many connections a second.
+ */
+void redis_client_close(struct redis_client *client) {
+    struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+
+    if (client->descriptor >= 0) {
+        if (connect(client->descriptor, &nowhere, sizeof nowhere) < 0)
+            shutdown(client->descriptor, SHUT_RDWR);
+        close(client->descriptor);
+    }
+    client->descriptor = -1;
+    client->ready = client->heard = client->lent = false;
+    client->taken = 0;
+    buffer_free(&client->input);
+}
+
+static bool fail(struct redis_client *client, struct view reason) {
+    snprintf(client->reason, sizeof client->reason, "%.*s",
+             (int)(reason.length < 99 ? reason.length : 99), reason.data);
+    redis_client_close(client);
+    return false;
+}
+
+static bool fail_with(struct redis_client *client, int error) {
+    if (error == EAGAIN || error == EINPROGRESS || error == ETIMEDOUT)
+        return fail(client, VIEW("no reply in time"));
+    return fail(client, view_of(strerror(error)));
+}
+
+static bool send_all(struct redis_client *client, struct view bytes) {
+    while (bytes.length > 0) {
+        ssize_t count =
+            send(client->descriptor, bytes.data, bytes.length, MSG_NOSIGNAL);
+        if (count < 0 && errno == EINTR && !server_is_out_of_time())
+            continue;
+        /* Redis has closed: what it said before, if anything, tells why. */
+        if (count < 0 && (errno == EPIPE || errno == ECONNRESET))
+            return true;
+        if (count < 0)
+            return fail_with(client, errno);
+        bytes = view_from(bytes, (size_t)count);
+    }
+    return true;
+}
+
+/* Sleeps until one whole reply is there.  The receive timeout bounds each
+   wait, the deadline a Redis that trickles. */
+static bool receive_reply(struct redis_client *client,
+                          struct resp_reply *reply) {
+    int64_t deadline = clock_milliseconds() + REDIS_REPLY_TIMEOUT;
+    struct buffer *input = &client->input;
+
+    buffer_consume(input, client->taken);
+    client->taken = 0;
+    for (;;) {
+        ssize_t parsed = resp_parse(buffer_view(input), reply);
+        if (parsed < 0)
+            return fail(client, VIEW("it does not speak RESP2"));
+        client->taken = (size_t)parsed;
+        if (parsed > 0)
+            break;
+        if (clock_milliseconds() > deadline)
+            return fail_with(client, ETIMEDOUT);
+        char *room = buffer_reserve(input, 4096);
+        if (room == NULL)
+            return fail_with(client, ENOMEM);
+        ssize_t count =
+            recv(client->descriptor, room, input->capacity - input->length, 0);
+        if (count < 0 && errno == EINTR && !server_is_out_of_time())
+            continue;
+        if (count == 0)
+            return fail(client, VIEW("it closed the connection"));
+        if (count < 0)
+            return fail_with(client, errno);
+        input->length += (size_t)count;
+    }
+    client->used_at = clock_milliseconds();
+    if (!client->heard && redis_is_refusal(reply)) {
+        client->refused = true;
+        redis_refuses(client->server, reply, client->used_at);
+        return fail(client, reply->text);
+    }
+    client->heard = true;
+    return true;
+}
+
+/* From the non-blocking socket that connects to a blocking one that works, its
+   waits bounded by the kernel. */
+static bool make_ready(struct redis_client *client) {
+    struct pollfd connecting = {.fd = client->descriptor, .events = POLLOUT};
+    struct timeval timeout = {.tv_sec = REDIS_REPLY_TIMEOUT / 1000,
+                              .tv_usec = REDIS_REPLY_TIMEOUT % 1000 * 1000};
+    struct buffer commands = {0};
+    struct resp_reply reply;
+    int result;
+
+    int64_t deadline = clock_milliseconds() + REDIS_CONNECT_TIMEOUT;
+    do {
+        int64_t left = deadline - clock_milliseconds();
+        result = poll(&connecting, 1, left > 0 ? (int)left : 0);
+    } while (result < 0 && errno == EINTR && !server_is_out_of_time());
+    if (result == 0)
+        errno = ETIMEDOUT;
+    if (result <= 0 || redis_outcome(client->descriptor) < 0)
+        return fail_with(client, errno);
+    int flags = fcntl(client->descriptor, F_GETFL);
+    if (fcntl(client->descriptor, F_SETFL, flags & ~O_NONBLOCK) < 0 ||
+        setsockopt(client->descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout,
+                   sizeof timeout) < 0 ||
+        setsockopt(client->descriptor, SOL_SOCKET, SO_SNDTIMEO, &timeout,
+                   sizeof timeout) < 0)
+        return fail_with(client, errno);
+
+    unsigned replies = redis_append_handshake(client->server, &commands);
+    bool sent = send_all(client, buffer_view(&commands));
+    buffer_free(&commands);
+    if (!sent)
+        return false;
+    for (; replies > 0; replies--) {
+        if (!receive_reply(client, &reply))
+            return false;
+        if (reply.type != RESP_STATUS)
+            return fail(client, reply.text);
+    }
+    client->ready = true;
+    return true;
+}
+
+static bool begin(struct redis_client *client, unsigned address) {
+    client->begun_at = clock_milliseconds();
+    client->descriptor = redis_begin(client->server, address);
+    if (client->descriptor >= 0)
+        return true;
+    if (redis_is_shortage(errno)) {
+        client->refused = true;
+        redis_refuses(client->server, NULL, client->begun_at);
+    }
+    return false;
+}
+
+void redis_client_begin(struct redis_client *client) {
+    client->descriptor =
+        redis_begin(client->server, client->server->shared->address);
+    client->begun_at = client->used_at = clock_milliseconds();
+}
+
+void redis_client_distrust(struct redis_client *client) {
+    client->suspect = true;
+}
+
+bool redis_client_is_spare(const struct redis_client *client, int64_t now) {
+    return redis_is_scarce(client->server, now) ||
+           now - client->used_at >= REDIS_IDLE;
+}
+
+/* A connection that has rested may have been closed by Redis meanwhile. */
+static bool is_stale(struct redis_client *client) {
+    char byte;
+
+    if (!client->suspect && clock_milliseconds() - client->used_at < REDIS_REST)
+        return false;
+    client->suspect = false;
+    ssize_t count = recv(client->descriptor, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return count >= 0 || errno != EAGAIN; /* the end, an error, or nonsense */
+}
+
+/* Tries what was begun earlier, then all addresses, beginning with the one that
+   answered last. */
+static bool connect_to_any(struct redis_client *client) {
+    const struct redis_server *server = client->server;
+    unsigned first = server->shared->address;
+
+    if (client->descriptor >= 0 && make_ready(client)) {
+        if (!is_stale(client))
+            return true;
+        redis_client_close(client);
+    }
+    for (unsigned i = 0; i < server->count && !client->refused; i++) {
+        unsigned address = (first + i) % server->count;
+        if (!begin(client, address)) {
+            fail_with(client, errno);
+        } else if (make_ready(client)) {
+            server->shared->address = address;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool call(struct redis_client *client, struct view command,
+                 struct resp_reply *reply) {
+    if (client->ready && is_stale(client))
+        redis_client_close(client);
+    if (!client->ready && !connect_to_any(client))
+        return false;
+    client->asked = true;
+    if (!send_all(client, command) || !receive_reply(client, reply))
+        return false;
+    if (client->input.length > client->taken) /* two replies to one command */
+        return fail(client, VIEW("it does not speak RESP2"));
+    return true;
+}
+
+enum redis_answer redis_client_call(struct redis_client *client,
+                                    struct view command,
+                                    struct resp_reply *reply) {
+    int64_t begun = clock_milliseconds();
+
+    if (!redis_may_try(client->server, begun))
+        return REDIS_FAILS;
+    client->asked = client->refused = false;
+    if (call(client, command, reply)) {
+        redis_is_up(client->server, client->used_at);
+        return REDIS_REPLIED;
+    }
+    if (client->refused)
+        return REDIS_REFUSES;
+    bool down = redis_is_down(client->server, client->reason, begun,
+                              clock_milliseconds());
+    /* Others are answered: Redis was only too busy to let us in. */
+    return down || client->asked ? REDIS_FAILS : REDIS_REFUSES;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* One connection to Redis for callers that may sleep: 01 to 05. */
+#ifndef NET_REDIS_CLIENT_H
+#define NET_REDIS_CLIENT_H
+
+#include "net/redis/redis.h"
+#include "proto/resp.h"
+
+struct redis_client {
+    const struct redis_server *server;
+    int descriptor;   /* -1: not connected */
+    bool ready;       /* AUTH and SELECT are behind us */
+    bool heard;       /* Redis has replied on this connection */
+    bool asked;       /* in this call, the command has begun to leave */
+    bool refused;     /* in this call, no connection was to be had */
+    bool lent;        /* a forked child's parent has it, too */
+    bool fresh;       /* not yet given back to its pool */
+    bool suspect;     /* look whether there is a reply that nobody asked for */
+    int64_t begun_at; /* clock_milliseconds() of the connection's beginning */
+    int64_t used_at;  /* that of the last reply */
+    struct buffer input;
+    size_t taken;              /* bytes of the input that are the last reply */
+    char reason[100];          /* of the last failure, for the log */
+    struct redis_client *next; /* in a pool */
+};
+
+/* A client on the heap, not connected yet; NULL: out of memory. */
+struct redis_client *redis_client_create(const struct redis_server *server);
+void redis_client_destroy(struct redis_client *client); /* closes it */
+
+enum redis_answer {
+    REDIS_REPLIED,
+    REDIS_REFUSES, /* no connection is to be had: try again in a PAUSE */
+    REDIS_FAILS,   /* down, slow, or talking nonsense */
+};
+
+/*
+ * Carries one command to Redis and sleeps until its reply is whole, for twice
+ * REDIS_REPLY_TIMEOUT at most; connects first where that is needed.  The reply
+ * points into the client and is good until the next call.  Where there is none
+ * the connection is closed, for a late reply would be taken for the next one's;
+ * and where it was refused, the command has not been carried out.
+ */
+enum redis_answer redis_client_call(struct redis_client *client,
+                                    struct view command,
+                                    struct resp_reply *reply);
+
+/* Has the next call look first, which costs a system call, whether a reply is
+   there that nobody has asked for: it would be taken for ours. */
+void redis_client_distrust(struct redis_client *client);
+
+/* Should it be closed now that nobody uses it?  Where clients are scarce, and
+   when it has rested for REDIS_IDLE. */
+bool redis_client_is_spare(const struct redis_client *client, int64_t now);
+
+/* Begins to connect without waiting, so that a forked child finds the
+   connection under way and the parent still owns it. */
+void redis_client_begin(struct redis_client *client);
+
+/* Ends the connection, for all processes that share it. */
+void redis_client_close(struct redis_client *client);
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/redis/lending.h"
+
+#include "config.h"
+#include "net/children.h"
+#include "net/clock.h"
+#include "net/descriptors.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+void redis_lending_init(struct redis_lending *lending,
+                        const struct redis_server *server, size_t count) {
+    *lending = (struct redis_lending){.server = server, .count = count};
+    lending->clients = calloc(count, sizeof(struct redis_client *));
+    lending->loans = server_share(count * sizeof *lending->loans);
+    if (lending->clients == NULL)
+        server_give_up("no memory for %zu children", count);
+}
+
+/* Nothing, where a child had better connect for itself, if at all: what the
+   parent holds, every fork copies and every child has to close. */
+static struct redis_client *begin(const struct redis_server *server) {
+    const struct redis_shared *shared = server->shared;
+    bool answers = shared->answered_at != 0 && !shared->down;
+
+    if (!answers || redis_is_scarce(server, clock_milliseconds()))
+        return NULL;
+    struct redis_client *client = redis_client_create(server);
+    if (client == NULL)
+        return NULL;
+    redis_client_begin(client);
+    if (client->descriptor >= 0 &&
+        (size_t)client->descriptor < server_room_for_clients(0, 0))
+        return client;
+    redis_client_destroy(client);
+    return NULL;
+}
+
+void redis_lending_prepare(struct redis_lending *lending, size_t place) {
+    struct redis_client **client = &lending->clients[place];
+
+    if (*client == NULL)
+        *client = begin(lending->server);
+    if (*client != NULL)
+        (*client)->lent = true;
+    lending->loans[place].left_as = LOAN_SPOILT;
+}
+
+void redis_lending_open(struct redis_lending *lending, size_t place,
+                        struct redis_pool *pool) {
+    redis_pool_init(pool, lending->server, false);
+    pool->keeping = &lending->loans[place].keeping;
+    if (lending->clients[place] != NULL)
+        redis_pool_return(pool, lending->clients[place]);
+}
+
+void redis_lending_leave(struct redis_lending *lending, size_t place,
+                         const struct redis_pool *pool) {
+    const struct redis_client *client = pool->idle;
+
+    if (client != NULL && client->lent)
+        lending->loans[place].left_as =
+            client->ready ? LOAN_READY : LOAN_UNTOUCHED;
+}
+
+static void end(struct redis_lending *lending, size_t place) {
+    if (lending->clients[place] != NULL)
+        redis_client_destroy(lending->clients[place]);
+    lending->clients[place] = NULL;
+}
+
+void redis_lending_take_back(struct redis_lending *lending, size_t place) {
+    struct redis_client *client = lending->clients[place];
+    struct redis_loan *loan = &lending->loans[place];
+
+    loan->keeping = false;
+    if (loan->left_as == LOAN_SPOILT ||
+        redis_is_scarce(lending->server, clock_milliseconds())) {
+        end(lending, place);
+    } else if (client != NULL && loan->left_as == LOAN_READY) {
+        client->ready = client->heard = true;
+        client->used_at = clock_milliseconds();
+        redis_client_distrust(client); /* the next child looks before use */
+    }
+}
+
+void redis_lending_spare(struct redis_lending *lending, const pid_t *children) {
+    int64_t now = clock_milliseconds();
+
+    bool scarce = redis_is_scarce(lending->server, now);
+    if (now - lending->looked_at < (scarce ? PAUSE : REDIS_IDLE))
+        return;
+    lending->looked_at = now;
+    for (size_t i = 0; i < lending->count; i++) {
+        struct redis_client *client = lending->clients[i];
+        if (children[i] > 0) {
+            if (scarce && lending->loans[i].keeping)
+                kill(children[i], SIGALRM);
+        } else if (client != NULL && redis_client_is_spare(client, now)) {
+            end(lending, i);
+        }
+    }
+}
+
+void redis_lending_close(struct redis_lending *lending) {
+    for (size_t i = 0; i < lending->count; i++)
+        end(lending, i);
+    free(lending->clients);
+}

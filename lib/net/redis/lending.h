@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What forked processes and their parent have to do with each other on account
+ * of Redis: 02 and 03.
+ *
+ * Who owns a socket after fork()?  Both.  A child that lives for one client
+ * would take its connection to Redis with it when it ends.  So its parent, once
+ * Redis has answered anybody, connects, without waiting, and lends.  A child
+ * that ends well says in shared memory how it leaves the connection.  One that
+ * was killed says nothing, and may have left half a command or an unread reply
+ * in it, which the next child would take for its own: such a connection is
+ * closed.  So is one that its child found broken; that child connects for
+ * itself.
+ *
+ * A process cannot hand a connection to its neighbour, as threads do.  So where
+ * Redis has no client to spare, each closes its own when it does not use it.
+ * Who sleeps over one has to be woken: whoever was refused wakes the parent,
+ * and the parent those who keep one, again and again, so that no wake-up can be
+ * lost.  Only the parent knows for certain whose process id that still is.
+ */
+#ifndef NET_REDIS_LENDING_H
+#define NET_REDIS_LENDING_H
+
+#include "net/redis/pool.h"
+
+#include <sys/types.h>
+
+/* A child's part, in memory that it shares with its parent. */
+struct redis_loan {
+    _Atomic bool keeping; /* a connection that it may not be using */
+    enum {
+        LOAN_SPOILT, /* also what stands here until it has said otherwise */
+        LOAN_UNTOUCHED,
+        LOAN_READY, /* used, and between two commands */
+    } left_as;
+};
+
+struct redis_lending {
+    const struct redis_server *server;
+    size_t count;                  /* places for children */
+    struct redis_loan *loans;      /* of each place */
+    struct redis_client **clients; /* what is, or can be, lent; NULL: nothing */
+    int64_t looked_at;             /* what could be spared */
+};
+
+/* For so many children at once. */
+void redis_lending_init(struct redis_lending *lending,
+                        const struct redis_server *server, size_t count);
+
+/* The parent, before it forks: has a connection to lend to that place, unless
+   nobody has asked Redis yet, or connections or descriptors are short. */
+void redis_lending_prepare(struct redis_lending *lending, size_t place);
+
+/* The child: its pool, with what it was lent; and how it leaves that. */
+void redis_lending_open(struct redis_lending *lending, size_t place,
+                        struct redis_pool *pool);
+void redis_lending_leave(struct redis_lending *lending, size_t place,
+                         const struct redis_pool *pool);
+
+/* The parent, after the child's end. */
+void redis_lending_take_back(struct redis_lending *lending, size_t place);
+
+/* The parent, whenever it has slept: closes what nobody uses and others may
+   want; and where clients are scarce, wakes those of its children, one a place,
+   0 or -1 for none, that keep a connection. */
+void redis_lending_spare(struct redis_lending *lending, const pid_t *children);
+
+void redis_lending_close(struct redis_lending *lending);
+
+#endif

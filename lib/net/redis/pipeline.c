@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/redis/pipeline.h"
+
+#include "config.h"
+
+#include <errno.h>
+#include <string.h>
+
+void redis_pipeline_init(struct redis_pipeline *pipeline,
+                         const struct redis_server *server,
+                         const struct watcher *watcher) {
+    *pipeline = (struct redis_pipeline){
+        .source = {.kind = SOURCE_REDIS, .descriptor = -1},
+        .watcher = watcher,
+        .server = server};
+}
+
+void redis_pipeline_close(struct redis_pipeline *pipeline) {
+    redis_is_missed(pipeline->server, pipeline->due);
+    source_close(pipeline->watcher, &pipeline->source);
+    pipeline->connecting = pipeline->pausing = pipeline->heard = false;
+    pipeline->refused_at = 0;
+    pipeline->handshake = 0;
+    pipeline->due = pipeline->due_now = 0;
+    pipeline->gone = pipeline->taken = 0;
+    buffer_free(&pipeline->output);
+    buffer_free(&pipeline->input);
+}
+
+static bool fail(struct redis_pipeline *pipeline, const char *reason,
+                 int64_t now) {
+    redis_is_down(pipeline->server, reason, now, now);
+    redis_pipeline_close(pipeline);
+    return false;
+}
+
+/* No connection is to be had just now: another, with the same commands, after
+   a pause; until all this has taken too long for those who wait. */
+static bool pause_refused(struct redis_pipeline *pipeline,
+                          const struct resp_reply *refusal, int64_t now) {
+    redis_refuses(pipeline->server, refusal, now);
+    if (pipeline->refused_at == 0)
+        pipeline->refused_at = now;
+    if (now - pipeline->refused_at >= REDIS_REPLY_TIMEOUT) {
+        redis_pipeline_close(pipeline);
+        return false;
+    }
+    source_close(pipeline->watcher, &pipeline->source);
+    buffer_clear(&pipeline->input);
+    pipeline->gone = pipeline->taken = pipeline->due_now = 0;
+    pipeline->tried = 0;
+    pipeline->connecting = false;
+    pipeline->pausing = true;
+    pipeline->deadline = now + PAUSE;
+    return true;
+}
+
+/* Begins with the address that answered last; when all have been tried in vain
+   it gives up for a while. */
+static bool begin(struct redis_pipeline *pipeline, int64_t now) {
+    const struct redis_server *server = pipeline->server;
+
+    pipeline->pausing = false;
+    for (; pipeline->tried < server->count; pipeline->tried++) {
+        pipeline->address =
+            (server->shared->address + pipeline->tried) % server->count;
+        pipeline->source.descriptor = redis_begin(server, pipeline->address);
+        if (pipeline->source.descriptor >= 0) {
+            pipeline->connecting = true;
+            pipeline->deadline = now + REDIS_CONNECT_TIMEOUT;
+            return true;
+        }
+        if (redis_is_shortage(errno))
+            return pause_refused(pipeline, NULL, now);
+    }
+    pipeline->tried = 0;
+    return fail(pipeline, strerror(errno), now);
+}
+
+/* This address did not do: the next one, with the same commands. */
+static bool begin_elsewhere(struct redis_pipeline *pipeline, int error,
+                            int64_t now) {
+    source_close(pipeline->watcher, &pipeline->source);
+    pipeline->connecting = false;
+    pipeline->tried++;
+    errno = error;
+    return begin(pipeline, now);
+}
+
+static bool append(struct redis_pipeline *pipeline, struct view command,
+                   int64_t now) {
+    struct buffer *output = &pipeline->output;
+
+    if (pipeline->source.descriptor < 0 && !pipeline->pausing) {
+        if (!redis_may_try(pipeline->server, now) || !begin(pipeline, now))
+            return false;
+        pipeline->handshake = redis_append_handshake(pipeline->server, output);
+    }
+    if (output->length + command.length > REDIS_BACKLOG_LIMIT)
+        return false;
+    /* Nobody waits, and yet there is a reply: it would be taken for ours. */
+    if (pipeline->due + pipeline->handshake == 0 &&
+        pipeline->input.length > pipeline->taken)
+        return fail(pipeline, "it does not speak RESP2", now);
+    buffer_append(output, command);
+    if (output->failed) {
+        output->failed = false; /* what it holds is whole */
+        return false;
+    }
+    bool begun = !pipeline->connecting && !pipeline->pausing;
+    if (pipeline->due++ == 0 && begun)
+        pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
+    return true;
+}
+
+bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
+                           int64_t now) {
+    bool appended = append(pipeline, command, now);
+
+    redis_is_missed(pipeline->server, !appended);
+    return appended;
+}
+
+/* Commands may be needed once more until Redis has been heard: it may refuse
+   the connection and have carried out none. */
+static void forget_gone(struct redis_pipeline *pipeline) {
+    if (!pipeline->heard)
+        return;
+    buffer_consume(&pipeline->output, pipeline->gone);
+    pipeline->gone = 0;
+    if (pipeline->output.length == 0)
+        buffer_free(&pipeline->output); /* a burst must not keep its memory */
+}
+
+bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now) {
+    struct view rest =
+        view_from(buffer_view(&pipeline->output), pipeline->gone);
+
+    if (pipeline->source.descriptor < 0 || rest.length == 0)
+        return true;
+    ssize_t count = send(pipeline->source.descriptor, rest.data, rest.length,
+                         MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0) {
+        /* A socket that is still connecting says EAGAIN as well, and ENOTCONN
+           before it knows more.  Of one that is closed the loop will tell, and
+           then what Redis has said before it closed is read. */
+        if (errno == EAGAIN || errno == EINTR || errno == EPIPE ||
+            errno == ECONNRESET)
+            return true;
+        if (pipeline->connecting)
+            return begin_elsewhere(pipeline, errno, now);
+        return fail(pipeline, strerror(errno), now);
+    }
+    if (pipeline->connecting) {
+        pipeline->connecting = false;
+        pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
+    }
+    pipeline->due_now = pipeline->due;
+    pipeline->gone += (size_t)count;
+    forget_gone(pipeline);
+    return true;
+}
+
+bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now) {
+    struct buffer *input = &pipeline->input;
+
+    buffer_consume(input, pipeline->taken);
+    pipeline->taken = 0;
+    char *room = buffer_reserve(input, 65536);
+    if (room == NULL)
+        return fail(pipeline, "out of memory", now);
+    ssize_t count = recv(pipeline->source.descriptor, room,
+                         input->capacity - input->length, MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+        return true;
+    if (count < 0 && pipeline->connecting)
+        return begin_elsewhere(pipeline, errno, now);
+    if (count <= 0)
+        return fail(pipeline,
+                    count == 0 ? "it closed the connection" : strerror(errno),
+                    now);
+    input->length += (size_t)count;
+    return true;
+}
+
+/* Answers -1 when the handshake was refused, 1 when the reply was part of it,
+   0 when it is somebody else's. */
+static int take_handshake(struct redis_pipeline *pipeline,
+                          const struct resp_reply *reply, int64_t now) {
+    char reason[100];
+
+    if (pipeline->handshake == 0)
+        return 0;
+    pipeline->handshake--;
+    if (reply->type == RESP_STATUS)
+        return 1;
+    size_t length = reply->text.length < sizeof reason - 1 ? reply->text.length
+                                                           : sizeof reason - 1;
+    memcpy(reason, reply->text.data == NULL ? "" : reply->text.data, length);
+    reason[length] = '\0';
+    fail(pipeline, reason, now);
+    return -1;
+}
+
+static int talks_nonsense(struct redis_pipeline *pipeline, int64_t now) {
+    fail(pipeline, "it does not speak RESP2", now);
+    return -1;
+}
+
+/* The reply to a command, unless more has come than is due: then any of them
+   may be the one too many. */
+static int take_due(struct redis_pipeline *pipeline, int64_t now) {
+    pipeline->due--;
+    pipeline->due_now--;
+    if (pipeline->due_now == 0 && pipeline->input.length > pipeline->taken)
+        return talks_nonsense(pipeline, now);
+    pipeline->tried = 0;
+    pipeline->server->shared->address = pipeline->address;
+    redis_is_up(pipeline->server, now);
+    return 1;
+}
+
+int redis_pipeline_next(struct redis_pipeline *pipeline,
+                        struct resp_reply *reply, int64_t now) {
+    for (;;) {
+        struct view rest =
+            view_from(buffer_view(&pipeline->input), pipeline->taken);
+        ssize_t parsed = resp_parse(rest, reply);
+        if (parsed == 0)
+            return 0;
+        /* A refusal may come before the first command could be sent. */
+        if (parsed > 0 && !pipeline->heard && redis_is_refusal(reply))
+            return pause_refused(pipeline, reply, now) ? 0 : -1;
+        if (parsed < 0 || pipeline->due_now + pipeline->handshake == 0)
+            return talks_nonsense(pipeline, now);
+        pipeline->heard = true;
+        pipeline->refused_at = 0;
+        forget_gone(pipeline);
+        pipeline->taken += (size_t)parsed;
+        pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
+        int result = take_handshake(pipeline, reply, now);
+        if (result < 0)
+            return -1;
+        if (result == 0)
+            return take_due(pipeline, now);
+    }
+}
+
+bool redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now) {
+    if (now < redis_pipeline_deadline(pipeline))
+        return true;
+    if (pipeline->pausing)
+        return begin(pipeline, now);
+    if (pipeline->connecting)
+        return begin_elsewhere(pipeline, ETIMEDOUT, now);
+    return fail(pipeline, "no reply in time", now);
+}
+
+void redis_pipeline_watch(struct redis_pipeline *pipeline) {
+    /* Readable also when nothing is awaited: the end must not go unnoticed. */
+    unsigned interest = pipeline->output.length > pipeline->gone
+                            ? READABLE | WRITABLE
+                            : READABLE;
+
+    if (pipeline->source.descriptor >= 0)
+        (void)source_watch(pipeline->watcher, &pipeline->source, interest);
+}
+
+int64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline) {
+    bool waits = pipeline->connecting || pipeline->pausing || pipeline->due > 0;
+    return waits ? pipeline->deadline : INT64_MAX;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One connection to Redis for callers that never sleep, shared by all clients
+ * of an event loop.
+ *
+ * Commands go out one behind the other without waiting for replies, and Redis
+ * answers in the same order: whose command came first gets the first reply.
+ * The pipeline knows commands and replies; who waits for which is its caller's
+ * to remember.
+ */
+#ifndef NET_REDIS_PIPELINE_H
+#define NET_REDIS_PIPELINE_H
+
+#include "net/redis/redis.h"
+#include "net/source.h"
+#include "proto/resp.h"
+
+struct redis_pipeline {
+    struct source
+        source; /* what the event loop watches; descriptor -1: closed */
+    const struct watcher *watcher;
+    const struct redis_server *server;
+    bool connecting;
+    bool pausing; /* the connection was refused: not before the deadline */
+    bool heard;   /* Redis has replied on this connection */
+    int64_t refused_at; /* for the first time since a reply; 0: it was not */
+    unsigned address;   /* which one it is trying, or uses */
+    unsigned tried;     /* addresses that have failed since the last success */
+    unsigned handshake; /* replies to AUTH and SELECT that are still to come */
+    size_t due;         /* replies to commands that are still to come */
+    size_t due_now;     /* of those, for commands that have begun to leave */
+    int64_t deadline;   /* by when the connection or the next reply must come */
+    struct buffer output; /* commands that have not gone out yet */
+    size_t gone;          /* bytes of it that have: kept until Redis is heard */
+    struct buffer input;  /* replies that have not been taken yet */
+    size_t taken;         /* bytes at the input's front that have been */
+};
+
+void redis_pipeline_init(struct redis_pipeline *pipeline,
+                         const struct redis_server *server,
+                         const struct watcher *watcher);
+
+/* Closes the connection, without a word to anybody: no reply will come to any
+   command that is awaited. */
+void redis_pipeline_close(struct redis_pipeline *pipeline);
+
+/* Queues a command; begins to connect where that is needed.  Returns false when
+   Redis cannot be had now. */
+bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
+                           int64_t now);
+
+/* Sends what is queued, receives what is there, as far as that goes without
+   waiting.  Call them when the loop says so; flush also once a round.  Returns
+   false if the connection has failed and is closed: no reply will come to any
+   command that is awaited. */
+bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now);
+bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now);
+
+/* Takes the next reply: 1, or 0 if none is whole yet, or -1 as above.  It
+   points into the pipeline and is good until the next call that receives. */
+int redis_pipeline_next(struct redis_pipeline *pipeline,
+                        struct resp_reply *reply, int64_t now);
+
+/* Gives up when the deadline has passed, and returns false, as above; or tries
+   again, if the connection was refused. */
+bool redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now);
+
+/* Has the loop watch it for what it waits for now; once a round. */
+void redis_pipeline_watch(struct redis_pipeline *pipeline);
+
+/* Until when it waits; INT64_MAX: it waits for nothing. */
+int64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/redis/pool.h"
+
+#include "config.h"
+#include "net/children.h"
+#include "net/clock.h"
+#include "net/stop.h"
+
+#include <poll.h>
+#include <utlist.h>
+
+void redis_pool_init(struct redis_pool *pool, const struct redis_server *server,
+                     bool threads) {
+    pthread_condattr_t attributes;
+
+    *pool = (struct redis_pool){.server = server, .threads = threads};
+    pthread_mutex_init(&pool->lock, NULL); /* none of these fails on Linux */
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&pool->given_back, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+static struct redis_client *take_idle(struct redis_pool *pool) {
+    struct redis_client *client = pool->idle;
+    if (client != NULL)
+        LL_DELETE(pool->idle, client);
+    return client;
+}
+
+/* Written only where it changes: other processes look at it all the time. */
+static void note(struct redis_pool *pool, bool keeping) {
+    if (pool->keeping != NULL && *pool->keeping != keeping)
+        *pool->keeping = keeping;
+}
+
+void redis_pool_spare(struct redis_pool *pool) {
+    int64_t now = clock_milliseconds();
+    struct redis_client *client, *next;
+
+    pthread_mutex_lock(&pool->lock);
+    pool->looked_at = now;
+    LL_FOREACH_SAFE(pool->idle, client, next)
+    if (redis_client_is_spare(client, now)) {
+        LL_DELETE(pool->idle, client); /* NOLINT: it is in the list */
+        redis_client_destroy(client);
+    }
+    note(pool, pool->idle != NULL);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void redis_pool_destroy(struct redis_pool *pool) {
+    struct redis_client *client;
+
+    while ((client = take_idle(pool)) != NULL)
+        redis_client_destroy(client);
+    pthread_cond_destroy(&pool->given_back);
+    pthread_mutex_destroy(&pool->lock);
+}
+
+/* Sleeps for so many milliseconds, or until another thread gives one back. */
+static void wait_for_another(struct redis_pool *pool, int64_t time) {
+    struct timespec end;
+
+    pool->waiting++;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_nsec += time % 1000 * 1000000;
+    end.tv_sec += time / 1000 + end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&pool->given_back, &pool->lock, &end);
+    pool->waiting--;
+}
+
+/* Is there one, or may there be another?  Waits for it as long as Redis answers
+   others: for long only if clients are not scarce. */
+static bool is_available(struct redis_pool *pool) {
+    int64_t begun = clock_milliseconds(), now = begun;
+
+    while (pool->idle == NULL && pool->fresh >= REDIS_NEW_AT_ONCE) {
+        bool in_vain = now - begun >= REDIS_REPLY_TIMEOUT &&
+                       redis_is_scarce(pool->server, now);
+        if (in_vain || server_is_out_of_time())
+            return false;
+        wait_for_another(pool, REDIS_REPLY_TIMEOUT);
+        now = clock_milliseconds();
+    }
+    return true;
+}
+
+struct redis_client *redis_pool_borrow(struct redis_pool *pool) {
+    struct redis_client *client = NULL;
+
+    pthread_mutex_lock(&pool->lock);
+    if (is_available(pool) && (client = take_idle(pool)) == NULL &&
+        (client = redis_client_create(pool->server)) != NULL) {
+        client->fresh = true;
+        pool->fresh++;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    redis_is_missed(pool->server, client == NULL);
+    return client;
+}
+
+/* It is new no more: another may begin. */
+static void is_known(struct redis_pool *pool, struct redis_client *client) {
+    pool->fresh -= client->fresh;
+    client->fresh = false;
+}
+
+void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
+    int64_t now = clock_milliseconds();
+    bool keep = client->descriptor >= 0;
+
+    pthread_mutex_lock(&pool->lock);
+    is_known(pool, client);
+    if (keep && redis_is_scarce(pool->server, now))
+        keep = pool->waiting > 0 && now - client->begun_at < REDIS_RETRY;
+    if (keep)
+        LL_PREPEND(pool->idle, client);
+    bool wake = pool->waiting > 0;
+    bool look = now - pool->looked_at >= REDIS_IDLE;
+    pthread_mutex_unlock(&pool->lock);
+    if (wake)
+        pthread_cond_signal(&pool->given_back);
+    note(pool, keep);
+    if (!keep)
+        redis_client_destroy(client);
+    if (look)
+        redis_pool_spare(pool);
+}
+
+/* Instead of the client that was refused: one that another gives back, or the
+   same one again, after a PAUSE. */
+static void exchange(struct redis_pool *pool, struct redis_client **client) {
+    if (!pool->threads) {
+        server_wake_parent(); /* others may keep what they do not use */
+        poll(NULL, 0, PAUSE);
+        return;
+    }
+    pthread_mutex_lock(&pool->lock);
+    if (pool->idle == NULL)
+        wait_for_another(pool, PAUSE);
+    struct redis_client *other = take_idle(pool);
+    if (other != NULL)
+        is_known(pool, *client);
+    pthread_mutex_unlock(&pool->lock);
+    if (other != NULL) {
+        redis_client_destroy(*client);
+        *client = other;
+    }
+}
+
+bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
+                     struct view command, struct resp_reply *reply) {
+    int64_t deadline = clock_milliseconds() + REDIS_REPLY_TIMEOUT;
+    enum redis_answer answer;
+
+    while ((answer = redis_client_call(*client, command, reply)) ==
+               REDIS_REFUSES &&
+           clock_milliseconds() < deadline && !server_is_out_of_time())
+        exchange(pool, client);
+    redis_is_missed(pool->server, answer != REDIS_REPLIED);
+    return answer == REDIS_REPLIED;
+}

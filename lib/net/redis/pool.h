@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The connections to Redis of one process, lent for as long as an exchange
+ * needs one.
+ *
+ * Threads share them: there are at most as many as there ever were exchanges at
+ * once, and the last one given back is the first one lent, for it is warm.
+ *
+ * Where Redis has no client to spare (redis_is_scarce()), nobody keeps what he
+ * does not use.  A connection is handed to a thread that waits for one, but not
+ * for longer than REDIS_RETRY, since others than we may wait as well; and where
+ * none waits it is closed.
+ */
+#ifndef NET_REDIS_POOL_H
+#define NET_REDIS_POOL_H
+
+#include "net/redis/client.h"
+
+#include <pthread.h>
+
+struct redis_pool {
+    const struct redis_server *server;
+    bool threads; /* more than one uses it */
+    /* In memory shared with the parent, if that should know whether we keep a
+       connection while we do not use it; else NULL. */
+    _Atomic bool *keeping;
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t given_back;
+    struct redis_client *idle;
+    int64_t looked_at; /* what could be spared; clock_milliseconds() */
+    unsigned waiting;  /* threads that wait for one */
+    unsigned fresh;    /* those lent that are new */
+};
+
+void redis_pool_init(struct redis_pool *pool, const struct redis_server *server,
+                     bool threads);
+void redis_pool_destroy(struct redis_pool *pool); /* none is lent any more */
+
+/* Borrows a connection, or what will be one when it is first used; waits while
+   too many are new (REDIS_NEW_AT_ONCE).  NULL: there is none to be had. */
+struct redis_client *redis_pool_borrow(struct redis_pool *pool);
+void redis_pool_return(struct redis_pool *pool, struct redis_client *client);
+
+/*
+ * As redis_client_call(), but where the connection is refused waits and tries
+ * again, for REDIS_REPLY_TIMEOUT; then, and where Redis fails, returns false.
+ * Meanwhile *client may be exchanged for one that was given back.
+ */
+bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
+                     struct view command, struct resp_reply *reply);
+
+/* Closes what nobody uses and others may want: for those who were woken, or
+   have been idle for a while.  As long as connections are returned it is called
+   by itself. */
+void redis_pool_spare(struct redis_pool *pool);
+
+#endif

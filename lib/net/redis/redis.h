@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where Redis is, how a connection to it begins, and whether it answers: what
+ * the blocking client and the evented pipeline have in common.
+ */
+#ifndef NET_REDIS_H
+#define NET_REDIS_H
+
+#include "net/trouble.h"
+#include "proto/bytes.h"
+#include "proto/resp.h"
+
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#define REDIS_ADDRESSES 8
+
+/* What all processes of a server know together, so that a hundred workers say
+   once, and not a hundred times, that Redis has gone.  Times are those of
+   clock_milliseconds(). */
+struct redis_shared {
+    _Atomic bool down;
+    _Atomic bool told_down;       /* the log's last word on it */
+    _Atomic size_t unanswered;    /* requests, since it said "is back" */
+    _Atomic unsigned address;     /* the one that answered last */
+    _Atomic int64_t retry_at;     /* while it is down */
+    _Atomic int64_t answered_at;  /* the last reply to anybody; 0: none yet */
+    _Atomic int64_t scarce_until; /* 0: it has refused no connection yet */
+    struct news gone, back, failure, refusal, nonsense;
+};
+
+struct redis_server {
+    /* All that the host name stands for: "localhost" is ::1 and 127.0.0.1, and
+       Redis may listen on one of them only. */
+    struct redis_address {
+        struct sockaddr_storage socket;
+        socklen_t length;
+    } addresses[REDIS_ADDRESSES];
+    unsigned count;
+    char user[128];
+    char password[128];
+    int database;
+    char text[300]; /* the URL without the password, for messages */
+    struct redis_shared *shared;
+};
+
+/*
+ * Reads redis://[[user]:password@]host[:port][/database] or unix:/path and
+ * looks the host name up, once: a host that moves wants a restart.  Returns 0,
+ * or -1 with a sentence in `error` that says what is wrong.
+ */
+int redis_parse(struct redis_server *server, const char *url, char *error,
+                size_t size);
+
+/* Begins to connect to one of the addresses, without waiting: the descriptor,
+   non-blocking, or -1 with errno set. */
+int redis_begin(const struct redis_server *server, unsigned address);
+
+/* How a connection that began has come out: 0, or -1 with errno set. */
+int redis_outcome(int descriptor);
+
+/* Appends what a new connection must say first (AUTH, SELECT) and returns how
+   many replies that brings, each of which must be +OK. */
+unsigned redis_append_handshake(const struct redis_server *server,
+                                struct buffer *commands);
+
+/* Is that, as the first reply on a connection, how Redis says that it has no
+   client to spare (its maxclients)?  It then closes, and has done nothing. */
+bool redis_is_refusal(const struct resp_reply *reply);
+
+/* Is that errno, of redis_begin(), a want of our own that may soon be over:
+   descriptors, ports, memory, or room in the queue of a Unix socket? */
+bool redis_is_shortage(int error);
+
+/* May the caller try Redis now?  While it is down, one of all processes and
+   threads may, every REDIS_RETRY; the others need not wait in vain. */
+bool redis_may_try(const struct redis_server *server, int64_t now);
+
+/* Has Redis lately refused a connection for want of clients, or have we found
+   no port for one?  Then nobody keeps one that he does not use. */
+bool redis_is_scarce(const struct redis_server *server, int64_t now);
+
+/*
+ * What happened, for all to know and for the log, which tells it on standard
+ * error, but not again and again.
+ *
+ * It is down: a call that began at `since` has failed.  But where anybody was
+ * answered since, it is only this call that failed: false.
+ */
+bool redis_is_down(const struct redis_server *server, const char *reason,
+                   int64_t since, int64_t now);
+/* There is no connection to be had just now: by its refusal, or where that is
+   NULL for a shortage of our own, which errno tells. */
+void redis_refuses(const struct redis_server *server,
+                   const struct resp_reply *refusal, int64_t now);
+/* It has refused a command, or answered what no Redis would. */
+void redis_misbehaves(const struct redis_server *server,
+                      const struct resp_reply *reply);
+/* So many requests have done without it; the log will say so when it is back.
+ */
+void redis_is_missed(const struct redis_server *server, size_t requests);
+/* It has answered. */
+void redis_is_up(const struct redis_server *server, int64_t now);
+
+#endif

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from bench.host.process import guarded, last_line
 from bench.host.project import source_digest
 from bench.host.signals import SignalWatch
-from bench.records.errors import NoFigure
+from bench.records.errors import NoFigure, UserError
 from bench.services.balancer import BalancerOrder
 from bench.stations.footprint import Weight
 from bench.stations.hosts import AgentHost
@@ -50,7 +50,7 @@ SHOWN = 120
 Result = TypeVar("Result", bound=BaseModel)
 
 
-class HostLost(NoFigure):
+class HostLost(NoFigure, UserError):
     """A host does not answer any more, or makes no sense. The message names it."""
 
     label = "host lost"

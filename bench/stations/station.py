@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.host.accounting import parent_of_groups, remove_stale_groups
-from bench.host.kernel import wait_for_room
+from bench.host.kernel import raise_descriptors, wait_for_room
 from bench.host.process import free_port
 from bench.host.quota import Host
 from bench.host.signals import SignalWatch
@@ -55,6 +55,7 @@ class LocalStation(Station):
     ) -> None:
         """`placement`: servers are bound to its CPUs for servers, one after another, all else to
         the others. `address`: where everything listens. `find`: subjects by name."""
+        raise_descriptors()
         self._watch, self._placement, self.address = watch, placement, address
         self._find = find or self._known
         self._found: dict[str, Subject] = {}

@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass, replace
 from urllib.parse import urljoin
 
-from bench.host.signals import SignalWatch
 from bench.load import ab, open_loop
 from bench.load.ab import AbOutcome
 from bench.load.crowd import Crowd
@@ -83,11 +82,9 @@ class Loaded:
 class Generator:
     """Puts the load of one run on a server."""
 
-    def __init__(
-        self, spec: RunSpec, workload: Workload, site: Site, redis: RunRedis, watch: SignalWatch
-    ) -> None:
+    def __init__(self, spec: RunSpec, workload: Workload, site: Site, redis: RunRedis) -> None:
         self._spec, self._workload = spec, workload
-        self._site, self._redis, self._watch = site, redis, watch
+        self._site, self._redis, self._watch = site, redis, site.watch
         self._cpus = site.placement.load
 
     def warm_up(self, url: str) -> int:

@@ -24,7 +24,7 @@ FLOOR ?= build/floor
 
 # Every folder NN_name/ with a main.c is a server: an eighth needs no line here.
 FOLDERS := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
-LIB := $(wildcard lib/*/*.c)
+LIB := $(wildcard lib/*/*.c lib/*/*/*.c)
 ARCHIVE = $(BUILD)/libzerohttpd.a
 PROTO := $(wildcard lib/proto/*.c)
 UNIT_TESTS := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
@@ -88,10 +88,10 @@ report: ## one HTML page of the newest results, or of RESULTS=results/...
 	@test -n '$(or $(RESULTS),$(NEWEST))' || { echo 'no results yet: run make bench first'; exit 1; }
 	@$(ZEROHTTPD) report $(or $(RESULTS),$(NEWEST)) $(ARGS)
 
-serve: ## run one server with a Redis of its own: make serve ARCH=epoll
+serve: ## run one server with a Redis of its own, and the page /live: make serve SERVER=epoll
 	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all
-	@$(ZEROHTTPD) serve $(or $(ARCH),epoll) $(ARGS)
+	@$(ZEROHTTPD) serve $(or $(SERVER),$(ARCH),epoll) $(ARGS)
 
 measure: ## CPU and memory against nginx, Go and the barest loops
 	@$(SETUP) build bench compare
@@ -107,6 +107,22 @@ timeline: ## draw what each server does, call by call; SERVER=epoll SCENARIO=sil
 book: ## the annotated source as pages, with pictures and questions
 	@$(SETUP) read
 	@$(ZEROHTTPD) book $(ARGS)
+
+# FROM is an ordinary word, and so may be set in somebody's environment: only make's own counts.
+new: ## begin a server of your own: make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
+	@$(SETUP) build bench
+	@test -n '$(NAME)' || { echo 'say which: make new NAME=08_mine FROM=scratch'; exit 1; }
+	@$(ZEROHTTPD) new '$(NAME)' $(if $(filter-out environment,$(origin FROM)),--from '$(FROM)')
+
+# The graded program is built by the grading itself, within limits: here only what it stands on,
+# and the seven that it is compared with.
+SEVEN := $(foreach folder,$(wildcard 0[1-7]_*),$(call name,$(folder)))
+grade: ## points for a server, stage by stage: make grade SERVER=08_mine; ARGS="--json"
+	@$(SETUP) build bench trace
+	@test -n '$(SERVER)' || { echo 'say which: make grade SERVER=08_mine'; exit 1; }
+	@$(MAKE) --no-print-directory -s $(SEVEN:%=$(BIN)/%) >&2
+	@$(MAKE) --no-print-directory -s tsan TARGET=build/tsan/objects/libzerohttpd.a >&2
+	@$(ZEROHTTPD) grade '$(SERVER)' $(ARGS)
 
 torture: ## every server under every attack, five minutes; ARGS="--servers epoll", ARGS=--help
 	@scripts/setup.sh build bench
@@ -171,7 +187,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z._-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure torture timeline book floor test \
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure torture timeline book new grade floor test \
 	test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- How things are made ----
@@ -202,7 +218,7 @@ $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/r
 	$(Q)$(LINK) -Wl,--wrap=realloc $^ $(LDLIBS) -o $@
 
 build/fuzz/%: tests/fuzz/fuzz_%.c $(FUZZ_PARTS) $(filter-out lib/net/%,$(LIB)) \
-		$(wildcard tests/fuzz/*.h lib/*.h lib/*/*.h) Makefile
+		$(wildcard tests/fuzz/*.h lib/*.h lib/*/*.h lib/*/*/*.h) Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)clang -std=gnu17 -O1 -g -D_GNU_SOURCE -Ilib -pthread -Wl,--wrap=realloc \
@@ -252,4 +268,4 @@ compile_commands.json: Makefile $(LIB) $(FOLDERS:%=%/main.c) ## for clangd and t
 	done; printf '\n]\n'; } >$@
 
 .SECONDARY:
--include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)
+-include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d $(BUILD)/*/*/*/*.d)

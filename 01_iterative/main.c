@@ -40,7 +40,7 @@
 static const struct architecture architecture = {
     .name = "iterative",
     .summary = "one process, one connection after another",
-    .requests = 1,
+    .requests_per_connection = 1,
     .calls = {BLOCKING_CALLS},
 };
 

@@ -30,13 +30,13 @@
  *
  * A lesson of its own: who owns a socket after fork()?  Both.  A connection to
  * Redis shall outlive the child that uses it, so the parent connects and lends;
- * and somebody must know how each child leaves it: see net/redis_lending.h.
+ * and somebody must know how each child leaves it: see net/redis/lending.h.
  *
  * What to try: kill -9 a child under load, and see who notices.
  */
 #include "config.h"
 #include "net/blocking.h"
-#include "net/redis_lending.h"
+#include "net/redis/lending.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -47,7 +47,7 @@
 static const struct architecture architecture = {
     .name = "forking",
     .summary = "a child process for each connection",
-    .requests = KEEP_ALIVE_REQUESTS,
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .calls = {BLOCKING_CALLS, FORKING_CALLS, CALL(ppoll)},
 };
 

@@ -21,7 +21,7 @@
  *
  * What does it cost?  A process each, made once: memory (most of it shared
  * with the parent until somebody writes to it), one connection to Redis (where
- * Redis refuses that, none while it is not used: see net/redis_lending.h), and
+ * Redis refuses that, none while it is not used: see net/redis/lending.h), and
  * a switch of processes whenever one waits.
  *
  * What happens at the limit?  N workers serve N connections; the next waits in
@@ -34,7 +34,7 @@
  */
 #include "config.h"
 #include "net/blocking.h"
-#include "net/redis_lending.h"
+#include "net/redis/lending.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -46,7 +46,7 @@
 static const struct architecture architecture = {
     .name = "preforking",
     .summary = "processes forked at the start, one connection each at a time",
-    .requests = KEEP_ALIVE_REQUESTS,
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
     .calls = {BLOCKING_CALLS, FORKING_CALLS},
 };
@@ -108,8 +108,11 @@ static void replace_workers(struct server *server, pid_t *workers) {
     size_t count = server->options.workers;
     bool missing = false;
 
-    for (size_t i = 0; i < count; i++)
-        missing |= workers[i] < 0 && (workers[i] = start_worker(server, i)) < 0;
+    for (size_t i = 0; i < count; i++) {
+        if (workers[i] < 0)
+            workers[i] = start_worker(server, i);
+        missing |= workers[i] < 0;
+    }
     pid_t dead = waitpid(-1, NULL, missing ? WNOHANG : 0);
     for (size_t i = 0; i < count; i++)
         if (dead > 0 && workers[i] == dead) {

@@ -30,7 +30,7 @@
  * alive.
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
- * pool, which a lock guards (net/redis_pool.h).  Compare 02_forking, where no
+ * pool, which a lock guards (net/redis/pool.h).  Compare 02_forking, where no
  * lock is needed and giving back is the hard part.
  *
  * What to try: raise CHILDREN_LIMIT to 20,000, and load the guestbook with
@@ -55,7 +55,7 @@
 static const struct architecture architecture = {
     .name = "threading",
     .summary = "a thread for each connection",
-    .requests = KEEP_ALIVE_REQUESTS,
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .calls = {BLOCKING_CALLS, THREADED_CALLS, THREAD_CREATING_CALLS},
 };
 

@@ -43,7 +43,7 @@
 static const struct architecture architecture = {
     .name = "poll",
     .summary = "one process, one event loop (poll)",
-    .requests = KEEP_ALIVE_REQUESTS,
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .calls = {CALL(poll)},
 };
 

@@ -43,7 +43,7 @@
 static const struct architecture architecture = {
     .name = "epoll",
     .summary = "one process, one event loop (epoll)",
-    .requests = KEEP_ALIVE_REQUESTS,
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .calls = {CALL(epoll_ctl), CALL(epoll_wait), CALL(poll)}, /* at its end */
 };
 

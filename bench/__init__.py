@@ -5,7 +5,7 @@ A folder is a room, and imports run down this list, never up; `make lint` sees t
 
     cli                       the commands; each loads only what it needs
     deploy    book            the way to other hosts and back; the annotated source
-    timeline  torture         what a server does, call by call; what visitors get under attack
+    timeline  torture  live   a server call by call; under attack; watched while it runs
     sweep                     all runs in order; each from its start to its judgement
     stations  doctor          what happens on a host; what the hosts allow, and its cure
     load  services  subjects  ab and oha; Redis and nginx; what is measured

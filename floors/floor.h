@@ -55,8 +55,10 @@ static inline ssize_t floor_send(const struct floor *floor, int client,
                                  size_t from) {
     off_t offset = (off_t)from;
 
+    /* MSG_MORE: see transmit() in lib/net; the end goes with the last bytes. */
     if (floor->file < 0)
-        return send(client, floor->answer + from, floor->bytes - from, 0);
+        return send(client, floor->answer + from, floor->bytes - from,
+                    floor->keep_alive ? 0 : MSG_MORE);
     return sendfile(client, floor->file, &offset, floor->bytes - from);
 }
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd serve`: one server with a Redis to go with it, to look at in a browser."""
+"""`zerohttpd serve`: one server with a Redis to go with it, to look at in a browser, and beside it
+a page that shows who waits for what."""
 
 import argparse
 import signal
@@ -8,19 +9,24 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from bench.host.process import Child
 from bench.host.project import ROOT
 from bench.host.signals import Interrupted, SignalWatch
+from bench.live.look import Server as Looked
+from bench.live.web import Live
 from bench.records.errors import UserError
 from bench.records.values import milliseconds, positive
 from bench.services.private_redis import redis_for
 from bench.services.slow_redis import SlowRedis
-from bench.subjects.banner import url_in
+from bench.subjects.banner import lines_of, url_in
 from bench.subjects.running import STOP_SECONDS
-from bench.subjects.subject import select
+from bench.subjects.subject import select_servers
 
 ADDRESS = "127.0.0.1"
+LIVE_PORT = 8090
 LOOK_SECONDS = 0.1
 
 
@@ -30,7 +36,7 @@ def run(words: Sequence[str]) -> int:
     Raises UserError for an unknown server, one not built, an occupied port, no Redis.
     """
     options = _parser().parse_args(words)
-    server = select([options.server])[0]
+    server = select_servers([options.server])[0]
     require_free(options.port)
     with SignalWatch() as watch:
         try:
@@ -44,7 +50,8 @@ def run(words: Sequence[str]) -> int:
                 command = [str(server.executable), "--port", str(options.port), "--redis", url]
                 if options.workers:
                     command += ["--workers", str(options.workers)]
-                return _Foreground(command, watch).run()
+                beside = Beside(server.name, url, redis.private, options.live_port)
+                return _Foreground(command, watch, beside).run()
         except Interrupted as interrupted:
             return 0 if interrupted.number == signal.SIGINT else interrupted.exit_status
 
@@ -58,6 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("server", metavar="ARCH", help="iterative, ..., epoll")
     add("--port", type=port_number, default=8000, help="(%(default)s; 0: any free one)")
+    live = "of the page that shows who waits for what (%(default)s; if taken: any free one)"
+    add("--live-port", type=port_number, default=LIVE_PORT, metavar="PORT", help=live)
     add("--redis", metavar="URL", help="use this Redis; default: a private one, thrown away")
     add("--redis-delay", type=milliseconds, metavar="MS", help="delay each reply of Redis (0)")
     workers = "processes of preforking, threads of prethreading (their own default)"
@@ -72,14 +81,39 @@ def port_number(text: str) -> int:
     return int(text)
 
 
+@dataclass(frozen=True)
+class Beside:
+    """What the page /live must know of a server before it is there."""
+
+    name: str
+    redis_url: str
+    redis_is_ours: bool
+    port: int
+
+    def open(self, banner: str, pid: int) -> Live:
+        """The page, once the server listens. Raises OSError."""
+        url = url_in(banner) or ""
+        said = lines_of(banner).get("architecture", self.name)
+        server = Looked(
+            name=self.name,
+            summary=said.removeprefix(f"{self.name}: "),
+            url=url,
+            pid=pid,
+            port=urlsplit(url).port or 80,
+            redis_port=urlsplit(self.redis_url).port or 0,
+        )
+        return Live(server, self.redis_url if self.redis_is_ours else None, self.port)
+
+
 class _Foreground:
     """A child whose output is passed on while it runs."""
 
-    def __init__(self, command: list[str], watch: SignalWatch) -> None:
+    def __init__(self, command: list[str], watch: SignalWatch, beside: Beside) -> None:
         self._child = Child(command, cwd=ROOT)
         self._watch = watch
         self._shown = {"stdout": 0, "stderr": 0}
-        self._invited = False
+        self._beside = beside
+        self._live: Live | None = None
 
     def run(self) -> int:
         """Until Ctrl-C, or until the server ends by itself."""
@@ -88,6 +122,8 @@ class _Foreground:
                 self._pass_on()
                 self._watch.sleep(LOOK_SECONDS)
         finally:
+            if self._live:
+                self._live.close()
             self._child.end(STOP_SECONDS)
             self._pass_on()
         print(f"The server ended by itself, status {self._child.exit_status}.", file=sys.stderr)
@@ -100,9 +136,13 @@ class _Foreground:
             print(text[self._shown[name] :], end="", file=stream, flush=True)
             self._shown[name] = len(text)
         url = url_in(self._child.stdout)
-        if url and not self._invited:
-            self._invited = True
-            print(f"\nOpen {url} in a browser. Ctrl-C ends the server and its Redis.\n", flush=True)
+        if url and self._live is None and self._child.running():
+            self._live = self._beside.open(self._child.stdout, self._child.pid)
+            print(
+                f"\nOpen {url} in a browser. Who waits for what: {self._live.url}\n"
+                "Ctrl-C ends the server and its Redis.\n",
+                flush=True,
+            )
 
 
 def require_free(port: int) -> None:
@@ -117,7 +157,7 @@ def require_free(port: int) -> None:
         owner = _listener(port)
         raise UserError(
             f"port {port} is in use{owner}. End that program or take another port: "
-            f"make serve ARCH=... ARGS='--port {port + 1}'"
+            f"make serve SERVER=... ARGS='--port {port + 1}'"
         ) from error
 
 

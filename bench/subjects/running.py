@@ -86,6 +86,11 @@ class RunningServer:
         assert self._child is not None
         return self._child.pid
 
+    @property
+    def stderr(self) -> str:
+        """All it has written to standard error so far."""
+        return self._child.stderr if self._child else ""
+
     def pids(self) -> list[int]:
         """All its processes."""
         if self._group:

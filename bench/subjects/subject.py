@@ -92,15 +92,17 @@ class Subject:
 def select(
     names: Sequence[str] | None, floors: bool = False, programs: Path = ROOT
 ) -> list[Subject]:
-    """The named subjects in the order given, each once; all servers for None. `floors`: and the
-    floors of the servers among them. `programs`: where the servers' executables are.
+    """The named subjects in the order given, each once; all servers for None. A server may be named
+    by its folder too: 07_epoll is epoll. `floors`: and the floors of the servers among them.
+    `programs`: where the servers' executables are.
 
     Raises UserError for one that is not known, not built, or lacks something it needs.
     """
     servers = discover()
     if not servers:
         raise UserError("no servers here: no folder like 07_epoll/ with a main.c")
-    wanted = list(dict.fromkeys(names or servers))
+    wanted = [name[3:] if _FOLDER.fullmatch(name) else name for name in names or servers]
+    wanted = list(dict.fromkeys(wanted))
     if floors:
         chosen = [FLOOR_PREFIX + name for name in wanted if name in servers]
         wanted += [name for name in chosen if name not in wanted and _floor_source(name)]
@@ -112,6 +114,14 @@ def select(
     if missing := [name for name, program in built.items() if not os.access(program, os.X_OK)]:
         raise UserError(f"not built yet: {', '.join(missing)}. Run: make all")
     return [_subject(name, built) for name in wanted]
+
+
+def select_servers(names: Sequence[str] | None) -> list[Subject]:
+    """The same, of the project's servers alone. Raises UserError for a floor or a stranger."""
+    found = select(names)
+    if others := [one.name for one in found if one.kind != "server"]:
+        raise UserError(f"this is for servers of the project: {', '.join(others)} is none")
+    return found
 
 
 def discover(root: Path = ROOT) -> list[str]:

@@ -219,6 +219,25 @@ void connection_replied(struct connection *connection,
 
 /* ---- Sending ---- */
 
+/* To close with bytes unread resets the connection, and the client may lose
+   the response: RFC 9112, section 9.6. */
+static bool must_linger(const struct connection *connection) {
+    const struct exchange *exchange = &connection->exchange;
+
+    return exchange->unread ||
+           connection->input.length > exchange->head + exchange->body;
+}
+
+/* Will close() or shutdown() follow at once?  One who was not told before that
+   this is the end may have sent his next request meanwhile: bytes unread, which
+   we have not seen.  He shall have the response before the connection is reset,
+   so it must not wait for close(). */
+static bool is_last(const struct connection *connection) {
+    return connection->state == STATE_SEND && !connection->keep_alive &&
+           (must_linger(connection) ||
+            !connection->exchange.request.keep_alive);
+}
+
 static struct view behind(struct view view, uint64_t *skip) {
     size_t step = *skip < view.length ? (size_t)*skip : view.length;
     *skip -= step;
@@ -228,7 +247,7 @@ static struct view behind(struct view view, uint64_t *skip) {
 struct pending connection_pending(const struct connection *connection) {
     const struct exchange *exchange = &connection->exchange;
     const struct response *response = &exchange->response;
-    struct pending pending = {.descriptor = -1};
+    struct pending pending = {.descriptor = -1, .last = is_last(connection)};
     uint64_t skip = exchange->sent;
 
     if (connection->state == STATE_CONTINUE) {
@@ -265,14 +284,12 @@ void connection_next(struct connection *connection) {
     struct exchange *exchange = &connection->exchange;
     struct buffer *input = &connection->input;
     size_t used = exchange->head + exchange->body;
-    bool unread = exchange->unread || input->length > used;
+    bool lingers = must_linger(connection);
 
     assert(connection->state == STATE_SENT);
     exchange_free(exchange);
     if (!connection->keep_alive) {
-        /* To close with bytes unread resets the connection, and the client
-           may lose the response: RFC 9112, section 9.6. */
-        connection->state = unread ? STATE_LINGER : STATE_CLOSED;
+        connection->state = lingers ? STATE_LINGER : STATE_CLOSED;
         return;
     }
     buffer_consume(input, used);

@@ -90,6 +90,9 @@ struct pending {
     struct view first, second;
     int descriptor; /* -1: no file part */
     uint64_t offset, count;
+    /* Nothing follows: as soon as it is out, the driver ends the connection or
+       at least its own side of it. */
+    bool last;
 };
 struct pending connection_pending(const struct connection *connection);
 void connection_sent(struct connection *connection, uint64_t count);

@@ -2,6 +2,7 @@
 #include "app/guestbook.h"
 
 #include "config.h"
+#include "proto/encoding.h"
 #include "proto/form.h"
 #include "proto/html.h"
 #include "proto/template.h"

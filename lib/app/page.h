@@ -16,7 +16,8 @@
  *         buffer_append_number(&page->response->body, page->reply->integer);
  *     }
  *
- * It is called only with replies of the type that it asked for.  When Redis is
+ * It is called only with replies of the type that it asked for, or with a
+ * RESP_NULL where that is a RESP_STRING: there is no such key.  When Redis is
  * unavailable the exchange answers 503 itself.
  */
 #ifndef APP_PAGE_H
@@ -57,8 +58,7 @@ struct page {
 
 typedef void page_handler(struct page *page);
 
-/* Asks Redis.  A RESP_NULL is a possible reply where a RESP_STRING is
-   expected: there is no such key. */
+/* Asks Redis for a reply of that type, with a command of so many words. */
 void page_ask(struct page *page, enum resp_type expected,
               const struct view *words, size_t count);
 

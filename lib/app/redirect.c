@@ -2,7 +2,7 @@
 #include "app/redirect.h"
 
 #include "config.h"
-#include "proto/html.h"
+#include "proto/encoding.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -219,7 +219,7 @@ void blocking_serve(struct worker *worker, const struct client *client) {
     enum connection_need need;
 
     connection_init(connection, &worker->server->app, &worker->moment,
-                    worker->server->architecture->requests);
+                    worker->server->architecture->requests_per_connection);
     while ((need = connection_need(connection)) != NEED_CLOSE) {
         switch (need) {
         case NEED_LINGER:
@@ -240,7 +240,7 @@ void blocking_serve(struct worker *worker, const struct client *client) {
             break;
         case NEED_DONE:
             statistics_count(worker->counters, &connection->exchange);
-            server_log(worker->server, client, &connection->exchange);
+            server_log(worker->server, client, connection);
             serving.awaited = PATIENCE_NONE; /* the next has its own time */
             connection_next(connection);
             break;

@@ -4,7 +4,7 @@
 #ifndef NET_BLOCKING_H
 #define NET_BLOCKING_H
 
-#include "net/redis_pool.h"
+#include "net/redis/pool.h"
 #include "net/server.h"
 
 /* What one process or thread needs to serve. */

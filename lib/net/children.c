@@ -2,6 +2,7 @@
 #include "net/children.h"
 
 #include "config.h"
+#include "net/shared.h"
 #include "net/stop.h"
 #include "net/trouble.h"
 
@@ -11,36 +12,39 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 void *server_share(size_t size) {
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
+    void *memory = shared_memory(size);
+
+    if (memory == NULL)
         server_give_up("no memory to share (%s); allow it more",
                        strerror(errno));
     return memory;
 }
 
+/* Of a child; 0: this process is none. */
+static pid_t parent;
+
 pid_t server_fork(void) {
-    pid_t parent = getpid();
+    pid_t self = getpid();
     pid_t child = fork();
 
     if (child != 0)
         return child;
     /* The kernel kills us when the parent dies; it may have died already. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
+    if (getppid() != self)
         _exit(EXIT_FAILURE);
+    parent = self;
     return 0;
 }
 
 void server_wake_parent(void) {
-    if (getpid() != stop_owner() && getppid() == stop_owner())
-        kill(stop_owner(), SIGALRM);
+    if (parent != 0 && getppid() == parent)
+        kill(parent, SIGALRM);
 }
 
 void server_tell_children(const pid_t *children, size_t count, int number) {

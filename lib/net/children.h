@@ -7,8 +7,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Memory, all zero, that is shared with all that is forked later.  Where there
-   is none for it, it says so and exits 1. */
+/* As shared_memory(); where there is none for it, says so and exits 1. */
 void *server_share(size_t size);
 
 /*

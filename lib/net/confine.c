@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/confine.h"
 
-#include "net/options.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -67,12 +65,11 @@ static const struct call common[] = {
     {0},
 };
 
-void confine_print_calls(const struct architecture *architecture) {
+void confine_print_calls(const struct call *calls) {
     for (const struct call *call = common; call->name != NULL; call++)
         puts(call->name);
-    for (const struct call *call = architecture->calls; call->name != NULL;
-         call++)
-        puts(call->name);
+    for (; calls->name != NULL; calls++)
+        puts(calls->name);
 }
 
 /* ---- Files and ports: Landlock ---- */
@@ -210,7 +207,7 @@ static int add_calls(struct filter *filter, const struct call *calls) {
 /* A program for the kernel's own small machine: seccomp(2), the part on
    filters.  The kernel remembers its answer for each number, so the length of
    the list costs nothing (since 5.11). */
-static int load_filter(const struct architecture *architecture) {
+static int load_filter(const struct call *own) {
     struct filter filter = {.length = 0};
 
     add(&filter,
@@ -224,7 +221,7 @@ static int load_filter(const struct architecture *architecture) {
         (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
                                      offsetof(struct seccomp_data, nr)));
     int calls = add_calls(&filter, common);
-    calls += add_calls(&filter, architecture->calls);
+    calls += add_calls(&filter, own);
     add(&filter,
         (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP));
     struct sock_fprog program = {.len = filter.length, .filter = filter.steps};
@@ -233,7 +230,7 @@ static int load_filter(const struct architecture *architecture) {
     return result == 0 ? calls : -1;
 }
 
-int confine_calls(const struct architecture *architecture) {
+int confine_calls(const struct call *calls) {
     struct sigaction action = {.sa_sigaction = on_other_call,
                                .sa_flags = SA_SIGINFO};
     unsigned trap = SECCOMP_RET_TRAP;
@@ -241,18 +238,17 @@ int confine_calls(const struct architecture *architecture) {
     snprintf(complaint, sizeof complaint,
              "%s: system call        is not in its list (--print-syscalls), "
              "and was refused; --no-confinement allows all\n",
-             architecture->name);
-
+             program_invocation_short_name);
     if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &trap) < 0)
         return 0;
     if (sigaction(SIGSYS, &action, NULL) < 0 ||
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return -1;
-    return load_filter(architecture);
+    return load_filter(calls);
 }
 #else
-int confine_calls(const struct architecture *architecture) {
-    (void)architecture;
+int confine_calls(const struct call *calls) {
+    (void)calls;
     return 0;
 }
 #endif

@@ -55,11 +55,9 @@ struct call {
    the C library's own signal handled. */
 #define THREAD_CREATING_CALLS CALL(clone3), CALL(clone), CALL(rt_sigaction)
 
-struct architecture;
-
-/* Prints the names of all calls that a server keeps, those of its way to wait
-   last, one a line. */
-void confine_print_calls(const struct architecture *architecture);
+/* Prints the names of all calls that a server keeps, one a line: those of lib/,
+   then these of its way to wait. */
+void confine_print_calls(const struct call *calls);
 
 /*
  * Leaves the calling thread, and all that it creates, the files in public/ and
@@ -72,10 +70,10 @@ int confine_files_and_ports(const char *root, int redis_port);
 
 /*
  * Leaves the whole process, all its threads and those to come, the calls that
- * the architecture needs.  Any other is answered with ENOSYS, as by a kernel
+ * lib/ needs, and these.  Any other is answered with ENOSYS, as by a kernel
  * that has not got it, and told on standard error.  Returns how many calls are
  * left, 0 when this kernel or processor knows nothing of it, -1 with errno.
  */
-int confine_calls(const struct architecture *architecture);
+int confine_calls(const struct call *calls);
 
 #endif

@@ -112,7 +112,8 @@ void evented_adopt(struct evented *evented, const struct client *client) {
         (struct source){.kind = SOURCE_CLIENT, .descriptor = client->socket};
     serving->client = *client;
     connection_init(&serving->connection, &evented->server->app,
-                    &evented->moment, evented->server->architecture->requests);
+                    &evented->moment,
+                    evented->server->architecture->requests_per_connection);
     evented->count++;
     /* Often the request is there already: then the loop need not hear of this
        connection at all. */
@@ -188,7 +189,7 @@ static void finish_exchange(struct evented *evented, struct serving *serving) {
     struct connection *connection = &serving->connection;
 
     statistics_count(evented->server->counters, &connection->exchange);
-    server_log(evented->server, &serving->client, &connection->exchange);
+    server_log(evented->server, &serving->client, connection);
     stop_waiting(evented, serving); /* the next exchange has its own time */
     connection_next(connection);
     if (server_is_stopping() && connection_is_idle(connection))

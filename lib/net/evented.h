@@ -12,7 +12,7 @@
 #ifndef NET_EVENTED_H
 #define NET_EVENTED_H
 
-#include "net/redis_pipeline.h"
+#include "net/redis/pipeline.h"
 #include "net/server.h"
 #include "net/transmit.h"
 

@@ -198,7 +198,7 @@ void options_parse(struct options *options,
             options->confined = false;
             break;
         case PRINT_CALLS:
-            confine_print_calls(architecture);
+            confine_print_calls(architecture->calls);
             exit(EXIT_SUCCESS);
         case HELP:
             print_help(architecture);

@@ -11,10 +11,10 @@
 
 /* What a server says of itself. */
 struct architecture {
-    const char *name;    /* of the program, such as "epoll" */
-    const char *summary; /* half a line: who serves, who waits */
-    int requests;        /* that one connection may bring */
-    bool has_workers;    /* a fixed number of them: --workers counts */
+    const char *name;            /* of the program, such as "epoll" */
+    const char *summary;         /* half a line: who serves, who waits */
+    int requests_per_connection; /* then it is closed */
+    bool has_workers;            /* a fixed number of them: --workers counts */
     /* System calls that its way to wait needs once it has started. */
     struct call calls[CALLS_LIMIT];
 };

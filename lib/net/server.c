@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -126,7 +127,7 @@ void server_ready(const struct server *server) {
 
     print_banner(server); /* beforehand: it needs calls that serving does not */
     if (server->options.confined)
-        calls = confine_calls(server->architecture);
+        calls = confine_calls(server->architecture->calls);
     if (calls < 0)
         give_up_confinement();
     fprintf(server->notes, "redis         %s\n", server->redis.text);
@@ -152,12 +153,16 @@ void server_accept_without_waiting(const struct server *server) {
    stdio, whose buffer a fork would double.  A production server hands its log
    to a thread or a pipe: here the reader of a full pipe holds everybody up. */
 void server_log(const struct server *server, const struct client *client,
-                const struct exchange *exchange) {
+                const struct connection *connection) {
     struct buffer line = {0};
 
     if (!server->options.log)
         return;
-    log_line_append(&line, client->address, exchange);
+    /* The last bytes may still wait for this (see transmit.c), and we perhaps
+       for the reader of the log. */
+    if (!connection->keep_alive)
+        shutdown(client->socket, SHUT_WR);
+    log_line_append(&line, client->address, &connection->exchange);
     if (!line.failed &&
         write(STDOUT_FILENO, line.data, line.length) < (ssize_t)line.length) {
         /* Nobody reads the log: no reason not to serve. */

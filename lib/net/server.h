@@ -3,10 +3,11 @@
 #ifndef NET_SERVER_H
 #define NET_SERVER_H
 
+#include "app/connection.h"
 #include "net/children.h"
 #include "net/descriptors.h"
 #include "net/listener.h"
-#include "net/redis.h"
+#include "net/redis/redis.h"
 #include "net/statistics.h"
 #include "net/stop.h"
 #include "net/trouble.h"
@@ -39,7 +40,7 @@ bool server_accept(const struct server *server, int flags,
 
 /* A line of the access log, if there is one, for an exchange that is done. */
 void server_log(const struct server *server, const struct client *client,
-                const struct exchange *exchange);
+                const struct connection *connection);
 
 /* Closes everything, prints the statistics, and returns main's exit status. */
 int server_end(struct server *server);

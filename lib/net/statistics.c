@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/statistics.h"
 
+#include "net/shared.h"
+
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -14,10 +15,7 @@ static int own_status = -1;
 
 struct counters *statistics_create(size_t workers) {
     own_status = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    void *memory =
-        mmap(NULL, workers * sizeof(struct counters), PROT_READ | PROT_WRITE,
-             MAP_SHARED | MAP_ANONYMOUS, -1, 0); /* all zero */
-    return memory == MAP_FAILED ? NULL : memory;
+    return shared_memory(workers * sizeof(struct counters));
 }
 
 static void add(_Atomic uint64_t *counter, uint64_t count) {
@@ -78,12 +76,12 @@ void statistics_print(const struct counters *counters, size_t workers,
     for (size_t i = 0; i < workers; i++) {
         requests += counters[i].requests;
         bytes += counters[i].bytes;
-        for (size_t class = 1; class < 6; class ++)
-            responses[class] += counters[i].responses[class];
+        for (size_t digit = 1; digit < 6; digit++)
+            responses[digit] += counters[i].responses[digit];
     }
     fprintf(stream, "requests      %" PRIu64 "\nresponses   ", requests);
-    for (size_t class = 1; class < 6; class ++)
-        fprintf(stream, "  %zuxx %" PRIu64, class, responses[class]);
+    for (size_t digit = 1; digit < 6; digit++)
+        fprintf(stream, "  %zuxx %" PRIu64, digit, responses[digit]);
     fprintf(stream, "\nbytes         %" PRIu64 "\n", bytes);
     print_resources(requests, stream);
     for (size_t i = 0; each && i < workers; i++)

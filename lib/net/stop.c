@@ -103,10 +103,6 @@ void stop_init(int listener) {
     handle(SIGINT, on_stop);
 }
 
-pid_t stop_owner(void) {
-    return stop.owner;
-}
-
 bool server_is_stopping(void) {
     return stop.stopping;
 }

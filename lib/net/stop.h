@@ -14,14 +14,10 @@
 #define NET_STOP_H
 
 #include <stdbool.h>
-#include <sys/types.h>
 
 /* From now on SIGINT and SIGTERM stop the server, whose listening socket this
    is; the process that calls this owns it. */
 void stop_init(int listener);
-
-/* The process that owns the listening socket. */
-pid_t stop_owner(void);
 
 /*
  * True until the server has been told to stop and nobody waits in the backlog

@@ -2,8 +2,8 @@
 #include "net/trouble.h"
 
 #include "config.h"
-#include "net/children.h"
 #include "net/clock.h"
+#include "net/shared.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -14,13 +14,17 @@
 #include <unistd.h>
 
 /* What all processes know. */
-static struct shortage {
+struct shortage {
     struct news news;
     _Atomic int64_t until;
-} * shortage;
+};
+static struct shortage *shortage;
 
 void trouble_init(void) {
-    shortage = server_share(sizeof *shortage);
+    shortage = shared_memory(sizeof *shortage);
+    if (shortage == NULL)
+        server_give_up("no memory to share (%s); allow it more",
+                       strerror(errno));
 }
 
 void server_give_up(const char *format, ...) {

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "proto/form.h"
 
-int percent_decode(struct view text) {
-    if (text.length < 3 || text.data[0] != '%')
-        return -1;
-    int high = hex_digit(text.data[1]);
-    int low = hex_digit(text.data[2]);
-    return high < 0 || low < 0 ? -1 : high * 16 + low;
-}
+#include "proto/encoding.h"
 
 /* The decoded byte at the front of *text, which is not empty, and steps over
    it. */

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Percent-encoding, and the forms that browsers send with it. */
+/* The forms that browsers send. */
 #ifndef PROTO_FORM_H
 #define PROTO_FORM_H
 
 #include "proto/bytes.h"
-
-/*
- * Decodes the escape %XX at the front of the text.  Returns the byte, 0 to
- * 255, or -1 if there is none (RFC 3986, section 2.1).
- */
-int percent_decode(struct view text);
 
 /*
  * Finds the first field of that name in a body of the type

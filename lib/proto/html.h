@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Text in HTML, and the UTF-8 that it is written in. */
+/* Text in HTML. */
 #ifndef PROTO_HTML_H
 #define PROTO_HTML_H
 
 #include "proto/bytes.h"
-
-/*
- * The number of bytes of the UTF-8 character at the front of the text, 1 to 4;
- * 0 if there is none: cut off, overlong, a surrogate or above U+10FFFF
- * (RFC 3629, section 4).
- */
-size_t utf8_character(struct view text);
-
-/* The number of characters (code points), or -1 if the text is not UTF-8. */
-int64_t utf8_count(struct view text);
 
 /*
  * Appends text so that it is shown as text, within an element or a quoted

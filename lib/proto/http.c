@@ -2,7 +2,7 @@
 #include "proto/http.h"
 
 #include "config.h"
-#include "proto/form.h"
+#include "proto/encoding.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "proto/path.h"
 
-#include "proto/form.h"
+#include "proto/encoding.h"
 
 /* Decodes every escape, also %2F: "a%2Fb" and "a/b" name one file here, and
    "..%2F" must not slip past the removal of dot segments. */

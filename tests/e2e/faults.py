@@ -29,7 +29,10 @@ class Plan:
             self._memory = mmap.mmap(file.fileno(), 4096)
 
     def arm(self, call: str, nth: int, error: int) -> None:
-        """From now on, let the nth call of that name fail with an errno, or be SHORT."""
+        """From now on, let the nth call of that name fail with an errno, or be SHORT.
+
+        With a signal's number, negated, it succeeds, and then its caller is sent that signal.
+        """
         self._memory[:32] = bytes(32)
         self._counts.pack_into(self._memory, self._order.size, 0, 0, self.crashes, self.blocks)
         self._order.pack_into(self._memory, 0, call.encode(), nth, error)

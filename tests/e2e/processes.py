@@ -60,12 +60,12 @@ def zombies(session: int) -> list[Process]:
 
 
 def kill_session(session: int) -> None:
-    """Kill whatever is left of a session this test process started, and reap it."""
+    """Kill whatever is left of a session, and reap all but its leader, who is its starter's."""
     for process in living(session):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)
     end = time.monotonic() + 30
-    while session_processes(session) and time.monotonic() < end:
+    while {p.pid for p in session_processes(session)} - {session} and time.monotonic() < end:
         reap_orphans(session)
         time.sleep(0.01)
 

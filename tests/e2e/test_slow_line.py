@@ -9,7 +9,6 @@ tests of it are skipped.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import subprocess
 import time
@@ -23,6 +22,7 @@ import pytest
 from .client import Client, request
 from .conftest import Start
 from .harness import Server
+from .namespaces import namespaces, run
 from .processes import mortal
 from .redisbox import PrivateRedis
 from .sockets import is_given_up
@@ -30,7 +30,6 @@ from .timing import PACE, PATIENCE, TRIES
 
 SIZE = 500_000
 NOBODY = "redis://127.0.0.1:1"
-NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -50,28 +49,17 @@ class Line:
 LINES = (Line("256kbit", 2, 1), Line("256kbit", 1, 4))
 
 
-def _run(command: str) -> None:
-    done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise OSError(f"{command}: {done.stderr.strip()}")
-
-
 @contextlib.contextmanager
 def shaped(rate: str) -> Iterator[tuple[str, str]]:
     """Two namespaces with a line between them; the first one's address is 10.77.0.1. OSError."""
-    name = f"zs-{os.getpid()}-{next(NUMBERS)}"
-    ends = f"{name}s", f"{name}c"
-    with contextlib.ExitStack() as stack:
-        for end in ends:
-            _run(f"ip netns add {end}")
-            stack.callback(_run, f"ip netns del {end}")
-        _run(f"ip link add line netns {ends[0]} type veth peer name line netns {ends[1]}")
+    with namespaces(2) as ends:
+        run(f"ip link add line netns {ends[0]} type veth peer name line netns {ends[1]}")
         for number, end in enumerate(ends, start=1):
-            _run(f"ip -n {end} address add 10.77.0.{number}/24 dev line")
-            _run(f"ip -n {end} link set line up")
+            run(f"ip -n {end} address add 10.77.0.{number}/24 dev line")
+            run(f"ip -n {end} link set line up")
         # The queue of a modem: 400 ms at this rate.
-        _run(f"tc -n {ends[0]} qdisc add dev line root tbf rate {rate} burst 8kb latency 400ms")
-        yield ends
+        run(f"tc -n {ends[0]} qdisc add dev line root tbf rate {rate} burst 8kb latency 400ms")
+        yield ends[0], ends[1]
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +156,7 @@ def test_refusal_reaches_a_slow_sender(binary: Path, slow_site: Path, redis: Pri
     """Who sends too long a body through a slow line reads the refusal before the reset."""
     options = ("--address", "10.77.0.1")
     with shaped("256kbit") as (near, far):
-        _run(f"tc -n {far} qdisc add dev line root tbf rate 64kbit burst 8kb latency 400ms")
+        run(f"tc -n {far} qdisc add dev line root tbf rate 64kbit burst 8kb latency 400ms")
         inside = tuple(f"ip netns exec {near}".split())
         with Server(binary, slow_site, redis.url(0), options, prefix=inside) as server:
             body = slow_site / "public" / "t" / "half.bin"

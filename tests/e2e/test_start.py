@@ -12,7 +12,7 @@ import pytest
 
 from .client import fetch, request, send, sign
 from .conftest import Start
-from .harness import Server, run_to_end
+from .harness import REPOSITORY, Server, run_to_end
 from .redisbox import PrivateRedis
 from .sockets import can_listen, free_port
 from .timing import PATIENCE
@@ -58,10 +58,13 @@ def test_help(binary: Path, option: str) -> None:
 
 
 def test_version(binary: Path) -> None:
-    """The version is one line."""
+    """The version is one line, and the project's."""
+    version = re.search(
+        r'^version = "(.+)"$', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE
+    )
+    assert version
     status, out, err = run_to_end(binary, "--version")
-    assert (status, err, out.count("\n")) == (0, "", 1)
-    assert re.search(r"\d+\.\d+", out)
+    assert (status, out, err) == (0, f"{binary.name} (ZeroHTTPd Seven) {version[1]}\n", "")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Faults of system calls: a library to preload (ld.so(8), LD_PRELOAD) that lets
- * one call of a running server fail, or do less than it was asked for.
+ * one call of a running server fail, or do less than it was asked for, or be
+ * the last one that its process makes.
  *
  * Which one, and how, stands in a file that the server and the test map both:
  * so one running server goes through hundreds of faults.  Without such a file
@@ -32,7 +33,8 @@
 struct plan {
     char call[32];          /* which one shall fail; "": none */
     int64_t nth;            /* the how-manieth of them, from 1 */
-    int64_t error;          /* with this errno; 0: it is short */
+    int64_t error;          /* with this errno; 0: it is short; below 0: it
+                               succeeds, and then this signal comes, negated */
     _Atomic int64_t seen;   /* how many there were */
     _Atomic int64_t failed; /* how many were made to fail */
     _Atomic int64_t crashes;
@@ -95,11 +97,19 @@ static bool is_faulty(const char *call) {
         return is_faulty(#name) ? (failure) : next(__VA_ARGS__);               \
     }
 
-/* One with a length: it may be short as well. */
+/* After a call that has succeeded; it may not return. */
+static ssize_t signalled(ssize_t result) {
+    raise((int)-plan->error);
+    return result;
+}
+
+/* One with a length: it may be short as well, or followed by a signal. */
 #define WRAP_LENGTH(name, length, parameters, ...)                             \
     ssize_t name parameters {                                                  \
         NEXT(name);                                                            \
         if (is_faulty(#name)) {                                                \
+            if (errno < 0)                                                     \
+                return signalled(next(__VA_ARGS__));                           \
             if (errno != 0)                                                    \
                 return -1;                                                     \
             length = length > 0 ? 1 : 0;                                       \
@@ -173,6 +183,8 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
     NEXT(sendmsg);
     if (!is_faulty("sendmsg"))
         return next(fd, message, flags);
+    if (errno < 0)
+        return signalled(next(fd, message, flags));
     if (errno != 0)
         return -1;
     struct iovec *part = message->msg_iov;

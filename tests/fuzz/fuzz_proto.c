@@ -8,6 +8,7 @@
  */
 #include "config.h"
 #include "must.h"
+#include "proto/encoding.h"
 #include "proto/form.h"
 #include "proto/html.h"
 #include "proto/http.h"

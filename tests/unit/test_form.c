@@ -1,63 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Forms and percent-encoding: lib/proto/form.c; url.spec.whatwg.org,
+ * Forms: lib/proto/form.c; url.spec.whatwg.org,
  * "application/x-www-form-urlencoded parsing".
  */
 #include "harness.h"
 #include "proto/form.h"
 
 #include <string.h>
-
-/* ---- Escapes: RFC 3986, section 2.1 ---- */
-
-struct escape_row {
-    const char *name;
-    struct view text;
-    int byte;
-};
-static const struct escape_row escapes[] = {
-    {"escape: upper case", V("%2F"), 0x2f},
-    {"escape: lower case", V("%2f"), 0x2f},
-    {"escape: 00", V("%00"), 0},
-    {"escape: ff", V("%fF"), 255},
-    {"escape: 80", V("%80"), 128},
-    {"escape: text behind", V("%41%42"), 0x41},
-    {"escape: a digit behind", V("%414"), 0x41},
-    {"escape: nothing", V(""), -1},
-    {"escape: no percent sign", V("412"), -1},
-    {"escape: a letter before", V("a%41"), -1},
-    {"escape: only a percent sign", V("%"), -1},
-    {"escape: one digit", V("%4"), -1},
-    {"escape: bad first digit", V("%g1"), -1},
-    {"escape: bad second digit", V("%1g"), -1},
-    {"escape: two percent signs", V("%%41"), -1},
-    {"escape: blank", V("% 1"), -1},
-    {"escape: plus", V("%+1"), -1},
-    {"escape: minus", V("%-1"), -1},
-    {"escape: 0x", V("%0x1"), -1},
-    {"escape: NUL", V("%\0001"), -1},
-    {"escape: not ASCII", V("%\xb2\xb3"), -1},
-    {"escape: of IIS", V("%u0041"), -1},
-};
-
-static void escape(void **state) {
-    const struct escape_row *row = *state;
-
-    for (enum guard guard = 0; guard < GUARDS; guard++)
-        assert_int_equal(percent_decode(guarded(row->text, guard)), row->byte);
-}
-
-static void every_byte_can_be_escaped(void **state) {
-    char text[4];
-    (void)state;
-
-    for (int byte = 0; byte < 256; byte++) {
-        snprintf(text, sizeof text, "%%%02x", (unsigned)byte);
-        assert_int_equal(percent_decode(view_of(text)), byte);
-        snprintf(text, sizeof text, "%%%02X", (unsigned)byte);
-        assert_int_equal(percent_decode(view_of(text)), byte);
-    }
-}
 
 /* ---- Fields ---- */
 
@@ -171,8 +120,6 @@ static void every_byte_comes_back(void **state) {
 }
 
 int main(void) {
-    SUITE_ADD_TABLE(escape, escapes);
-    suite_add("escape: every byte", every_byte_can_be_escaped, NULL);
     SUITE_ADD_TABLE(field, fields);
     suite_add("form: every byte", every_byte_comes_back, NULL);
     return suite_run("form");

@@ -18,7 +18,7 @@
 static const struct architecture architecture = {
     .name = "looping",
     .summary = "processes forked at the start, an event loop (epoll) in each",
-    .requests = KEEP_ALIVE_REQUESTS,
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
     .calls = {FORKING_CALLS, CALL(prlimit64), CALL(epoll_create1),
               CALL(epoll_ctl), CALL(epoll_wait), CALL(poll)},

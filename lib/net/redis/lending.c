@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/redis_lending.h"
+#include "net/redis/lending.h"
 
 #include "config.h"
 #include "net/clock.h"

@@ -3,7 +3,7 @@
 #ifndef NET_REDIS_CLIENT_H
 #define NET_REDIS_CLIENT_H
 
-#include "net/redis.h"
+#include "net/redis/redis.h"
 #include "proto/resp.h"
 
 struct redis_client {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/redis_pool.h"
+#include "net/redis/pool.h"
 
 #include "config.h"
 #include "net/clock.h"

@@ -21,7 +21,7 @@
 #ifndef NET_REDIS_LENDING_H
 #define NET_REDIS_LENDING_H
 
-#include "net/redis_pool.h"
+#include "net/redis/pool.h"
 
 #include <sys/types.h>
 

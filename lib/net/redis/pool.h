@@ -14,7 +14,7 @@
 #ifndef NET_REDIS_POOL_H
 #define NET_REDIS_POOL_H
 
-#include "net/redis_client.h"
+#include "net/redis/client.h"
 
 #include <pthread.h>
 

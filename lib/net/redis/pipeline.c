@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/redis_pipeline.h"
+#include "net/redis/pipeline.h"
 
 #include "config.h"
 

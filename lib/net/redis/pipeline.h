@@ -11,7 +11,7 @@
 #ifndef NET_REDIS_PIPELINE_H
 #define NET_REDIS_PIPELINE_H
 
-#include "net/redis.h"
+#include "net/redis/redis.h"
 #include "net/source.h"
 #include "proto/resp.h"
 

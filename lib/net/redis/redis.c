@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/redis.h"
+#include "net/redis/redis.h"
 
 #include "config.h"
 #include "net/clock.h"
-#include "proto/form.h"
+#include "net/shared.h"
+#include "proto/encoding.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -137,9 +137,8 @@ int redis_parse(struct redis_server *server, const char *url, char *error,
     struct view text = view_of(url);
 
     *server = (struct redis_server){0};
-    server->shared = mmap(NULL, sizeof *server->shared, PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (server->shared == MAP_FAILED)
+    server->shared = shared_memory(sizeof *server->shared);
+    if (server->shared == NULL)
         return complain(error, size, strerror(errno));
     if (view_starts_with(text, VIEW("unix:")))
         return parse_unix(server, view_from(text, 5), error, size);
@@ -271,17 +270,41 @@ bool redis_is_down(const struct redis_server *server, const char *reason,
     return true;
 }
 
+/* Of what redis_is_shortage() calls a shortage. */
+static const char *cure_of(int error) {
+    switch (error) {
+    case EADDRNOTAVAIL:
+        return "widen net.ipv4.ip_local_port_range";
+    case EAGAIN:
+        return "raise its tcp-backlog and net.core.somaxconn";
+    case EMFILE:
+    case ENFILE:
+        return "allow more descriptors (ulimit -n, fs.file-max)";
+    default:
+        return "allow more memory";
+    }
+}
+
 void redis_refuses(const struct redis_server *server,
                    const struct resp_reply *refusal, int64_t now) {
     struct redis_shared *shared = server->shared;
-    struct view reason =
-        refusal != NULL ? refusal->text : view_of(strerror(errno));
+    int error = errno;
+    bool scarce = refusal != NULL || error == EADDRNOTAVAIL || error == ENFILE;
+    char reason[200];
 
-    tell(server, &shared->refusal, "has no connection for us", reason, now);
-    if (refusal != NULL) {
+    if (refusal != NULL)
+        snprintf(reason, sizeof reason, "%.*s; raise its maxclients",
+                 (int)(refusal->text.length < 99 ? refusal->text.length : 99),
+                 refusal->text.data);
+    else
+        snprintf(reason, sizeof reason, "%s; %s", strerror(error),
+                 cure_of(error));
+    tell(server, &shared->refusal, "has no connection for us", view_of(reason),
+         now);
+    if (scarce)
         atomic_store(&shared->scarce_until, now + REDIS_SCARCE);
+    if (refusal != NULL)
         redis_is_up(server, now); /* it has said so itself */
-    }
 }
 
 void redis_misbehaves(const struct redis_server *server,

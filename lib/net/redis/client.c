@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/redis_client.h"
+#include "net/redis/client.h"
 
 #include "config.h"
 #include "net/clock.h"

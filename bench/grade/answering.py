@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""Stages 1 and 2: it serves; and it is right under bad input."""
+
+import html
+import socket
+import time
+from urllib.parse import quote_plus
+
+from bench.grade.faults import (
+    BELIEVES,
+    CRASH,
+    FIXED_ANSWER,
+    LOSES_PIPELINED,
+    NEVER_CLOSES,
+    NO_ANSWER,
+    NO_REDIS,
+    ONE_RECV,
+    SHORT_WRITE,
+    SIGPIPE,
+    WRONG_ANSWER,
+)
+from bench.grade.scene import CLOSE, Scene, word
+from bench.grade.stage import Check, Failed, Stage
+from bench.load.client import NoAnswer, request
+
+SMALL_BUFFER = 16_384
+FORM = "Content-Type: application/x-www-form-urlencoded"
+RESETS = 24
+BAD = (
+    b"GET\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\nBroken field\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\n continued: no\r\n\r\n",
+    b"GET / HTTP/9.1\r\nHost: a\r\n\r\n",
+    b"POST /guestbook HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+    b"POST /guestbook HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n"
+    b"\r\n0\r\n\r\n",
+    b"POST /guestbook HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+    b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 20_000 + b"\r\n\r\n",
+)
+"""Each is to be answered with an error, of whichever kind."""
+
+
+def files(scene: Scene) -> None:
+    """Small files, in any order."""
+    paths = list(scene.site.small)
+    scene.dice.shuffle(paths)
+    answers = {path: scene.get(path) for path in paths}
+    said = {(answer.status, answer.body) for answer in answers.values()}
+    if len(said) == 1 and next(iter(said))[0] == 200:
+        body = answers[paths[0]].body[:40]
+        raise Failed(FIXED_ANSWER, f"three different files were asked for, and all were {body!r}")
+    for path, answer in answers.items():
+        scene.same(answer, path)
+
+
+def heads(scene: Scene) -> None:
+    """A HEAD, and a file that is not there."""
+    path = scene.dice.choice(list(scene.site.small))
+    missing = f"/{word(scene.dice)}"
+    status = scene.get(missing).status
+    if status != 404:
+        raise Failed(WRONG_ANSWER, f"{missing} is not there, and was answered {status}, not 404")
+    head = scene.get(path, method="HEAD")
+    if head.field("Content-Length") != str(len(scene.site.small[path])):
+        raise Failed(WRONG_ANSWER, f"HEAD {path} did not tell the file's length")
+
+
+def closes(scene: Scene) -> None:
+    """The connection ends behind an answer that says so."""
+    path = scene.dice.choice(list(scene.site.small))
+    with scene.client() as client:
+        scene.talk(client, request("GET", path, CLOSE))
+        if not client.ends():
+            raise Failed(
+                NEVER_CLOSES,
+                f"{path} was answered whole, and {scene.patience:.0f} s later the connection was "
+                "still open",
+                client.port,
+            )
+
+
+def guestbook(scene: Scene) -> None:
+    """A remark is kept and shown, escaped; a redirect leads on."""
+    page = scene.get("/guestbook")
+    if page.status != 200:
+        raise Failed(NO_REDIS, f"the guestbook was answered {page.status}, not 200")
+    remark = f"{word(scene.dice)} <b>&{word(scene.dice)}"
+    body = f"guest-name={word(scene.dice)}&guest-remarks={quote_plus(remark)}".encode()
+    signed = scene.ask(request("POST", "/guestbook", CLOSE, FORM, body=body))
+    if signed.status not in (200, 303):
+        raise Failed(NO_REDIS, f"a remark was answered {signed.status}")
+    shown = scene.get("/guestbook").body.decode(errors="replace")
+    if html.escape(remark, quote=False) not in shown:
+        raise Failed(WRONG_ANSWER, f"the remark {remark!r} is not on the page (escaped)")
+    path, target = scene.dice.choice(list(scene.site.moved.items()))
+    if scene.get(path).field("Location") != target:
+        raise Failed(WRONG_ANSWER, f"{path} does not lead to {target}")
+
+
+def big(scene: Scene) -> None:
+    """A file that fits into no buffer, to a client that takes its time."""
+    path, content = scene.site.big
+    with scene.client(SMALL_BUFFER) as client:
+        client.send(request("GET", path, CLOSE))
+        time.sleep(0.3)  # until its send buffer is full
+        try:
+            answer = client.answer()
+        except NoAnswer as error:
+            scene.alive()
+            raise Failed(
+                SHORT_WRITE,
+                f"{path}: {error}; it has {len(content):,}",
+                client.port,
+                sure=error.in_time,
+            ) from error
+    if answer.body != content:
+        raise Failed(SHORT_WRITE, f"{path} came with other bytes than the file has")
+
+
+def pieces(scene: Scene) -> None:
+    """A request that comes a piece at a time."""
+    path = scene.dice.choice(list(scene.site.small))
+    with scene.client() as client:
+        data = request("GET", path, CLOSE)
+        while data:
+            size = scene.dice.randint(1, 9)
+            try:
+                client.send(data[:size])
+            except OSError:
+                break  # what it has answered tells more
+            data = data[size:]
+            time.sleep(0.01)
+        answer = scene.talk(client, b"", fault=ONE_RECV)
+    if answer.body != scene.site.small[path]:
+        raise Failed(ONE_RECV, f"{path}, in pieces, was answered {answer.status}", client.port)
+
+
+def bad_requests(scene: Scene) -> None:
+    """What is no request is answered with an error; and nobody gets out of the folder."""
+    for data in scene.dice.sample(BAD, len(BAD)):
+        answer = scene.ask(data)
+        if not 400 <= answer.status < 600:
+            raise Failed(BELIEVES, f"{data[:70]!r} was answered {answer.status}")
+    secret = next(scene.site.root.glob("*.secret")).name
+    for path in (f"/../{secret}", f"/%2e%2e/{secret}", f"/files/..%2f..%2f{secret}"):
+        answer = scene.get(path)
+        if scene.site.secret.encode() in answer.body:
+            raise Failed(BELIEVES, f"{path} led to a file outside of public/")
+    scene.file(next(iter(scene.site.small)))
+
+
+def pipelined(scene: Scene) -> str | None:
+    """Several requests in one packet."""
+    paths = scene.dice.choices(list(scene.site.small), k=scene.dice.randint(3, 6))
+    with scene.client() as client:
+        client.send(b"".join(request("GET", path) for path in paths))
+        for number, path in enumerate(paths):
+            answer = scene.talk(client, b"", fault=LOSES_PIPELINED if number else NO_ANSWER)
+            scene.same(answer, path)
+            if answer.closes:
+                return "it keeps no connection" if number == 0 else None
+    return None
+
+
+def resets(scene: Scene) -> None:
+    """Clients that leave in the middle of their answer; all processes must outlive them."""
+    path, _ = scene.site.big
+    scene.get(next(iter(scene.site.small)))
+    scene.watch.sleep(0.2)
+    before = scene.pids()
+    for number in range(RESETS):
+        with scene.client(SMALL_BUFFER) as client:
+            client.send(request("GET", path))
+            client.socket.recv(100)
+            if number % 3 == 1:  # the server's side is half closed then: its next send fails
+                client.socket.shutdown(socket.SHUT_WR)
+            if number % 3:
+                client.reset()
+    # Between accepting and noticing that they are gone some may still be served.
+    scene.until(lambda: scene.running is None or not scene.running.running(), 0.5)
+    scene.alive()
+    died = scene.fallen(before)
+    if died:
+        raise Failed(
+            SIGPIPE if any(how == "SIGPIPE" for how in died) else CRASH,
+            f"{RESETS} clients left in the middle of an answer; {len(died)} processes of the "
+            f"server have died meanwhile ({', '.join(sorted(set(died)))})",
+        )
+    scene.file(next(iter(scene.site.small)))
+
+
+SERVES = Stage(
+    "serves",
+    "It serves",
+    (
+        Check("files", 5, files, gate=True),
+        Check("HEAD, and what is not there", 2, heads, seconds=1),
+        Check("the connection ends", 3, closes, seconds=1),
+        Check("the guestbook", 4, guestbook),
+        Check("a big file", 3, big),
+    ),
+)
+BAD_INPUT = Stage(
+    "bad-input",
+    "Right under bad input",
+    (
+        Check("in pieces", 4, pieces),
+        Check("bad requests", 4, bad_requests),
+        Check("pipelined", 2, pipelined, seconds=1),
+        Check("clients that leave", 5, resets, traced=True),
+    ),
+)

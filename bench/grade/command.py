@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""`zerohttpd grade`, and `make grade`."""
+
+import argparse
+import secrets
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.grade import sandbox
+from bench.grade.building import folder_of
+from bench.grade.exam import STAGES, Exam
+from bench.grade.show import end_text, stage_text
+from bench.grade.stage import StageOutcome
+from bench.host.signals import Interrupted, SignalWatch
+from bench.load.ab import require_ab
+from bench.records.errors import UserError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def run(words: Sequence[str]) -> int:
+    """Grade a server. Exit status: 0 whatever the points, 130 after Ctrl-C. Raises UserError."""
+    options = _parser().parse_args(words)
+    unknown = [name for name in options.only if name not in [stage.name for stage in STAGES]]
+    if unknown:
+        raise UserError(f"unknown stage: {', '.join(unknown)}. Known: {_stages()}")
+    source = folder_of(options.server)
+    require_ab()
+    sandbox.enter(["-m", "bench", "grade", *words])
+    seed = options.seed if options.seed is not None else secrets.randbelow(10**9)
+
+    def told(outcome: StageOutcome) -> None:
+        if not options.json:
+            print(stage_text(outcome), flush=True)
+
+    try:
+        with SignalWatch() as watch:
+            kind = stalled_by(source)
+            grade = Exam(source, seed, watch, options.only, told, kind).run()
+    except Interrupted as interrupted:
+        return interrupted.exit_status
+    print(grade.model_dump_json(indent=2) if options.json else end_text(grade))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="zerohttpd grade",
+        description="What a server can do, stage by stage, and what stands in the way of the rest.",
+    )
+    add = parser.add_argument
+    add("server", metavar="FOLDER", help="such as 08_mine, or the path of any folder with a main.c")
+    seeds = "what is asked is drawn by lot; with the same number the same is asked (a new one)"
+    add("--seed", type=int, metavar="N", help=seeds)
+    add("--only", nargs="+", default=[], metavar="STAGE", help=f"only these stages: {_stages()}")
+    add("--json", action="store_true", help="print the whole grade as JSON, for other programs")
+    return parser
+
+
+def _stages() -> str:
+    return ", ".join(stage.name for stage in STAGES)
+
+
+def stalled_by(source: Path) -> str:
+    """What the server's own tests.toml says of it. Raises UserError if it cannot be read."""
+    file = source / "tests.toml"
+    try:
+        said = tomllib.loads(file.read_text()) if file.exists() else {}
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file} cannot be read: {error}") from error
+    return str(said.get("stalled_by", "nobody"))

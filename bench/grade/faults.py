@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: MIT
+"""Faults that are known by name: what is seen of them from outside, and what to read."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One of them."""
+
+    name: str
+    title: str
+    """Said to the one who made it."""
+    meaning: str
+    read: str
+    """Where it is explained, or done right."""
+    trace: str = ""
+    """Lines of a trace that prove it: a regular expression; of the client's socket in any case."""
+
+
+NEVER_CLOSES = Fault(
+    "never-closes",
+    "You never close",
+    "The whole answer came, and with it `Connection: close`; but the connection stayed open. A "
+    "browser waits for its end, and each such connection keeps a descriptor.",
+    "close(2); EXCHANGE_CLOSE in lib/net/blocking.c",
+    r"close\(",
+)
+ONE_RECV = Fault(
+    "one-recv",
+    "You take one recv for a whole request",
+    "The request came in several pieces, as TCP may bring any. What has come must be kept and more "
+    "be read, until the request is whole.",
+    "`receive` in lib/net/blocking.c; STATE_HEAD in lib/app/connection.c",
+    r"recv|read\(",
+)
+SHORT_WRITE = Fault(
+    "short-write",
+    "You take one send for a whole answer",
+    "A client that reads slowly got only the beginning. A send returns how many bytes the kernel "
+    "had room for; the rest is still yours to send.",
+    "send(2), RETURN VALUE; `send_some` in lib/net/blocking.c",
+    r"send|write",
+)
+FIXED_ANSWER = Fault(
+    "fixed-answer",
+    "You answer before you have read",
+    "Every request gets the same answer, whatever it asks for.",
+    "stage 1 of the skeleton: receive() and send_some()",
+    r"recv|send|read|write",
+)
+NO_ANSWER = Fault(
+    "no-answer",
+    "You do not answer",
+    "A whole request came, and no whole answer went back in time.",
+    "the table of needs in lib/app/connection.h; `blocking_serve` in lib/net/blocking.c",
+)
+WRONG_ANSWER = Fault(
+    "wrong-answer",
+    "You answer with something else",
+    "The answer is whole, but it is not what was asked for.",
+    "connection_pending and connection_sent in lib/app/connection.h",
+)
+NO_REDIS = Fault(
+    "no-redis",
+    "You do not bring what Redis says",
+    "Files are served, but what is kept in Redis is not.",
+    "stage 2 of the skeleton; `ask_once` in lib/net/blocking.c",
+    r"connect\(|poll\(",
+)
+BELIEVES = Fault(
+    "believes-anything",
+    "You take a bad request for a good one",
+    "Something that is no HTTP, or could be read in two ways, was answered as if it were right. "
+    "Two programs that read the same bytes differently are how requests are smuggled.",
+    "RFC 9112, sections 3 and 6.3; lib/proto/http.c",
+)
+LOSES_PIPELINED = Fault(
+    "loses-pipelined",
+    "You forget what came behind the first request",
+    "Two requests came in one packet on a connection that you keep. The second was not answered.",
+    "connection_next in lib/app/connection.c: what is in the buffer already needs no recv",
+    r"recv|send",
+)
+SIGPIPE = Fault(
+    "sigpipe",
+    "SIGPIPE killed a worker",
+    "A client left while it was sent something. Who writes to a connection that is gone gets this "
+    "signal, and unless it is ignored it ends the whole process.",
+    "signal(7), SIGPIPE; MSG_NOSIGNAL in send(2); signal() in lib/net/server.c",
+    r"SIGPIPE|EPIPE|ECONNRESET",
+)
+CRASH = Fault(
+    "crash",
+    "Something that a client sent ended you",
+    "A process of the server is gone, though nobody told it to stop.",
+    "core(5); build it with `make debug` and send it the same again",
+    r"\+\+\+|--- SIG",
+)
+ONE_STOPS_ALL = Fault(
+    "one-stops-all",
+    "One client stops your loop",
+    "Some clients sent half a request and then nothing; everybody else waited for them. One of the "
+    "calls that sleep, sleeps for a single client.",
+    "the tables in docs/architecture.md: who waits for whom; `wait_for` in lib/net/evented.c",
+    r"recv|read\(|poll|epoll_wait|accept",
+)
+BY_NATURE = Fault(
+    "by-nature",
+    "One client stops you, and so it must be",
+    "It serves one connection after another and says so in its tests.toml: this architecture "
+    "cannot have these points. It is no fault.",
+    "01_iterative/main.c: what happens at the limit",
+)
+NO_PATIENCE = Fault(
+    "no-timeout",
+    "Who says nothing may stay for ever",
+    "Half a request came, then nothing more; the connection was still open long after its time. A "
+    "few such clients take all your workers or descriptors.",
+    "connection_patience and connection_timed_out in lib/app/connection.h; REQUEST_TIMEOUT "
+    "in lib/config.h",
+    r"recv|read\(|poll|epoll_wait",
+)
+DESCRIPTOR_LEAK = Fault(
+    "descriptor-leak",
+    "A descriptor a connection",
+    "Clients have come and gone, and their descriptors are still there. When the last one is used "
+    "up (`ulimit -n`), nobody can come in any more.",
+    "close(2), on each way out of the function that serves; `ls /proc/PID/fd`",
+    r"accept|close\(",
+)
+ZOMBIES = Fault(
+    "zombies",
+    "You leave zombies",
+    "Children have ended and nobody has waited for them. Each keeps its place in the process table "
+    "until there is none left.",
+    "waitpid(2); `reap` in 02_forking/main.c",
+    r"wait4|waitid|SIGCHLD|exited with",
+)
+WORKERS_PILE_UP = Fault(
+    "workers-pile-up",
+    "Threads or processes that do not end",
+    "Clients have come and gone, and who served them is still there. Sooner or later none can be "
+    "made any more.",
+    "pthread_detach(3), pthread_join(3); `forget` in 04_threading/main.c",
+    r"clone|exit",
+)
+DIES_AT_LIMIT = Fault(
+    "dies-at-limit",
+    "Where threads or processes run out, you give up",
+    "The system refused another one (EAGAIN), as it does at a limit of processes. Who is there "
+    "already must still be served, and who comes must wait, not be dropped.",
+    "fork(2), pthread_create(3): EAGAIN; `fork_for` in 02_forking/main.c",
+    r"clone|EAGAIN",
+)
+SPINS = Fault(
+    "spins",
+    "You wait without sleeping",
+    "Nothing was to do, and it used a processor all the same. Something asks again and again "
+    "instead of sleeping until there is an event.",
+    "poll(2): its time-out; readiness that is not wanted: `wait_for` in lib/net/evented.c",
+    r"\w+\(",
+)
+REDIS_STOPS_ALL = Fault(
+    "redis-stops-all",
+    "Without Redis you answer nobody",
+    "Redis was gone. Files do not need it, and what needs it is to be answered 503 at once.",
+    "connection_replied(connection, NULL) in lib/app/connection.h",
+    r"connect\(|poll|ECONNREFUSED",
+)
+REDIS_NOT_BACK = Fault(
+    "redis-not-back",
+    "Redis is back, and you have not noticed",
+    "The guestbook still cannot be had, seconds after Redis answers again. A connection that has "
+    "ended must be made anew.",
+    "redis_client_call in lib/net/redis/client.c; REDIS_RETRY in lib/config.h",
+    r"connect\(|poll|EPIPE",
+)
+WRONG_REPLY = Fault(
+    "wrong-reply",
+    "Somebody got the reply of another",
+    "Several clients asked at once, and what Redis said to one of them was told to another. A "
+    "connection to Redis answers in order: it is one user's at a time, or has a queue.",
+    "the second half of docs of the book on Redis; lib/net/redis/pool.h",
+    r"connect\(|recv|send",
+)
+CUTS_OFF = Fault(
+    "cuts-off",
+    "SIGTERM cuts off whom you are serving",
+    "A client had sent half its request when the server was told to stop, and the rest a moment "
+    "later. Who is being served is still to be answered.",
+    "lib/net/stop.h; connection_is_idle in lib/app/connection.h",
+    r"SIGTERM|exited with|exit_group|close\(",
+)
+DEAF = Fault(
+    "deaf",
+    "You do not hear SIGTERM",
+    "It was told to stop and was still there when its time was over.",
+    "lib/net/stop.h; signal(7): which calls return with EINTR",
+    r"SIGTERM|SIGALRM|EINTR|futex|wait4",
+)
+BAD_STATUS = Fault(
+    "bad-status",
+    "You do not end as one should",
+    "After SIGTERM it ended, but not with exit status 0.",
+    "server_end in lib/net/server.h",
+    r"exit_group|\+\+\+",
+)
+ORPHANS = Fault(
+    "orphans",
+    "Your children outlive you",
+    "The first process has ended, and others that it made are still there.",
+    "server_end_children in lib/net/children.h",
+    r"kill\(|wait4|exited with",
+)
+FAILS_UNDER_LOAD = Fault(
+    "fails-under-load",
+    "Under load you lose clients",
+    "Not every request of many clients at once had a whole answer.",
+    "README, The seven: at its limit",
+    r"accept|EMFILE|EAGAIN",
+)
+DEAR = Fault(
+    "dear",
+    "A request costs you much more than the dearest of the seven",
+    "It works, but takes a multiple of the processor time that forking takes. Look for a call that "
+    "is made again and again, or memory that is copied.",
+    "`make timeline`; perf(1); `cpu/request`, which the server prints at its end",
+)
+DATA_RACE = Fault(
+    "data-race",
+    "The queue has no lock (or something else that threads share)",
+    "Two threads touch the same memory at once, and at least one writes. It works a thousand times "
+    "and then loses a client, or crashes.",
+    "pthread_mutex_lock(3); `queue_take` in 05_prethreading/main.c; `make tsan`",
+)
+TAKES_MEMORY = Fault(
+    "takes-memory",
+    "You take memory without end",
+    "It used more than it was granted and was ended for it.",
+    "a buffer needs a limit: lib/config.h",
+)
+
+FAULTS = {one.name: one for one in list(globals().values()) if isinstance(one, Fault)}

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""Stage 4: what is left when clients have gone, and where the system gives no more."""
+
+from bench.grade import sandbox
+from bench.grade.faults import (
+    DESCRIPTOR_LEAK,
+    DIES_AT_LIMIT,
+    WORKERS_PILE_UP,
+    ZOMBIES,
+)
+from bench.grade.sandbox import Limits
+from bench.grade.scene import CLOSE, Scene
+from bench.grade.stage import Check, Failed, NotHere, Stage
+from bench.load.client import NoAnswer, request
+
+FEW_TASKS = 40
+"""More than the workers that it is started with, fewer than the clients."""
+CROWD = 70
+SLACK = 4
+"""What may be left of clients who are just leaving, and of workers."""
+
+
+def visit(scene: Scene, count: int) -> None:
+    """Clients of all kinds, one after another: served, refused, silent, and some that leave."""
+    paths = [*scene.site.small, "/guestbook"]
+    for number in range(count):
+        with scene.client() as client:
+            kind = number % 5
+            if kind < 2:
+                scene.talk(client, request("GET", paths[number % len(paths)], CLOSE))
+            elif kind == 2:
+                scene.talk(client, b"GET / HTTP/1.1\r\nBroken\r\n\r\n")
+            elif kind == 3:
+                client.send(b"GET / HT")
+            else:
+                client.send(request("GET", scene.site.big[0]))
+                client.reset()
+
+
+def descriptors(scene: Scene) -> None:
+    """None is open that leads to a client who has gone."""
+    count = scene.dice.randint(50, 70)
+    visit(scene, count)
+    if not scene.until(lambda: scene.useless_descriptors() <= SLACK):
+        scene.alive()
+        raise Failed(
+            DESCRIPTOR_LEAK,
+            f"{count} clients came and went; {scene.useless_descriptors()} descriptors are still "
+            "open that lead to none of them",
+        )
+
+
+def processes(scene: Scene) -> None:
+    """No zombies, and nobody who serves no one."""
+    visit(scene, 10)
+    scene.until(lambda: False, 0.3)
+    before = scene.tasks()
+    count = scene.dice.randint(30, 40)
+    visit(scene, count)
+    if not scene.until(lambda: not scene.zombies()):
+        raise Failed(
+            ZOMBIES,
+            f"{count} clients have come and gone; {len(scene.zombies())} children that have ended "
+            f"are still in the process table (state Z)",
+        )
+    if not scene.until(lambda: scene.tasks() <= before + SLACK):
+        raise Failed(
+            WORKERS_PILE_UP,
+            f"there were {before} processes and threads; {count} clients came and went, and now "
+            f"there are {scene.tasks()}",
+        )
+
+
+def limit(scene: Scene) -> None:
+    """More clients at once than it may have processes and threads: all are served in the end."""
+    if sandbox.user() is None:
+        raise NotHere("only root can limit its processes apart from our own")
+    path = next(iter(scene.site.small))
+    data = request("GET", path, CLOSE)
+
+    def one(position: int) -> str:
+        with scene.client() as client:
+            client.send(data[:-2])
+            barrier.append(position)
+            scene.until(lambda: len(barrier) >= CROWD, 2)
+            try:
+                return str(client.ask(data[-2:]).status)
+            except NoAnswer as error:
+                return "dropped" if error.in_time else "late"
+            except OSError:
+                return "dropped"
+
+    barrier: list[int] = []
+    came = scene.together([lambda n=n: one(n) for n in range(CROWD)])  # type: ignore[misc]
+    scene.alive()
+    if came.count("200") < CROWD:
+        raise Failed(
+            DIES_AT_LIMIT,
+            f"{CROWD} clients came at once where {FEW_TASKS} processes and threads are allowed; "
+            f"{came.count('dropped')} of them were dropped, {came.count('late')} had to wait for "
+            "longer than they did",
+            sure="dropped" in came,
+        )
+
+
+LEAVES_NOTHING = Stage(
+    "leaves-nothing",
+    "It leaves nothing behind, and lives within limits",
+    (
+        Check("descriptors", 6, descriptors),
+        Check("processes and threads", 5, processes),
+        Check("at the limit", 4, limit, limits=Limits(tasks=FEW_TASKS)),
+    ),
+)

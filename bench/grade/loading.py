@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: MIT
+"""Stage 7: under load, beside the seven."""
+
+import re
+import statistics
+from contextlib import ExitStack
+from dataclasses import replace
+
+from bench.grade.building import NotBuilt
+from bench.grade.faults import CRASH, DATA_RACE, DEAR, FAILS_UNDER_LOAD
+from bench.grade.holding import hold
+from bench.grade.sandbox import Limits
+from bench.grade.scene import Scene
+from bench.grade.stage import Check, Failed, Stage
+from bench.host.accounting import rusage_of_buried
+from bench.host.project import ROOT
+from bench.load import ab
+from bench.load.client import request
+from bench.load.outcome import Load
+from bench.subjects.subject import discover, server_subject
+
+REQUESTS, CLIENTS = 1500, 30
+AB_SECONDS = 12.0
+END_SECONDS = 20.0
+DEAR_RATIO = 3.0
+"""So many times what the dearest of the seven needs for a request is too much, on any machine."""
+RACERS, ROUNDS = 8, 6
+RACE_SECONDS = 15.0
+_RACE = re.compile(r"^SUMMARY: ThreadSanitizer: data race (?:.*/)?(\S+) in (\w+)", re.MULTILINE)
+
+
+def load(scene: Scene) -> str:
+    """ab, and what a request costs, beside the seven."""
+    cost = _loaded(scene)
+    others = {}
+    for name in discover(ROOT):
+        if (ROOT / name).exists() and int(_number(name)) <= 7:
+            server = server_subject(name, ROOT / name)
+            others[name] = _loaded(replace(scene, server=server, running=None, ended=None))
+    place = 1 + sum(other < cost for other in others.values())
+    dearest = max(others, key=lambda name: others[name])
+    middle = statistics.median(others.values())
+    told = (
+        f"{cost:.0f} us of processor time a request: place {place} of {len(others) + 1}; the "
+        f"median of the seven is {middle:.0f}, the dearest ({dearest}) {others[dearest]:.0f}"
+    )
+    if cost > DEAR_RATIO * others[dearest]:
+        raise Failed(DEAR, told, sure=False)
+    return told
+
+
+def _number(name: str) -> str:
+    folder = next(ROOT.glob(f"[0-9][0-9]_{name}"))
+    return folder.name[:2]
+
+
+def _loaded(scene: Scene) -> float:
+    """What a request costs, in microseconds of processor time. Raises Failed where one fails."""
+    if scene.running is None:
+        scene.start()
+    assert scene.running is not None
+    path = next(iter(scene.site.small))
+    order = Load(f"{scene.running.url}{path[1:]}", REQUESTS, CLIENTS, AB_SECONDS)
+    try:
+        outcome = ab.run(order, (), scene.watch)
+        scene.alive()
+        figures = outcome.figures
+        if figures is None or outcome.timed_out or figures.failed or figures.non_2xx:
+            why = outcome.message or (
+                f"{figures.failed} failed" if figures else f"{outcome.completed or 0} were answered"
+            )
+            raise Failed(
+                FAILS_UNDER_LOAD, f"{REQUESTS} requests of {CLIENTS} clients at once: {why}"
+            )
+        used = _used(scene)
+    finally:
+        scene.stop()
+    return used / REQUESTS
+
+
+def _used(scene: Scene) -> float:
+    """Microseconds of all its processes from start to end, as the kernel has counted them for us,
+    who bury it; not as it says itself."""
+    before = rusage_of_buried()
+    scene.end_by_itself(END_SECONDS)
+    scene.stop()
+    return (rusage_of_buried() - before).total
+
+
+def races(scene: Scene) -> str | None:
+    """Where it has threads: the same program, built with the thread sanitizer, under load."""
+    scene.start()
+    with ExitStack() as stack:
+        hold(scene, stack, 3)
+        threads = scene.tasks() > len(scene.pids())
+    scene.stop()
+    if not threads:
+        return "no threads: nothing to race for"
+    assert scene.built is not None
+    try:
+        server, _ = scene.built.make(
+            "tsan", ("CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED -fsanitize=thread",)
+        )
+    except NotBuilt as error:
+        return f"the thread sanitizer is not to be had here: {str(error).splitlines()[-1]}"
+    slow = replace(
+        scene,
+        server=server,
+        running=None,
+        ended=None,
+        limits=Limits(address_space=None),
+        patience=3 * scene.patience,
+    )
+    with slow.guarded():
+        slow.start()
+        try:
+            slow.together([lambda: _race(slow)] * RACERS)
+            slow.end_by_itself(RACE_SECONDS)
+        except Failed:
+            slow.end_by_itself(1)
+        said = slow.said()
+    slow.stop()
+    found = _RACE.search(said)
+    if found:
+        raise Failed(DATA_RACE, f"the thread sanitizer saw a data race: {found[1]} in {found[2]}",
+                     proof=_pieces(said))  # fmt: skip
+    if slow.ended is not None and slow.ended.status not in (0, 66):
+        raise Failed(CRASH, f"with the thread sanitizer it {slow.ended.describe()}")
+    return None
+
+
+def _race(scene: Scene) -> None:
+    paths = [*scene.site.small, "/guestbook"]
+    for number in range(ROUNDS):
+        with scene.client() as client:
+            scene.talk(client, request("GET", paths[number % len(paths)]))
+
+
+def _pieces(said: str) -> list[str]:
+    """What the sanitizer says of its first find: the two sides, and the lines of ours."""
+    _, _, report = said.partition("WARNING: ThreadSanitizer: data race")
+    wanted = re.compile(r"(Write|Read|Previous|Location).* |#\d+ .*/(?:\d\d_|lib/)")
+    lines = [line.strip() for line in report.partition("SUMMARY")[0].splitlines()]
+    return [re.sub(r"(#\d+ \w+) .*/((?:\d\d_|lib/)\S+).*", r"\1 \2", one)
+            for one in lines if wanted.search(one)][:8]  # fmt: skip
+
+
+UNDER_LOAD = Stage(
+    "load",
+    "Under load, beside the seven",
+    (
+        Check("load", 10, load, starts_server=False, seconds=8),
+        Check("threads do not race", 5, races, starts_server=False, seconds=6),
+    ),
+)

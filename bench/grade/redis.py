@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""Stage 5: Redis goes away, comes back, and answers each his own."""
+
+from bench.grade.faults import NO_REDIS, REDIS_NOT_BACK, REDIS_STOPS_ALL, WRONG_REPLY
+from bench.grade.scene import Scene, word
+from bench.grade.stage import Check, Failed, Stage
+from bench.services.redis_server import connect
+
+BACK_SECONDS = 5.0
+DELAY_MS = 5.0
+"""Each reply comes so much later, so that many are under way at once."""
+ROUNDS = 4
+
+
+def down(scene: Scene) -> None:
+    """While Redis is gone files are served, and pages are 503; then pages are there again."""
+    if scene.get("/guestbook").status != 200:
+        raise Failed(NO_REDIS, "the guestbook was not answered 200 before Redis went away")
+    scene.redis.kill()
+    try:
+        status = scene.ask_for("/guestbook", REDIS_STOPS_ALL)
+        if status != 503:
+            raise Failed(
+                REDIS_STOPS_ALL, f"without Redis the guestbook was answered {status}, not 503"
+            )
+        for path in scene.site.small:
+            if scene.ask_for(path, REDIS_STOPS_ALL) != 200:
+                raise Failed(REDIS_STOPS_ALL, f"without Redis {path} was not served")
+    finally:
+        scene.redis.start_again()
+
+
+def back(scene: Scene) -> None:
+    """Somebody comes while Redis is restarted; who comes after that does not suffer for long."""
+    if scene.get("/guestbook").status != 200:
+        raise Failed(NO_REDIS, "the guestbook was not answered 200 before Redis went away")
+    scene.redis.kill()
+    try:
+        scene.ask_for("/guestbook", REDIS_STOPS_ALL)
+    finally:
+        scene.redis.start_again()
+    if not scene.until(lambda: scene.get("/guestbook").status == 200, BACK_SECONDS):
+        raise Failed(
+            REDIS_NOT_BACK,
+            f"Redis was restarted; {BACK_SECONDS:.0f} s later the guestbook is still not there",
+        )
+
+
+def own_replies(scene: Scene) -> None:
+    """Short links, asked for by many at once: each leads where it should."""
+    links = {word(scene.dice): f"/{word(scene.dice)}" for _ in range(8)}
+    with connect(scene.redis.url) as client:
+        for name, target in links.items():
+            client.set(f"link:{name}", target)
+    if scene.get(f"/go/{next(iter(links))}").status not in (302, 303, 307):
+        raise Failed(NO_REDIS, "a short link that is in Redis leads nowhere")
+
+    def follow(name: str) -> None:
+        for _ in range(ROUNDS):
+            answer = scene.get(f"/go/{name}")
+            if answer.field("Location") != links[name]:
+                raise Failed(
+                    WRONG_REPLY,
+                    f"/go/{name} leads to {links[name]}; among {len(links)} clients at once one "
+                    f"was sent to {answer.field('Location')} (status {answer.status})",
+                )
+
+    scene.together([lambda name=name: follow(name) for name in links])  # type: ignore[misc]
+
+
+REDIS = Stage(
+    "redis",
+    "Redis goes and comes back",
+    (
+        Check("down", 4, down, seconds=4),
+        Check("back again", 3, back, seconds=4),
+        Check("each his own reply", 3, own_replies, redis_delay_ms=DELAY_MS),
+    ),
+)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT
+"""What stands between this machine and the program of a stranger.
+
+The whole examination runs in namespaces of its own: a network of which only the loopback is there,
+and a table of processes that ends with it. The program itself, and the compiler that makes it, run
+under limits; where we are root, as a user whom nobody else is.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import secrets
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+INSIDE = "ZEROHTTPD_GRADE_INSIDE"
+"""In the environment of an examination that is in namespaces of its own: how they were made."""
+OWN = ("--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc")
+WAYS = {"root": ("unshare", *OWN), "user": ("unshare", "--user", "--map-root-user", *OWN)}
+"""The second one needs no root, but a kernel that lets everybody make a namespace of users."""
+FIRST_USER, USERS = 61_184, 4_000
+"""Numbers that systemd gives to services that need a user for a moment: nobody's account."""
+MEMORY = 512 << 20
+"""Bytes that all processes of a server may hold, but for what they share; `Scene.guarded` looks."""
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a program may take."""
+
+    processor_seconds: int = 40
+    address_space: int | None = 4 << 30
+    """Bytes; None: any, for a program whose sanitizer needs a thousand times what it uses."""
+    file_bytes: int = 64 << 20
+    descriptors: int = 1024
+    tasks: int = 512
+    """Processes and threads."""
+
+
+def enter(arguments: Sequence[str]) -> None:
+    """Become Python with these arguments in namespaces of its own, as far as this machine allows;
+    returns where it is there already, or must stay."""
+    if INSIDE in os.environ:
+        if os.environ[INSIDE] != "none":
+            _die_with_parent()
+            _loopback_up()
+        return
+    way = next((name for name, words in WAYS.items() if _works(words)), None)
+    if way is None:
+        os.environ[INSIDE] = "none"
+        return
+    environment = {**os.environ, INSIDE: way}
+    words = [*WAYS[way], "--", sys.executable, *arguments]
+    os.execvpe(words[0], words, environment)
+
+
+def isolation() -> list[str]:
+    """What is in force, in words for the one who grades."""
+    way = os.environ.get(INSIDE, "none")
+    told = (
+        ["no network but its own loopback", "all its processes end with the examination"]
+        if way != "none"
+        else ["NO network of its own: namespaces are refused here (run it as root, or in a machine "
+              "that is thrown away)"]
+    )  # fmt: skip
+    if user() is not None:
+        told.append("a user of its own, without rights")
+    elif way == "user":
+        told.append("YOUR user, but without rights outside: it could read what you can read")
+    else:
+        told.append("YOUR user: it could do what you can do")
+    limits = Limits()
+    told.append(
+        f"limits: {limits.processor_seconds} s of processor time, {limits.descriptors} "
+        f"descriptors, {limits.tasks} processes and threads, {MEMORY >> 20} MB of memory"
+    )
+    return told
+
+
+def user() -> int | None:
+    """The number of the user that programs run as; None: ours. The same for the whole
+    examination, and another one for each."""
+    return _USER if os.geteuid() == 0 and os.environ.get(INSIDE) != "user" else None
+
+
+_USER = FIRST_USER + secrets.randbelow(USERS)
+
+
+def confined(command: Sequence[str], limits: Limits) -> list[str]:
+    """The command line with its limits, its user and an empty environment in front."""
+    words = [
+        "prlimit",
+        f"--cpu={limits.processor_seconds}",
+        f"--fsize={limits.file_bytes}",
+        f"--nofile={limits.descriptors}",
+        "--core=0",
+    ]
+    if limits.address_space is not None:
+        words.append(f"--as={limits.address_space}")
+    number = user()
+    if number is None:
+        words.append(f"--nproc={limits.tasks + _tasks_of_ours()}")
+        words += ["--", "setpriv", "--no-new-privs"]
+    else:
+        words.append(f"--nproc={limits.tasks}")
+        words += ["--", "setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups"]
+        words += ["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
+    path = f"PATH={os.defpath.lstrip(':')}"
+    return [*words, "--", "env", "--ignore-environment", path, "LC_ALL=C.UTF-8", *command]
+
+
+def give(folder: Path) -> None:
+    """Make a folder, with all in it, the confined user's."""
+    number = user()
+    if number is None:
+        return
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, number, number, follow_symlinks=False)
+
+
+def _works(words: Sequence[str]) -> bool:
+    if shutil.which(words[0]) is None:
+        return False
+    try:
+        return (
+            subprocess.run([*words, "--", "true"], capture_output=True, timeout=10).returncode == 0
+        )
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def _loopback_up() -> None:
+    """In a new network namespace it is there, but down."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
+
+
+def _die_with_parent() -> None:
+    """Should unshare(1) be killed, --kill-child ends us; this is for one that is too old for it."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _tasks_of_ours() -> int:
+    """Those of our user: the kernel counts them all together."""
+    count = 0
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError):
+            text = status.read_text()
+            uid = text.partition("\nUid:\t")[2].split("\t")[0]
+            threads = text.partition("\nThreads:\t")[2].split("\n")[0]
+            count += int(threads or 1) if uid == str(os.getuid()) else 0
+    return count

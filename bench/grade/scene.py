@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: MIT
+"""What a check works with: a site that nobody has seen before, a Redis, a server, clients."""
+
+import contextlib
+import os
+import random
+import re
+import shutil
+import signal
+import string
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+
+from bench.grade.building import Built
+from bench.grade.faults import CRASH, NO_ANSWER, SIGPIPE, TAKES_MEMORY, WRONG_ANSWER, Fault
+from bench.grade.sandbox import MEMORY, Limits, confined
+from bench.grade.stage import Failed
+from bench.host.process import demand_seconds
+from bench.host.project import ROOT
+from bench.host.signals import SignalWatch
+from bench.load.client import Answer, Client, NoAnswer, request
+from bench.subjects.running import Ended, RunningServer
+from bench.subjects.subject import Place, Subject
+from bench.torture.own_redis import OwnRedis
+
+PATIENCE = 4.0
+"""Seconds that a client waits for what takes milliseconds. Short of REQUEST_TIMEOUT: nobody else's
+time may be over meanwhile."""
+LOOK_SECONDS = 0.02
+SAME_FILE = 3
+"""So many descriptors of one file a process may have."""
+TCP_LISTEN = "0A"
+"""In /proc/net/tcp."""
+WORKERS = 16
+CLOSE = "Connection: close"
+
+
+@dataclass
+class Site:
+    """What is served: the project's own, and files whose names and contents are this seed's."""
+
+    root: Path
+    small: dict[str, bytes]
+    """By path."""
+    big: tuple[str, bytes]
+    moved: dict[str, str]
+    """Redirects: from where to where."""
+    secret: str
+    """In a file beside public/, which nobody may see."""
+
+
+def word(dice: random.Random, length: int = 8) -> str:
+    """A word that nobody can guess."""
+    return "".join(dice.choices(string.ascii_lowercase + string.digits, k=length))
+
+
+def make_site(root: Path, dice: random.Random) -> Site:
+    """Fill the folder."""
+    for name in ("public", "templates"):
+        shutil.copytree(ROOT / name, root / name)
+    folder = root / "public" / word(dice)
+    folder.mkdir()
+    small = {}
+    for _ in range(3):
+        name, content = f"{word(dice)}.txt", dice.randbytes(dice.randint(20, 6000))
+        (folder / name).write_bytes(content)
+        small[f"/{folder.name}/{name}"] = content
+    big = dice.randbytes(dice.randint(6_000_000, 8_000_000))
+    name = f"{word(dice)}.bin"
+    (folder / name).write_bytes(big)
+    moved = {f"/{word(dice)}/{word(dice)}": f"/{word(dice)}" for _ in range(4)}
+    (root / "redirects").write_text("".join(f"{a} {b}\n" for a, b in moved.items()))
+    secret = word(dice, 24)
+    (root / f"{word(dice)}.secret").write_text(secret)
+    return Site(root, small, (f"/{folder.name}/{name}", big), moved, secret)
+
+
+@dataclass
+class Scene:
+    """One check's world."""
+
+    server: Subject
+    site: Site
+    redis: OwnRedis
+    dice: random.Random
+    watch: SignalWatch
+    folder: Path
+    """For what is written meanwhile."""
+    stalled_by: str = "nobody"
+    """As the server's tests.toml says."""
+    trace: Path | None = None
+    """Where strace writes, if it shall be traced."""
+    patience: float = PATIENCE
+    limits: Limits = field(default_factory=Limits)
+    running: RunningServer | None = None
+    ended: Ended | None = None
+    died: Fault | None = None
+    """How it was ended by us before its time."""
+    redis_url: str = ""
+    """In place of the Redis' own: of something in between."""
+    built: Built | None = None
+    """From which it can be built once more, with other flags."""
+
+    def start(self, options: Sequence[str] = (), tracer: Sequence[str] = ()) -> None:
+        """Start the server; raises StartError or Interrupted."""
+        plain = self.server.command
+
+        def command(place: Place) -> list[str]:
+            own = ["--root", str(self.site.root), "--workers", str(WORKERS), *options]
+            return [*tracer, *confined([*plain(place), *own], self.limits)]
+
+        place = Place(0, self.redis_url or self.redis.url, self.folder)
+        self.running = RunningServer(replace(self.server, command=command), place, (), self.watch)
+
+    def stop(self) -> Ended | None:
+        """End it at once, and know how it ended if it had before. May be called twice."""
+        if self.running is not None and self.ended is None:
+            self._kill()
+            self.ended = self.running.stop()
+            self.until(lambda: not self.left_behind())
+        return self.ended
+
+    def end_by_itself(self, seconds: float) -> bool:
+        """Tell it to stop; whether it was gone within so long. How is told by `stop`."""
+        assert self.running is not None
+        running = self.running
+        running.ask_to_stop()
+        return self.until(lambda: not running.running(), seconds)
+
+    def _kill(self) -> None:
+        """All its processes, but none that has ended by itself: its status is worth knowing."""
+        if self.running is not None and self.running.running():
+            for pid in self.pids():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def left_behind(self) -> list[int]:
+        """Processes of its session that are still there, but for the first."""
+        found = []
+        for pid in psutil.pids():
+            with contextlib.suppress(OSError):
+                if pid != self.pid and os.getsid(pid) == self.pid and state_of(pid) != "Z":
+                    found.append(pid)
+        return found
+
+    # ---- Clients ----
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        assert self.running is not None
+        parts = urlsplit(self.running.url)
+        return parts.hostname or "", parts.port or 80
+
+    def client(self, buffer: int = 0) -> Client:
+        """A connection. Raises Failed where there is none to be had."""
+        try:
+            return Client(self.address, self.patience, buffer)
+        except OSError as error:
+            self.alive()
+            raise Failed(
+                NO_ANSWER, f"no connection could be made: {error.strerror or error}", sure=False
+            ) from error
+
+    def get(self, path: str, *fields: str, method: str = "GET") -> Answer:
+        """One request on a connection of its own. Raises Failed where there is no whole answer."""
+        return self.ask(request(method, path, CLOSE, *fields), method)
+
+    def ask(self, data: bytes, method: str = "GET", fault: Fault = NO_ANSWER) -> Answer:
+        """The same for any bytes; `fault`: what it is if nothing comes."""
+        with self.client() as client:
+            return self.talk(client, data, method, fault)
+
+    def talk(
+        self, client: Client, data: bytes, method: str = "GET", fault: Fault = NO_ANSWER
+    ) -> Answer:
+        """Ask on a connection that stands. Raises Failed."""
+        try:
+            return client.ask(data, method)
+        except (NoAnswer, OSError) as error:
+            self.alive()
+            first = data.split(b"\r\n", 1)[0][:60].decode("latin-1")
+            in_time = isinstance(error, NoAnswer) and error.in_time
+            raise Failed(fault, f"`{first}`: {error}", client.port, sure=in_time) from error
+
+    def file(self, path: str) -> None:
+        """One of the small files, whole and right. Raises Failed."""
+        self.same(self.get(path), path)
+
+    def same(self, answer: Answer, path: str) -> None:
+        """Raises Failed unless an answer is one of the small files."""
+        content = self.site.small[path]
+        if answer.status != 200 or answer.body != content:
+            raise Failed(
+                WRONG_ANSWER,
+                f"{path} was answered {answer.status} with {len(answer.body)} bytes; "
+                f"the file has {len(content)}, and they are others",
+            )
+
+    def ask_for(self, path: str, fault: Fault) -> int:
+        """The status of a page; `fault`: what it is if no answer comes."""
+        return self.ask(request("GET", path, CLOSE), fault=fault).status
+
+    def together(self, what: Sequence[Callable[[], object]]) -> list[object]:
+        """Do all of it at once, a thread each; the results in the same order. Raises the first
+        error."""
+        results: list[object] = [None] * len(what)
+        errors: list[BaseException] = []
+
+        def run(position: int) -> None:
+            try:
+                results[position] = what[position]()
+            except BaseException as error:
+                errors.append(error)
+
+        actors = [threading.Thread(target=run, args=(number,)) for number in range(len(what))]
+        for actor in actors:
+            actor.start()
+        for actor in actors:
+            actor.join()
+        if errors:
+            raise errors[0]
+        return results
+
+    # ---- The server from outside ----
+
+    @property
+    def pid(self) -> int:
+        """Its first process."""
+        assert self.running is not None
+        return self.running.pid
+
+    def pids(self) -> list[int]:
+        """All its processes."""
+        assert self.running is not None
+        return self.running.pids()
+
+    def said(self) -> str:
+        """All that it has written to standard error."""
+        return self.running.stderr if self.running is not None else ""
+
+    def alive(self) -> None:
+        """Raises Failed if its first process is gone."""
+        if self.running is None or self.running.running():
+            return
+        if self.died is not None:
+            raise Failed(self.died, "it was ended for what it took")
+        ended = self.stop()
+        status = ended.status if ended else None
+        fault = SIGPIPE if status == -signal.SIGPIPE else CRASH
+        said = f"; its last words: {ended.last_words}" if ended and ended.last_words else ""
+        raise Failed(fault, f"the server ended meanwhile ({_in_words(status)}){said}")
+
+    def useless_descriptors(self) -> int:
+        """How many its processes have open that lead nowhere: sockets that neither listen nor lead
+        to Redis, and of one file more than a few."""
+        useful = _sockets_of_ports({self.address[1]}, listening=True) | _sockets_of_ports(
+            {urlsplit(self.redis_url or self.redis.url).port or 0}, listening=False
+        )
+        count = 0
+        for pid in self._there():
+            files: Counter[str] = Counter()
+            for path in Path(f"/proc/{pid}/fd").iterdir():
+                with contextlib.suppress(OSError):
+                    files[str(path.readlink())] += 1
+            for name, times in files.items():
+                if name.startswith("socket:"):
+                    count += times if name not in useful else 0
+                elif str(self.site.root) in name:
+                    count += max(0, times - SAME_FILE)
+        return count
+
+    def tasks(self) -> int:
+        """How many processes and threads there are."""
+        return sum(len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in self._there())
+
+    def zombies(self) -> list[int]:
+        """Its processes that have ended and that nobody has waited for."""
+        return [pid for pid in self.pids() if state_of(pid) == "Z"]
+
+    def fallen(self, before: Collection[int] = ()) -> list[str]:
+        """By which signals processes of it have died, as a trace tells. Where there is none: an
+        entry for each of those `before` that are gone."""
+        if self.trace is not None and self.trace.exists():
+            return re.findall(r"\+\+\+ killed by (SIG\w+)", self.trace.read_text(errors="replace"))
+        return ["a signal or an exit"] * len(set(before) - set(self.pids()))
+
+    def demand_seconds(self) -> float:
+        """For how long the busiest of its threads has run, or wanted to, so far."""
+        return max((demand_seconds(pid) or 0.0 for pid in self.pids()), default=0.0)
+
+    def until(self, condition: Callable[[], bool], seconds: float | None = None) -> bool:
+        """Wait until it is true; whether it became so in time."""
+        deadline = time.monotonic() + (self.patience if seconds is None else seconds)
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            self.watch.sleep(LOOK_SECONDS)
+        return True
+
+    def _there(self) -> Iterator[int]:
+        """Its processes whose /proc can be read just now."""
+        for pid in self.pids():
+            with contextlib.suppress(OSError):
+                list(Path(f"/proc/{pid}/fd").iterdir())
+                yield pid
+
+    # ---- Memory ----
+
+    @contextlib.contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Meanwhile the server is ended if it takes more memory than it may."""
+        over = threading.Event()
+
+        def look() -> None:
+            while not over.wait(0.1):
+                if self.running is not None and self._memory() > MEMORY:
+                    self.died = TAKES_MEMORY
+                    self._kill()
+
+        watcher = threading.Thread(target=look)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
+
+    def _memory(self) -> int:
+        """Bytes that its processes hold and share with nobody else, nearly."""
+        total = 0
+        for pid in self.pids():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                fields = Path(f"/proc/{pid}/statm").read_text().split()
+                total += (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")
+        return total
+
+
+def _sockets_of_ports(ports: Collection[int], listening: bool) -> set[str]:
+    """The TCP sockets that listen at one of the ports, or are connected to one of them, as
+    /proc/PID/fd names them."""
+    found = set()
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        words = line.split()
+        port = int(words[1 if listening else 2].rpartition(":")[2], 16)
+        if port in ports and (words[3] == TCP_LISTEN) == listening:
+            found.add(f"socket:[{words[9]}]")
+    return found
+
+
+def state_of(pid: int) -> str:
+    """The letter that proc(5) has for the state of a process; empty: it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    return text.rpartition(")")[2].split()[0]
+
+
+def _in_words(status: int | None) -> str:
+    if status is None:
+        return "how is not known"
+    if status < 0:
+        return f"killed by {signal.Signals(-status).name}"
+    return f"exit status {status}"

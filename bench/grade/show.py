@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""A grade in words."""
+
+import textwrap
+
+from bench.grade.stage import Grade, Outcome, StageOutcome
+
+SIGNS = {"right": "ok", "failed": "NO", "by nature": "--", "not tried": ".."}
+WIDTH = 92
+
+
+def stage_text(outcome: StageOutcome) -> str:
+    """A stage, as soon as it is over."""
+    lines = [f"\n{outcome.points:>3} of {outcome.of:<3} {outcome.title}"]
+    notes = {check.note for check in outcome.checks if check.came == "not tried"}
+    if len(notes) == 1 and all(check.came == "not tried" for check in outcome.checks):
+        return f"{lines[0]}: not tried, {notes.pop()}"
+    for check in outcome.checks:
+        note = f"   {check.note}" if check.note else ""
+        lines.append(f"     {SIGNS[check.came]}  {check.check} ({check.points}/{check.of}){note}")
+        lines += _finding(check)
+    return "\n".join(lines)
+
+
+def end_text(grade: Grade) -> str:
+    """What is said last."""
+    isolated = textwrap.fill(
+        "It ran with " + "; ".join(grade.isolation) + ".", WIDTH, break_on_hyphens=False
+    )
+    return (
+        f"\n{grade.points} of {grade.of} points for {grade.server}, in {grade.seconds:.0f} s. "
+        f"The same again: ARGS='--seed {grade.seed}'\n{isolated}"
+    )
+
+
+def _finding(check: Outcome) -> list[str]:
+    found = check.finding
+    if found is None:
+        return []
+    lines = [f"\n         >>> {found.title}  [{found.fault}]"]
+    for text in (f"Seen: {found.seen}.", found.meaning, f"Read: {found.read}"):
+        lines += textwrap.wrap(
+            text, WIDTH, initial_indent=" " * 13, subsequent_indent=" " * 13,
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+    if found.proof:
+        lines.append(" " * 13 + "In the trace:")
+        lines += [" " * 15 + line for line in found.proof]
+    return [*lines, ""]

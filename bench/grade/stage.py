@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""Stages, checks, and what came of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel
+
+from bench.grade.faults import Fault
+from bench.grade.sandbox import Limits
+
+if TYPE_CHECKING:
+    from bench.grade.scene import Scene
+
+Came = Literal["right", "failed", "by nature", "not tried"]
+
+
+class Failed(Exception):
+    """A check has found a fault."""
+
+    def __init__(
+        self,
+        fault: Fault,
+        seen: str,
+        port: int = 0,
+        sure: bool = True,
+        proof: Sequence[str] = (),
+    ) -> None:
+        """`seen`: what was done and what came of it, in a sentence. `port`: the client's, by which
+        a trace is searched; `proof`: one that is better than a trace. Not `sure`: a busy machine
+        could be to blame; it is tried again."""
+        super().__init__(seen)
+        self.fault, self.seen, self.port, self.sure = fault, seen, port, sure
+        self.proof = list(proof)
+
+
+class NotHere(Exception):
+    """This machine cannot tell; the message says why. The points are not counted."""
+
+
+class Finding(BaseModel):
+    """A fault, named and proven."""
+
+    fault: str
+    """Its short name."""
+    title: str
+    meaning: str
+    read: str
+    seen: str
+    proof: list[str] = []
+    """A piece of a trace, or what /proc showed."""
+
+
+class Outcome(BaseModel):
+    """What came of a check."""
+
+    check: str
+    points: int
+    of: int
+    came: Came
+    note: str = ""
+    """Of one that was not tried why; of others what is worth knowing."""
+    finding: Finding | None = None
+
+
+class StageOutcome(BaseModel):
+    """What came of a stage."""
+
+    stage: str
+    title: str
+    checks: list[Outcome]
+
+    @property
+    def points(self) -> int:
+        """Those it got."""
+        return sum(check.points for check in self.checks)
+
+    @property
+    def of(self) -> int:
+        """Those it could have got."""
+        return sum(check.of for check in self.checks)
+
+
+class Grade(BaseModel):
+    """The whole of it; what --json prints."""
+
+    schema_version: int = 1
+    server: str
+    points: int
+    of: int
+    seed: int
+    """With the same seed the same is asked again."""
+    seconds: float
+    isolation: list[str]
+    """What stood between this machine and the graded program, and what did not."""
+    stages: list[StageOutcome]
+    faults: list[str]
+    """The short names of all that were found."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Something that a server can do."""
+
+    name: str
+    points: int
+    run: Callable[["Scene"], str | None]
+    """Raises Failed; may return what is worth knowing."""
+    options: tuple[str, ...] = ()
+    """Of the server's command line."""
+    gate: bool = False
+    """Who fails here need not try the rest."""
+    traced: bool = False
+    """The ends of its processes are traced from the beginning, where that is allowed."""
+    starts_server: bool = True
+    limits: Limits = field(default_factory=Limits)
+    redis_delay_ms: float = 0
+    """Each reply of Redis comes so much later."""
+    seconds: float = 3
+    """About how long it takes where all is well: it is not begun with less left."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Checks that belong together."""
+
+    name: str
+    title: str
+    checks: Sequence[Check]

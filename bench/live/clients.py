@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: MIT
+"""What the page's buttons do to a server: real clients on real sockets, few and for a short time.
+
+Every count and every time is bounded here, whatever the page asks for, and `stop` takes all back.
+"""
+
+import contextlib
+import http.client
+import select
+import socket
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import redis
+
+from bench.services.redis_server import connect
+
+SILENT_MOST = 200
+"""Twice the workers that 03 and 05 have."""
+SILENT_SECONDS = 30.0
+"""Longer than the 10 s that the servers grant a request."""
+HALF_A_REQUEST = b"GET /guestbook HTTP/1.1\r\nHost: live\r\nX-Half-A-Requ"
+
+VISITOR_EVERY = 0.5
+VISITORS_MOST = 30
+"""So many wait at once; then no other comes until one is served."""
+VISITOR_PATIENCE = 15.0
+VISITS_SHOWN_SECONDS = 40.0
+FILE, GUESTBOOK = "/files/small.txt", "/guestbook"
+
+BURST_REQUESTS = 300
+BURST_AT_ONCE = 30
+
+SLOW_SECONDS = 20.0
+SLOW_PAUSE_MS = 400
+
+
+@dataclass
+class Visit:
+    """A client that asks once, and what came of it. Times of time.monotonic()."""
+
+    number: int
+    path: str
+    begin: float
+    end: float | None = None
+    """None: it still waits."""
+    answer: str = ""
+    """The status, or why there is none."""
+
+
+@dataclass
+class Silent:
+    """A client that has sent half a request."""
+
+    number: int
+    connection: socket.socket
+    port: int
+    begin: float
+
+
+class Clients:
+    """All of them. Safe to be used by several threads."""
+
+    def __init__(self, url: str, redis_url: str | None) -> None:
+        """`url` of the server; `redis_url` of the Redis that may be slowed, None: none may."""
+        to = urlsplit(url)
+        self._address = (to.hostname or "127.0.0.1", to.port or 80)
+        self._redis_url = redis_url
+        self._lock = threading.RLock()
+        self._open: dict[int, tuple[str, http.client.HTTPConnection]] = {}
+        """By their own port, the connections of visitors and of a burst, and who they are."""
+        self._silent: list[Silent] = []
+        self._visits: deque[Visit] = deque()
+        self._visitors = self._silents = self._cut_off = 0
+        self._next_visit = 0.0
+        self._burst: deque[Visit] = deque()
+        self._stopping = threading.Event()
+        self._slow_until, self._slow_trouble = 0.0, ""
+
+    # ---- What the buttons do ----
+
+    def silent(self, count: int) -> None:
+        """So many more that send half a request and then nothing."""
+        for _ in range(count):
+            with self._lock:
+                if len(self._silent) >= SILENT_MOST:
+                    return
+                self._silents += 1
+                number = self._silents
+            try:
+                connection = socket.create_connection(self._address, timeout=2)
+                connection.sendall(HALF_A_REQUEST)
+            except OSError:
+                return
+            one = Silent(number, connection, connection.getsockname()[1], time.monotonic())
+            with self._lock:
+                self._silent.append(one)
+
+    def burst(self) -> None:
+        """BURST_REQUESTS requests, BURST_AT_ONCE at a time; one burst at a time."""
+        with self._lock:
+            if self._burst and self._burst_waits():
+                return
+            self._stopping.clear()
+            self._burst.clear()
+            now = time.monotonic()
+            waiting = deque(Visit(n, FILE, now) for n in range(1, BURST_REQUESTS + 1))
+            self._burst.extend(waiting)
+        for _ in range(BURST_AT_ONCE):
+            threading.Thread(target=self._part_of_burst, args=(waiting,), daemon=True).start()
+
+    def slow_redis(self) -> None:
+        """Redis answers only every SLOW_PAUSE_MS, for SLOW_SECONDS: it is told to pause, again and
+        again, and each pause ends by itself."""
+        with self._lock:
+            running = time.monotonic() < self._slow_until
+            if self._redis_url is None or running:
+                return
+            self._slow_until, self._slow_trouble = time.monotonic() + SLOW_SECONDS, ""
+        threading.Thread(target=self._pause_redis, args=(self._redis_url,), daemon=True).start()
+
+    def stop(self) -> None:
+        """Take all back: nothing of the buttons goes on."""
+        with self._lock:
+            self._slow_until = 0.0
+            self._stopping.set()
+            for one in self._silent:
+                one.connection.close()
+            self._silent.clear()
+            self._hang_up("burst")
+
+    def close(self) -> None:
+        """Take all back, the visitors too."""
+        self.stop()
+        with self._lock:
+            self._hang_up("visitor")
+
+    def visit(self) -> None:
+        """Send the next visitor if it is time for one. They ask for a file and for the guestbook in
+        turn, so one in two needs Redis."""
+        now = time.monotonic()
+        with self._lock:
+            waiting = sum(visit.end is None for visit in self._visits)
+            if now < self._next_visit or waiting >= VISITORS_MOST:
+                return
+            self._next_visit = now + VISITOR_EVERY
+            self._visitors += 1
+            path = GUESTBOOK if self._visitors % 2 == 0 else FILE
+            visit = Visit(self._visitors, path, now)
+            self._visits.append(visit)
+            while self._visits[0].end and self._visits[0].end < now - VISITS_SHOWN_SECONDS:
+                self._visits.popleft()
+        threading.Thread(target=self._ask, args=(visit, "visitor"), daemon=True).start()
+
+    # ---- What the page shows ----
+
+    def names(self) -> dict[int, tuple[str, int]]:
+        """By their port: what kind of client it is, and its number."""
+        with self._lock:
+            found = {one.port: ("silent client", one.number) for one in self._silent}
+            found |= {port: (who, 0) for port, (who, _) in self._open.items()}
+            return found
+
+    def told(self) -> dict[str, Any]:
+        """For the page; times are ages in seconds."""
+        self._look_after_silent()
+        now = time.monotonic()
+        with self._lock:
+            oldest = min((one.begin for one in self._silent), default=now)
+            return {
+                "visits": [
+                    [v.number, v.path, round(now - v.begin, 3), _age(now, v.end), v.answer]
+                    for v in self._visits
+                ],
+                "silent": {
+                    "count": len(self._silent),
+                    "seconds": round(now - oldest, 1),
+                    "cut_off": self._cut_off,
+                },
+                "burst": self._burst_told(),
+                "slow": round(max(0.0, self._slow_until - now), 1),
+                "can_slow": self._redis_url is not None,
+                "slow_trouble": self._slow_trouble,
+            }
+
+    def _burst_told(self) -> dict[str, Any] | None:
+        done = [visit for visit in self._burst if visit.end is not None]
+        if not self._burst:
+            return None
+        good = [visit for visit in done if visit.answer.startswith("200")]
+        return {
+            "asked": len(self._burst),
+            "done": len(done),
+            "good": len(good),
+            "seconds": round(max((v.end - v.begin for v in done if v.end), default=0.0), 2),
+        }
+
+    def _burst_waits(self) -> bool:
+        return any(visit.end is None for visit in self._burst)
+
+    def _look_after_silent(self) -> None:
+        """Of those whom the server has cut off, and whose time is over, there are none."""
+        now = time.monotonic()
+        with self._lock:
+            watch = select.poll()
+            for one in self._silent:
+                watch.register(one.connection, select.POLLIN | select.POLLRDHUP)
+            ended = {descriptor for descriptor, _ in watch.poll(0)}
+            self._cut_off += len(ended)
+            for one in list(self._silent):
+                if one.connection.fileno() in ended or now - one.begin > SILENT_SECONDS:
+                    self._silent.remove(one)
+                    one.connection.close()
+
+    # ---- Threads ----
+
+    def _ask(self, visit: Visit, who: str) -> None:
+        client = http.client.HTTPConnection(*self._address, timeout=VISITOR_PATIENCE)
+        port = 0
+        try:
+            client.connect()
+            port = client.sock.getsockname()[1]
+            with self._lock:
+                self._open[port] = (who, client)
+            client.request("GET", visit.path, headers={"Connection": "close"})
+            response = client.getresponse()
+            response.read()
+            visit.answer = f"{response.status} {response.reason}"
+        except TimeoutError:
+            visit.answer = f"no answer within {VISITOR_PATIENCE:.0f} s"
+        except (OSError, http.client.HTTPException) as error:
+            visit.answer = str(error) or type(error).__name__
+        finally:
+            visit.end = time.monotonic()
+            with self._lock:
+                self._open.pop(port, None)
+            client.close()
+
+    def _part_of_burst(self, waiting: deque[Visit]) -> None:
+        with contextlib.suppress(IndexError):  # none is left
+            while not self._stopping.is_set():
+                self._ask(waiting.popleft(), "burst")
+        for visit in list(waiting) if self._stopping.is_set() else ():
+            visit.end, visit.answer = time.monotonic(), "taken back"
+
+    def _pause_redis(self, url: str) -> None:
+        try:
+            with connect(url) as client:
+                while time.monotonic() < self._slow_until:
+                    client.client_pause(SLOW_PAUSE_MS, all=True)
+                    time.sleep(SLOW_PAUSE_MS / 1000)
+        except redis.RedisError as error:
+            self._slow_until, self._slow_trouble = 0.0, str(error)
+
+    def _hang_up(self, who: str) -> None:
+        for kind, client in self._open.values():
+            if kind == who and client.sock is not None:
+                with contextlib.suppress(OSError):
+                    client.sock.shutdown(socket.SHUT_RDWR)
+
+
+def _age(now: float, when: float | None) -> float | None:
+    return None if when is None else round(now - when, 3)

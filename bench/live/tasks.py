@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""The processes and threads of a server, and the system call in which each of them sleeps.
+
+Out of /proc: `stat` for the state, `syscall` for the call and its arguments, `fd` for the socket
+behind a descriptor; see proc(5).
+"""
+
+import os
+import platform
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+CALLS: dict[str, dict[int, str]] = {
+    "x86_64": {
+        0: "read", 1: "write", 7: "poll", 20: "writev", 23: "select", 35: "nanosleep",
+        40: "sendfile", 42: "connect", 43: "accept", 44: "sendto", 45: "recvfrom",
+        46: "sendmsg", 47: "recvmsg", 61: "wait4", 202: "futex", 230: "clock_nanosleep",
+        232: "epoll_wait", 247: "waitid", 270: "pselect6", 271: "ppoll",
+        281: "epoll_pwait", 288: "accept4", 426: "io_uring_enter", 441: "epoll_pwait2",
+    },
+    "aarch64": {
+        22: "epoll_pwait", 63: "read", 64: "write", 66: "writev", 71: "sendfile",
+        72: "pselect6", 73: "ppoll", 95: "waitid", 98: "futex", 101: "nanosleep",
+        115: "clock_nanosleep", 202: "accept", 203: "connect", 206: "sendto",
+        207: "recvfrom", 211: "sendmsg", 212: "recvmsg", 242: "accept4", 260: "wait4",
+        426: "io_uring_enter", 441: "epoll_pwait2",
+    },
+}  # fmt: skip
+"""The calls in which a server may sleep, by number: <asm/unistd.h>."""
+_POLLFD = struct.Struct("<ihh")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A process or a thread at one moment."""
+
+    process: int
+    number: int
+    runs: bool
+    """It has a processor or wants one; else it sleeps."""
+    call: str = ""
+    """In which it sleeps; empty: it may not be known."""
+    arguments: tuple[int, ...] = ()
+    channel: str = ""
+    """Where in the kernel it sleeps, if the call may not be known."""
+    ran_ns: int = 0
+    """For how long it has run in all; 0: it may not be known."""
+
+
+def look(first: int) -> list[Task]:
+    """All tasks of the server whose first process began a session of its own, that one first."""
+    found: list[Task] = []
+    for name in os.listdir(PROC):  # noqa: PTH208  a Path for each process takes twice as long
+        if name.isdecimal():
+            with suppress(OSError, IndexError, ValueError):  # it has ended meanwhile
+                found += _process(int(name), first)
+    return sorted(found, key=lambda task: (task.process != first, task.process, task.number))
+
+
+def _process(pid: int, session: int) -> list[Task]:
+    folder = PROC / str(pid)
+    fields = _stat(folder)
+    if int(fields[3]) != session or fields[0] in "ZX":
+        return []
+    if int(fields[17]) == 1:
+        return [_task(pid, folder, fields)]
+    tasks = []
+    for one in (folder / "task").iterdir():
+        with suppress(OSError):  # it has ended meanwhile
+            tasks.append(_task(pid, one, _stat(one)))
+    return tasks
+
+
+def _stat(folder: Path) -> list[str]:
+    """The fields of `stat` from the state on; the program's name before it may hold anything."""
+    return (folder / "stat").read_text().rpartition(")")[2].split()
+
+
+def _task(pid: int, folder: Path, fields: list[str]) -> Task:
+    number, runs = int(folder.name), fields[0] == "R"
+    call, channel, ran = "", "", 0
+    arguments: tuple[int, ...] = ()
+    if not runs:
+        try:
+            call, arguments = call_in((folder / "syscall").read_text())
+            ran = int((folder / "schedstat").read_text().split()[0])
+        except OSError:  # others than its parent may not know
+            channel = _channel(folder)
+    return Task(pid, number, runs, call, arguments, channel, ran)
+
+
+def call_in(text: str, machine: str = platform.machine()) -> tuple[str, tuple[int, ...]]:
+    """The name and the arguments of a line of `syscall`; a name of our own for a call that is not
+    in the table, and none for a task that is in no call."""
+    words = text.split()
+    if words[0] in ("running", "-1"):
+        return "", ()
+    number = int(words[0])
+    name = CALLS.get(machine, {}).get(number, f"system call {number}")
+    return name, tuple(int(word, 16) for word in words[1:7])
+
+
+def _channel(folder: Path) -> str:
+    with suppress(OSError):
+        said = (folder / "wchan").read_text()
+        return said if said != "0" else ""
+    return ""
+
+
+def inode_of(task: Task, descriptor: int) -> int:
+    """Of the socket behind a descriptor; 0 if it is none, or may not be known."""
+    with suppress(OSError, ValueError):
+        link = (PROC / str(task.process) / "fd" / str(descriptor)).readlink()
+        return int(str(link).removeprefix("socket:[").removesuffix("]"))
+    return 0
+
+
+def watched(task: Task) -> int | None:
+    """The one descriptor for which a task sleeps in poll or ppoll; None: several, none, or it may
+    not be known."""
+    with suppress(OSError, struct.error):
+        if task.arguments[1] == 1:
+            memory = os.open(PROC / str(task.process) / "mem", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return int(_POLLFD.unpack(os.pread(memory, _POLLFD.size, task.arguments[0]))[0])
+            finally:
+                os.close(memory)
+    return None

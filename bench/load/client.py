@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""A client that sends exactly the bytes that it is given, and reads with a deadline."""
+
+import contextlib
+import socket
+import struct
+import time
+from dataclasses import dataclass
+from types import TracebackType
+
+RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER with a time of 0: socket(7)."""
+CHUNK = 65536
+
+
+class NoAnswer(Exception):
+    """No whole answer: the connection ended before, or the time was over; the message says which,
+    `received` what had come."""
+
+    def __init__(self, why: str, received: bytes, in_time: bool) -> None:
+        super().__init__(f"{why} after {len(received)} bytes")
+        self.received, self.in_time = received, in_time
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response as it came."""
+
+    status: int
+    head: bytes
+    body: bytes
+
+    def field(self, name: str) -> str | None:
+        """The value of its first field of that name."""
+        for line in self.head.decode("latin-1").split("\r\n")[1:]:
+            key, _, value = line.partition(":")
+            if key.strip().lower() == name.lower():
+                return value.strip()
+        return None
+
+    @property
+    def closes(self) -> bool:
+        """Whether it announces the end of the connection."""
+        return (self.field("Connection") or "").lower() == "close"
+
+
+class Client:
+    """One connection. Use it in a `with` block. All methods raise OSError where the connection
+    breaks, but for those that say otherwise."""
+
+    def __init__(self, address: tuple[str, int], patience: float, buffer: int = 0) -> None:
+        """`patience`: seconds that each read may take as a whole; `buffer`: for a client that has
+        room for little, the size of its receive buffer."""
+        self._received = b""
+        self._patience = patience
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        if buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        self.socket.settimeout(patience)
+        try:
+            self.socket.connect(address)
+        except BaseException:
+            self.socket.close()
+            raise
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.port: int = self.socket.getsockname()[1]
+
+    def send(self, data: bytes) -> None:
+        """All of it."""
+        self.socket.settimeout(self._patience)
+        self.socket.sendall(data)
+
+    def ask(self, data: bytes, method: str = "GET") -> Answer:
+        """Send, and read the answer. Raises NoAnswer."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.send(data)  # it may have answered before it has read all
+        return self.answer(method)
+
+    def answer(self, method: str = "GET") -> Answer:
+        """The next answer. Raises NoAnswer."""
+        until = time.monotonic() + self._patience
+        while b"\r\n\r\n" not in self._received:
+            self._more(until)
+        head, _, self._received = self._received.partition(b"\r\n\r\n")
+        first = head.split(b"\r\n", 1)[0].split(b" ")
+        if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not first[1].isdigit():
+            raise NoAnswer("something that is no HTTP came", head, True)
+        answer = Answer(int(first[1]), head, b"")
+        length = answer.field("Content-Length")
+        if method == "HEAD" or answer.status in (204, 304) or length is None:
+            return answer
+        while len(self._received) < int(length):
+            self._more(until)
+        body, self._received = self._received[: int(length)], self._received[int(length) :]
+        return Answer(answer.status, head, body)
+
+    def ends(self, seconds: float | None = None) -> bool:
+        """Whether the server ends the connection within so long; what comes before is dropped."""
+        until = time.monotonic() + (self._patience if seconds is None else seconds)
+        try:
+            while True:
+                self._more(until)
+                self._received = b""
+        except NoAnswer as end:
+            return end.in_time
+
+    def quiet(self, seconds: float) -> bool:
+        """Whether nothing at all comes within so long, not even the end."""
+        self.socket.settimeout(seconds)
+        try:
+            self.socket.recv(1, socket.MSG_PEEK)
+        except TimeoutError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def reset(self) -> None:
+        """Leave at once, with a reset."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        self.close()
+
+    def close(self) -> None:
+        """Leave. May be called twice."""
+        self.socket.close()
+
+    def _more(self, until: float) -> None:
+        left = until - time.monotonic()
+        try:
+            if left <= 0:
+                raise TimeoutError
+            self.socket.settimeout(left)
+            piece = self.socket.recv(CHUNK)
+        except TimeoutError:
+            raise NoAnswer("the time was over", self._received, False) from None
+        except OSError as error:
+            raise NoAnswer(f"the connection broke ({error.strerror})", self._received, True) from (
+                error
+            )
+        if not piece:
+            raise NoAnswer("the connection ended", self._received, True)
+        self._received += piece
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def request(method: str, path: str, *fields: str, body: bytes | None = None) -> bytes:
+    """The bytes of a request; `fields`: lines of its head beside Host and Content-Length."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: grade", *fields]
+    if body is not None:
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*lines, "", ""]).encode() + (body or b"")

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * NAME: a server of your own.  (Here will stand its idea, in a sentence.)
+ *
+ * It compiles and runs as it is: it answers every client with the same words,
+ * one client after another.  It becomes a whole server in five stages.  After
+ * each one
+ *
+ *     make grade SERVER=FOLDER
+ *
+ * says what it can do now and what stands in the way of the rest.
+ *
+ *     1  bytes in, bytes out      receive() and send_some()
+ *     2  Redis                    ask_redis()
+ *     3  patience                 who says nothing must not hold you for ever
+ *     4  many at once             your architecture: the loop in main()
+ *     5  the end                  on SIGTERM serve those in flight, and go
+ *
+ * What is done for you: the command line, the listening socket and the
+ * application (net/server.h), HTTP and the guestbook (app/connection.h).  What
+ * is yours is who waits, and where.
+ *
+ * Then answer in this comment, as the seven do: Who waits, and where?  Where
+ * does a half-done request live?  What does it cost?  What happens at the
+ * limit?
+ */
+#include "config.h"
+#include "net/clock.h"
+#include "net/redis/pool.h"
+#include "net/server.h"
+#include "net/transmit.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Which system calls your way to wait needs is said here: others are refused
+   once server_ready() has been called, and told on standard error.  For
+   threads add THREADED_CALLS and THREAD_CREATING_CALLS, for children
+   FORKING_CALLS, for epoll CALL(epoll_wait), CALL(epoll_ctl). */
+static const struct architecture architecture = {
+    .name = "NAME",
+    .summary = "a server of your own",
+    .requests_per_connection = 1, /* stage 3: KEEP_ALIVE_REQUESTS */
+    .calls = {CALL(poll), CALL(fcntl)},
+};
+
+/* What one client is served with. */
+struct serving {
+    struct server *server;
+    struct redis_pool *redis;
+    struct counters *counters;
+    const struct client *client;
+    struct moment moment;         /* what time it is, for the application */
+    struct connection connection; /* knows what is to be done next */
+};
+
+/*
+ * Stage 1, first half.  Give the connection what the client sends:
+ *
+ *   - connection_room() says where bytes go, and how many;
+ *   - recv(2) puts them there.  It may bring a part of the request only;
+ *   - moment_set() tells the application the time;
+ *   - connection_received() is told how many came (0: no more will come).
+ *     Then the connection knows what it needs next.
+ *
+ * If recv fails: connection_abandon().  Stage 3: wait with poll(2) first, for
+ * no longer than patience_time(connection_patience(...)) allows, and if nothing
+ * comes say so: connection_timed_out().
+ */
+static void receive(struct serving *serving) {
+    connection_abandon(&serving->connection);
+}
+
+/*
+ * Stage 1, second half.  Send what the connection has:
+ *
+ *   - transmit() sends some of connection_pending(), with one system call, and
+ *     says how many bytes went out.  The client may have room for less than
+ *     all;
+ *   - connection_sent() is told how many.  While some is left it needs
+ *     NEED_SEND again.
+ *
+ * If transmit fails: connection_abandon().
+ */
+static void send_some(struct serving *serving) {
+    connection_abandon(&serving->connection);
+}
+
+/*
+ * Stage 2.  Carry one command to Redis and bring its reply: borrow a connection
+ * (redis_pool_borrow), call it (redis_pool_call with exchange_command), give
+ * the reply to connection_replied(), return what you borrowed
+ * (redis_pool_return).
+ * See net/blocking.c for what may go wrong on the way.  As it is, Redis "cannot
+ * be had", and the client is answered 503.
+ */
+static void ask_redis(struct serving *serving) {
+    connection_replied(&serving->connection, NULL);
+}
+
+/* One client from its first byte to its last.  Stage 1: when receive() and
+   send_some() are written, take the three lines of `hello` away. */
+static void serve(struct serving *serving) {
+    static const char hello[] = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n"
+                                "Connection: close\r\n\r\nHello!\n";
+    send(serving->client->socket, hello, strlen(hello), MSG_NOSIGNAL);
+    struct connection *connection = &serving->connection;
+    enum connection_need need;
+
+    connection_init(connection, &serving->server->app, &serving->moment,
+                    architecture.requests_per_connection);
+    while ((need = connection_need(connection)) != NEED_CLOSE) {
+        switch (need) {
+        case NEED_LINGER: /* end our side, then read what still comes */
+            shutdown(serving->client->socket, SHUT_WR);
+            receive(serving);
+            break;
+        case NEED_RECEIVE:
+            receive(serving);
+            break;
+        case NEED_ASK_REDIS:
+            ask_redis(serving);
+            break;
+        case NEED_KEEP: /* stage 5: not while server_is_stopping() */
+            connection_keep(connection, true);
+            break;
+        case NEED_SEND:
+            send_some(serving);
+            break;
+        case NEED_DONE:
+            statistics_count(serving->counters, &connection->exchange);
+            server_log(serving->server, serving->client, &connection->exchange);
+            connection_next(connection);
+            break;
+        case NEED_CLOSE:
+            break;
+        }
+    }
+    connection_free(connection);
+    close(serving->client->socket);
+}
+
+/* Stage 4: while one client is served, all others wait.  Who shall serve them?
+   A child, a thread, a pool of either, or an event loop (net/evented.h, with
+   which receive() and send_some() are not needed at all). */
+int main(int argc, char **argv) {
+    struct server server;
+    struct redis_pool redis;
+    struct client client;
+
+    server_start(&server, &architecture, argc, argv);
+    redis_pool_init(&redis, &server.redis, false); /* true: threads share it */
+
+    server_ready(&server);
+    while (server_goes_on())
+        if (server_accept(&server, 0, &client)) {
+            struct serving serving = {.server = &server,
+                                      .redis = &redis,
+                                      .counters = server.counters,
+                                      .client = &client};
+            serve(&serving);
+        }
+
+    redis_pool_destroy(&redis);
+    return server_end(&server);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The skeleton with its gaps filled: one of many right answers.  Threads made
+ * at the start take clients from a queue, and each drives the connection of
+ * one client at a time.  It is course/own/main.c, grown in five stages.
+ */
+#include "config.h"
+#include "net/clock.h"
+#include "net/redis/pool.h"
+#include "net/server.h"
+#include "net/transmit.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const struct architecture architecture = {
+    .name = "NAME",
+    .summary = "threads and a queue, written from the skeleton",
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
+    .has_workers = true,
+    .calls = {CALL(poll), CALL(fcntl), THREADED_CALLS, THREAD_CREATING_CALLS},
+};
+
+/* How often who waits for a client looks whether the server stops. */
+#define LOOK      100
+#define QUEUE_FOR 1024
+
+/* What one client is served with. */
+struct serving {
+    struct server *server;
+    struct redis_pool *redis;
+    struct counters *counters;
+    const struct client *client;
+    struct moment moment;
+    struct connection connection;
+    enum patience awaited; /* what is waited for since ... */
+    int64_t since;         /* ... this moment, clock_milliseconds() */
+};
+
+static struct server server;
+static struct redis_pool redis;
+static struct counters *counters;
+
+/* ---- Stage 3: patience ---- */
+
+/* How long the client may still take. */
+static int64_t time_left(struct serving *serving) {
+    enum patience patience = connection_patience(&serving->connection);
+
+    if (patience != serving->awaited) {
+        serving->awaited = patience;
+        serving->since = clock_milliseconds();
+    }
+    int whole =
+        options_time(&serving->server->options, patience_time(patience));
+    return serving->since + whole - clock_milliseconds();
+}
+
+/* Sleeps until the client is ready, a little at a time.  False: its time is
+   over, or a stopping server has nothing to wait for. */
+static bool wait_for(struct serving *serving, short event) {
+    struct pollfd client = {.fd = serving->client->socket, .events = event};
+
+    while (time_left(serving) > 0 && !server_is_out_of_time()) {
+        if (server_is_stopping() && connection_is_idle(&serving->connection))
+            return false;
+        if (poll(&client, 1, LOOK) > 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- Stage 1: bytes in, bytes out ---- */
+
+static void receive(struct serving *serving) {
+    struct connection *connection = &serving->connection;
+    size_t size;
+
+    char *room = connection_room(connection, &size);
+    if (room == NULL) {
+        connection_abandon(connection);
+        return;
+    }
+    if (!wait_for(serving, POLLIN)) {
+        connection_timed_out(connection);
+        return;
+    }
+    ssize_t count = recv(serving->client->socket, room, size, MSG_DONTWAIT);
+    moment_set(&serving->moment, time(NULL));
+    if (count >= 0)
+        connection_received(connection, (size_t)count);
+    else if (errno != EAGAIN)
+        connection_abandon(connection);
+}
+
+/* Some of it went out; what is left is the connection's to know. */
+static void send_some(struct serving *serving) {
+    struct connection *connection = &serving->connection;
+
+    if (!wait_for(serving, POLLOUT)) {
+        connection_abandon(connection);
+        return;
+    }
+    ssize_t count =
+        transmit(serving->client->socket, connection_pending(connection));
+    serving->since = clock_milliseconds();
+    if (count > 0)
+        connection_sent(connection, (uint64_t)count);
+    else if (count == 0 || errno != EAGAIN)
+        connection_abandon(connection);
+}
+
+/* ---- Stage 2: Redis ---- */
+
+static void ask_redis(struct serving *serving) {
+    struct connection *connection = &serving->connection;
+    struct exchange *exchange = &connection->exchange;
+    struct redis_client *client = redis_pool_borrow(serving->redis);
+    struct resp_reply reply;
+
+    if (client == NULL) {
+        connection_replied(connection, NULL);
+        return;
+    }
+    if (exchange_changes_something(exchange))
+        redis_client_distrust(client);
+    bool called = redis_pool_call(serving->redis, &client,
+                                  exchange_command(exchange), &reply);
+    bool fits = called && exchange_accepts(exchange, &reply);
+    connection_replied(connection, fits ? &reply : NULL);
+    if (called && !fits && reply.type != RESP_ERROR)
+        redis_client_close(client); /* what it says next may not be for us */
+    redis_pool_return(serving->redis, client);
+}
+
+/* ---- One client ---- */
+
+static void serve(struct serving *serving) {
+    struct connection *connection = &serving->connection;
+    enum connection_need need;
+
+    connection_init(connection, &serving->server->app, &serving->moment,
+                    architecture.requests_per_connection);
+    while ((need = connection_need(connection)) != NEED_CLOSE) {
+        switch (need) {
+        case NEED_LINGER:
+            shutdown(serving->client->socket, SHUT_WR);
+            receive(serving);
+            break;
+        case NEED_RECEIVE:
+            receive(serving);
+            break;
+        case NEED_ASK_REDIS:
+            ask_redis(serving);
+            break;
+        case NEED_KEEP:
+            connection_keep(connection, !server_is_stopping());
+            break;
+        case NEED_SEND:
+            send_some(serving);
+            break;
+        case NEED_DONE:
+            statistics_count(serving->counters, &connection->exchange);
+            server_log(serving->server, serving->client, &connection->exchange);
+            connection_next(connection);
+            serving->awaited = PATIENCE_NONE;
+            break;
+        case NEED_CLOSE:
+            break;
+        }
+    }
+    connection_free(connection);
+    close(serving->client->socket);
+}
+
+/* ---- Stage 4: many at once ---- */
+
+static struct queue {
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t changed;
+    struct client clients[QUEUE_FOR];
+    size_t first, count;
+    bool closed;
+} queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
+           .changed = PTHREAD_COND_INITIALIZER};
+
+static void queue_put(const struct client *client) {
+    pthread_mutex_lock(&queue.lock);
+    while (queue.count == QUEUE_FOR)
+        pthread_cond_wait(&queue.changed, &queue.lock);
+    queue.clients[(queue.first + queue.count) % QUEUE_FOR] = *client;
+    queue.count++;
+    pthread_mutex_unlock(&queue.lock);
+    pthread_cond_broadcast(&queue.changed);
+}
+
+/* False: there will be none any more. */
+static bool queue_take(struct client *client) {
+    pthread_mutex_lock(&queue.lock);
+    while (queue.count == 0 && !queue.closed)
+        pthread_cond_wait(&queue.changed, &queue.lock);
+    bool taken = queue.count > 0;
+    if (taken) {
+        *client = queue.clients[queue.first];
+        queue.first = (queue.first + 1) % QUEUE_FOR;
+        queue.count--;
+    }
+    pthread_mutex_unlock(&queue.lock);
+    pthread_cond_broadcast(&queue.changed);
+    return taken;
+}
+
+static void *work(void *number) {
+    struct client client;
+
+    while (queue_take(&client)) {
+        struct serving serving = {.server = &server,
+                                  .redis = &redis,
+                                  .counters = &counters[*(size_t *)number],
+                                  .client = &client};
+        serve(&serving);
+    }
+    return NULL;
+}
+
+/* ---- Stage 5: the end ---- */
+
+static void end_threads(const pthread_t *threads, size_t count) {
+    pthread_mutex_lock(&queue.lock);
+    queue.closed = true;
+    pthread_mutex_unlock(&queue.lock);
+    pthread_cond_broadcast(&queue.changed);
+    for (size_t i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+}
+
+int main(int argc, char **argv) {
+    static pthread_t threads[WORKERS_LIMIT];
+    static size_t numbers[WORKERS_LIMIT];
+    struct client client;
+
+    server_start(&server, &architecture, argc, argv);
+    redis_pool_init(&redis, &server.redis, true);
+    counters = server.counters;
+    size_t count = server.options.workers;
+    for (size_t i = 0; i < count; i++) {
+        numbers[i] = i;
+        if (pthread_create(&threads[i], NULL, work, &numbers[i]) != 0)
+            server_give_up("cannot create thread %zu", i + 1);
+    }
+
+    server_ready(&server);
+    while (server_goes_on())
+        if (server_accept(&server, 0, &client))
+            queue_put(&client);
+
+    end_threads(threads, count);
+    redis_pool_destroy(&redis);
+    return server_end(&server);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* How characters become bytes: percent-encoding and UTF-8. */
+#ifndef PROTO_ENCODING_H
+#define PROTO_ENCODING_H
+
+#include "proto/bytes.h"
+
+/*
+ * Decodes the escape %XX at the front of the text.  Returns the byte, 0 to
+ * 255, or -1 if there is none (RFC 3986, section 2.1).
+ */
+int percent_decode(struct view text);
+
+/*
+ * The number of bytes of the UTF-8 character at the front of the text, 1 to 4;
+ * 0 if there is none: cut off, overlong, a surrogate or above U+10FFFF
+ * (RFC 3629, section 4).
+ */
+size_t utf8_character(struct view text);
+
+/* The number of characters (code points), or -1 if the text is not UTF-8. */
+int64_t utf8_count(struct view text);
+
+#endif

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""The grade: the seven have all points, and each known fault, built in, is called by its name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.grade.exam import STAGES
+from bench.grade.faults import FAULTS
+from bench.grade.stage import Grade
+from bench.host.project import ROOT
+
+from .patches import PATCHES, Patch
+
+SEVEN = [f"{file.parent.name}" for file in sorted(ROOT.glob("0[1-7]_*/main.c"))]
+LOAD = pytest.mark.xdist_group("grade-load")  # it builds what the others only use
+
+
+def grade(server: Path | str, *words: str) -> Grade:
+    """Grade it, as `make grade` does once everything is built."""
+    command = [sys.executable, "-m", "bench", "grade", str(server), "--json", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=170)
+    assert done.returncode == 0, done.stderr
+    return Grade.model_validate_json(done.stdout)
+
+
+@pytest.fixture(scope="session")
+def sanitized() -> None:
+    """lib/, built with the thread sanitizer."""
+    target = "TARGET=build/tsan/objects/libzerohttpd.a"
+    done = subprocess.run(["make", "-s", "tsan", target], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def told(found: Grade) -> str:
+    """What a failed assertion should show."""
+    return found.model_dump_json(indent=1)
+
+
+@pytest.mark.parametrize("folder", SEVEN)
+def test_the_seven_have_all_points(folder: str) -> None:
+    stages = [stage.name for stage in STAGES if stage.name != "load"]
+    found = grade(folder, "--only", *stages)
+    if folder == "01_iterative":
+        assert found.faults == ["by-nature"], told(found)
+        assert found.points == found.of - 9
+    else:
+        assert found.faults == [], told(found)
+        assert found.points == found.of > 60
+
+
+@LOAD
+@pytest.mark.usefixtures("sanitized")
+def test_under_load_beside_the_seven() -> None:
+    found = grade("05_prethreading", "--only", "load")
+    assert found.faults == [], told(found)
+    assert "place" in found.stages[1].checks[0].note
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        pytest.param(p, id=f"{p.fault}-{p.base[:2]}", marks=LOAD if p.stage == "load" else ())
+        for p in PATCHES
+    ],
+)
+def test_a_known_fault_is_called_by_its_name(
+    patch: Patch, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if patch.stage == "load":
+        request.getfixturevalue("sanitized")
+    found = grade(patch.apply(tmp_path), "--only", patch.stage)
+    assert patch.fault in found.faults, told(found)
+    finding = next(
+        check.finding
+        for stage in found.stages
+        for check in stage.checks
+        if check.finding and check.finding.fault == patch.fault
+    )
+    assert finding is not None
+    assert finding.title == FAULTS[patch.fault].title
+    assert finding.seen
+    assert "Traceback" not in finding.seen
+
+
+def test_each_fault_that_is_known_is_tried() -> None:
+    assert {patch.fault for patch in PATCHES} | {"by-nature"} == set(FAULTS)

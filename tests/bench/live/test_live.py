@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: MIT
+"""The page /live: real servers, a real Redis, real clients, and a real browser before it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from bench.live import sockets
+from bench.live.clients import SILENT_MOST
+from bench.live.counters import COUNTER, Counters, are_counters, cells_in
+from bench.live.look import wait_of
+from bench.live.sockets import Sockets
+from bench.live.tasks import Task, call_in, look
+from tests.e2e.timing import PATIENCE, undisturbed, wait_until
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+SERVERS = ("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
+SERVE = (sys.executable, "-m", "bench", "serve")
+
+
+@dataclass(frozen=True)
+class Served:
+    """What `make serve` has begun."""
+
+    program: subprocess.Popen[str]
+    pid: int
+    address: tuple[str, int]
+    live: tuple[str, int]
+
+    def ask(self, path: str = "/files/small.txt") -> int:
+        """One request to the server; its status."""
+        client = http.client.HTTPConnection(*self.address, timeout=PATIENCE)
+        with contextlib.closing(client):
+            client.request("GET", path, headers={"Connection": "close"})
+            return client.getresponse().status
+
+    def live_answer(self, method: str, path: str, **headers: str) -> int:
+        """One request to the helper; its status."""
+        client = http.client.HTTPConnection(*self.live, timeout=PATIENCE)
+        with contextlib.closing(client):
+            client.request(method, path, headers=headers)
+            return client.getresponse().status
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """What the page is told, for as long as this is read."""
+        client = http.client.HTTPConnection(*self.live, timeout=PATIENCE)
+        with contextlib.closing(client):
+            client.request("GET", "/live/events")
+            response = client.getresponse()
+            while line := response.readline():
+                if line.startswith(b"data: "):
+                    yield json.loads(line.removeprefix(b"data: "))
+
+    def end(self) -> str:
+        """Ctrl-C; what it has said since it began."""
+        self.program.send_signal(signal.SIGINT)
+        said, _ = self.program.communicate(timeout=PATIENCE)
+        assert self.program.returncode == 0, said
+        return said
+
+
+Serve = Callable[..., Served]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Begins to serve with a server; all ends with the test."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def start(name: str, *words: str) -> Served:
+        command = [*SERVE, name, "--port", "0", "--live-port", "0", *words]
+        program = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=REPOSITORY
+        )
+        begun.append(program)
+        said = ""
+        assert program.stdout is not None
+        for line in program.stdout:
+            said += line
+            if "/live" in line:
+                break
+        found = re.search(r"^pid +(\d+)$(?s:.*)Open (\S+) in(?s:.*?)(http\S+/live)$", said, re.M)
+        assert found, said
+        places = [urlsplit(url) for url in found.groups()[1:]]
+        addresses = [(str(place.hostname), place.port or 0) for place in places]
+        return Served(program, int(found[1]), *addresses)
+
+    yield start
+    for program in begun:
+        if program.poll() is None:
+            program.send_signal(signal.SIGINT)
+            program.communicate(timeout=PATIENCE)
+
+
+# ---- In a browser ----
+
+
+@pytest.fixture
+def opened(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens the page of a server; nothing may go wrong in it, and nothing come from elsewhere."""
+    complaints: list[str] = []
+    asked: set[str] = set()
+    pages: list[Page] = []
+
+    def open_(served: Served, **how: Any) -> Page:
+        page = browser.new_page(**how)
+        pages.append(page)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda said: complaints.append(said.text))
+        page.on("request", lambda request: asked.add(urlsplit(request.url).netloc))
+        page.goto(f"http://127.0.0.1:{served.live[1]}/live")
+        expect(page.locator("#state")).to_have_text("live")
+        return page
+
+    yield open_
+    for page in pages:
+        page.close()
+    assert complaints == []
+    assert len(asked) == len(pages)
+
+
+def answered_soon(served: Served) -> bool:
+    """Whether a request is answered within two seconds; a silent client has ten."""
+    with socket.create_connection(served.address, timeout=PATIENCE) as client:
+        client.sendall(b"GET /files/small.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        return bool(select.select([client], [], [], 2.0)[0])
+
+
+@pytest.mark.browser
+def test_one_silent_client_holds_the_iterative_server_up(
+    serve: Serve, opened: Callable[..., Page]
+) -> None:
+    served = serve("iterative")
+    page = opened(served)
+    row = page.locator("#groups tbody tr")
+
+    def hold_it_up() -> None:
+        expect(row).to_contain_text("the next client")
+        page.get_by_role("button", name="A silent client").click()
+        expect(row).to_contain_text(re.compile(r"recvfrom.*silent client \d"))
+        assert not answered_soon(served)
+        expect(page.locator("#verdict")).to_contain_text("held by a silent client. Visitors wait.")
+        expect(page.locator("#longest")).to_have_class(re.compile("bad"))
+        expect(page.locator("#visits .waits")).not_to_have_count(0)
+
+    undisturbed(9, hold_it_up)  # the server ends a silent client after ten seconds
+    page.keyboard.press("u")
+    expect(page.locator("#longest")).not_to_have_class(re.compile("bad"))
+    expect(row).to_contain_text("the next client")
+    assert served.ask() == 200
+
+
+@pytest.mark.browser
+def test_one_silent_client_holds_nobody_up_in_the_event_loop(
+    serve: Serve, opened: Callable[..., Page]
+) -> None:
+    served = serve("epoll")
+    page = opened(served)
+    page.keyboard.press("s")
+    expect(page.locator("#doing")).to_contain_text("1 silent client")
+    expect(page.locator("#groups tbody tr")).to_contain_text("whoever is ready first")
+    assert served.ask() == 200
+    expect(page.locator("#verdict")).to_contain_text("hold nobody up")
+    expect(page.locator("#open")).not_to_have_text("0")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("#doing")).not_to_contain_text("silent client")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1200])
+def test_page_fits_everywhere(
+    serve: Serve, opened: Callable[..., Page], scheme: str, width: int
+) -> None:
+    page = opened(
+        serve("preforking"), viewport={"width": width, "height": 800}, color_scheme=scheme
+    )
+    expect(page.locator("#groups")).to_contain_text("children")
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    page.emulate_media(media="print")
+    expect(page.locator(".actions")).to_be_hidden()
+    expect(page.locator("#groups")).to_be_visible()
+
+
+# ---- What it sees ----
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_it_counts_as_the_server_does_and_names_who_waits(serve: Serve, name: str) -> None:
+    served = serve(name)
+    for _ in range(7):
+        assert served.ask() == 200
+    counters = Counters(served.pid)
+    wait_until(lambda: counters.requests() == 7, "seven requests are counted")
+    tasks = look(served.pid)
+    assert tasks[0].number == served.pid
+    calls = {
+        "iterative": {"accept4"},
+        "forking": {"ppoll"},
+        "preforking": {"accept4", "wait4"},
+        "threading": {"accept4"},
+        "prethreading": {"accept4", "futex"},
+        "poll": {"poll"},
+        "epoll": {"epoll_wait"},
+    }
+    wait_until(lambda: {t.call for t in look(served.pid)} == calls[name], f"{name} waits")
+    assert "requests      7" in served.end()
+
+
+def test_an_eighth_is_named_by_its_folder(serve: Serve) -> None:
+    assert serve("07_epoll").ask() == 200
+
+
+@pytest.mark.parametrize("name", ["preforking", "threading"])
+def test_a_slow_redis_is_seen_and_taken_back(serve: Serve, name: str) -> None:
+    served = serve(name)
+    events = served.events()
+    next(events)
+    assert served.live_answer("POST", "/live/slow-redis") == 204
+    for told in events:
+        assert told["slow"] > 0, "over before it was seen"
+        if any(group["whom"] == "Redis" for group in told["groups"]):
+            break
+    assert served.live_answer("POST", "/live/stop") == 204
+    while next(events)["slow"] > 0:
+        pass
+    assert served.ask("/guestbook") == 200
+
+
+def test_a_burst_is_answered_and_counted(serve: Serve) -> None:
+    served = serve("epoll")
+    events = served.events()
+    before = next(events)["rate"]["total"] or 0
+    assert served.live_answer("POST", "/live/burst") == 204
+    told = next(t for t in events if t["burst"] and t["burst"]["done"] == t["burst"]["asked"])
+    assert told["burst"]["good"] == told["burst"]["asked"] == 300
+    told = next(t for t in events if t["rate"]["total"] >= before + 300)
+    assert max(told["rate"]["past"]) > 0
+
+
+def test_silent_clients_are_few_and_go_with_the_page(serve: Serve) -> None:
+    served = serve("epoll")
+    events = served.events()
+    next(events)
+    for _ in range(3):
+        assert served.live_answer("POST", "/live/silent/100") == 204
+    told = next(events)
+    assert told["silent"]["count"] + told["silent"]["cut_off"] == SILENT_MOST
+    events.close()  # type: ignore[attr-defined]
+
+    def left() -> int:
+        return sockets.look(served.address[1], 0).states.get("ESTABLISHED", 0)
+
+    wait_until(lambda: left() == 0, "the silent clients have gone")
+
+
+def test_an_accept_queue_is_seen() -> None:
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=7))
+        port = listener.getsockname()[1]
+        for _ in range(3):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        wait_until(lambda: sockets.look(port, 0).queue == 3, "three wait")
+        seen = sockets.look(port, 0)
+        assert (seen.room, seen.states, seen.clients) == (7, {"ESTABLISHED": 3}, {})
+        assert seen.listener == os.fstat(listener.fileno()).st_ino
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+def test_what_may_not_be_read_is_said(serve: Serve) -> None:
+    served = serve("iterative")
+    code = (
+        f"from bench.live.tasks import look; print(*vars(look({served.pid})[0]).values(), sep='|')"
+    )
+    nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    said = subprocess.run(
+        [*nobody, sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        check=True,
+    ).stdout
+    process, _, runs, call, arguments, channel, _ = said.strip().split("|")
+    assert (int(process), runs, call, arguments) == (served.pid, "False", "", "()")
+    seen = Task(served.pid, served.pid, runs=False, channel=channel)
+    assert "may not be read here" in wait_of(seen, Sockets(), {}).whom
+
+
+def test_other_memory_is_not_taken_for_counters() -> None:
+    nothing = COUNTER.pack(0, 0, 0, 0, 0, 0, 0, 0)
+    counted = COUNTER.pack(3, 0, 1, 2, 0, 1, 0, 5000)
+    other = COUNTER.pack(100, 0, 0, 0, 0, 0, 0, 0)
+    assert are_counters(cells_in(nothing + counted))
+    assert not are_counters(cells_in(nothing + nothing))
+    assert not are_counters(cells_in(counted + other))
+
+
+def test_a_call_that_is_not_in_the_table_keeps_its_number() -> None:
+    assert call_in("288 0x3 0x0 0x0 0x80000 0x3 0x0 0x7ffe 0x7f0c", "x86_64")[0] == "accept4"
+    assert call_in("9999 0x3 0x0 0x0 0x0 0x0 0x0 0x7ffe 0x7f0c", "x86_64")[0] == "system call 9999"
+    assert call_in("running", "x86_64") == ("", ())
+
+
+# ---- Who may ----
+
+
+def test_pages_of_others_get_nothing(serve: Serve) -> None:
+    served = serve("epoll")
+    ours = f"127.0.0.1:{served.live[1]}"
+    foreign = {"Origin": "http://evil.example"}
+    assert served.live_answer("GET", "/live") == 200
+    assert served.live_answer("GET", "/live", Host="evil.example") == 403
+    assert served.live_answer("GET", "/live", **foreign) == 403
+    assert served.live_answer("POST", "/live/silent/1", **foreign) == 403
+    assert served.live_answer("POST", "/live/silent/1", Origin="null") == 403
+    assert served.live_answer("POST", "/live/silent/1", Host=f"evil.example:{ours}") == 403
+    assert served.live_answer("GET", "/live/silent/1") == 404
+    assert served.live_answer("POST", "/live/silent/100000") == 404
+    assert served.live_answer("GET", "/live/../web.py") == 404
+    assert next(served.events())["silent"]["count"] == 0
+    assert served.live_answer("POST", "/live/silent/1", Origin=f"http://{ours}") == 204
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", served.live[1]), timeout=5)

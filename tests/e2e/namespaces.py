@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: MIT
+"""Network namespaces of the tests' own: ip-netns(8), setns(2). Only root may make them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import itertools
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+_NUMBERS = itertools.count()
+
+
+def run(command: str) -> None:
+    """Run a command, given as words with spaces between; OSError with what it says."""
+    done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise OSError(f"{command}: {done.stderr.strip()}")
+
+
+@contextlib.contextmanager
+def namespaces(count: int) -> Iterator[list[str]]:
+    """The names of so many new namespaces, with nothing in them but a loopback that is down."""
+    with contextlib.ExitStack() as stack:
+        names = [f"zs-{os.getpid()}-{next(_NUMBERS)}" for _ in range(count)]
+        for name in names:
+            run(f"ip netns add {name}")
+            stack.callback(run, f"ip netns del {name}")
+        yield names
+
+
+def _enter(descriptor: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(descriptor, 0) < 0:
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+@contextlib.contextmanager
+def inside(name: str) -> Iterator[None]:
+    """The calling thread, and what it starts, is in that namespace."""
+    here = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    there = os.open(Path("/run/netns", name), os.O_RDONLY)
+    try:
+        _enter(there)
+        yield
+    finally:
+        _enter(here)
+        os.close(here)
+        os.close(there)

@@ -35,8 +35,8 @@ from bench.torture.own_redis import OwnRedis
 STAGES = (SERVES, BAD_INPUT, SILENT, LEAVES_NOTHING, REDIS, ENDS, UNDER_LOAD)
 BUDGET_SECONDS = 57.0
 BUILD_POINTS = 3
-STRACE = ("strace", "-f", "-DD", "-qq", "-ttt", "-T", "-yy", "-s", "32")
-ENDS_ONLY = ("-e", "trace=none", "-e", "signal=none")
+STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
+ENDS_ONLY = ("-e", "trace=none")
 MOST_LINES = 8
 MOST_COLUMNS = 110
 TRIES = 3
@@ -219,7 +219,10 @@ class World:
                 if check.starts_server:
                     scene.start(check.options, tracer)
                 self._ready = time.time()
-                return check.run(scene)
+                note = check.run(scene)
+                if check.starts_server:
+                    scene.alive()
+                return note
             except StartError as error:
                 raise Failed(NO_ANSWER, str(error)) from error
             except redis.RedisError as error:

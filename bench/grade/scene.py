@@ -101,6 +101,8 @@ class Scene:
     limits: Limits = field(default_factory=Limits)
     running: RunningServer | None = None
     ended: Ended | None = None
+    told: bool = False
+    """To stop."""
     died: Fault | None = None
     """How it was ended by us before its time."""
     redis_url: str = ""
@@ -131,8 +133,14 @@ class Scene:
         """Tell it to stop; whether it was gone within so long. How is told by `stop`."""
         assert self.running is not None
         running = self.running
-        running.ask_to_stop()
+        self.tell_to_stop()
         return self.until(lambda: not running.running(), seconds)
+
+    def tell_to_stop(self) -> None:
+        """By SIGTERM."""
+        assert self.running is not None
+        self.running.ask_to_stop()
+        self.told = True
 
     def _kill(self) -> None:
         """All its processes, but none that has ended by itself: its status is worth knowing."""
@@ -247,8 +255,8 @@ class Scene:
         return self.running.stderr if self.running is not None else ""
 
     def alive(self) -> None:
-        """Raises Failed if its first process is gone."""
-        if self.running is None or self.running.running():
+        """Raises Failed if its first process is gone, and was not told to stop."""
+        if self.running is None or self.running.running() or (self.told and not self.died):
             return
         if self.died is not None:
             raise Failed(self.died, "it was ended for what it took")

@@ -47,7 +47,7 @@ def test_the_seven_have_all_points(folder: str) -> None:
     found = grade(folder, "--only", *stages)
     if folder == "01_iterative":
         assert found.faults == ["by-nature"], told(found)
-        assert found.points == found.of - 9
+        assert found.points == found.of - 7
     else:
         assert found.faults == [], told(found)
         assert found.points == found.of > 60

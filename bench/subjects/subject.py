@@ -99,29 +99,30 @@ def select(
     Raises UserError for one that is not known, not built, or lacks something it needs.
     """
     servers = discover()
-    if not servers:
-        raise UserError("no servers here: no folder like 07_epoll/ with a main.c")
-    wanted = [name[3:] if _FOLDER.fullmatch(name) else name for name in names or servers]
-    wanted = list(dict.fromkeys(wanted))
+    wanted = _known(names, servers, known_names(servers)[len(servers) :])
     if floors:
         chosen = [FLOOR_PREFIX + name for name in wanted if name in servers]
         wanted += [name for name in chosen if name not in wanted and _floor_source(name)]
-    known = known_names(servers)
-    if unknown := [name for name in wanted if name not in known]:
-        many = "s" if len(unknown) > 1 else ""
-        raise UserError(f"unknown server{many}: {', '.join(unknown)}. Known: {', '.join(known)}")
     built = {name: programs / name for name in wanted if name in servers}
     if missing := [name for name, program in built.items() if not os.access(program, os.X_OK)]:
         raise UserError(f"not built yet: {', '.join(missing)}. Run: make all")
     return [_subject(name, built) for name in wanted]
 
 
-def select_servers(names: Sequence[str] | None) -> list[Subject]:
-    """The same, of the project's servers alone. Raises UserError for a floor or a stranger."""
-    found = select(names)
-    if others := [one.name for one in found if one.kind != "server"]:
-        raise UserError(f"this is for servers of the project: {', '.join(others)} is none")
-    return found
+def server_names(names: Sequence[str] | None) -> list[str]:
+    """The same, of the project's servers alone, built or not: their names."""
+    return _known(names, discover(), [])
+
+
+def _known(names: Sequence[str] | None, servers: Sequence[str], others: Sequence[str]) -> list[str]:
+    if not servers:
+        raise UserError("no servers here: no folder like 07_epoll/ with a main.c")
+    wanted = [name[3:] if _FOLDER.fullmatch(name) else name for name in names or servers]
+    known = [*servers, *others]
+    if unknown := [name for name in wanted if name not in known]:
+        many = "s" if len(unknown) > 1 else ""
+        raise UserError(f"unknown server{many}: {', '.join(unknown)}. Known: {', '.join(known)}")
+    return list(dict.fromkeys(wanted))
 
 
 def discover(root: Path = ROOT) -> list[str]:

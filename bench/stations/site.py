@@ -16,9 +16,9 @@ from bench.records.errors import UserError
 from bench.records.figures import Role
 from bench.services.balancer import INSTALL, BalancerOrder, nginx
 from bench.services.private_redis import ExistingRedis, RunRedis
-from bench.stations.footprint import Weight
 from bench.stations.hosts import AgentHost, Hosts, load_hosts
 from bench.stations.orders import (
+    Calls,
     Report,
     RoomOrder,
     ServerOrder,
@@ -27,10 +27,10 @@ from bench.stations.orders import (
     Stopped,
     Survey,
     Surveyed,
+    Weight,
 )
 from bench.stations.remote import RemoteStation
 from bench.stations.station import LocalStation
-from bench.stations.tracing import Calls
 from bench.subjects.subject import Subject
 
 HERE = Placement(server=[], load=[], note="each role on a host of its own")

@@ -25,8 +25,9 @@ from bench.records.environment import Placement
 from bench.services.balancer import Balancer, BalancerOrder
 from bench.services.redis_server import RedisServer
 from bench.services.slow_redis import SlowRedis
-from bench.stations.footprint import Footprint, Weight, lifetime_between, lives_buried, weigh
+from bench.stations.footprint import Footprint, lifetime_between, lives_buried, weigh
 from bench.stations.orders import (
+    Calls,
     Listening,
     Report,
     RoomOrder,
@@ -36,9 +37,10 @@ from bench.stations.orders import (
     Stopped,
     Survey,
     Surveyed,
+    Weight,
 )
 from bench.stations.survey import survey
-from bench.stations.tracing import Calls, Tracer
+from bench.stations.tracing import Tracer
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, Subject, select
 

@@ -17,9 +17,8 @@ from bench.records.figures import CallFigures, MemoryFigures
 from bench.records.plan import RunSpec
 from bench.records.workloads import Workload
 from bench.services.private_redis import RedisUse, RunRedis
-from bench.stations.footprint import Weight
+from bench.stations.orders import Calls, Weight
 from bench.stations.site import Seen, Site
-from bench.stations.tracing import Calls
 
 WARM_UP_CONNECTIONS = 100
 """At most; fewer at lower levels. Each connection is used twice."""

@@ -17,8 +17,7 @@ from bench.records.figures import (
 )
 from bench.records.plan import RunSpec
 from bench.records.run import Run
-from bench.stations.footprint import Lifetime, ServersUse, Switches
-from bench.stations.orders import Stopped
+from bench.stations.orders import Lifetime, ServersUse, Stopped, Switches
 from bench.stations.site import Seen
 from bench.sweep.loading import CrowdOutcome, Loaded
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.host.project import ROOT
 from bench.host.signals import Interrupted, SignalWatch
 from bench.records.errors import UserError
-from bench.subjects.subject import discover, select
+from bench.subjects.subject import discover, server_names
 from bench.timeline.page import chrome_trace, render
 from bench.timeline.record import Refused, picture, record
 from bench.timeline.scenarios import SCENARIOS, named
@@ -53,7 +53,7 @@ def make(names: Sequence[str] | None, scenario: str, folder: Path, recorded: boo
     Raises UserError, Interrupted.
     """
     chosen = named(scenario)
-    names = [server.name for server in select(names)]
+    names = server_names(names)
     note = ""
     if recorded:
         texts, note = kept(names, scenario), "These traces were recorded on another machine."

@@ -53,9 +53,11 @@ def whole(
     title: tuple[str, str],
     scenario: str,
     level: int,
+    theme: int = 0,
 ) -> dict[str, Any]:
-    """A specification that stands by itself: with data, title, light theme, its own width."""
-    colours: dict[str, Any] = dict(style.tokens(study.subjects, 0))
+    """A specification that stands by itself: with data, title, its own width; theme 0 is light, 1
+    is dark."""
+    colours: dict[str, Any] = dict(style.tokens(study.subjects, theme))
     spec = style.substitute(exhibit.spec, colours)
     chosen = {"scenario": scenario, "level": level}
     for parameter in spec.get("params", []):

@@ -124,9 +124,19 @@
 /* Where the system allows a billion descriptors, as some containers do, we do
    not want arrays of that length. */
 #define DESCRIPTORS_LIMIT    262144
+/* The main thread's stack.  With 32 KB some of the seven crashed at their
+   start, with 48 KB none; and the environment lies there as well. */
+#define STACK_LEAST          (64 * 1024)
 /* Our deepest handler needs a tenth of it; the default is 8 MiB, of address
    space only, but a thousand times. */
 #define THREAD_STACK         (256 * 1024)
+/* Where memory is limited (ulimit -v, -d), what a thread should find beside its
+   stack for the request that it serves; what a connection of an event loop
+   should; and what is left for files and Redis.  Else the last one for whom
+   there is room would have to be turned away. */
+#define THREAD_HEAP          (64 * 1024)
+#define CONNECTION_MEMORY    (8 * 1024)
+#define RESERVED_MEMORY      (512 * 1024)
 /* Descriptors that clients may not take: files, Redis, the standard three; or
    half of all, where the system allows so few that this is less. */
 #define RESERVED_DESCRIPTORS (OPEN_FILES + 36)

@@ -12,10 +12,10 @@ from typing import Any
 
 import psutil
 
-from bench.host import time_wait
+from bench.host import kernel
 from bench.host.accounting import parent_of_groups
+from bench.host.kernel import read_limits, text_of
 from bench.host.signals import SignalWatch
-from bench.host.system_limits import read_limits, text_of
 from bench.load import ab, open_loop
 from bench.records.environment import SystemLimits
 from bench.services.private_redis import redis_for
@@ -66,7 +66,7 @@ def look(redis_url: str | None = None) -> Facts:
         governors=governors(),
         busy=busy,
         busiest=busiest,
-        time_wait=resting.now if (resting := time_wait.memory()) else None,
+        time_wait=resting.now if (resting := kernel.memory()) else None,
         conntrack=conntrack(),
         ab=ab.version() if has_ab else None,
         redis_server=redis_server_version(),

@@ -103,8 +103,8 @@ class Results(BaseModel):
     stalled_by: dict[str, str] = {}
     """How many silent clients shut out all others, by the subjects of which that is known:
     "nobody", "one", as many as there are "workers". Empty: not recorded."""
-    slicing: str = ""
-    """How servers could be given a quota of CPU time; empty: they could not, or it is not known."""
+    slicing: str | None = None
+    """How servers could be given a quota of CPU time; empty: they could not. None: not recorded."""
     levels: list[int] = []
     workloads: list[str] = []
     runs: list[Run] = []

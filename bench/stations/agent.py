@@ -15,12 +15,11 @@ from typing import BinaryIO
 
 from pydantic import BaseModel, ValidationError
 
+from bench.host.kernel import raise_descriptors
 from bench.host.project import source_digest
 from bench.host.signals import Interrupted, SignalWatch
-from bench.host.system_limits import raise_descriptors
 from bench.records.environment import Placement
-from bench.stations.station import LocalStation
-from bench.stations.wire import (
+from bench.stations.orders import (
     CALLS,
     ERRORS,
     LONGEST_LINE,
@@ -32,6 +31,7 @@ from bench.stations.wire import (
     Nothing,
     Question,
 )
+from bench.stations.station import LocalStation
 
 LOOK_SECONDS = 0.1
 HANG_UP = 1

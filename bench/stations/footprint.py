@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from bench.host.accounting import CpuTime, rusage_of_buried
-from bench.host.counters import CpuTicks, TcpCounters, cpu_ticks, tcp_counters
+from bench.host.kernel import CpuTicks, TcpCounters, cpu_ticks, tcp_counters
 from bench.host.slices import Periods
 from bench.subjects.running import RunningServer
 

@@ -19,17 +19,6 @@ from bench.services.balancer import BalancerOrder
 from bench.stations.footprint import Weight
 from bench.stations.hosts import AgentHost
 from bench.stations.orders import (
-    Listening,
-    Report,
-    RoomOrder,
-    ServerOrder,
-    SlowOrder,
-    Stopped,
-    Survey,
-    Surveyed,
-)
-from bench.stations.tracing import Calls
-from bench.stations.wire import (
     CALLS,
     ERRORS,
     LONGEST_LINE,
@@ -37,9 +26,19 @@ from bench.stations.wire import (
     Answer,
     Greeting,
     Hello,
+    Listening,
     Nothing,
     Question,
+    Report,
+    RoomOrder,
+    ServerOrder,
+    SlowOrder,
+    Station,
+    Stopped,
+    Survey,
+    Surveyed,
 )
+from bench.stations.tracing import Calls
 
 CLOSE_SECONDS = 30.0
 """So long an agent may take to end what it started."""
@@ -57,8 +56,8 @@ class HostLost(NoFigure):
     label = "host lost"
 
 
-class RemoteStation:
-    """The agent of one host; see `bench.stations.station.Station`."""
+class RemoteStation(Station):
+    """The agent of one host."""
 
     def __init__(self, host: AgentHost, watch: SignalWatch) -> None:
         """Start the agent; `greet` it before all else."""
@@ -91,54 +90,43 @@ class RemoteStation:
             raise HostLost(self.lost)
 
     def survey(self, order: Survey) -> Surveyed:
-        """See `Station`."""
         return self._ask("survey", order, Surveyed)
 
     def start_redis(self) -> Listening:
-        """See `Station`."""
         return self._ask("start_redis", Nothing(), Listening)
 
     def make_room(self, order: RoomOrder) -> None:
-        """See `Station`."""
         self._ask("make_room", order, Nothing)
 
     def start_slow_redis(self, order: SlowOrder) -> Listening:
-        """See `Station`."""
         return self._ask("start_slow_redis", order, Listening)
 
     def start_servers(self, order: ServerOrder) -> Listening:
-        """See `Station`."""
         return self._ask("start_servers", order, Listening, order.instances)
 
     def start_balancer(self, order: BalancerOrder) -> Listening:
-        """See `Station`."""
         return self._ask("start_balancer", order, Listening)
 
     def begin(self) -> None:
-        """See `Station`."""
         self._ask("begin", Nothing(), Nothing)
 
     def look(self) -> None:
         """The agent does it by itself."""
 
     def end(self) -> Report:
-        """See `Station`."""
         return self._ask("end", Nothing(), Report)
 
     def weigh(self) -> Weight:
-        """See `Station`."""
         return self._ask("weigh", Nothing(), Weight)
 
     def start_trace(self) -> None:
-        """See `Station`."""
         self._ask("start_trace", Nothing(), Nothing)
 
     def stop_trace(self) -> Calls:
-        """See `Station`."""
         return self._ask("stop_trace", Nothing(), Calls)
 
     def stop_run(self) -> Stopped:
-        """See `Station`. What a lost host had started its agent ends, as far as it lives."""
+        """What a lost host had started its agent ends, as far as it lives."""
         if self._process is None:
             return Stopped()
         watch, self._watch = self._watch, SignalWatch()  # a signal must not disturb the tidying

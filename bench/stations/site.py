@@ -21,12 +21,13 @@ from bench.stations.orders import (
     RoomOrder,
     ServerOrder,
     SlowOrder,
+    Station,
     Stopped,
     Survey,
     Surveyed,
 )
 from bench.stations.remote import RemoteStation
-from bench.stations.station import LocalStation, Station
+from bench.stations.station import LocalStation
 from bench.stations.tracing import Calls
 from bench.subjects.subject import Subject
 
@@ -132,11 +133,9 @@ class Site:
         seen = self._seen.get(name)
         return {**self._of_server().versions, "nginx": seen.nginx if seen else None}
 
-    def limits(self, here: SystemLimits) -> dict[str, SystemLimits]:
-        """The limits of each host; `here`: the load's, which know ab's, too."""
-        assert self.hosts
-        found = {name: seen.limits for name, seen in self._seen.items()}
-        return found | {self.hosts.load.name: here}
+    def limits(self) -> dict[str, SystemLimits]:
+        """The limits of each host, by its name; those of ab are not in it."""
+        return {name: seen.limits for name, seen in self._seen.items()}
 
     def roles(self) -> dict[str, Role]:
         """By the name of each host what it is there for; empty if all is on one machine."""

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: MIT
 """The beginning of a sweep: what is kept of where and how it is made."""
 
-from collections.abc import Sequence
+import contextlib
+import logging
+from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 
 from bench.host import machine
-from bench.records.environment import Finding, Line, SystemLimits
 from bench.records.errors import UserError
 from bench.records.results import Results, Settings
 from bench.services.private_redis import RunRedis
-from bench.stations import versions
+from bench.stations import survey
 from bench.stations.site import Site
 from bench.sweep.options import Options, kept
-from bench.sweep.planning import Planned
+from bench.sweep.runs import Planned
 
 
 def begun(options: Options, planned: Planned, site: Site, redis: RunRedis) -> Results:
@@ -23,7 +25,7 @@ def begun(options: Options, planned: Planned, site: Site, redis: RunRedis) -> Re
         started=datetime.now().astimezone(),
         command=list(options.command),
         machine=machine.describe_machine(),
-        versions=versions.versions(redis.version()) | site.versions(),
+        versions=survey.versions(redis.version()) | site.versions(),
         settings=Settings(
             full=options.parts[0].plan.full,
             path=next((name for name in workloads if name.startswith("/")), None),
@@ -43,17 +45,6 @@ def begun(options: Options, planned: Planned, site: Site, redis: RunRedis) -> Re
     )
 
 
-def judged(
-    results: Results,
-    limits: SystemLimits,
-    findings: Sequence[Finding],
-    said: Sequence[Line],
-) -> Results:
-    """With what was found out about the machines before the first run."""
-    results.limits, results.findings, results.doctor = limits, list(findings), list(said)
-    return results
-
-
 def require_same_machine(results: Results) -> None:
     """Raise UserError unless this is the machine that a sweep was begun on."""
     now = machine.describe_machine()
@@ -61,3 +52,24 @@ def require_same_machine(results: Results) -> None:
         if now[name] != results.machine.get(name):
             old = results.machine.get(name)
             raise UserError(f"another machine: {name} was {old}, is {now[name]}")
+
+
+# ---- The log of a sweep ----
+
+LOG = "log.txt"
+
+
+@contextlib.contextmanager
+def log_into(folder: Path) -> Iterator[None]:
+    """Whatever this package logs meanwhile is added to the folder's log.txt, each line with the
+    time."""
+    handler = logging.FileHandler(folder / LOG)
+    handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
+    package = logging.getLogger("bench")
+    package.addHandler(handler)
+    package.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        package.removeHandler(handler)
+        handler.close()

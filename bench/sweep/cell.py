@@ -24,8 +24,7 @@ from bench.stations.site import Site
 from bench.subjects.subject import Subject
 from bench.sweep import evidence, run_figures
 from bench.sweep.checks import first_failure, judge
-from bench.sweep.loading import WARM_UP_CONNECTIONS, Generator, Loaded
-from bench.sweep.probes import CrowdOutcome
+from bench.sweep.loading import WARM_UP_CONNECTIONS, CrowdOutcome, Generator, Loaded
 
 SEGMENT_HERE, SEGMENT_BETWEEN_HOSTS = 65_483, 1_448
 """Bytes of a TCP segment, by the MTU of the loopback interface (65,536) and of Ethernet (1,500)."""
@@ -168,7 +167,7 @@ def _enter(run: Run, loaded: Loaded, stopped: dict[str, Stopped]) -> None:
     run.ab_command, run.latency = outcome.command, outcome.latency
     run.idle_reopened = loaded.idle.reopened if loaded.idle else None
     ended = [end.statistics for of in stopped.values() for end in of.servers]
-    run.server_statistics = evidence.total(ended)
+    run.server_statistics = evidence.all_statistics(ended)
     run.calls = loaded.calls
     if isinstance(outcome, AbOutcome):
         run.ab = outcome.figures

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from bench.load.ab import AbOutcome
 from bench.load.open_loop import OpenOutcome
 from bench.load.probe import Answer
-from bench.records.figures import ServerStatistics
+from bench.records.figures import ServerStatistics, total
 from bench.records.plan import RunSpec
 from bench.records.run import Run
 from bench.records.workloads import Workload
@@ -49,7 +49,7 @@ def gather(
         probe_status=probe.status,
         died=_who_died(loaded, ended),
         stopped=_what_was_wrong(ended) if subject.kind == "server" else "",
-        statistics=total([end.statistics for _, end in ended]),
+        statistics=all_statistics([end.statistics for _, end in ended]),
         ab=closed,
         open_loop=outcome if isinstance(outcome, OpenOutcome) else None,
         silent=subject.kind != "server",
@@ -78,7 +78,7 @@ def little_tolerance(spec: RunSpec, wall: float) -> tuple[float, float]:
     return min(1.0, LITTLE_BELOW + end + clock), LITTLE_ABOVE + clock
 
 
-def total(found: Sequence[ServerStatistics | None]) -> ServerStatistics | None:
+def all_statistics(found: Sequence[ServerStatistics | None]) -> ServerStatistics | None:
     """The statistics of all instances together; None unless all printed theirs."""
     known = [one for one in found if one is not None]
     if len(known) < len(found) or not known:
@@ -86,26 +86,21 @@ def total(found: Sequence[ServerStatistics | None]) -> ServerStatistics | None:
     if len(known) == 1:
         return known[0]
     classes = {name: None for one in known for name in one.responses}
-    requests = _sum([one.requests for one in known])
-    user = _sum([one.cpu_user_s for one in known])
-    system = _sum([one.cpu_system_s for one in known])
+    requests = total([one.requests for one in known])
+    user = total([one.cpu_user_s for one in known])
+    system = total([one.cpu_system_s for one in known])
     cost = None
     if requests and user is not None and system is not None:
         cost = round((user + system) / requests * 1e6, 1)
     return ServerStatistics(
         requests=_whole(requests),
         responses={name: sum(one.responses.get(name, 0) for one in known) for name in classes},
-        bytes_sent=_whole(_sum([one.bytes_sent for one in known])),
+        bytes_sent=_whole(total([one.bytes_sent for one in known])),
         cpu_user_s=user,
         cpu_system_s=system,
         cpu_us_per_request=cost,
         peak_memory_mb=max((one.peak_memory_mb or 0.0 for one in known), default=None),
     )
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
 
 
 def _whole(value: float | None) -> int | None:

@@ -1,31 +1,30 @@
 # SPDX-License-Identifier: MIT
 """The sweep: every subject under all chosen conditions at every level of the ladder."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from rich.console import Console
 
-from bench.doctor import doctor, looking
-from bench.doctor.limits import impossible_levels
-from bench.doctor.looking import Facts
-from bench.host.placement import place_here
+from bench.doctor import doctor, limits, looking
+from bench.host.kernel import raise_descriptors
+from bench.host.machine import place_here
 from bench.host.signals import Interrupted, SignalWatch
-from bench.host.system_limits import raise_descriptors
 from bench.load import ab, open_loop
 from bench.readers.console import console
 from bench.records import store
 from bench.records.errors import UserError
 from bench.records.results import Results
-from bench.stations.hosts import load_hosts
+from bench.services import balancer
+from bench.stations.hosts import Hosts, load_hosts
 from bench.stations.remote import HostLost
 from bench.stations.site import HERE, Site
-from bench.sweep import announce, planning
-from bench.sweep.beginning import begun, judged, require_same_machine
-from bench.sweep.cell import Bench
-from bench.sweep.closing import conclude
-from bench.sweep.options import Options, options_of
+from bench.sweep import announce
+from bench.sweep.beginning import begun, require_same_machine
+from bench.sweep.options import Options, chosen_options, options_of, sweep_parser
+from bench.sweep.runs import plan_runs
 from bench.sweep.sweeper import Sweeper
 
 SIGNALLED = 128
@@ -44,6 +43,16 @@ class Done:
     def interrupted(self) -> bool:
         """Whether a signal ended it."""
         return self.status > SIGNALLED
+
+
+def run(words: Sequence[str]) -> int:
+    """`zerohttpd sweep`: sweep, or go on with one. Raises UserError."""
+    chosen = sweep_parser().parse_args(words)
+    if chosen.resume is None:
+        return sweep(chosen_options(chosen, ("sweep", *words))).status
+    return resume(
+        Path(chosen.resume or store.latest_unfinished(chosen.results)), chosen.redis
+    ).status
 
 
 def sweep(options: Options) -> Done:
@@ -67,15 +76,13 @@ def resume(folder: Path, redis: str | None = None) -> Done:
 
 def _run(options: Options, before: Results | None, folder: Path | None = None) -> Done:
     """`before`: the results to go on with, which lie in `folder`."""
-    ab.require_ab()
-    if any(part.plan.rates for part in options.parts):
-        open_loop.require_oha()
     hosts = load_hosts(options.hosts) if options.hosts else None
-    planning.require_possible(options, hosts)
+    _require_tools(options, hosts)
     raise_descriptors()
     out = console()
     facts = looking.look(options.redis)  # before this process keeps to some of the CPUs
-    placement = HERE if hosts else place_here(planning.most_instances(options))
+    instances = max(int(number or 1) for number in options.values("instances"))
+    placement = HERE if hosts else place_here(instances)
     with SignalWatch() as watch:
         try:
             with Site(watch, placement, hosts, options.programs) as site:
@@ -87,43 +94,52 @@ def _run(options: Options, before: Results | None, folder: Path | None = None) -
             return Done(interrupted.exit_status)
 
 
+def _require_tools(options: Options, hosts: Hosts | None) -> None:
+    """Raise UserError for what is missing here, and on these hosts."""
+    ab.require_ab()
+    if options.values("rate") != {None}:
+        open_loop.require_oha()
+    if options.values("balancer") == {"none"}:
+        return
+    if hosts and hosts.nginx is None:
+        raise UserError(f"--balancer: {options.hosts} names no host for nginx")
+    if not hosts and balancer.nginx() is None:
+        raise UserError(balancer.INSTALL)
+
+
 def _on_site(
     options: Options,
     before: Results | None,
     folder: Path | None,
     site: Site,
-    facts: Facts,
+    facts: looking.Facts,
     out: Console,
 ) -> Done:
-    found = site.survey(options.subjects, options.floors)
+    subjects = site.survey(options.subjects, options.floors)
     if before is None:
         options = options.answering(bool(site.slicing()))
-    planning.require_quotas(options, site)
-    planned = planning.plan_runs(options, found)
-    runs = planned.runs
-    limits = looking.limits_here()
-    said = doctor.examine(runs, limits, facts, load_only=bool(site.hosts))
-    findings = planning.assess_site(runs, limits, site)
+    if any(options.values("quota")) and not site.slicing():
+        raise UserError(
+            "--quota: no control group with a quota can be made for a server (as root it can, or "
+            "where systemd lets users limit what is theirs)"
+        )
+    planned = plan_runs(options.parts, subjects)
+    here = looking.limits_here()
+    lines = doctor.examine(planned.runs, here, facts, load_only=bool(site.hosts))
+    findings = limits.assess_site(planned.runs, here, site.limits(), site.roles())
     redis = site.open_redis(options.redis)
     announce.announce(planned, site, redis, out)
-    announce.show_troubles(said, findings, out)
+    announce.show_troubles(lines, findings, out)
     if before:
         results = before
-        out.print(f"Resumed: {len(before.runs)} of {len(runs)} runs are there already")
+        out.print(f"Resumed: {len(before.runs)} of {len(planned.runs)} runs are there already")
         require_same_machine(before)
     else:
-        results = judged(begun(options, planned, site, redis), limits, findings, said)
+        results = begun(options, planned, site, redis)
+        results.limits, results.findings, results.doctor = here, findings, lines
     folder = folder or store.make_folder(options.results, results.started)
     store.save(results, folder)
-    status = Sweeper(
-        results=results,
-        folder=folder,
-        runs=runs,
-        subjects=planned.subjects,
-        bench=Bench(site, redis, site.watch),
-        open_redis=lambda: site.open_redis(options.redis),
-        impossible=impossible_levels(findings),
-        out=out,
-    ).run()
-    conclude(results, folder, out)
+    sweeper = Sweeper(results, folder, planned, findings, site, redis, options.redis, out)
+    status = sweeper.run()
+    announce.conclude(results, folder, out)
     return Done(status, folder)

@@ -2,13 +2,15 @@
 """A sweep under way: all its runs in order, from the words before it to the words after it."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
+from bench.doctor.limits import impossible_levels
 from bench.host.signals import Interrupted
+from bench.readers.console import say
 from bench.records import results, store
 from bench.records.conditions import Conditions
 from bench.records.environment import Finding
@@ -18,11 +20,13 @@ from bench.records.results import Results
 from bench.records.run import Run
 from bench.services.private_redis import RunRedis
 from bench.stations.remote import HostLost
+from bench.stations.site import Site
 from bench.subjects.subject import Subject
+from bench.sweep.beginning import log_into
 from bench.sweep.cell import Bench, all_held, answer_bytes, measure, skipped
 from bench.sweep.display import display_for, line_for, took
 from bench.sweep.estimate import Estimate
-from bench.sweep.log import log_into
+from bench.sweep.runs import Planned
 
 LABEL_IMPOSSIBLE = "not possible"
 LABEL_CELL_FAILED = "run failed"
@@ -35,19 +39,21 @@ class Sweeper:
 
     results: Results
     folder: Path
-    runs: Sequence[RunSpec]
-    subjects: Mapping[str, Subject]
-    bench: Bench
-    open_redis: Callable[[], RunRedis]
-    """Another one, where the first was lost with its host."""
-    impossible: Mapping[int, Finding]
-    """Levels that cannot be run."""
+    planned: Planned
+    findings: Sequence[Finding]
+    """Some may say that a level cannot be run."""
+    site: Site
+    redis: RunRedis
+    redis_url: str | None
+    """Of one that was there; None: should it be lost with its host, another is started."""
     out: Console
 
     def run(self) -> int:
         """Make those that are not there yet. Exit status: 0 all cells hold, 1 some do not, 128 + n
         after signal n."""
-        self.site, self.estimate = self.bench.site, Estimate(self.impossible)
+        self.impossible = impossible_levels(self.findings)
+        self.estimate = Estimate(self.impossible)
+        self.bench = Bench(self.site, self.redis, self.site.watch)
         with log_into(self.folder):
             words = " ".join(self.results.command)
             log.info("zerohttpd %s; %s", words, self.site.placement.note)
@@ -58,7 +64,7 @@ class Sweeper:
     def _measure_all(self) -> int:
         """All runs in order that are not there yet. Keeps what was measured whatever ends it."""
         there = {(run.key, run.run) for run in self.results.runs}
-        rest = [spec for spec in self.runs if (spec.key, spec.run) not in there]
+        rest = [spec for spec in self.planned.runs if (spec.key, spec.run) not in there]
         for run in self.results.runs:
             self.estimate.learn(run)
         status = 1
@@ -83,18 +89,18 @@ class Sweeper:
         except (HostLost, UserError) as lost:  # and could not be had back
             self.results.state = "interrupted"
             log.info("ended: %s", lost)
-            self.out.print(f"Ended: {lost}", style="red", markup=False, soft_wrap=True)
+            say(self.out, f"Ended: {lost}", "red")
         return status
 
     def _recover(self) -> None:
         """Start all agents anew, and a new Redis. Raises HostLost or UserError."""
         log.info("a host was lost: all agents are started anew")
         self.site.reopen()
-        self.bench.redis = self.open_redis()
+        self.bench.redis = self.site.open_redis(self.redis_url)
 
     def _one(self, spec: RunSpec) -> Run:
         """One run, unless it is known already that it cannot give a figure."""
-        subject = self.subjects[spec.subject]
+        subject = self.planned.subjects[spec.subject]
         finding = self.impossible.get(spec.connections)
         if finding:
             return skipped(subject, spec, LABEL_IMPOSSIBLE, finding.describe())

@@ -21,8 +21,7 @@ from bench.services.private_redis import redis_for
 from bench.services.redis_server import connect
 from bench.services.slow_redis import SlowRedis
 from bench.subjects.running import RunningServer
-from bench.subjects.servers import discover, require_built, select
-from bench.subjects.subject import Place, Subject, server_subject
+from bench.subjects.subject import Place, Subject, select
 from bench.timeline.recording import Recording, Request
 from bench.timeline.scenarios import BIG, BIG_BYTES, Scenario, play
 from bench.timeline.story import Setting, tell
@@ -90,14 +89,10 @@ def traced(subject: Subject, output: Path, site: Path) -> Subject:
 def record(names: Sequence[str] | None, scenario: Scenario, watch: SignalWatch) -> list[str]:
     """Traces of the named servers (all: None), one text each. Raises UserError, Refused."""
     require_tracing()
-    servers = select(discover(), names)
-    require_built(servers)
+    servers = select(names)
     with tempfile.TemporaryDirectory(prefix="zerohttpd-timeline-") as folder:
         site = make_site(Path(folder, "site"))
-        return [
-            _record_one(server_subject(server), scenario, site, Path(folder), watch)
-            for server in servers
-        ]
+        return [_record_one(server, scenario, site, Path(folder), watch) for server in servers]
 
 
 def make_site(site: Path) -> Path:

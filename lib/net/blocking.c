@@ -115,6 +115,8 @@ static void receive(struct serving *serving) {
     size_t size;
 
     char *room = connection_room(connection, &size);
+    if (room == NULL)
+        server_is_out_of("memory");
     if (room == NULL || server_is_out_of_time()) {
         connection_abandon(connection);
         return;

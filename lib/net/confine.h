@@ -44,9 +44,12 @@ struct call {
 #define FORKING_CALLS                                                          \
     CALL(clone), CALL(set_robust_list), CALL(prctl), CALL(getppid),            \
         CALL(wait4), CALL(kill)
-/* Threads: their locks, their heaps, their beginning and end, their signals.  A
-   heap that shrinks asks /proc whether memory may be overcommitted (openat);
-   Landlock refuses that, and the C library goes on without. */
+/* Threads: their locks, their heaps, their beginning and end, their signals.
+   With openat glibc asks three things: how many processors there are, for that
+   decides how many heaps there may be (/sys/devices/system/cpu/online, else
+   /proc/stat); and when a heap shrinks, whether memory may be overcommitted
+   (/proc/sys/vm/overcommit_memory).  Landlock refuses them, and glibc goes on
+   with what it assumes then. */
 #define THREADED_CALLS                                                         \
     CALL(futex), CALL(madvise), CALL(mprotect), CALL(sched_getaffinity),       \
         CALL(rt_sigprocmask), CALL(rseq), CALL(set_robust_list), CALL(exit),   \

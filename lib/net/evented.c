@@ -18,7 +18,8 @@ void evented_init(struct evented *evented, struct server *server,
     *evented = (struct evented){.server = server, .watcher = watcher};
     redis_pipeline_init(&evented->redis, &server->redis, &evented->watcher);
     /* Some of them may be sent large files, each another one. */
-    evented->limit = server_room_for_clients(OPEN_FILES, 1);
+    evented->limit = server_room_in_memory(
+        server_room_for_clients(OPEN_FILES, 1), CONNECTION_MEMORY);
     evented_begin_round(evented);
 }
 
@@ -102,12 +103,9 @@ static void close_connection(struct evented *evented, struct serving *serving) {
 }
 
 void evented_adopt(struct evented *evented, const struct client *client) {
-    struct serving *serving = calloc(1, sizeof *serving);
+    struct serving *serving = evented->next;
 
-    if (serving == NULL) {
-        close(client->socket);
-        return;
-    }
+    evented->next = NULL;
     serving->source =
         (struct source){.kind = SOURCE_CLIENT, .descriptor = client->socket};
     serving->client = *client;
@@ -153,6 +151,8 @@ static void receive(struct serving *serving) {
     size_t size;
 
     char *room = connection_room(connection, &size);
+    if (room == NULL)
+        server_is_out_of("memory");
     ssize_t count =
         room == NULL ? 0 : recv(serving->source.descriptor, room, size, 0);
     if (count >= 0)
@@ -361,9 +361,18 @@ void evented_end_round(struct evented *evented) {
     evented->closed = NULL;
 }
 
-bool evented_has_room(const struct evented *evented) {
-    return evented->count < evented->limit &&
-           evented->now >= evented->paused_till && server_goes_on();
+/* Memory is had beforehand: who would find none waits in the backlog. */
+bool evented_has_room(struct evented *evented) {
+    if (evented->count >= evented->limit ||
+        evented->now < evented->paused_till || !server_goes_on())
+        return false;
+    if (evented->next == NULL)
+        evented->next = calloc(1, sizeof *evented->next);
+    if (evented->next == NULL) {
+        server_is_out_of("memory");
+        evented_pause(evented);
+    }
+    return evented->next != NULL;
 }
 
 void evented_pause(struct evented *evented) {
@@ -407,5 +416,6 @@ void evented_free(struct evented *evented) {
     }
     DL_FOREACH_SAFE (evented->closed, serving, next)
         free(serving);
+    free(evented->next);
     redis_pipeline_close(&evented->redis);
 }

@@ -32,10 +32,11 @@ struct evented {
     struct server *server;
     struct watcher watcher;
     struct moment moment;
-    int64_t now;         /* clock_milliseconds() of this round */
-    int64_t paused_till; /* no accepting before then: something ran out */
-    size_t count;        /* connections */
-    size_t limit;        /* at most so many */
+    int64_t now;          /* clock_milliseconds() of this round */
+    int64_t paused_till;  /* no accepting before then: something ran out */
+    size_t count;         /* connections */
+    size_t limit;         /* at most so many */
+    struct serving *next; /* memory for one to come; NULL: not yet */
     /* Who waits for the same thing has the same time: each list is in the
        order of its deadlines, and only its head needs to be looked at. */
     struct serving *waiting[PATIENCES];
@@ -60,7 +61,7 @@ void evented_begin_round(struct evented *evented);
 void evented_end_round(struct evented *evented);
 
 /* May another connection be accepted now?  And none for a while, please. */
-bool evented_has_room(const struct evented *evented);
+bool evented_has_room(struct evented *evented);
 void evented_pause(struct evented *evented);
 
 /* Has the listening socket watched as long as there is room; once a round. */

@@ -9,6 +9,7 @@ import resource
 import signal
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -27,7 +28,7 @@ from .claims import (
 )
 from .client import Client, EndOfStreamError, fetch
 from .conftest import Start
-from .sockets import backlog
+from .sockets import backlog, longest_backlog
 from .timing import undisturbed, wait_until
 from .tracing import call_of, skip_unless_visible, waiting
 
@@ -59,6 +60,13 @@ def test_the_rest_wait_in_the_backlog(start: Start) -> None:
                 assert [client.read().status for client in others] == [200] * 3
 
     undisturbed(HALF_TIME, attempt)
+
+
+def test_length_of_the_backlog(start: Start) -> None:
+    """As long as is asked for, or as the kernel allows: it lowers the rest without a word."""
+    most = int(Path("/proc/sys/net/core/somaxconn").read_text())
+    assert longest_backlog(start().port) == min(limit("DEFAULT_BACKLOG"), most)
+    assert longest_backlog(start("--backlog", "37").port) == min(37, most)
 
 
 @of("iterative")

@@ -8,8 +8,9 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from bench.records.store import load
 from bench.report.charts import style
-from bench.report.charts.catalogue import Catalogue, Exhibit
+from bench.report.charts.catalogue import Catalogue, Exhibit, catalogue
 from bench.report.study.study import Study, describe
 
 WIDTH = 820
@@ -22,13 +23,34 @@ def write_charts(study: Study, made: Catalogue, folder: Path, topology: str = ""
     drawing of the hosts, if there is one."""
     folder.mkdir(exist_ok=True)
     drawn = [(name, vl_convert.vegalite_to_svg(spec)) for name, spec in pictures(study, made)]
-    written = []
-    for name, svg in [*drawn, *([("topology", topology)] if topology else [])]:
-        vector, pixels = folder / f"{name}.svg", folder / f"{name}.png"
-        vector.write_text(svg)
-        pixels.write_bytes(vl_convert.svg_to_png(svg, scale=2))
-        written += [vector, pixels]
+    drawn += [("topology", topology)] if topology else []
+    return [path for name, svg in drawn for path in _write(svg, folder / name)]
+
+
+def write_rates(folder: Path) -> list[Path]:
+    """Of a sweep's folder the rates alone: `chart` under the first conditions, `chart_CONDITIONS`
+    under others. Where there is not a single figure there is no chart."""
+    study = Study(load(folder))
+    there = [s for s in study.scenarios if any(point.held for point in study.of(s))]
+    if not there:
+        return []
+    made, written = catalogue(study), []
+    for scenario in there:
+        level, key = study.reference(scenario), study.keys[scenario]
+        rates = made.exhibits["rates"]
+        title = (rates.title(key, level), describe(scenario))
+        name = "chart" if scenario == study.scenarios[0] else f"chart_{scenario.slug()}"
+        svg = vl_convert.vegalite_to_svg(whole(study, made, rates, title, key, level))
+        written += _write(svg, folder / name)
     return written
+
+
+def _write(svg: str, path: Path) -> list[Path]:
+    """As vectors and as pixels."""
+    vector, pixels = path.with_name(f"{path.name}.svg"), path.with_name(f"{path.name}.png")
+    vector.write_text(svg)
+    pixels.write_bytes(vl_convert.svg_to_png(svg, scale=2))
+    return [vector, pixels]
 
 
 def pictures(study: Study, made: Catalogue) -> Iterator[tuple[str, dict[str, Any]]]:

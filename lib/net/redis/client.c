@@ -3,7 +3,7 @@
 
 #include "config.h"
 #include "net/clock.h"
-#include "net/server.h"
+#include "net/stop.h"
 
 #include <errno.h>
 #include <fcntl.h>

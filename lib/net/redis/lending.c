@@ -2,8 +2,9 @@
 #include "net/redis/lending.h"
 
 #include "config.h"
+#include "net/children.h"
 #include "net/clock.h"
-#include "net/server.h"
+#include "net/descriptors.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -2,8 +2,9 @@
 #include "net/redis/pool.h"
 
 #include "config.h"
+#include "net/children.h"
 #include "net/clock.h"
-#include "net/server.h"
+#include "net/stop.h"
 
 #include <poll.h>
 #include <utlist.h>

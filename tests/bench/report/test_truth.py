@@ -12,10 +12,10 @@ from bench.records.results import Conditions
 from bench.records.run import Held, Reason, Run
 from bench.report.charts.catalogue import FindingAt, catalogue
 from bench.report.charts.export import pictures
-from bench.report.charts.rows import paper_rows
+from bench.report.charts.rows import curves_of_2019, paper_rows
 from bench.report.findings import findings, findings_across, instances
 from bench.report.findings.choice import Answer, answers
-from bench.report.study import paper, usl
+from bench.report.study import usl
 from bench.report.study.across import delays, workloads
 from bench.report.study.holding import holdings
 from bench.report.study.scaling import scalings
@@ -303,7 +303,7 @@ def test_more_connections_wait_longer_only_where_they_do() -> None:
 
 def test_the_curves_of_2019_are_scaled_to_the_same_architectures() -> None:
     rows = paper_rows(study_of(run("epoll", 20_000), run("nginx", 60_000)))
-    best = max(rate for name, _, rate in paper.curves() if name == "epoll")
+    best = max(rate for name, _, rate in curves_of_2019() if name == "epoll")
     assert max(row["scaled"] for row in rows) == 20_000
     assert max(row["then"] for row in rows) == best
 

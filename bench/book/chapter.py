@@ -7,6 +7,7 @@
     :: beside FILE NAME FILE NAME   two functions side by side
     :: timeline SERVER [SCENARIO]   the picture of a recorded trace
     :: curve SERVER ...             requests a second of these servers in the newest results
+    :: lives NN                     which real servers have this architecture, as chapter 11 says
     :: question TEXT                what stands behind it, up to `:: end`, is the folded answer
     :: try NAME      lines of shell up to `:: expect`, then what is seen, up to `:: end`
 
@@ -24,6 +25,7 @@ DIRECTIVES = {
     "beside": (4, 4),
     "timeline": (1, 2),
     "curve": (1, 9),
+    "lives": (1, 1),
 }
 """Those of one line: how many words they take."""
 

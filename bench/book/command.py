@@ -34,6 +34,7 @@ from bench.timeline.record import picture
 CHAPTERS = ROOT / "course" / "book"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 TEMPLATES = Path(__file__).parent / "template"
+WORLD = "11-in-the-world"
 GLOSSARY_PAGE = "words.html"
 EVERYDAY = ("agent", "cell", "condition", "held", "run", "site", "station", "subject")
 """Words of the benchmark that mean something else in most sentences: these are not linked."""
@@ -123,6 +124,7 @@ def _block(block: Block, link: Link, measured: Results | None) -> str:
             f"{words[0]}: {words[1]}", texts[0], function(texts[0], words[1])
         ),
         "step": lambda: step((words[0], words[1]), (texts[0], texts[1])),
+        "lives": lambda: prose(lives(words[0]), link),
         "beside": lambda: step(
             (f"{words[0]}: {words[1]}", f"{words[2]}: {words[3]}"),
             (texts[0], texts[1]),
@@ -132,6 +134,15 @@ def _block(block: Block, link: Link, measured: Results | None) -> str:
         "timeline": lambda: figure(picture(kept(words[:1], "".join(words[1:]) or "eight")[0])),
     }
     return made[block.kind]()
+
+
+def lives(number: str) -> str:
+    """The sentence on where the architecture of that number is used. Raises UserError."""
+    table = (CHAPTERS / f"{WORLD}.md").read_text()
+    row = re.search(rf"^\| {re.escape(number)} [^|]*\| ([^|]*) \|$", table, re.MULTILINE)
+    if row is None:
+        raise UserError(f"{WORLD} has no row of {number}")
+    return f"**In the real world:** {row[1]}. [All of them]({WORLD}.html)"
 
 
 def glossary_words(text: str) -> dict[str, str]:

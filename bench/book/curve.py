@@ -45,7 +45,7 @@ def curve(results: Results | None, names: Sequence[str]) -> str:
     exhibit = made.exhibits["rates"]
     title = exhibit.title(key, level), describe(scenario)
     drawn = [
-        vl_convert.vegalite_to_svg(whole(study, made, exhibit, title, key, level, theme))
+        vl_convert.vegalite_to_svg(whole(study, made, exhibit, title, (key, level), theme))
         for theme in (0, 1)
     ]
     begun = results.started.strftime("%Y-%m-%d")

@@ -92,15 +92,16 @@ class Subject:
 def select(
     names: Sequence[str] | None, floors: bool = False, programs: Path = ROOT
 ) -> list[Subject]:
-    """The named subjects in the order given, each once; all servers for None. `floors`: and the
-    floors of the servers among them. `programs`: where the servers' executables are.
+    """The named subjects in the order given, each once; all servers for None. A server may be named
+    by its folder. `floors`: and the floors of the servers among them. `programs`: where the
+    servers' executables are.
 
     Raises UserError for one that is not known, not built, or lacks something it needs.
     """
     servers = discover()
     if not servers:
         raise UserError("no servers here: no folder like 07_epoll/ with a main.c")
-    wanted = list(dict.fromkeys(names or servers))
+    wanted = list(dict.fromkeys(map(name_of, names or servers)))
     if floors:
         chosen = [FLOOR_PREFIX + name for name in wanted if name in servers]
         wanted += [name for name in chosen if name not in wanted and _floor_source(name)]
@@ -119,6 +120,11 @@ def discover(root: Path = ROOT) -> list[str]:
     all` builds it as `./name`."""
     folders = [main.parent.name for main in sorted(root.glob("[0-9][0-9]_*/main.c"))]
     return [name[3:] for name in folders if _FOLDER.fullmatch(name)]
+
+
+def name_of(word: str) -> str:
+    """07_epoll is epoll; any other word stays as it is."""
+    return word[3:] if _FOLDER.fullmatch(word) else word
 
 
 def known_names(servers: Sequence[str]) -> list[str]:

@@ -117,6 +117,7 @@ def test_a_chapter_that_quotes_what_is_gone_is_refused() -> None:
         ":: source lib/no_such.c",
         ":: beside lib/net/blocking.c blocking_serve lib/net/evented.c no_such",
         ":: timeline no_such",
+        ":: lives 99",
     ):
         with pytest.raises(UserError):
             command.body(read_chapter("chapter", f"# Title\n{quoted}\n"), {})

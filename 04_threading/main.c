@@ -9,7 +9,7 @@
  *     C --------+     |         |          |             | -----> | B | for
  *                     +---------+          +-------------+ -----> | C | each
  *                                          | pool of connections  +---+
- *                                          | to Redis: lent to whom asks
+ *                                          | to Redis: lent for a question
  *                                          +-------------------------------
  *
  * Who waits, and where?  Each thread for its own client and for Redis, in recv
@@ -74,7 +74,7 @@ static struct thread *alive;
 static sem_t room_for_threads;
 static struct redis_pool redis; /* its connections outlive the threads */
 
-/* Perhaps, in the backlog, when nobody more is let in. */
+/* Somebody may wait in the backlog when no more are let in. */
 static bool others_wait(const struct worker *worker) {
     int room;
 

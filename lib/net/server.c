@@ -60,7 +60,7 @@ static void print_banner(const struct server *server) {
     print_url(server);
 }
 
-/* From root to somebody else, who cannot come back. */
+/* From root to another user, for good. */
 static void become(const char *name) {
     const struct passwd *user = getpwnam(name);
 

@@ -12,7 +12,7 @@
  *
  * Who waits, and where?  Each child for its own client and for Redis, in recv
  * and send (and in poll, while it connects).  The parent waits in ppoll() for
- * the next client or a child's end, and for nothing else.
+ * the next client or a child's end; it never reads from a client or from Redis.
  *
  * Where does a half-done request live?  On the stack of its child's
  * blocking_serve().  A crash takes one client with it.

@@ -92,26 +92,37 @@ class Subject:
 def select(
     names: Sequence[str] | None, floors: bool = False, programs: Path = ROOT
 ) -> list[Subject]:
-    """The named subjects in the order given, each once; all servers for None. `floors`: and the
-    floors of the servers among them. `programs`: where the servers' executables are.
+    """The named subjects in the order given, each once; all servers for None. A server may be named
+    by its folder too: 07_epoll is epoll. `floors`: and the floors of the servers among them.
+    `programs`: where the servers' executables are.
 
     Raises UserError for one that is not known, not built, or lacks something it needs.
     """
     servers = discover()
-    if not servers:
-        raise UserError("no servers here: no folder like 07_epoll/ with a main.c")
-    wanted = list(dict.fromkeys(names or servers))
+    wanted = _known(names, servers, known_names(servers)[len(servers) :])
     if floors:
         chosen = [FLOOR_PREFIX + name for name in wanted if name in servers]
         wanted += [name for name in chosen if name not in wanted and _floor_source(name)]
-    known = known_names(servers)
-    if unknown := [name for name in wanted if name not in known]:
-        many = "s" if len(unknown) > 1 else ""
-        raise UserError(f"unknown server{many}: {', '.join(unknown)}. Known: {', '.join(known)}")
     built = {name: programs / name for name in wanted if name in servers}
     if missing := [name for name, program in built.items() if not os.access(program, os.X_OK)]:
         raise UserError(f"not built yet: {', '.join(missing)}. Run: make all")
     return [_subject(name, built) for name in wanted]
+
+
+def server_names(names: Sequence[str] | None) -> list[str]:
+    """The same, of the project's servers alone, built or not: their names."""
+    return _known(names, discover(), [])
+
+
+def _known(names: Sequence[str] | None, servers: Sequence[str], others: Sequence[str]) -> list[str]:
+    if not servers:
+        raise UserError("no servers here: no folder like 07_epoll/ with a main.c")
+    wanted = [name[3:] if _FOLDER.fullmatch(name) else name for name in names or servers]
+    known = [*servers, *others]
+    if unknown := [name for name in wanted if name not in known]:
+        many = "s" if len(unknown) > 1 else ""
+        raise UserError(f"unknown server{many}: {', '.join(unknown)}. Known: {', '.join(known)}")
+    return list(dict.fromkeys(wanted))
 
 
 def discover(root: Path = ROOT) -> list[str]:

@@ -59,6 +59,7 @@ def test_under_load_beside_the_seven() -> None:
     found = grade("05_prethreading", "--only", "load")
     assert found.faults == [], told(found)
     assert "place" in found.stages[1].checks[0].note
+    assert [check.came for check in found.stages[1].checks] == ["right", "right"], told(found)
 
 
 @pytest.mark.parametrize(

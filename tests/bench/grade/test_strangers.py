@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -26,13 +27,13 @@ HARM = r"""
 extern char **environ;
 
 int main(void) {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(@PORT@)};
     int variables = 0, children = 0;
 
     inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
     int net = connect(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&to,
                       sizeof to);
-    FILE *file = fopen("FILE", "a");
+    FILE *file = fopen("@FILE@", "a");
     while (environ[variables] != NULL)
         variables++;
     for (int i = 0; i < 3000; i++) {
@@ -57,14 +58,12 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a user of its own is for root to give")
 def test_a_program_that_means_harm_does_none(tmp_path: Path) -> None:
-    import socket
-
     (tmp_path / "mine.txt").write_text("mine\n")
     tmp_path.chmod(0o755)
     (tmp_path / "08_harm").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        text = HARM.replace("PORT", str(port)).replace("FILE", str(tmp_path / "mine.txt"))
+        text = HARM.replace("@PORT@", str(port)).replace("@FILE@", str(tmp_path / "mine.txt"))
         (tmp_path / "08_harm" / "main.c").write_text(text)
         done = run(str(tmp_path / "08_harm"), "--json", "--only", "serves")
     assert done.returncode == 0, done.stderr

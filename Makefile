@@ -44,7 +44,7 @@ SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 PYTHON = .venv/bin/python
 # What tests put into /tmp, and a browser into the home, goes with them. Others than root must get
 # through the folder.
-PYTEST = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && chmod 755 "$$folder" && \
+PYTEST = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP && chmod 755 "$$folder" && \
 	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder $(PYTHON) -m pytest
 ZEROHTTPD = .venv/bin/zerohttpd
 SETUP = CC='$(CC)' scripts/setup.sh

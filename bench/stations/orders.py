@@ -14,7 +14,7 @@ from bench.host.kernel import REST_SECONDS, TcpCounters
 from bench.host.process import HelperError, StartError
 from bench.host.quota import HostCount
 from bench.records.conditions import Conditions
-from bench.records.environment import HostInfo, SystemLimits
+from bench.records.environment import HostInfo, SubjectVersions, SystemLimits
 from bench.records.errors import UserError
 from bench.records.figures import Kind
 from bench.services.balancer import BalancerEnd, BalancerOrder, BalancerUse
@@ -65,8 +65,7 @@ class Surveyed(BaseModel):
     host: HostInfo
     limits: SystemLimits
     subjects: list[SubjectFacts] = []
-    versions: dict[str, dict[str, str | None]] = {}
-    """Of the subjects and their compilers, as `bench.host.machine` has them."""
+    versions: SubjectVersions = SubjectVersions()
     nginx: str | None = None
     """The version of nginx; None where there is none."""
     slicing: str = ""

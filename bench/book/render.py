@@ -160,6 +160,8 @@ def exercise(shell: str, expect: str, link: Link) -> str:
 def linker(words: Mapping[str, str], page: str) -> Link:
     """Links the first place where a page uses each of the words to its explanation. `words`: the
     address for each, in small letters; `page`: where the words themselves are, which has none."""
+    if not words:
+        return unlinked
     seen: set[str] = set()
     alternatives = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
     pattern = re.compile(rf"(<[^>]*>)|\b({alternatives})(s?)\b", re.IGNORECASE)

@@ -34,6 +34,7 @@ PATIENCE = 4.0
 """Seconds that a client waits for what takes milliseconds. Short of REQUEST_TIMEOUT: nobody else's
 time may be over meanwhile."""
 LOOK_SECONDS = 0.02
+DYING_SECONDS = 0.2
 SAME_FILE = 3
 """So many descriptors of one file a process may have."""
 TCP_LISTEN = "0A"
@@ -255,11 +256,15 @@ class Scene:
         return self.running.stderr if self.running is not None else ""
 
     def alive(self) -> None:
-        """Raises Failed if its first process is gone, and was not told to stop."""
-        if self.running is None or self.running.running() or (self.told and not self.died):
+        """Raises Failed if its first process is gone, and was not told to stop. One whose last
+        connection has just broken may take a moment to be gone."""
+        running = self.running
+        if running is None:
             return
         if self.died is not None:
             raise Failed(self.died, "it was ended for what it took")
+        if self.told or not self.until(lambda: not running.running(), DYING_SECONDS):
+            return
         ended = self.stop()
         status = ended.status if ended else None
         fault = SIGPIPE if status == -signal.SIGPIPE else CRASH

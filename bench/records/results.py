@@ -153,6 +153,20 @@ def cell_of(runs: Sequence[Run]) -> Cell:
     return cell
 
 
+def runs_in_words(cells: Sequence[Cell]) -> str:
+    """How often cells were measured: "one run", "median of 3 runs", "one run, at 100 the median of
+    3"."""
+    levels: dict[int, list[int]] = {}
+    for cell in cells:
+        levels.setdefault(cell.runs, []).append(cell.concurrency)
+    fewest, most = min(levels, default=1), max(levels, default=1)
+    if fewest == most:
+        return "one run" if most == 1 else f"median of {most} runs"
+    where = ", ".join(f"{level:,}" for level in sorted(set(levels[most])))
+    least = "one run" if fewest == 1 else f"median of {fewest} runs"
+    return f"{least}, at {where} the median of {most}"
+
+
 OUTLIER_SHARE = 0.10
 OUTLIER_DEVIATIONS = 4.0
 OUTLIER_RUNS = 3

@@ -92,16 +92,16 @@ class Subject:
 def select(
     names: Sequence[str] | None, floors: bool = False, programs: Path = ROOT
 ) -> list[Subject]:
-    """The named subjects in the order given, each once; all servers for None. A server may be named
-    by its folder. `floors`: and the floors of the servers among them. `programs`: where the
-    servers' executables are.
+    """The named subjects in the order given, each once; all servers for None. A server may be
+    named by its folder too: 07_epoll is epoll. `floors`: and the floors of the servers among them.
+    `programs`: where the servers' executables are.
 
     Raises UserError for one that is not known, not built, or lacks something it needs.
     """
     servers = discover()
     if not servers:
         raise UserError("no servers here: no folder like 07_epoll/ with a main.c")
-    wanted = list(dict.fromkeys(map(name_of, names or servers)))
+    wanted = list(dict.fromkeys(name_of(name) for name in names or servers))
     if floors:
         chosen = [FLOOR_PREFIX + name for name in wanted if name in servers]
         wanted += [name for name in chosen if name not in wanted and _floor_source(name)]
@@ -119,7 +119,7 @@ def discover(root: Path = ROOT) -> list[str]:
     """The names of the project's servers: a folder `NN_name/` with a `main.c` is one, and `make
     all` builds it as `./name`."""
     folders = [main.parent.name for main in sorted(root.glob("[0-9][0-9]_*/main.c"))]
-    return [name[3:] for name in folders if _FOLDER.fullmatch(name)]
+    return [name_of(name) for name in folders if _FOLDER.fullmatch(name)]
 
 
 def name_of(word: str) -> str:

@@ -150,8 +150,8 @@ bool listener_accept(int listener, bool log, int flags, struct client *client) {
     client->socket = accept4(listener, log ? (struct sockaddr *)&from : NULL,
                              log ? &length : NULL, flags | SOCK_CLOEXEC);
     if (client->socket < 0) {
-        /* A client that left while it waited is like one that never came;
-           accept(2) lists what a network may do to it. */
+        /* Many errors say only that the client left while it waited: see
+           accept(2). */
         bool short_of_something = errno == EMFILE || errno == ENFILE ||
                                   errno == ENOBUFS || errno == ENOMEM;
         /* The parent of 03 has closed the door; that we are to stop as well

@@ -60,7 +60,7 @@ static void print_banner(const struct server *server) {
     print_url(server);
 }
 
-/* From root to somebody else, who cannot come back. */
+/* From root to another user, for good. */
 static void become(const char *name) {
     const struct passwd *user = getpwnam(name);
 
@@ -88,7 +88,6 @@ static int redis_port(const struct redis_server *redis) {
     return 0;
 }
 
-<<<<<<< HEAD
 /* All at once: later no port may be bound (net/confine.h). */
 static void open_listeners(struct server *server) {
     const struct options *options = &server->options;
@@ -101,7 +100,8 @@ static void open_listeners(struct server *server) {
     for (size_t i = 1; i < count; i++)
         server->listeners[i] = listener_open_beside(options, server->listener);
     server->listeners_count = count;
-=======
+}
+
 /* Where the stack ends there is a crash without a word.  So this comes before
    main(), whose variables alone may be too much.  A soft limit is ours to
    raise. */
@@ -116,7 +116,6 @@ __attribute__((constructor)) static void need_stack(void) {
                        (uintmax_t)limit.rlim_max, STACK_LEAST);
     limit.rlim_cur = STACK_LEAST;
     (void)setrlimit(RLIMIT_STACK, &limit);
->>>>>>> z-b
 }
 
 void server_start(struct server *server,

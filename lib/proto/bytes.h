@@ -20,8 +20,8 @@ struct view {
     size_t length;
 };
 
-/* A view of a string literal, without its final NUL; and the same as the
-   initializer of a static one, where C wants a constant. */
+/* A view of a string literal, without its final NUL; and the same for a static
+   variable, whose initial value must be a constant in C. */
 #define VIEW(literal) ((struct view)VIEW_INITIALIZER(literal))
 #define VIEW_INITIALIZER(literal)                                              \
     { "" literal, sizeof(literal) - 1 }
@@ -78,15 +78,15 @@ int hex_digit(char byte);
  * A growable buffer.  All zero is a valid empty one, so `struct buffer b = {0}`
  * starts it and buffer_free ends it.
  *
- * Out of memory is sticky: the append that fails sets `failed` and later ones
- * do nothing, so that straight-line code may append twenty things and look
- * once at the end.
+ * A failure stays: the append for which memory is short sets `failed`, and
+ * later ones do nothing.  So code may append twenty things and look once at the
+ * end.
  */
 struct buffer {
     char *data;
     size_t length;   /* bytes in use */
     size_t capacity; /* bytes allocated */
-    bool failed;     /* an append did not fit into memory; the bytes lie */
+    bool failed;     /* memory was short: some of the bytes are missing */
 };
 
 /* Makes room for `more` bytes behind the ones in use and returns where; NULL,

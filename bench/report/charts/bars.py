@@ -79,6 +79,34 @@ def cpu(subjects: Sequence[Subject], parameters: list[Any]) -> dict[str, Any]:
     )
 
 
+def order(subjects: Sequence[Subject], parameters: list[Any]) -> dict[str, Any]:
+    """Who comes first: requests per second of each, and the range of the runs. What was worked out
+    and not measured is drawn hollow."""
+    rows = base.named("order", base.OF_SCENARIO, base.SHOWN)
+    names = [s for s in subjects if s.kind != "floor"]
+    axis = alt.Axis(domain=False, ticks=False, labelColor="@ink", labelLimit=130)
+    best_first = alt.EncodingSortField("value", op="max", order="descending")
+    y = alt.Y("subject:N", sort=best_first, title=None, axis=axis)
+    title = "requests per second; hollow: worked out, not measured"
+    x = alt.X("value:Q", title=title, axis=_axis())
+    hollow = alt.condition("datum.by === 'cpu'", alt.value(0.12), alt.value(1))
+    bars = rows.mark_bar(height={"band": 0.62}, cornerRadius=1.5, strokeWidth=1.5)
+    colours = alt.Scale(domain=[s.name for s in subjects], range=base.tokens(subjects))
+    colour = alt.Color("subject:N", scale=colours, legend=None)
+    layers = (
+        bars.encode(x=x, color=colour, stroke=colour, fillOpacity=hollow, tooltip="why:N"),
+        rows.mark_rule(color="@ink", strokeWidth=1.5).encode(x="low:Q", x2="high:Q"),
+        rows.transform_calculate(
+            end=f"datum.high * (width < {base.NARROW} ? 2.3 : {ROOM_FOR_TEXT})"
+        )
+        .mark_point(opacity=0)
+        .encode(x="end:Q"),
+        rows.mark_text(align="left", dx=7).encode(x="high:Q", text="said:N"),
+    )
+    chart = alt.layer(*(layer.encode(y=y) for layer in layers)).add_params(*parameters)
+    return base.finish(chart, height=base.ROW * len(names))
+
+
 def switches(subjects: Sequence[Subject], parameters: list[Any]) -> dict[str, Any]:
     """Context switches per request, those it wanted and those it did not."""
     parts = {

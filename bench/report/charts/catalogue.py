@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.records.conditions import Conditions
 from bench.report.charts import bars, base, lines, rows
-from bench.report.findings import findings, findings_across, floors, instances
+from bench.report.findings import findings, findings_across, floors, instances, ordering
 from bench.report.study import across, hosts
 from bench.report.study.metrics import BY_KEY
 from bench.report.study.scaling import scalings
@@ -61,6 +61,9 @@ class _Maker:
 
     def make(self) -> Catalogue:
         data = rows.all_rows(self.study)
+        if data["order"]:
+            chart = bars.order(self.study.subjects, self.parameters)
+            self._add("order", chart, ordering.finding)
         self._rates_and_holding(data["cells"])
         self._hosts_and_instances(data)
         self._costs()

@@ -28,8 +28,9 @@ def write_charts(study: Study, made: Catalogue, folder: Path, topology: str = ""
 
 
 def write_rates(folder: Path) -> list[Path]:
-    """Of a sweep's folder the rates alone: `chart` under the first conditions, `chart_CONDITIONS`
-    under others. Where there is not a single figure there is no chart."""
+    """Of a sweep's folder the rates and the order alone: `chart` and `order` under the first
+    conditions, `chart_CONDITIONS` and so on under others. Where there is not a single figure there
+    is none."""
     study = Study(load(folder))
     there = [s for s in study.scenarios if any(point.held for point in study.of(s))]
     if not there:
@@ -37,11 +38,13 @@ def write_rates(folder: Path) -> list[Path]:
     made, written = catalogue(study), []
     for scenario in there:
         level, key = study.reference(scenario), study.keys[scenario]
-        rates = made.exhibits["rates"]
-        title = (rates.title(key, level), describe(scenario))
-        name = "chart" if scenario == study.scenarios[0] else f"chart_{scenario.slug()}"
-        svg = vl_convert.vegalite_to_svg(whole(study, made, rates, title, (key, level)))
-        written += _write(svg, folder / name)
+        for name, exhibit in (("chart", "rates"), ("order", "order")):
+            found = made.exhibits.get(exhibit)
+            title = found.title(key, level) if found else ""
+            if found and title:
+                spec = whole(study, made, found, (title, describe(scenario)), (key, level))
+                more = "" if scenario == study.scenarios[0] else f"_{scenario.slug()}"
+                written += _write(vl_convert.vegalite_to_svg(spec), folder / f"{name}{more}")
     return written
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.records.conditions import Conditions
 from bench.records.figures import HostFigures
-from bench.report.findings import floors, instances
+from bench.report.findings import floors, instances, ordering
 from bench.report.findings.findings import all_switches
 from bench.report.study import across, hosts
 from bench.report.study.metrics import METRICS
@@ -31,6 +31,7 @@ def all_rows(study: Study) -> dict[str, Rows]:
         "hosts": hosts.host_rows(study),
         "instances": instances.instance_rows(study),
         "floors": floors.floor_rows(study),
+        "order": ordering.order_rows(study),
     }
 
 

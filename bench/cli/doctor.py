@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from bench.doctor import doctor, looking
 from bench.readers.console import console
 from bench.records.environment import NOT_WELL
+from bench.services.private_redis import ExistingRedis
 from bench.subjects.subject import select
 from bench.sweep.options import add_plan, chosen_options
 from bench.sweep.runs import plan_runs
@@ -25,6 +26,7 @@ def run(words: Sequence[str]) -> int:
     options = chosen_options(parser.parse_args(words))
     subjects = select(options.subjects, options.floors, options.programs)
     runs = plan_runs(options.parts, subjects).runs
-    lines = doctor.examine(runs, looking.limits_here(), looking.look(options.redis))
+    redis = ExistingRedis(options.redis) if options.redis else None
+    lines = doctor.diagnose(runs, looking.look(), redis, {}, {}).lines
     doctor.show(lines, console())
     return int(any(line.state in NOT_WELL for line in lines))

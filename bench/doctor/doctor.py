@@ -4,16 +4,19 @@
 It looks and says; it changes nothing. Before every sweep it speaks by itself, of what is not well.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 
-from bench.doctor.limits import TIME_WAIT_AMPLE, judged
-from bench.doctor.looking import Facts
+from bench.doctor.limits import TIME_WAIT_AMPLE, assess_site, impossible_levels, judged
+from bench.doctor.looking import Facts, limits_here
 from bench.load import open_loop
 from bench.readers.console import plain_table, say
 from bench.records.environment import Finding, Limit, Line, State, SystemLimits
+from bench.records.figures import Role
 from bench.records.plan import RunSpec
+from bench.services.private_redis import RunRedis
 
 BUSY_LIMIT = 0.05
 """More than this share of the CPUs used by others disturbs a measurement."""
@@ -25,6 +28,38 @@ SIGNS: dict[State, tuple[str, str]] = {
     "warning": ("WARN", "yellow"),
     "impossible": ("STOP", "red"),
 }
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was found out before a sweep."""
+
+    limits: SystemLimits
+    """Of this machine."""
+    lines: list[Line]
+    findings: list[Finding]
+    """Those limits of all hosts that are in the way."""
+
+    @property
+    def impossible(self) -> dict[int, Finding]:
+        """For each level that cannot be run why not."""
+        return impossible_levels(self.findings)
+
+
+def diagnose(
+    runs: Sequence[RunSpec],
+    facts: Facts,
+    redis: RunRedis | None,
+    others: Mapping[str, SystemLimits],
+    roles: Mapping[str, Role],
+) -> Diagnosis:
+    """What stands in the way of some runs. `redis`: None if a private one is still to be started;
+    `others`: the limits of other hosts; `roles`: none, if all is on this machine."""
+    limits = limits_here()
+    if redis and not redis.private:
+        facts = replace(facts, redis=redis.describe(), redis_url=redis.shown)
+    lines = examine(runs, limits, facts, load_only=bool(roles))
+    return Diagnosis(limits, lines, assess_site(runs, limits, others, roles))
 
 
 def examine(

@@ -15,7 +15,6 @@ from typing import BinaryIO
 
 from pydantic import BaseModel, ValidationError
 
-from bench.host.kernel import raise_descriptors
 from bench.host.project import source_digest
 from bench.host.signals import Interrupted, SignalWatch
 from bench.records.environment import Placement
@@ -108,7 +107,6 @@ class Agent:
 
 def main() -> int:
     """Answer until the end. Exit status: 0, or 128 + n after signal n."""
-    raise_descriptors()
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # should anything print, it spoils no answer
     cpus = sorted(os.sched_getaffinity(0))

@@ -5,11 +5,12 @@ The same words inside one process and, as JSON, between two hosts.
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from bench.host.kernel import REST_SECONDS
+from bench.host.accounting import CpuTime
+from bench.host.kernel import REST_SECONDS, TcpCounters
 from bench.host.process import HelperError, StartError
 from bench.host.quota import HostCount
 from bench.records.conditions import Conditions
@@ -17,9 +18,7 @@ from bench.records.environment import HostInfo, SystemLimits
 from bench.records.errors import UserError
 from bench.records.figures import Kind
 from bench.services.balancer import BalancerEnd, BalancerOrder, BalancerUse
-from bench.stations.footprint import Lifetime, ServersUse, Weight
 from bench.stations.hosts import Address
-from bench.stations.tracing import Calls
 from bench.subjects.running import START_SECONDS as SERVER_SECONDS
 from bench.subjects.running import STOP_SECONDS, Ended
 from bench.subjects.subject import Subject
@@ -101,6 +100,73 @@ class SlowOrder(BaseModel):
 
     redis_url: str
     delay_ms: float
+
+
+class Switches(NamedTuple):
+    """Context switches."""
+
+    voluntary: int
+    involuntary: int
+
+    def __sub__(self, other: "Switches") -> "Switches":
+        return Switches(self.voluntary - other.voluntary, self.involuntary - other.involuntary)
+
+
+class Lifetime(BaseModel):
+    """What the kernel says of buried servers and all that they waited for."""
+
+    cpu: CpuTime
+    switches: Switches
+
+
+class ServersUse(BaseModel):
+    """What the servers of one host used during one load. None: not to be had there."""
+
+    alive: list[bool]
+    """By server: whether it was still there at the end."""
+    cpu: CpuTime | None
+    """Of all."""
+    wanted_us: list[float | None]
+    """By server: for how many microseconds it ran or wanted to run."""
+    spent_us: list[float | None] = []
+    """By server: of how many it ran."""
+    throttled: list[float | None] = []
+    """By server: in which share of the periods of its quota it was stopped; None: it had none."""
+    switches: Switches | None
+    """Of all; None where tasks have come and gone, so that only their lives can be told."""
+    seconds: float
+    """For so long they were watched: the load, and what is read around it."""
+    busy: float | None
+    """How busy their CPUs were, whoever kept them so."""
+    cpus: int
+    """To how many CPUs they are bound; 0: to none."""
+    tcp: TcpCounters | None
+    samples: int
+    processes_peak: int | None
+    threads_peak: int | None
+    descriptors_peak: int | None
+    pss_peak_mb: float | None
+    pss_mean_mb: float | None
+
+
+class Weight(BaseModel):
+    """The servers of one host at this moment."""
+
+    pss: int
+    """Bytes, of all processes."""
+    anonymous: int
+    descriptors: int
+    ran_us: float
+    """All tasks together, so far."""
+
+
+class Calls(BaseModel):
+    """What was called during a load."""
+
+    by_name: dict[str, int] = {}
+    """The most frequent first."""
+    writes: int = 0
+    """To clients."""
 
 
 class Report(BaseModel):

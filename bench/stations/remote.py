@@ -14,9 +14,8 @@ from pydantic import BaseModel, ValidationError
 from bench.host.process import guarded, last_line
 from bench.host.project import source_digest
 from bench.host.signals import SignalWatch
-from bench.records.errors import NoFigure
+from bench.records.errors import NoFigure, UserError
 from bench.services.balancer import BalancerOrder
-from bench.stations.footprint import Weight
 from bench.stations.hosts import AgentHost
 from bench.stations.orders import (
     CALLS,
@@ -24,6 +23,7 @@ from bench.stations.orders import (
     LONGEST_LINE,
     PROTOCOL,
     Answer,
+    Calls,
     Greeting,
     Hello,
     Listening,
@@ -37,8 +37,8 @@ from bench.stations.orders import (
     Stopped,
     Survey,
     Surveyed,
+    Weight,
 )
-from bench.stations.tracing import Calls
 
 CLOSE_SECONDS = 30.0
 """So long an agent may take to end what it started."""
@@ -50,7 +50,7 @@ SHOWN = 120
 Result = TypeVar("Result", bound=BaseModel)
 
 
-class HostLost(NoFigure):
+class HostLost(NoFigure, UserError):
     """A host does not answer any more, or makes no sense. The message names it."""
 
     label = "host lost"

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.host.accounting import parent_of_groups, remove_stale_groups
-from bench.host.kernel import wait_for_room
+from bench.host.kernel import raise_descriptors, wait_for_room
 from bench.host.process import free_port
 from bench.host.quota import Host
 from bench.host.signals import SignalWatch
@@ -25,8 +25,9 @@ from bench.records.environment import Placement
 from bench.services.balancer import Balancer, BalancerOrder
 from bench.services.redis_server import RedisServer
 from bench.services.slow_redis import SlowRedis
-from bench.stations.footprint import Footprint, Weight, lifetime_between, lives_buried, weigh
+from bench.stations.footprint import Footprint, lifetime_between, lives_buried, weigh
 from bench.stations.orders import (
+    Calls,
     Listening,
     Report,
     RoomOrder,
@@ -36,9 +37,10 @@ from bench.stations.orders import (
     Stopped,
     Survey,
     Surveyed,
+    Weight,
 )
 from bench.stations.survey import survey
-from bench.stations.tracing import Calls, Tracer
+from bench.stations.tracing import Tracer
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, Subject, select
 
@@ -55,6 +57,7 @@ class LocalStation(Station):
     ) -> None:
         """`placement`: servers are bound to its CPUs for servers, one after another, all else to
         the others. `address`: where everything listens. `find`: subjects by name."""
+        raise_descriptors()
         self._watch, self._placement, self.address = watch, placement, address
         self._find = find or self._known
         self._found: dict[str, Subject] = {}

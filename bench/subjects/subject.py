@@ -92,39 +92,44 @@ class Subject:
 def select(
     names: Sequence[str] | None, floors: bool = False, programs: Path = ROOT
 ) -> list[Subject]:
-    """The named subjects in the order given, each once; all servers for None. A server may be
-    named by its folder too: 07_epoll is epoll. `floors`: and the floors of the servers among them.
+    """The named subjects in the order given, each once; all servers for None. A server may be named
+    by its folder too: 07_epoll is epoll. `floors`: and the floors of the servers among them.
     `programs`: where the servers' executables are.
 
     Raises UserError for one that is not known, not built, or lacks something it needs.
     """
     servers = discover()
-    if not servers:
-        raise UserError("no servers here: no folder like 07_epoll/ with a main.c")
-    wanted = list(dict.fromkeys(name_of(name) for name in names or servers))
+    wanted = _known(names, servers, known_names(servers)[len(servers) :])
     if floors:
         chosen = [FLOOR_PREFIX + name for name in wanted if name in servers]
         wanted += [name for name in chosen if name not in wanted and _floor_source(name)]
-    known = known_names(servers)
-    if unknown := [name for name in wanted if name not in known]:
-        many = "s" if len(unknown) > 1 else ""
-        raise UserError(f"unknown server{many}: {', '.join(unknown)}. Known: {', '.join(known)}")
     built = {name: programs / name for name in wanted if name in servers}
     if missing := [name for name, program in built.items() if not os.access(program, os.X_OK)]:
         raise UserError(f"not built yet: {', '.join(missing)}. Run: make all")
     return [_subject(name, built) for name in wanted]
 
 
+def server_names(names: Sequence[str] | None) -> list[str]:
+    """The same, of the project's servers alone, built or not: their names."""
+    return _known(names, discover(), [])
+
+
+def _known(names: Sequence[str] | None, servers: Sequence[str], others: Sequence[str]) -> list[str]:
+    if not servers:
+        raise UserError("no servers here: no folder like 07_epoll/ with a main.c")
+    wanted = [name[3:] if _FOLDER.fullmatch(name) else name for name in names or servers]
+    known = [*servers, *others]
+    if unknown := [name for name in wanted if name not in known]:
+        many = "s" if len(unknown) > 1 else ""
+        raise UserError(f"unknown server{many}: {', '.join(unknown)}. Known: {', '.join(known)}")
+    return list(dict.fromkeys(wanted))
+
+
 def discover(root: Path = ROOT) -> list[str]:
     """The names of the project's servers: a folder `NN_name/` with a `main.c` is one, and `make
     all` builds it as `./name`."""
     folders = [main.parent.name for main in sorted(root.glob("[0-9][0-9]_*/main.c"))]
-    return [name_of(name) for name in folders if _FOLDER.fullmatch(name)]
-
-
-def name_of(word: str) -> str:
-    """07_epoll is epoll; any other word stays as it is."""
-    return word[3:] if _FOLDER.fullmatch(word) else word
+    return [name[3:] for name in folders if _FOLDER.fullmatch(name)]
 
 
 def known_names(servers: Sequence[str]) -> list[str]:

@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: MIT
-"""The words before a sweep: what will be measured, where, and what stands in the way."""
+"""What a sweep says before its first run and after its last, and into its log."""
 
-from collections.abc import Sequence
-from datetime import datetime
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
-from bench.doctor import doctor
+from bench.doctor.doctor import Diagnosis, show_cures
 from bench.readers import order
 from bench.readers.console import say
 from bench.readers.table import result_table
-from bench.records import store
 from bench.records.environment import Finding, HostInfo, Line
 from bench.records.results import Results
 from bench.report.charts.export import write_rates
-from bench.services.private_redis import RunRedis
-from bench.stations.site import Site
-from bench.sweep.beginning import LOG
-from bench.sweep.estimate import in_words
+from bench.sweep.cell import Bench
+from bench.sweep.display import in_words
 from bench.sweep.runs import Planned
 
+LOG = "log.txt"
 
-def announce(planned: Planned, site: Site, redis: RunRedis, out: Console) -> None:
-    """What will be measured, and where."""
-    runs = planned.runs
+
+def announce(planned: Planned, bench: Bench, diagnosis: Diagnosis, out: Console) -> None:
+    """What will be measured, and where; and what stands in the way."""
+    runs, site, redis = planned.runs, bench.site, bench.redis
     levels = ", ".join(f"{level:,}" for level in sorted({run.concurrency for run in runs}))
     conditions = "; ".join(c.describe() for c in dict.fromkeys(run.conditions for run in runs))
     say(out, f"Servers: {', '.join(planned.subjects)}")
@@ -36,15 +36,16 @@ def announce(planned: Planned, site: Site, redis: RunRedis, out: Console) -> Non
         say(out, f"{name} cannot serve: {'; '.join(without)}")
     if not redis.private:
         say(out, f"Redis: {redis.shown}; visits raise its visitor_count, nothing else is changed")
+    _show_troubles(diagnosis.lines, diagnosis.findings, out)
 
 
-def show_troubles(said: Sequence[Line], findings: Sequence[Finding], out: Console) -> None:
+def _show_troubles(said: Sequence[Line], findings: Sequence[Finding], out: Console) -> None:
     """What the doctor says, and the limits in the way of some levels."""
     well = sum(line.state in ("well", "note") for line in said)
     say(out, f"Doctor: {well} of {len(said)} things are as they should be")
     said_below = {finding.cure for finding in findings}
     left = [x for x in said if x.state != "note" and x.cure not in said_below]
-    doctor.show_cures(left, out)
+    show_cures(left, out)
     for finding in findings:
         levels = ", ".join(f"{level:,}" for level in finding.levels)
         word = "Not possible" if finding.impossible else "Warning"
@@ -65,11 +66,9 @@ def describe_host(host: HostInfo) -> str:
 
 def conclude(results: Results, folder: Path, out: Console) -> None:
     """Whatever has happened."""
-    results.finished = datetime.now().astimezone()
-    store.save(results, folder)
     out.print(result_table(results))
     charts = write_rates(folder)
-    took = (results.finished - results.started).total_seconds()
+    took = ((results.finished or results.started) - results.started).total_seconds()
     interrupted = results.state == "interrupted"
     state = "Interrupted after" if interrupted else "Done in"
     names = ["results.json", "results.csv", LOG, *(path.name for path in charts)]
@@ -90,3 +89,19 @@ def _answer(results: Results, folder: Path, out: Console) -> None:
             say(out, line)
         out.print()
     say(out, f"Next, a page of it: make report RESULTS={folder}")
+
+
+@contextlib.contextmanager
+def log_into(folder: Path) -> Iterator[None]:
+    """Whatever this package logs meanwhile is added to the folder's log.txt, each line with the
+    time."""
+    handler = logging.FileHandler(folder / LOG)
+    handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
+    package = logging.getLogger("bench")
+    package.addHandler(handler)
+    package.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        package.removeHandler(handler)
+        handler.close()

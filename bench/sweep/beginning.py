@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The beginning of a sweep: what is kept of where and how it is made."""
 
-import contextlib
-import logging
-from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 
+from bench.doctor.doctor import Diagnosis
 from bench.host import machine
 from bench.records.errors import UserError
 from bench.records.results import Results, Settings
@@ -17,7 +14,9 @@ from bench.sweep.options import Options, kept
 from bench.sweep.runs import Planned
 
 
-def begun(options: Options, planned: Planned, site: Site, redis: RunRedis) -> Results:
+def begun(
+    options: Options, planned: Planned, diagnosis: Diagnosis, site: Site, redis: RunRedis
+) -> Results:
     """The results of a sweep that has no runs yet."""
     runs = planned.runs
     workloads = list(dict.fromkeys(spec.conditions.workload for spec in runs))
@@ -37,6 +36,9 @@ def begun(options: Options, planned: Planned, site: Site, redis: RunRedis) -> Re
         ),
         hosts=site.host_infos(),
         placement=site.placement,
+        limits=diagnosis.limits,
+        findings=diagnosis.findings,
+        doctor=diagnosis.lines,
         servers=list(planned.subjects),
         stalled_by={s.name: s.stalled_by for s in planned.subjects.values() if s.stalled_by},
         slicing=site.slicing(),
@@ -52,24 +54,3 @@ def require_same_machine(results: Results) -> None:
         if now[name] != results.machine.get(name):
             old = results.machine.get(name)
             raise UserError(f"another machine: {name} was {old}, is {now[name]}")
-
-
-# ---- The log of a sweep ----
-
-LOG = "log.txt"
-
-
-@contextlib.contextmanager
-def log_into(folder: Path) -> Iterator[None]:
-    """Whatever this package logs meanwhile is added to the folder's log.txt, each line with the
-    time."""
-    handler = logging.FileHandler(folder / LOG)
-    handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
-    package = logging.getLogger("bench")
-    package.addHandler(handler)
-    package.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        package.removeHandler(handler)
-        handler.close()

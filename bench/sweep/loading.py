@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass, replace
 from urllib.parse import urljoin
 
-from bench.host.signals import SignalWatch
 from bench.load import ab, open_loop
 from bench.load.ab import AbOutcome
 from bench.load.crowd import Crowd
@@ -18,9 +17,8 @@ from bench.records.figures import CallFigures, MemoryFigures
 from bench.records.plan import RunSpec
 from bench.records.workloads import Workload
 from bench.services.private_redis import RedisUse, RunRedis
-from bench.stations.footprint import Weight
+from bench.stations.orders import Calls, Weight
 from bench.stations.site import Seen, Site
-from bench.stations.tracing import Calls
 
 WARM_UP_CONNECTIONS = 100
 """At most; fewer at lower levels. Each connection is used twice."""
@@ -83,11 +81,9 @@ class Loaded:
 class Generator:
     """Puts the load of one run on a server."""
 
-    def __init__(
-        self, spec: RunSpec, workload: Workload, site: Site, redis: RunRedis, watch: SignalWatch
-    ) -> None:
+    def __init__(self, spec: RunSpec, workload: Workload, site: Site, redis: RunRedis) -> None:
         self._spec, self._workload = spec, workload
-        self._site, self._redis, self._watch = site, redis, watch
+        self._site, self._redis, self._watch = site, redis, site.watch
         self._cpus = site.placement.load
 
     def warm_up(self, url: str) -> int:

@@ -5,20 +5,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.host.accounting import CpuTime
+from bench.load.ab import AbOutcome
 from bench.records.figures import (
     Bottleneck,
     HostFigures,
     LittlesLaw,
     OtherProcess,
     ProcessFigures,
+    ServerStatistics,
     total,
 )
 from bench.records.plan import RunSpec
 from bench.records.run import Run
-from bench.stations.footprint import Lifetime, ServersUse, Switches
-from bench.stations.orders import Stopped
+from bench.stations.orders import Lifetime, ServersUse, Stopped, Switches
 from bench.stations.site import Seen
-from bench.sweep.loading import Loaded
+from bench.sweep.loading import CrowdOutcome, Loaded
 
 CLOCK_SECONDS = 0.1
 """Our clock also counts ab's start and its last lines."""
@@ -26,7 +27,12 @@ LIFE = "the server's life, over all its requests"
 
 
 def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped]) -> None:
-    """Enter all figures into a run whose load was completed."""
+    """Enter all figures into a run that came to its load."""
+    _enter_outcome(run, loaded)
+    ended = [end.statistics for of in stopped.values() for end in of.servers]
+    run.server_statistics = all_statistics(ended)
+    if not loaded.completed or not spec.conditions.rated:
+        return
     done, idle, seconds = loaded.outcome, loaded.idle, loaded.seconds
     beside = idle.requests_during if idle else 0
     before = 1 + loaded.warmed_up + (idle.requests - beside if idle else 0)
@@ -49,6 +55,18 @@ def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped
     _enter_bottleneck(run, loaded)
     if spec.conditions.mode == "closed" and done.latency:
         run.littles_law = littles_law(spec, done.wall_seconds, done.latency.mean)
+
+
+def _enter_outcome(run: Run, loaded: Loaded) -> None:
+    outcome = loaded.outcome
+    run.ab_command, run.latency, run.calls = outcome.command, outcome.latency, loaded.calls
+    run.idle_reopened = loaded.idle.reopened if loaded.idle else None
+    if isinstance(outcome, AbOutcome):
+        run.ab = outcome.figures
+    elif isinstance(outcome, CrowdOutcome):
+        run.memory = outcome.memory
+    else:
+        run.open_loop = outcome.figures
 
 
 def host_figures(seen: Seen, seconds: float) -> HostFigures | None:
@@ -210,6 +228,35 @@ def _foreign_share(uses: Sequence[ServersUse], cpu: CpuTime) -> float | None:
 
 def _uses(hosts: Sequence[Seen]) -> list[ServersUse]:
     return [seen.report.servers for seen in hosts if seen.report.servers]
+
+
+def all_statistics(found: Sequence[ServerStatistics | None]) -> ServerStatistics | None:
+    """The statistics of all instances together; None unless all printed theirs."""
+    known = [one for one in found if one is not None]
+    if len(known) < len(found) or not known:
+        return None
+    if len(known) == 1:
+        return known[0]
+    classes = {name: None for one in known for name in one.responses}
+    requests = total([one.requests for one in known])
+    user = total([one.cpu_user_s for one in known])
+    system = total([one.cpu_system_s for one in known])
+    cost = None
+    if requests and user is not None and system is not None:
+        cost = round((user + system) / requests * 1e6, 1)
+    return ServerStatistics(
+        requests=_whole(requests),
+        responses={name: sum(one.responses.get(name, 0) for one in known) for name in classes},
+        bytes_sent=_whole(total([one.bytes_sent for one in known])),
+        cpu_user_s=user,
+        cpu_system_s=system,
+        cpu_us_per_request=cost,
+        peak_memory_mb=max((one.peak_memory_mb or 0.0 for one in known), default=None),
+    )
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
 
 
 def _other(user: float, system: float, seconds: float) -> OtherProcess:

@@ -40,6 +40,8 @@ FEWER = 5
 with a fifth of the requests; with all of them they would take most of the time of a sweep."""
 
 
+USUAL = Conditions(DEFAULT_WORKLOAD)
+
 OPEN_SECONDS = 3.0
 OPEN_SECONDS_FULL = 10.0
 """How long an open-loop run takes, unless a number of requests was asked for."""
@@ -56,13 +58,13 @@ def runs_of(plan: Plan) -> int:
     return plan.runs or (FULL_RUNS if plan.full else 1)
 
 
-def timeout_of(plan: Plan, conditions: Conditions, requests: int) -> float:
+def timeout_of(plan: Plan, conditions: Conditions, waits: int) -> float:
     """Seconds until a run is broken off: few only where the ladder's end shall be near, and never
-    fewer than a server needs that waits for a slowed Redis in one request after another."""
+    fewer than a server needs that waits so often for a slowed Redis, in one request after
+    another."""
     if plan.timeout:
         return plan.timeout
     patient = plan.full or plan.levels or plan.requests
-    waits = requests * workload_for(conditions.workload).waits
     slowed = waits * conditions.redis_delay_ms / 1000
     return (FULL_TIMEOUT if patient else SHORT_TIMEOUT) + slowed
 
@@ -80,24 +82,23 @@ def answering(plan: Plan, quota: float) -> tuple[Plan, Plan]:
 
 
 def requests_of(
-    plan: Plan, subject: str, level: int, workload: str = DEFAULT_WORKLOAD, quota: float = 0.0
+    plan: Plan, subject: str, level: int, conditions: Conditions = USUAL, share: float = 1.0
 ) -> int:
-    """How many requests a run makes: never fewer than the level, which ab would refuse."""
+    """How many requests a run makes: never fewer than the level, which ab would refuse; in the open
+    loop what is due in its time. `share`: of the usual number, see `Workload`."""
+    if conditions.rate is not None:
+        due = round(conditions.rate * (OPEN_SECONDS_FULL if plan.full else OPEN_SECONDS))
+        return plan.requests or max(due, level)
+    if conditions.mode in ("parked", "pending"):
+        return level  # each connection asks once
     if plan.requests is not None:
         return max(plan.requests, level)
     if plan.full:
         usual = FULL_REQUESTS if level <= 1000 else FULL_REQUESTS_HIGH
     else:
-        usual = SLICE_REQUESTS if quota else SHORT_REQUESTS
-    usual = round(usual * workload_for(workload).share)
+        usual = SLICE_REQUESTS if conditions.quota else SHORT_REQUESTS
+    usual = round(usual * share)
     return max(usual // FEWER if subject in FEWER_FOR else usual, level)
-
-
-def open_requests_of(plan: Plan, level: int, rate: float) -> int:
-    """How many requests an open-loop run makes: what is due in its time."""
-    return plan.requests or max(
-        round(rate * (OPEN_SECONDS_FULL if plan.full else OPEN_SECONDS)), level
-    )
 
 
 def conditions_of(plan: Plan) -> list[Conditions]:
@@ -135,24 +136,16 @@ def runs_in_order(
 
     `can`: whether a subject can be measured under some conditions; if not, there is no run.
     """
-    return [
-        RunSpec(subject, conditions, level, run, requests, timeout_of(plan, conditions, requests))
-        for conditions in conditions_of(plan)
-        for level in levels_of(plan)
-        for run in range(1, runs_of(plan) + 1)
-        for subject in subjects
-        if can(subject, conditions)
-        for requests in [requests_in(plan, subject, level, conditions)]
-    ]
-
-
-def requests_in(plan: Plan, subject: str, level: int, conditions: Conditions) -> int:
-    """How many requests a run makes under some conditions."""
-    if conditions.rate is not None:
-        return open_requests_of(plan, level, conditions.rate)
-    if conditions.mode in ("parked", "pending"):
-        return level  # each connection asks once
-    return requests_of(plan, subject, level, conditions.workload, conditions.quota)
+    found = []
+    for conditions in conditions_of(plan):
+        workload = workload_for(conditions.workload)
+        turns = itertools.product(levels_of(plan), range(1, runs_of(plan) + 1), subjects)
+        for level, run, subject in turns:
+            if can(subject, conditions):
+                requests = requests_of(plan, subject, level, conditions, workload.share)
+                timeout = timeout_of(plan, conditions, requests * workload.waits)
+                found.append(RunSpec(subject, conditions, level, run, requests, timeout))
+    return found
 
 
 def interleaved(runs: Sequence[RunSpec]) -> list[RunSpec]:

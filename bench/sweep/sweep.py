@@ -6,23 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from rich.console import Console
-
-from bench.doctor import doctor, limits, looking
-from bench.host.kernel import raise_descriptors
-from bench.host.machine import place_here
+from bench.doctor import doctor, looking
 from bench.host.signals import Interrupted, SignalWatch
-from bench.load import ab, open_loop
-from bench.readers.console import console
 from bench.records import store
 from bench.records.errors import UserError
 from bench.records.results import Results
-from bench.services import balancer
-from bench.stations.hosts import Hosts, load_hosts
-from bench.stations.remote import HostLost
-from bench.stations.site import HERE, Site
-from bench.sweep import announce
+from bench.stations.site import Site
 from bench.sweep.beginning import begun, require_same_machine
+from bench.sweep.cell import Bench
 from bench.sweep.options import Options, chosen_options, options_of, sweep_parser
 from bench.sweep.runs import plan_runs
 from bench.sweep.sweeper import Sweeper
@@ -76,70 +67,39 @@ def resume(folder: Path, redis: str | None = None) -> Done:
 
 def _run(options: Options, before: Results | None, folder: Path | None = None) -> Done:
     """`before`: the results to go on with, which lie in `folder`."""
-    hosts = load_hosts(options.hosts) if options.hosts else None
-    _require_tools(options, hosts)
-    raise_descriptors()
-    out = console()
-    facts = looking.look(options.redis)  # before this process keeps to some of the CPUs
+    looking.require_tools(open_loop=options.values("rate") != {None})
+    facts = looking.look()  # before this process keeps to some of the CPUs
     instances = max(int(number or 1) for number in options.values("instances"))
-    placement = HERE if hosts else place_here(instances)
     with SignalWatch() as watch:
         try:
-            with Site(watch, placement, hosts, options.programs) as site:
-                return _on_site(options, before, folder, site, facts, out)
-        except HostLost as lost:
-            raise UserError(str(lost)) from lost
+            with Site.of(options.hosts, watch, options.programs, instances) as site:
+                sweeper = _sweeper(options, before, folder, site, facts)
+                return Done(sweeper.run(), sweeper.folder)
         except Interrupted as interrupted:  # before the first run
-            out.print("Interrupted before anything was measured.")
+            print("Interrupted before anything was measured.")
             return Done(interrupted.exit_status)
 
 
-def _require_tools(options: Options, hosts: Hosts | None) -> None:
-    """Raise UserError for what is missing here, and on these hosts."""
-    ab.require_ab()
-    if options.values("rate") != {None}:
-        open_loop.require_oha()
-    if options.values("balancer") == {"none"}:
-        return
-    if hosts and hosts.nginx is None:
-        raise UserError(f"--balancer: {options.hosts} names no host for nginx")
-    if not hosts and balancer.nginx() is None:
-        raise UserError(balancer.INSTALL)
-
-
-def _on_site(
+def _sweeper(
     options: Options,
     before: Results | None,
     folder: Path | None,
     site: Site,
     facts: looking.Facts,
-    out: Console,
-) -> Done:
+) -> Sweeper:
+    """All that is known before the first run. Raises UserError for what these hosts cannot do."""
+    if options.values("balancer") != {"none"}:
+        site.require_nginx()
     subjects = site.survey(options.subjects, options.floors)
     if before is None:
         options = options.answering(bool(site.slicing()))
-    if any(options.values("quota")) and not site.slicing():
-        raise UserError(
-            "--quota: no control group with a quota can be made for a server (as root it can, or "
-            "where systemd lets users limit what is theirs)"
-        )
+    if any(options.values("quota")):
+        site.require_slicing()
     planned = plan_runs(options.parts, subjects)
-    here = looking.limits_here()
-    lines = doctor.examine(planned.runs, here, facts, load_only=bool(site.hosts))
-    findings = limits.assess_site(planned.runs, here, site.limits(), site.roles())
     redis = site.open_redis(options.redis)
-    announce.announce(planned, site, redis, out)
-    announce.show_troubles(lines, findings, out)
+    diagnosis = doctor.diagnose(planned.runs, facts, redis, site.limits(), site.roles())
     if before:
-        results = before
-        out.print(f"Resumed: {len(before.runs)} of {len(planned.runs)} runs are there already")
         require_same_machine(before)
-    else:
-        results = begun(options, planned, site, redis)
-        results.limits, results.findings, results.doctor = here, findings, lines
+    results = before or begun(options, planned, diagnosis, site, redis)
     folder = folder or store.make_folder(options.results, results.started)
-    store.save(results, folder)
-    sweeper = Sweeper(results, folder, planned, findings, site, redis, options.redis, out)
-    status = sweeper.run()
-    announce.conclude(results, folder, out)
-    return Done(status, folder)
+    return Sweeper(results, folder, planned, diagnosis, Bench(site, redis))

@@ -2,30 +2,21 @@
 """A sweep under way: all its runs in order, from the words before it to the words after it."""
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
-from rich.console import Console
-
-from bench.doctor.limits import impossible_levels
+from bench.doctor.doctor import Diagnosis
 from bench.host.signals import Interrupted
-from bench.readers.console import say
-from bench.records import results, store
-from bench.records.conditions import Conditions
-from bench.records.environment import Finding
+from bench.readers.console import console, say
+from bench.records import store
 from bench.records.errors import UserError
 from bench.records.plan import RunSpec
-from bench.records.results import Results
+from bench.records.results import Results, flag_outliers
 from bench.records.run import Run
-from bench.services.private_redis import RunRedis
-from bench.stations.remote import HostLost
-from bench.stations.site import Site
-from bench.subjects.subject import Subject
-from bench.sweep.beginning import log_into
-from bench.sweep.cell import Bench, all_held, answer_bytes, measure, skipped
-from bench.sweep.display import display_for, line_for, took
-from bench.sweep.estimate import Estimate
+from bench.sweep import announce
+from bench.sweep.cell import Bench, all_held, learn_answer, measure, skipped
+from bench.sweep.display import Estimate, display_for, line_for, took
 from bench.sweep.runs import Planned
 
 LABEL_IMPOSSIBLE = "not possible"
@@ -40,21 +31,27 @@ class Sweeper:
     results: Results
     folder: Path
     planned: Planned
-    findings: Sequence[Finding]
-    """Some may say that a level cannot be run."""
-    site: Site
-    redis: RunRedis
-    redis_url: str | None
-    """Of one that was there; None: should it be lost with its host, another is started."""
-    out: Console
+    diagnosis: Diagnosis
+    bench: Bench
 
     def run(self) -> int:
         """Make those that are not there yet. Exit status: 0 all cells hold, 1 some do not, 128 + n
         after signal n."""
-        self.impossible = impossible_levels(self.findings)
-        self.estimate = Estimate(self.impossible)
-        self.bench = Bench(self.site, self.redis, self.site.watch)
-        with log_into(self.folder):
+        self.site, self.out = self.bench.site, console()
+        self.estimate = Estimate(self.diagnosis.impossible)
+        announce.announce(self.planned, self.bench, self.diagnosis, self.out)
+        if self.results.runs:
+            there, all_of_them = len(self.results.runs), len(self.planned.runs)
+            say(self.out, f"Resumed: {there} of {all_of_them} runs are there already")
+        store.save(self.results, self.folder)
+        status = self._logged()
+        self.results.finished = datetime.now().astimezone()
+        store.save(self.results, self.folder)
+        announce.conclude(self.results, self.folder, self.out)
+        return status
+
+    def _logged(self) -> int:
+        with announce.log_into(self.folder):
             words = " ".join(self.results.command)
             log.info("zerohttpd %s; %s", words, self.site.placement.note)
             for line in self.results.doctor:
@@ -79,29 +76,24 @@ class Sweeper:
                     self._keep(run)
                     display.end(run, self.estimate.seconds_left(rest))
                     if self.site.lost:
-                        self._recover()
+                        log.info("a host was lost: all agents are started anew")
+                        self.bench.recover()
             self.results.state = "complete"
             status = 0 if all_held(self.results.runs) else 1
         except Interrupted as interrupted:
             self.results.state = "interrupted"
             log.info("interrupted by %s", interrupted)
             status = interrupted.exit_status
-        except (HostLost, UserError) as lost:  # and could not be had back
+        except UserError as lost:  # and could not be had back
             self.results.state = "interrupted"
             log.info("ended: %s", lost)
             say(self.out, f"Ended: {lost}", "red")
         return status
 
-    def _recover(self) -> None:
-        """Start all agents anew, and a new Redis. Raises HostLost or UserError."""
-        log.info("a host was lost: all agents are started anew")
-        self.site.reopen()
-        self.bench.redis = self.site.open_redis(self.redis_url)
-
     def _one(self, spec: RunSpec) -> Run:
         """One run, unless it is known already that it cannot give a figure."""
         subject = self.planned.subjects[spec.subject]
-        finding = self.impossible.get(spec.connections)
+        finding = self.diagnosis.impossible.get(spec.connections)
         if finding:
             return skipped(subject, spec, LABEL_IMPOSSIBLE, finding.describe())
         failed = self._failed_before(spec)
@@ -109,19 +101,13 @@ class Sweeper:
             words = f"run {failed.run} failed, so the cell has no figure: {failed.reason.text}"
             return skipped(subject, spec, LABEL_CELL_FAILED, words)
         if subject.kind == "floor":
-            self._learn_answer(subject, spec.conditions)
+            learn_answer(subject, spec, self.bench)
         run, report = measure(subject, spec, self.bench)
         if report:
             tool = "oha" if spec.conditions.mode == "open" else "ab"
             place = f"{spec.subject}_{spec.conditions.slug()}_{spec.concurrency}"
             store.replace(self.folder / f"{tool}_{place}_run{spec.run}.txt", report)
         return run
-
-    def _learn_answer(self, floor: Subject, conditions: Conditions) -> None:
-        """How long a floor's answer must be: as long as that of the server above it."""
-        key = (conditions.workload, conditions.server_keeps)
-        if key not in self.bench.answer_bytes:
-            self.bench.answer_bytes[key] = answer_bytes(floor, conditions, self.bench)
 
     def _failed_before(self, spec: RunSpec) -> Run | None:
         return next(
@@ -132,6 +118,6 @@ class Sweeper:
     def _keep(self, run: Run) -> None:
         self.estimate.learn(run)
         self.results.runs.append(run)
-        results.flag_outliers([other for other in self.results.runs if other.key == run.key])
+        flag_outliers([other for other in self.results.runs if other.key == run.key])
         store.save(self.results, self.folder)
         log.info("%s  (%s)", line_for(run), took(run))

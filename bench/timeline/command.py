@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.host.project import ROOT
 from bench.host.signals import Interrupted, SignalWatch
 from bench.records.errors import UserError
-from bench.subjects.subject import discover, name_of
+from bench.subjects.subject import discover, server_names
 from bench.timeline.page import chrome_trace, render
 from bench.timeline.record import Refused, picture, record
 from bench.timeline.scenarios import SCENARIOS, named
@@ -53,6 +53,7 @@ def make(names: Sequence[str] | None, scenario: str, folder: Path, recorded: boo
     Raises UserError, Interrupted.
     """
     chosen = named(scenario)
+    names = server_names(names)
     note = ""
     if recorded:
         texts, note = kept(names, scenario), "These traces were recorded on another machine."
@@ -89,8 +90,7 @@ def keep(folder: Path, scenario: str) -> None:
 def kept(names: Sequence[str] | None, scenario: str) -> list[str]:
     """The recorded traces of a scenario, in the order of the servers' folders; those of servers
     that nobody has recorded are left out. Raises UserError if there are none."""
-    chosen = list(map(name_of, names or discover()))
-    wanted = [name for name in discover() if name in chosen]
+    wanted = [name for name in discover() if not names or name in names]
     paths = [RECORDED / f"{scenario}-{name}.trace.gz" for name in wanted]
     found = [gzip.decompress(path.read_bytes()).decode() for path in paths if path.exists()]
     if not found:

@@ -21,7 +21,7 @@ from bench.services.private_redis import redis_for
 from bench.services.redis_server import connect
 from bench.services.slow_redis import SlowRedis
 from bench.subjects.running import RunningServer
-from bench.subjects.subject import Place, Subject, select
+from bench.subjects.subject import Place, Subject, select, server_names
 from bench.timeline.recording import Recording, Request
 from bench.timeline.scenarios import BIG, BIG_BYTES, Scenario, play
 from bench.timeline.story import Setting, tell
@@ -89,7 +89,7 @@ def traced(subject: Subject, output: Path, site: Path) -> Subject:
 def record(names: Sequence[str] | None, scenario: Scenario, watch: SignalWatch) -> list[str]:
     """Traces of the named servers (all: None), one text each. Raises UserError, Refused."""
     require_tracing()
-    servers = select(names)
+    servers = select(server_names(names))
     with tempfile.TemporaryDirectory(prefix="zerohttpd-timeline-") as folder:
         site = make_site(Path(folder, "site"))
         return [_record_one(server, scenario, site, Path(folder), watch) for server in servers]

@@ -12,7 +12,7 @@ from bench.records.figures import AbFigures
 from bench.records.plan import RunSpec
 from bench.records.results import Results, flag_outliers
 from bench.records.run import Reason, Run
-from bench.sweep.estimate import Estimate, in_words
+from bench.sweep.display import Estimate, in_words
 
 
 def spec(server: str, level: int, requests: int = 1000) -> RunSpec:

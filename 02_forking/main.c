@@ -29,7 +29,11 @@
  * to Redis can outlive its child, if somebody knows how the child left it: see
  * net/redis/lending.h; and how a child's end is noticed: net/children.c.
  *
- * What to try: kill -9 a child under load, and see who notices.
+ * What to try: kill -9 a child while three clients are being served, and see
+ * who notices; then the same with 04.  The commands: course/book/02-forking.md.
+ *
+ * To see it: `strace -f -e trace=process ./forking`, and load a page: clone in
+ * the parent, exit_group in the child, wait4 in the parent, for each client.
  */
 #include "config.h"
 #include "net/blocking.h"

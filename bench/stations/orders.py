@@ -133,6 +133,8 @@ class ServersUse(BaseModel):
     """By server: in which share of the periods of its quota it was stopped; None: it had none."""
     switches: Switches | None
     """Of all; None where tasks have come and gone, so that only their lives can be told."""
+    faults: int | None = None
+    """Page faults of all, and of those that they have waited for."""
     seconds: float
     """For so long they were watched: the load, and what is read around it."""
     busy: float | None

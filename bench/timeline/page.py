@@ -139,7 +139,8 @@ def figure(recording: Recording) -> str:
     picture = _environment().get_template("picture.html.j2")
     axis = _axis(recording.length) | {"scale": FIGURE_PX / recording.length}
     made = picture.render(drawing=Drawing(recording), recording=recording, **axis)
-    return f'<figure class="timeline">{made}</figure>'
+    words = f"{recording.server}: {named(recording.scenario).title}"
+    return f'<figure class="timeline"><figcaption>{words}</figcaption>{made}</figure>'
 
 
 def picture_style() -> str:
@@ -161,7 +162,7 @@ def _axis(length: float) -> dict[str, Any]:
     return {
         "length": length,
         "scale": PX_PER_MS,
-        "ticks": range(0, int(length), TICK_MS),
+        "ticks": range(0, int(length - TICK_MS / 2), TICK_MS),
         "sizes": {"row": ROW, "lane": LANE, "axis": AXIS},
     }
 

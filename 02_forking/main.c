@@ -25,8 +25,8 @@
  * all the rest of a small request.
  *
  * What happens at the limit?  With CHILDREN_LIMIT children alive the parent
- * stops accepting until one ends; the rest wait in the backlog.  Whoever takes
- * the last place is not kept alive.
+ * stops accepting until one ends; the rest wait in the backlog.  While no
+ * place is free, no connection is kept alive.
  *
  * A lesson of its own: who owns a socket after fork()?  Both.  A connection to
  * Redis shall outlive the child that uses it, so the parent connects and lends;
@@ -53,7 +53,7 @@ static const struct architecture architecture = {
 
 /* Places for children; 0: the place is free. */
 static pid_t children[CHILDREN_LIMIT];
-static size_t alive;
+static _Atomic size_t *alive;        /* how many, in memory that all share */
 static struct redis_lending lending; /* to each place */
 
 /* The place of a child; of 0, the first that is free: its connection to Redis
@@ -73,7 +73,7 @@ static void reap(void) {
     while ((child = waitpid(-1, NULL, WNOHANG)) > 0) {
         size_t place = place_of(child);
         children[place] = 0;
-        alive--;
+        --*alive;
         redis_lending_take_back(&lending, place);
     }
 }
@@ -91,10 +91,10 @@ static void look_after_children(void) {
     }
 }
 
-/* Was this the last place?  Its copy tells a child how it was at the fork. */
+/* Perhaps, in the backlog, when nobody more is let in. */
 static bool others_wait(const struct worker *worker) {
     (void)worker;
-    return alive == CHILDREN_LIMIT - 1;
+    return *alive == CHILDREN_LIMIT;
 }
 
 /* A child's whole life.  The moment is its parent's: to make the date anew, it
@@ -120,6 +120,7 @@ static void fork_for(struct server *server, const struct client *client) {
 
     moment_set(&moment, time(NULL));
     redis_lending_prepare(&lending, place);
+    ++*alive; /* before the child could ask */
     /* Where processes have run out, some child must end first. */
     while ((child = server_fork()) < 0 && !server_is_out_of_time()) {
         server_is_out_of("processes");
@@ -132,10 +133,10 @@ static void fork_for(struct server *server, const struct client *client) {
         _exit(EXIT_SUCCESS);
     }
     close(client->socket); /* the child has its own descriptor of it */
-    if (child > 0) {
+    if (child > 0)
         children[place] = child;
-        alive++;
-    }
+    else
+        --*alive;
 }
 
 /* SIGCHLD interrupts ppoll(): that is all it is for. */
@@ -164,6 +165,7 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     server_accept_without_waiting(&server);
+    alive = server_share(sizeof *alive);
     redis_lending_init(&lending, &server.redis, CHILDREN_LIMIT);
     sigset_t mask = hold_signals_of_children();
 
@@ -171,7 +173,7 @@ int main(int argc, char **argv) {
     while (server_goes_on()) {
         struct pollfd listener = {.fd = server.listener, .events = POLLIN};
         struct timespec time = {.tv_sec = REDIS_IDLE / 1000};
-        ppoll(&listener, alive < CHILDREN_LIMIT ? 1 : 0, &time, &mask);
+        ppoll(&listener, *alive < CHILDREN_LIMIT ? 1 : 0, &time, &mask);
         look_after_children();
         if (listener.revents != 0 && server_accept(&server, 0, &client))
             fork_for(&server, &client);

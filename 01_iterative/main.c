@@ -31,9 +31,10 @@
  * the guestbook in a browser.  How long does it take, and which two constants
  * in lib/config.h say so?  Then send nothing: the kernel keeps such a
  * connection to itself for 15 seconds, and the server closes it at once when
- * it is handed over.  With more of them than the backlog holds it gets through
- * sooner; what does each cost then?  (See TCP_DEFER_ACCEPT in
- * lib/net/server.c.)
+ * it is handed over.  With more of them than the backlog holds, some are handed
+ * over without a word: the first costs a second (FIRST_TIMEOUT), and those that
+ * have waited as long in the backlog cost nothing.  (See TCP_DEFER_ACCEPT in
+ * lib/net/listener.c.)
  */
 #include "net/blocking.h"
 

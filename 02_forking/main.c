@@ -25,8 +25,9 @@
  * all the rest of a small request.
  *
  * What happens at the limit?  With CHILDREN_LIMIT children alive the parent
- * stops accepting until one ends; the rest wait in the backlog.  While no
- * place is free, no connection is kept alive.
+ * stops accepting until one ends; the rest wait in the backlog.  Where the
+ * system allows fewer processes, whoever was accepted waits until one ends.
+ * Meanwhile no connection is kept alive.
  *
  * A lesson of its own: who owns a socket after fork()?  Both.  A connection to
  * Redis shall outlive the child that uses it, so the parent connects and lends;

@@ -108,6 +108,18 @@ book: ## the annotated source as pages, with pictures and questions
 	@$(SETUP) read
 	@$(ZEROHTTPD) book $(ARGS)
 
+slides: ## the slides and exercise sheets of docs/course/, to show and to print
+	@$(SETUP) read
+	@$(ZEROHTTPD) slides $(ARGS)
+
+fault: ## a copy of the project with a fault in it, to be found: make fault N=07, INTO=folder
+	@$(SETUP) read fault
+	@$(ZEROHTTPD) fault $(N) $(if $(INTO),--into '$(INTO)') $(ARGS)
+
+hint: ## a hint to it: make hint N=07 STEP=1, 2, 3, answer
+	@$(SETUP) read
+	@$(ZEROHTTPD) hint $(N) --step $(or $(STEP),1)
+
 # FROM is an ordinary word, and so may be set in somebody's environment: only make's own counts.
 new: ## begin a server of your own: make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
 	@$(SETUP) build bench
@@ -187,7 +199,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z._-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure torture timeline book new grade floor test \
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure torture timeline book slides fault hint new grade floor test \
 	test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- How things are made ----

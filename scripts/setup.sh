@@ -3,7 +3,7 @@
 # Makes sure that the tools of one or more groups are there:
 #
 #     scripts/setup.sh GROUP...      build  bench  read  openloop  hosts  test  sanitize  fuzz
-#                                    lint  compare
+#                                    lint  compare  trace  fault
 #
 # Looks first, and says nothing if nothing is missing. Missing Debian packages are installed with
 # apt-get (through sudo when not root) after a line that says what and why; a service that comes
@@ -17,7 +17,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly venv=.venv
 readonly policy=/usr/sbin/policy-rc.d
-readonly groups="build bench read openloop hosts test sanitize fuzz lint compare trace"
+readonly groups="build bench read openloop hosts test sanitize fuzz lint compare trace fault"
 readonly oldest_python=3.10
 readonly oha_version=1.16.0 # 1.4 or newer will do, if one is there already
 
@@ -275,6 +275,7 @@ look_for_group() {
         need libc6-dev "headers of the C library" have_header stdio.h
         ;;
     hosts)
+        need git "knows which files are the project's" have git
         need openssh-client "reaches the other hosts" have ssh
         need openssh-server "lets the hosts of the lab be reached" have sshd
         need iproute2 "networks of the lab" have ip
@@ -317,6 +318,7 @@ look_for_group() {
         need strace "sees the system calls" have strace
         need binutils "finds the lines of source" have addr2line
         ;;
+    fault) need patch "puts a fault into a copy" have patch ;;
     compare)
         need golang-go "compiles the Go server to compare with" have go
         ;;

@@ -27,7 +27,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "sweep": Command("bench.cli.sweep", "every server at every concurrency"),
+    "sweep": Command("bench.sweep.sweep", "every server at every concurrency"),
     "doctor": Command("bench.cli.doctor", "what stands in the way, and its cure"),
     "report": Command("bench.cli.report", "one HTML page of a sweep's results"),
     "compare": Command("bench.cli.compare", "two sweeps side by side"),
@@ -36,6 +36,9 @@ COMMANDS = {
     "torture": Command("bench.torture.command", "what visitors get while a server is attacked"),
     "timeline": Command("bench.timeline.command", "what each server does, call by call"),
     "book": Command("bench.book.command", "the annotated source as pages"),
+    "slides": Command("bench.book.course", "slides and sheets of the course"),
+    "fault": Command("bench.faults.give", "a copy with a fault in it, to be found"),
+    "hint": Command("bench.faults.hint", "a hint to such a fault, or the answer"),
     "new": Command("bench.cli.new", "a folder for a server of your own"),
     "grade": Command("bench.grade.command", "what a server can do, and what stands in the way"),
     "serve": Command("bench.cli.serve", "one server, to look at in a browser"),

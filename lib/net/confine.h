@@ -6,7 +6,8 @@
  *     seccomp(2)     of the kernel's 350 system calls it keeps about forty
  *     landlock(7)    it reads files in public/ and templates/, no others;
  *                    writes none, binds no port, connects to that of Redis
- *     PR_SET_NO_NEW_PRIVS   no program gives it rights that it has not
+ *     PR_SET_NO_NEW_PRIVS   no program that it runs gets more rights than it
+ * has
  *
  * The calls that it keeps are a description of it: those of lib/ stand in
  * confine.c, those of its way to wait in its main.c.
@@ -28,8 +29,8 @@ struct call {
 #define CALL(name)                                                             \
     { #name, SYS_##name }
 
-/* Processors for which Linux is young (aarch64) have the newer one of two such
-   calls only; the C library's function is the same. */
+/* Of an older and a newer call for the same thing, Linux has only the newer one
+   on newer processors (aarch64); the C library's function is the same. */
 #ifndef SYS_poll
 #define SYS_poll SYS_ppoll
 #endif

@@ -10,7 +10,7 @@
    to Redis.  Opens what is missing. */
 void descriptors_open_standard(void);
 
-/* One descriptor a connection: takes as many as we may have. */
+/* Each connection needs a descriptor: raises our limit as far as we may. */
 void descriptors_raise_limit(void);
 
 /* How many clients may be connected, so that descriptors are left for what they

@@ -32,8 +32,9 @@ static void stop_waiting(struct evented *evented, struct serving *serving) {
     serving->awaited = PATIENCE_NONE;
 }
 
-/* Notes by when the client must have done something.  What is waited for
-   already keeps its one deadline, but for a client that is sent to. */
+/* Notes by when the client must have done something.  If it is waited for
+   already its deadline stays, but for a client that is sent to: that one is
+   looked at again and again. */
 static void start_waiting(struct evented *evented, struct serving *serving) {
     enum patience awaited = connection_patience(&serving->connection);
 
@@ -51,8 +52,7 @@ static void start_waiting(struct evented *evented, struct serving *serving) {
     DL_APPEND(evented->waiting[awaited], serving);
 }
 
-/* One that is sent to is looked at now and then, and goes on while it takes
-   bytes. */
+/* A client that is sent to has time as long as it takes bytes. */
 static bool has_time(const struct evented *evented, struct serving *serving) {
     return connection_patience(&serving->connection) == PATIENCE_SEND &&
            transmit_stalled(serving->source.descriptor, &serving->progress,
@@ -133,8 +133,8 @@ static bool ask_redis(struct evented *evented, struct serving *serving) {
     return true;
 }
 
-/* Waits for the loop to say that the client is ready; one that cannot be
-   watched, for want of memory, would never be heard of again. */
+/* Lets the loop say when the client is ready.  If memory is too short for that,
+   the connection is closed: nobody would ever come back to it. */
 static void wait_for(struct evented *evented, struct serving *serving,
                      unsigned interest) {
     start_waiting(evented, serving);
@@ -253,9 +253,9 @@ static void drive(struct evented *evented, struct serving *serving,
 static void client_ready(struct evented *evented, struct serving *serving,
                          unsigned readiness) {
     if (connection_need(&serving->connection) == NEED_ASK_REDIS)
-        /* It sends more, or has left: either is found out when its reply is
-           sent.  Till then it is not watched, or we would hear of it again
-           and again. */
+        /* It sends more, or has left.  We shall see when we send its response.
+           Till then it is not watched, or the loop would tell us in each
+           round. */
         (void)source_watch(&evented->watcher, &serving->source, 0);
     else
         drive(evented, serving, (readiness & (READABLE | BROKEN)) != 0);
@@ -278,8 +278,9 @@ static void give_reply(struct evented *evented,
     drive(evented, serving, false);
 }
 
-/* No reply will come any more to those who have asked so far.  What they do
-   next may ask again, and stands behind them. */
+/* No reply will come to those who have asked so far.  One of them may ask again
+   at once, and then stands at the end of the queue: so it ends with who is last
+   now. */
 static void give_up_redis(struct evented *evented) {
     struct serving *last = evented->last_asker;
 
@@ -391,7 +392,7 @@ bool evented_goes_on(struct evented *evented) {
 
     if (!server_is_stopping())
         return true;
-    /* Idle, unless its next request is there already. */
+    /* Closes those that are idle, unless a request has come meanwhile. */
     for (int i = PATIENCE_IDLE; i <= PATIENCE_REQUEST; i++)
         DL_FOREACH_SAFE (evented->waiting[i], serving, next) {
             if (!connection_is_idle(&serving->connection))

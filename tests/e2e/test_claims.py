@@ -6,7 +6,10 @@ Each test quotes the sentence that it keeps true. Who changes the sentence must 
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +22,7 @@ from .claims import (
     DIGITS,
     ELSEWHERE,
     HALF,
+    HALF_TIME,
     KEPT,
     VISIT,
     WORKERS,
@@ -32,7 +36,7 @@ from .conftest import Start
 from .faults import FaultyServer, Plan
 from .harness import Server
 from .redisbox import PrivateRedis
-from .timing import wait_until
+from .timing import PATIENCE, deadline_in, undisturbed, wait_until
 from .tracing import Trace, call_of, skip_unless_traceable, skip_unless_visible, waiting
 
 
@@ -111,6 +115,27 @@ def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
     _sleeps(server, 0)
 
 
+@of("poll", "epoll")
+def test_loop_sleeps_for_nobody_alone(start: Start) -> None:
+    """06, 07: not for one who says nothing either, whom the kernel hands over after a while."""
+    says(
+        "Every other call on a socket returns at once; if it would have had to wait, the loop "
+        "goes on with somebody else."
+    )
+    skip_unless_visible()
+    server = start("--time-scale", "20")
+    slept: Counter[str] = Counter()
+    end = deadline_in(PATIENCE)
+    with crowd(server, 2, b"") as silent:
+        while any(client.is_quiet(0.005) for client in silent):
+            assert time.monotonic() < end, "their time is never over"
+            slept[call_of(server.pid, server.pid)[0]] += 1
+    known = ("", SLEEP[server.name][0])
+    elsewhere = {call: times for call, times in slept.items() if call not in known}
+    # A look may find it in the middle of a call that does not wait.
+    assert sum(elsewhere.values()) < 5, f"it also slept in {elsewhere}"
+
+
 @of("forking")
 def test_parent_never_reads(start: Start, own: PrivateRedis, tmp_path: Path) -> None:
     """02: what clients and Redis send is the children's."""
@@ -153,6 +178,36 @@ def test_wakes_one(start: Start) -> None:
     woken = sum(after - once for after, once in zip(switches(), before, strict=True))
     # A herd would be 16 for each; a worker may sleep again for its client, and for a lock.
     assert connections <= woken + 1 < 5 * connections
+
+
+@of("preforking", "prethreading")
+def test_each_of_a_burst_is_taken(start: Start) -> None:
+    """03, 05: where there are workers enough, nobody waits for another's end, not in a burst."""
+    workers = 16
+    server = start("--workers", str(workers))
+    wait_until(lambda: server.is_at_rest(workers), "it has all its workers")
+
+    def attempt() -> None:
+        for pid in server.pids():
+            _queue_up_behind_main(server, pid)
+            os.kill(pid, signal.SIGSTOP)
+        with crowd(server, workers, HALF) as clients:  # all are there before anybody is woken
+            for pid in server.pids():
+                os.kill(pid, signal.SIGCONT)
+            for client in clients:
+                client.wait_until_read()
+            answer(clients)
+
+    undisturbed(HALF_TIME, attempt)
+
+
+def _queue_up_behind_main(server: Server, pid: int) -> None:
+    """Put all on one processor, where a worker that is woken does not interrupt who wakes it."""
+    processor = {min(os.sched_getaffinity(server.pid))}
+    for task in processes.tasks(pid):
+        os.sched_setaffinity(task, processor)
+        if task != server.pid:
+            os.sched_setscheduler(task, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _switches(pid: int, task: int) -> int:
@@ -206,6 +261,20 @@ def test_cost_of_a_connection(start: Start, tmp_path: Path) -> None:
         assert calls["exit"] == connections
     if name == "iterative":
         assert calls["futex"] == 0
+
+
+@pytest.mark.plain_build("sanitizers make calls of their own")
+def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
+    """A request that comes in one piece is read with one call, however long its head is."""
+    connections = 5
+    fields = (*CLOSE, ("X-Long", "x" * 700))
+
+    def serve(server: Server) -> None:
+        for _ in range(connections):
+            assert fetch(server, "/t/digits.txt", *fields).status == 200
+
+    calls = _calls(start, tmp_path, serve)
+    assert calls["recvfrom"] == connections, "a read for each request, and no more"
 
 
 @of("poll", "epoll")

@@ -10,6 +10,7 @@ import resource
 import signal
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -30,7 +31,7 @@ from .client import Client, EndOfStreamError, fetch
 from .conftest import Start
 from .harness import Server
 from .small import limited
-from .sockets import backlog
+from .sockets import backlog, longest_backlog
 from .timing import undisturbed, wait_until
 from .tracing import call_of, skip_unless_visible, waiting
 
@@ -122,6 +123,13 @@ def test_idle_client_holds_its_child(start: Start) -> None:
         assert not server.is_at_rest(0)
         assert idle.read_to_end() == b""
     wait_until(lambda: server.is_at_rest(0), "it ends")
+
+
+def test_length_of_the_backlog(start: Start) -> None:
+    """As long as is asked for, or as the kernel allows: it lowers the rest without a word."""
+    most = int(Path("/proc/sys/net/core/somaxconn").read_text())
+    assert longest_backlog(start().port) == min(limit("DEFAULT_BACKLOG"), most)
+    assert longest_backlog(start("--backlog", "37").port) == min(37, most)
 
 
 @of("iterative")

@@ -203,6 +203,20 @@ def test_reset_in_mid_download(server: Server) -> None:
     assert fetch(server, "/t/digits.txt").status == 200
 
 
+def test_goodbye_in_mid_download(server: Server) -> None:
+    """A client that says goodbye, and resets while a large file is on its way, harms nobody else.
+
+    After its goodbye the kernel says "broken pipe" and not "reset", and with a signal.
+    """
+    for _ in range(3):
+        client = Client(server, receive_buffer=4096)
+        client.send(request("GET", "/t/big.bin"))
+        client.read_exactly(1000)
+        client.half_close()
+        client.reset()
+        assert fetch(server, "/t/digits.txt").status == 200
+
+
 def test_date_and_server(server: Server) -> None:
     """Every final response says when and by whom it was made."""
     for target in ("/t/digits.txt", "/guestbook", "/t/plain", "/t/none", "/t/sub", "/sorted"):

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: MIT
+"""Find the fault: classic defects of servers, each a small patch of the real source.
+
+catalogue     what course/faults/ says of each: complaint, hints, explanation, what it breaks
+copying       a copy of the project with one of them in it, that gives no name away
+give          `zerohttpd fault`, and the renewal of a patch from an edited copy
+hint          `zerohttpd hint`
+"""

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""The faults of course/faults/: NN.patch is what is wrong, NN.toml what there is to say of it."""
+
+import sys
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bench.host.project import ROOT
+from bench.records.errors import UserError, in_words
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = ROOT / "course" / "faults"
+STEPS = 3
+"""Hints before the explanation."""
+
+
+class Incident(BaseModel):
+    """Where it has happened, and who says so."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    what: str
+    link: str = Field(pattern="^https://")
+
+
+class Check(BaseModel):
+    """The tests below tests/e2e/ that show it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    breaks: str
+    """FILE::TEST, which fails with it and with nothing else of this server."""
+    says: str
+    """A pattern in that failure: it must fail for this reason and for no other."""
+    still: tuple[str, ...] = Field(min_length=1)
+    """Tests near by that pass all the same."""
+
+
+class Fault(BaseModel):
+    """What NN.toml says."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    number: str = Field(pattern="^[0-9]{2}$")
+    name: str
+    """Its plain name, which nobody is told before the explanation."""
+    server: str
+    """The one in which it is to be looked for."""
+    complaint: str
+    """What somebody noticed, in his own words."""
+    hints: tuple[str, ...] = Field(min_length=STEPS, max_length=STEPS)
+    explanation: str
+    incident: Incident | None
+    check: Check
+
+    @property
+    def patch(self) -> Path:
+        """The file with what is wrong: a unified diff against this project."""
+        return FOLDER / f"{self.number}.patch"
+
+
+def numbers() -> list[str]:
+    """Those that there are: "01", "02" ..."""
+    return sorted(path.stem for path in FOLDER.glob("[0-9][0-9].toml"))
+
+
+def fault(number: str) -> Fault:
+    """The fault of that number, "7" or "07". Raises UserError."""
+    known = numbers()
+    wanted = number.zfill(2)
+    if wanted not in known:
+        there = f"there are {known[0]} to {known[-1]}" if known else "a copy with a fault has none"
+        raise UserError(f"there is no fault {number}: {there}")
+    path = FOLDER / f"{wanted}.toml"
+    try:
+        said = tomllib.loads(path.read_text(encoding="utf-8"))
+        return Fault(number=wanted, incident=said.pop("incident", None), **said)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: {error}") from error
+    except ValidationError as error:
+        raise UserError(f"{path}: {in_words(error)}") from error

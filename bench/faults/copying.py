@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""A copy of the project with a fault in it.
+
+It lacks whatever would give the fault away: course/faults/, the tests of the faults, the lecturer's
+part of docs/course/, and git's history. All else works in it as it does here: make, the tests, the
+timeline, the report.
+"""
+
+import difflib
+import shutil
+import subprocess
+import sysconfig
+import venv
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+from bench.deploy.pack import project_files
+from bench.faults.catalogue import Fault
+from bench.host.project import ROOT
+from bench.records.errors import UserError
+
+LEFT_OUT = ("course/faults/*", "tests/bench/faults/*", "docs/course/*", ".github/*")
+SOURCES = ("lib/**/*.[ch]", "[0-9][0-9]_*/*.[ch]")
+"""What a patch may change."""
+CONTEXT = 1
+"""Lines around a change: few, so that a patch outlives what is done to its neighbours."""
+COMMAND = """\
+#!{python}
+import sys
+from bench.cli.main import main
+sys.exit(main())
+"""
+
+
+def make_copy(folder: Path) -> None:
+    """Copy the project into a folder that is not there yet, or empty. Raises UserError."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} is there already: name another one (INTO=...), or remove it")
+    try:
+        for name in project_files(ROOT):
+            if any(fnmatch(name, pattern) for pattern in LEFT_OUT):
+                continue
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target, follow_symlinks=False)
+        if (ROOT / ".venv" / ".complete").exists():
+            _lend_packages(folder)
+    except OSError as error:
+        raise UserError(f"cannot make the copy: {error}") from error
+
+
+def _lend_packages(folder: Path) -> None:
+    """A .venv of its own, which finds the packages of ours, but bench/ and lab/ in the copy.
+
+    A file *.pth adds the folders that it names to Python's path; what lies in these is not read
+    for more of such files, so that our own entry, which leads to this project, has no effect.
+    """
+    place = folder / ".venv"
+    venv.EnvBuilder(symlinks=True).create(place)
+    packages = next(place.glob("lib/python*/site-packages"))
+    (packages / "lent.pth").write_text(f"{folder.resolve()}\n{sysconfig.get_path('purelib')}\n")
+    command = place / "bin" / "zerohttpd"
+    command.write_text(COMMAND.format(python=place.resolve() / "bin" / "python"))
+    command.chmod(0o755)
+    for stamp in (ROOT / ".venv").glob(".[ci]*"):
+        shutil.copy2(stamp, place)
+
+
+def apply(fault: Fault, folder: Path) -> None:
+    """Put the fault into a copy. Raises UserError if the patch does not fit, every line of it."""
+    command = ["patch", "--strip=1", "--fuzz=0", "--batch", "--forward", "--no-backup-if-mismatch"]
+    try:
+        with fault.patch.open() as patch:
+            done = subprocess.run(
+                [*command, f"--directory={folder}"], stdin=patch, capture_output=True, text=True
+            )
+    except OSError as error:
+        raise UserError(f"cannot run patch: {error}") from error
+    if done.returncode != 0:
+        raise UserError(f"{fault.patch.name} does not fit any more: {done.stdout}{done.stderr}")
+
+
+def difference(folder: Path) -> str:
+    """What differs in the C sources of a copy, as a patch. Raises UserError."""
+    try:
+        return "".join(_differences(folder))
+    except OSError as error:
+        raise UserError(f"cannot compare with {folder}: {error}") from error
+
+
+def _differences(folder: Path) -> Iterator[str]:
+    for path in sorted({path for pattern in SOURCES for path in ROOT.glob(pattern)}):
+        name = path.relative_to(ROOT)
+        before, after = path.read_text(), (folder / name).read_text()
+        yield from difflib.unified_diff(
+            before.splitlines(keepends=True),
+            after.splitlines(keepends=True),
+            f"a/{name}",
+            f"b/{name}",
+            n=CONTEXT,
+        )

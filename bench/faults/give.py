@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""`zerohttpd fault`, and `make fault N=07`."""
+
+import argparse
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.faults.catalogue import STEPS, Fault, fault
+from bench.faults.copying import apply, difference, make_copy
+from bench.host.project import ROOT
+from bench.records.errors import UserError
+
+WIDTH = 88
+
+
+def run(words: Sequence[str]) -> int:
+    """Make a copy with a fault, or renew a patch. Exit status: 0. Raises UserError."""
+    parser = argparse.ArgumentParser(
+        prog="zerohttpd fault",
+        description="A copy of the project with a fault in it, for you to find.",
+    )
+    add = parser.add_argument
+    add("number", help="01 to 15")
+    add("--into", type=Path, metavar="FOLDER", help="a new folder (build/fault/NUMBER)")
+    add(
+        "--renew",
+        type=Path,
+        metavar="FOLDER",
+        help="for maintainers: write the patch anew, from a copy that was edited",
+    )
+    options = parser.parse_args(words)
+    chosen = fault(options.number)
+    if options.renew:
+        renew(chosen, options.renew)
+        return 0
+    folder = options.into or ROOT / "build" / "fault" / chosen.number
+    make_copy(folder)
+    apply(chosen, folder)
+    print(ticket(chosen, folder))
+    return 0
+
+
+def ticket(chosen: Fault, folder: Path) -> str:
+    """What the student is told: the complaint, and what there is to find the fault with."""
+    complaint = textwrap.fill(" ".join(chosen.complaint.split()), WIDTH, initial_indent="  ",
+                              subsequent_indent="  ")  # fmt: skip
+    server = chosen.server
+    return f"""\
+A copy of the project, with one fault in its C sources, is in {folder}
+Somebody complains about the server `{server}`:
+
+{complaint}
+
+Find the fault, and mend it there. What may help (there, not here):
+  make all && ./{server} --port 8000 --no-confinement
+  make timeline SERVER={server}       SCENARIO=silent, slow-reader, redis-stopped ...
+  make test PATIENCE=5 ARGS="tests/e2e --server {server}"
+  make bench ARGS="--servers {server} --levels 20,200 --requests 2000" && make report
+Hints, here: make hint N={chosen.number} STEP=1, then 2 and {STEPS}; at last STEP=answer"""
+
+
+def renew(chosen: Fault, folder: Path) -> None:
+    """Write the patch from what differs in a copy. Raises UserError if nothing does."""
+    text = difference(folder)
+    if not text:
+        raise UserError(f"the C sources in {folder} are those of this project: edit them first")
+    chosen.patch.write_text(text)
+    lines = len(text.splitlines())
+    trial = f'make test ARGS="tests/bench/faults -k {chosen.number}"'
+    print(f"{chosen.patch}: {lines} lines. Try it: {trial}")

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT
+"""Find the fault: each patch still fits, builds, and breaks what it says.
+
+What it breaks is a test of tests/e2e/, run here on the server with the fault. That this test passes
+without the fault is what the run of tests/e2e/ itself shows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from bench.faults import give, hint
+from bench.faults.catalogue import Fault, fault, numbers
+from bench.faults.copying import apply, difference, make_copy
+from bench.host.project import ROOT
+from bench.records.errors import UserError
+
+PATIENCE_SECONDS = "6"
+"""Of those tests: some fail only when they have waited for that long."""
+LIMIT_SECONDS = 150
+
+
+def _build(chosen: Fault, folder: Path) -> None:
+    """Build its one server; what was built here before serves for all that the patch leaves."""
+    built = ROOT / "build" / "release"
+    if built.exists():
+        shutil.copytree(built, folder / "build" / "release")
+    made = subprocess.run(
+        ["make", "--silent", chosen.server], cwd=folder, capture_output=True, text=True
+    )
+    assert made.returncode == 0, made.stderr
+    assert "warning" not in made.stderr
+
+
+def _outcomes(chosen: Fault, folder: Path) -> dict[str, list[str]]:
+    """What became of its tests: for each the failures, "" for one that passed; not the skipped."""
+    report = folder / "build" / "report.xml"
+    wanted = [f"tests/e2e/{test}" for test in (chosen.check.breaks, *chosen.check.still)]
+    options = ["-q", "-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}"]
+    options += ["--server", chosen.server, "--bin-dir", str(folder)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *wanted],
+        cwd=ROOT,
+        env={**os.environ, "PATIENCE": PATIENCE_SECONDS},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+    )
+    assert report.exists(), done.stdout + done.stderr
+    found: dict[str, list[str]] = {}
+    for case in ET.parse(report).getroot().iter("testcase"):
+        if case.find("skipped") is None:
+            bad = [part for part in case if part.tag in ("failure", "error")]
+            text = "\n".join(f"{part.get('message')}\n{part.text}" for part in bad)
+            found.setdefault(str(case.get("name")), []).append(text)
+    return found
+
+
+def _of(test: str, outcomes: dict[str, list[str]]) -> list[str]:
+    """The outcomes of FILE::TEST, with all its parameters if it names none."""
+    name = test.partition("::")[2]
+    return [
+        text
+        for case, texts in outcomes.items()
+        for text in texts
+        if case == name or case.partition("[")[0] == name
+    ]
+
+
+@pytest.mark.parametrize("number", numbers())
+def test_it_breaks_what_it_says(number: str, tmp_path: Path) -> None:
+    chosen = fault(number)
+    folder = tmp_path / "copy"
+    make_copy(folder)
+    apply(chosen, folder)
+    _build(chosen, folder)
+    outcomes = _outcomes(chosen, folder)
+    failures = [text for text in _of(chosen.check.breaks, outcomes) if text]
+    assert failures, f"{chosen.check.breaks} passes: {outcomes}"
+    assert any(re.search(chosen.check.says, text) for text in failures), failures
+    for test in chosen.check.still:
+        passed = _of(test, outcomes)
+        assert passed, f"{test} did not run"
+        assert not any(passed), passed
+
+
+def test_there_are_fifteen_and_each_is_whole() -> None:
+    faults = [fault(number) for number in numbers()]
+    assert [one.number for one in faults] == [f"{n:02}" for n in range(1, 16)]
+    assert len({one.name for one in faults}) == 15
+    for one in faults:
+        changed = re.findall(r"^[-+][^-+]", one.patch.read_text(), re.MULTILINE)
+        assert 1 <= len(changed) <= 30, f"{one.number} is no small patch"
+        tests = (ROOT / "tests/e2e" / one.check.breaks.partition("::")[0]).read_text()
+        name = one.check.breaks.partition("::")[2].partition("[")[0]
+        assert f"def {name}(" in tests
+
+
+def test_the_ticket_names_no_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor does anything in the copy: no patch, no list, no history."""
+    copy = tmp_path / "copy"
+    assert give.run(["4", "--into", str(copy)]) == 0
+    said = capsys.readouterr().out.lower()
+    assert "herd" not in said
+    assert "prethreading" in said
+    assert not (copy / "course" / "faults").exists()
+    assert not (copy / "tests" / "bench" / "faults").exists()
+    assert not (copy / ".git").exists()
+    assert not list(copy.rglob("*.orig"))
+    for chosen in map(fault, numbers()):
+        assert chosen.name not in chosen.complaint
+
+
+def test_the_copy_is_a_project_of_its_own(tmp_path: Path) -> None:
+    """Its commands measure its own servers, not those that it was copied from."""
+    copy = tmp_path / "copy"
+    make_copy(copy)
+    code = "import bench.host.project as p, pydantic; print(p.ROOT)"
+    for command in (
+        [".venv/bin/python", "-c", code],
+        ["/bin/sh", "-c", f".venv/bin/python - <<'END'\n{code}\nEND"],
+    ):
+        said = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=True)
+        assert said.stdout.strip() == str(copy)
+    version = subprocess.run([".venv/bin/zerohttpd", "--version"], cwd=tmp_path / "copy")
+    assert version.returncode == 0
+
+
+def test_hints_and_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    for step in ("1", "2", "3"):
+        assert hint.run(["07", "--step", step]) == 0
+        assert fault("07").name not in capsys.readouterr().out
+    assert hint.run(["07", "--step", "answer"]) == 0
+    said = capsys.readouterr().out
+    assert fault("07").name in said
+    assert "+++ b/lib/" in said
+    assert "https://" in said
+
+
+def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
+    for number in ("0", "99", "x"):
+        with pytest.raises(UserError, match="no fault"):
+            fault(number)
+    (tmp_path / "mine").write_text("")
+    with pytest.raises(UserError, match="is there already"):
+        make_copy(tmp_path)
+    copy = tmp_path / "copy"
+    make_copy(copy)
+    chosen = fault("05")
+    with pytest.raises(UserError, match="edit them first"):
+        give.renew(chosen, copy)
+    apply(chosen, copy)
+    assert difference(copy).count("\n+") == chosen.patch.read_text().count("\n+")
+    with pytest.raises(UserError, match="does not fit"):
+        apply(chosen, copy)

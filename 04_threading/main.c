@@ -26,8 +26,9 @@
  *
  * What happens at the limit?  With CHILDREN_LIMIT threads alive, or as many as
  * there are descriptors and memory for, the main thread sleeps in sem_wait()
- * until one ends; the rest wait in the backlog.  Whoever takes the last place
- * is not kept alive.
+ * until one ends; the rest wait in the backlog.  Where the
+ * system allows fewer threads, whoever was accepted waits until one ends.
+ * Meanwhile no connection is kept alive.
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
  * pool, which a lock guards (net/redis/pool.h).  Compare 02_forking, where no

@@ -33,7 +33,7 @@
  * connection to itself for 15 seconds, and the server closes it at once when
  * it is handed over.  With more of them than the backlog holds it gets through
  * sooner; what does each cost then?  (See TCP_DEFER_ACCEPT in
- * lib/net/server.c.)
+ * lib/net/listener.c.)
  */
 #include "net/blocking.h"
 

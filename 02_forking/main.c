@@ -8,14 +8,11 @@
  *     B --------+---> | backlog | -------> | parent | ----> | A |  one for
  *     C --------+     |         |          |        | ----> | B |  each
  *                     +---------+          +--------+ ----> | C |  connection
- *                                             |             +---+
- *                                             +--- lends each a connection
- *                                                  to Redis
+ *                         lends each a connection to Redis  +---+
  *
  * Who waits, and where?  Each child for its own client and for Redis, in recv
  * and send (and in poll, while it connects).  The parent waits in ppoll() for
- * the next client or a child's end, and for nothing else: it never reads from a
- * client or from Redis.
+ * the next client or a child's end, and for nothing else.
  *
  * Where does a half-done request live?  On the stack of its child's
  * blocking_serve().  A crash takes one client with it.
@@ -28,9 +25,9 @@
  * stops accepting until one ends; the rest wait in the backlog.  Whoever takes
  * the last place is not kept alive.
  *
- * A lesson of its own: who owns a socket after fork()?  Both.  A connection to
- * Redis shall outlive the child that uses it, so the parent connects and lends;
- * and somebody must know how each child leaves it: see net/redis/lending.h.
+ * A lesson of its own: who owns a socket after fork()?  Both.  So a connection
+ * to Redis can outlive its child, if somebody knows how the child left it: see
+ * net/redis/lending.h; and how a child's end is noticed: net/children.c.
  *
  * What to try: kill -9 a child under load, and see who notices.
  */
@@ -38,10 +35,7 @@
 #include "net/blocking.h"
 #include "net/redis/lending.h"
 
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static const struct architecture architecture = {
@@ -51,111 +45,56 @@ static const struct architecture architecture = {
     .calls = {BLOCKING_CALLS, FORKING_CALLS, CALL(ppoll)},
 };
 
-/* Places for children; 0: the place is free. */
-static pid_t children[CHILDREN_LIMIT];
-static size_t alive;
-static struct redis_lending lending; /* to each place */
-
-/* The place of a child; of 0, the first that is free: its connection to Redis
-   is warm. */
-static size_t place_of(pid_t child) {
-    size_t place = 0;
-
-    while (children[place] != child)
-        place++;
-    return place;
-}
-
-/* Waits for all children that have ended, or they would stay as zombies. */
-static void reap(void) {
-    pid_t child;
-
-    while ((child = waitpid(-1, NULL, WNOHANG)) > 0) {
-        size_t place = place_of(child);
-        children[place] = 0;
-        alive--;
-        redis_lending_take_back(&lending, place);
-    }
-}
-
-/* What the parent does whenever it has slept. */
-static void look_after_children(void) {
-    static bool told;
-
-    reap();
-    redis_lending_spare(&lending, children);
-    if (server_is_stopping() && !told) {
-        /* Idle ones make room for who waits.  Later ones know. */
-        server_tell_children(children, CHILDREN_LIMIT, SIGTERM);
-        told = true;
-    }
-}
+static struct children children;
+static struct redis_lending lending; /* to each place of a child */
 
 /* Was this the last place?  Its copy tells a child how it was at the fork. */
 static bool others_wait(const struct worker *worker) {
     (void)worker;
-    return alive == CHILDREN_LIMIT - 1;
+    return children.alive == children.limit - 1;
 }
 
-/* A child's whole life.  The moment is its parent's: to make the date anew, it
-   would touch pages that it would then have to itself. */
-static void serve(struct server *server, const struct client *client,
-                  size_t place, const struct moment *moment) {
+/* A child's whole life.  The worker, with the date in it, was made by its
+   parent: if each child formatted the date, copy-on-write would copy pages. */
+static void serve(struct worker worker, const struct client *client,
+                  size_t place) {
     struct redis_pool redis;
-    struct worker worker = {.server = server,
-                            .counters = server->counters,
-                            .redis = &redis,
-                            .moment = *moment,
-                            .others_wait = others_wait};
 
+    worker.redis = &redis;
     redis_lending_open(&lending, place, &redis);
     blocking_serve(&worker, client);
     redis_lending_leave(&lending, place, &redis);
 }
 
-static void fork_for(struct server *server, const struct client *client) {
-    static struct moment moment;
-    size_t place = place_of(0);
+/* What the parent does whenever it has slept. */
+static void look_after_children(void) {
+    size_t place;
+
+    while (children_reap(&children, false, &place))
+        redis_lending_take_back(&lending, place);
+    redis_lending_spare(&lending, children.pids);
+    if (server_is_stopping())
+        children_stop(&children); /* idle ones make room for who waits */
+}
+
+static void fork_for(struct worker *worker, const struct client *client) {
+    size_t place = children_free_place(&children);
     pid_t child;
 
-    moment_set(&moment, time(NULL));
+    moment_set(&worker->moment, time(NULL));
     redis_lending_prepare(&lending, place);
     /* Where processes have run out, some child must end first. */
-    while ((child = server_fork()) < 0 && !server_is_out_of_time()) {
+    while ((child = children_fork(&children, place)) < 0 &&
+           !server_is_out_of_time()) {
         server_is_out_of("processes");
-        poll(NULL, 0, PAUSE);
+        children_sleep(&children, -1, PAUSE);
         look_after_children();
     }
     if (child == 0) {
-        serve(server, client, place, &moment);
-        /* Not exit(): what it would tidy is the parent's. */
-        _exit(EXIT_SUCCESS);
+        serve(*worker, client, place);
+        _exit(EXIT_SUCCESS); /* not exit(): what it tidies is the parent's */
     }
     close(client->socket); /* the child has its own descriptor of it */
-    if (child > 0) {
-        children[place] = child;
-        alive++;
-    }
-}
-
-/* SIGCHLD interrupts ppoll(): that is all it is for. */
-static void on_child(int signal_number) {
-    (void)signal_number;
-}
-
-/* The signal is let in only while ppoll() sleeps, with the mask returned.  Else
-   a child could end between a look for ended children and the sleep, and stay a
-   zombie. */
-static sigset_t hold_signals_of_children(void) {
-    struct sigaction action = {.sa_handler = on_child,
-                               .sa_flags = SA_NOCLDSTOP};
-    sigset_t child_ended, before;
-
-    sigemptyset(&child_ended);
-    sigaddset(&child_ended, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &child_ended, &before);
-    sigaction(SIGCHLD, &action, NULL);
-    return before;
 }
 
 int main(int argc, char **argv) {
@@ -164,20 +103,22 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     server_accept_without_waiting(&server);
+    children_init(&children, CHILDREN_LIMIT);
+    children_listen(&children);
     redis_lending_init(&lending, &server.redis, CHILDREN_LIMIT);
-    sigset_t mask = hold_signals_of_children();
+    struct worker worker = {.server = &server,
+                            .counters = server.counters,
+                            .others_wait = others_wait};
 
     server_ready(&server);
     while (server_goes_on()) {
-        struct pollfd listener = {.fd = server.listener, .events = POLLIN};
-        struct timespec time = {.tv_sec = REDIS_IDLE / 1000};
-        ppoll(&listener, alive < CHILDREN_LIMIT ? 1 : 0, &time, &mask);
+        bool comes = children_sleep(&children, server.listener, REDIS_IDLE);
         look_after_children();
-        if (listener.revents != 0 && server_accept(&server, 0, &client))
-            fork_for(&server, &client);
+        if (comes && server_accept(&server, 0, &client))
+            fork_for(&worker, &client);
     }
 
-    server_end_children(children, CHILDREN_LIMIT);
+    children_end(&children);
     redis_lending_close(&lending);
     return server_end(&server);
 }

@@ -40,7 +40,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static const struct architecture architecture = {
@@ -50,6 +49,8 @@ static const struct architecture architecture = {
     .has_workers = true,
     .calls = {BLOCKING_CALLS, FORKING_CALLS},
 };
+
+static struct children workers;
 
 /* Nothing is lent here, for a worker's connection to Redis lives as long as the
    worker.  But it may have to be given up. */
@@ -90,60 +91,50 @@ static void work(struct server *server, size_t number) {
     redis_pool_destroy(&redis);
 }
 
-/* Forks the worker of that number; returns its process id, or -1. */
-static pid_t start_worker(struct server *server, size_t number) {
-    pid_t pid = server_fork();
+/* Forks a worker for a place that is free.  False: it cannot. */
+static bool start_worker(struct server *server) {
+    size_t number = children_free_place(&workers);
+    pid_t pid = children_fork(&workers, number);
 
     if (pid != 0)
-        return pid;
+        return pid > 0;
     work(server, number);
-    /* Not exit(): what it would tidy is the parent's. */
-    _exit(EXIT_SUCCESS);
+    _exit(EXIT_SUCCESS); /* not exit(): what it tidies is the parent's */
 }
 
 /* Waits for a worker to die, which none should, and forks another in its
    place, after a pause, lest a worker that dies at once keeps us forking.  A
    fork that fails is tried again.  A worker that Redis has refused wakes us. */
-static void replace_workers(struct server *server, pid_t *workers) {
-    size_t count = server->options.workers;
-    bool missing = false;
+static void replace_workers(struct server *server) {
+    size_t number;
 
-    for (size_t i = 0; i < count; i++) {
-        if (workers[i] < 0)
-            workers[i] = start_worker(server, i);
-        missing |= workers[i] < 0;
+    while (workers.alive < workers.limit && start_worker(server)) {
     }
-    pid_t dead = waitpid(-1, NULL, missing ? WNOHANG : 0);
-    for (size_t i = 0; i < count; i++)
-        if (dead > 0 && workers[i] == dead) {
-            workers[i] = -1;
-            is_busy[i] = true; /* nobody is free there, till it is replaced */
-        }
-    redis_lending_spare(&lending, workers);
+    if (children_reap(&workers, workers.alive == workers.limit, &number))
+        is_busy[number] = true; /* nobody is free there, till it is replaced */
+    redis_lending_spare(&lending, workers.pids);
     if (!server_is_stopping())
         poll(NULL, 0, PAUSE);
 }
 
 int main(int argc, char **argv) {
-    static pid_t workers[WORKERS_LIMIT]; /* process ids; -1: has died */
     struct server server;
 
     server_start(&server, &architecture, argc, argv);
     server_ready(&server);
     size_t count = server.options.workers;
+    children_init(&workers, count);
     is_busy = server_share(count * sizeof *is_busy);
     redis_lending_init(&lending, &server.redis, count);
-    for (size_t i = 0; i < count; i++) {
-        workers[i] = start_worker(&server, i);
-        if (workers[i] < 0) /* those that were forked die with us */
+    while (workers.alive < count)
+        if (!start_worker(&server)) /* those that were forked die with us */
             server_give_up("cannot fork worker %zu (%s); give fewer --workers",
-                           i + 1, strerror(errno));
-    }
+                           workers.alive + 1, strerror(errno));
 
     while (!server_is_stopping())
-        replace_workers(&server, workers);
+        replace_workers(&server);
 
-    server_end_children(workers, count);
+    children_end(&workers);
     redis_lending_close(&lending);
     return server_end(&server);
 }

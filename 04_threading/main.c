@@ -25,9 +25,9 @@
  * cheaper than a fork.
  *
  * What happens at the limit?  With CHILDREN_LIMIT threads alive, or as many as
- * there are descriptors for, the main thread sleeps in sem_wait() until one
- * ends; the rest wait in the backlog.  Whoever takes the last place is not kept
- * alive.
+ * there are descriptors and memory for, the main thread sleeps in sem_wait()
+ * until one ends; the rest wait in the backlog.  Whoever takes the last place
+ * is not kept alive.
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
  * pool, which a lock guards (net/redis/pool.h).  Compare 02_forking, where no
@@ -166,6 +166,7 @@ int main(int argc, char **argv) {
     size_t room = server_room_for_clients(CHILDREN_LIMIT, 2);
     if (room > CHILDREN_LIMIT)
         room = CHILDREN_LIMIT;
+    room = server_room_in_memory(room, THREAD_STACK + THREAD_HEAP);
     sem_init(&room_for_threads, 0, (unsigned)room);
     redis_pool_init(&redis, &server.redis, true);
     pthread_attr_init(&attributes);

@@ -204,6 +204,11 @@ int main(int argc, char **argv) {
         server_give_up("no memory for %zu threads and a queue of %zu clients; "
                        "give fewer --workers, or allow fewer descriptors",
                        count, room);
+    size_t threads_room =
+        server_room_in_memory(count, THREAD_STACK + THREAD_HEAP);
+    if (threads_room < count)
+        server_give_up("memory for %zu threads only; give fewer --workers",
+                       threads_room);
     for (size_t i = 0; i < count; i++) {
         int error = start_thread(&server, threads, i);
         if (error != 0)

@@ -12,9 +12,9 @@
  *                    |  without sleep           |            +-------------+
  *                    +--------------------------+
  *
- * Who waits, and where?  For the network nobody sleeps but poll().  Every other
- * call on a socket returns at once; if it would have had to wait, the loop goes
- * on with somebody else.
+ * Who waits, and where?  poll() is the only call that waits for the network,
+ * and it waits for everybody.  Every other call on a socket returns at once;
+ * where it would have to wait, the loop goes on with somebody else.
  *
  * Where does a half-done request live?  In its `struct serving`, on the heap: a
  * state machine instead of a stack.  What waits for Redis stands in a

@@ -14,7 +14,7 @@ static struct floor the_floor;
 static struct {
     pthread_mutex_t lock; /* guards the rest */
     size_t count;
-    int connections[DESCRIPTORS_LIMIT]; /* costs what is used of it */
+    int connections[DESCRIPTORS_LIMIT]; /* only used pages take memory */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static int borrow(void) {

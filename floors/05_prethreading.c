@@ -12,7 +12,7 @@ static struct {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t filled;
     size_t first, count;
-    int clients[DESCRIPTORS_LIMIT]; /* a ring; costs what is used of it */
+    int clients[DESCRIPTORS_LIMIT]; /* a ring; only used pages take memory */
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .filled = PTHREAD_COND_INITIALIZER};
 

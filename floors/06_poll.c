@@ -40,7 +40,8 @@ int main(int argc, char **argv) {
     count = FIRST_CLIENT;
     for (;;) {
         poll(watched, count, -1);
-        /* Backwards: what takes the place of one that leaves has been seen. */
+        /* Backwards: the last one takes the place of one that leaves, and has
+           been looked at already. */
         for (nfds_t i = count; i-- > FIRST_CLIENT;)
             if (watched[i].revents != 0)
                 loop_serve(watched[i].fd);

@@ -21,7 +21,7 @@ static void watch(int descriptor, enum interest interest) {
     interests[descriptor] = events;
 }
 
-/* The end of a descriptor takes it out of the set. */
+/* A descriptor that is closed leaves the set by itself. */
 static void stop_watching(int descriptor) {
     interests[descriptor] = 0;
 }

@@ -6,8 +6,8 @@
  * Commands of one round of the loop leave in one write.  Redis answers in the
  * order in which it was asked, so whoever has waited longest gets the reply.
  *
- * Simplifications: commands are sent by a call that sleeps while Redis takes
- * no more, which it always does soon, for it keeps reading whatever we do.  A
+ * Simplifications: commands are sent by a call that sleeps while Redis has no
+ * room for more.  It soon has, for it keeps reading whatever we do.  A
  * client that leaves while Redis is asked for it is noticed when it is
  * answered.
  */
@@ -54,7 +54,7 @@ static inline void loop_start(int argc, char **argv) {
             longest = asks->list[i].length;
     loop.redis = floor_connect(&loop.floor.redis);
     loop.limit = (size_t)sysconf(_SC_OPEN_MAX);
-    /* Of these only what is used costs memory. */
+    /* Of these only the pages that are used take memory. */
     loop.clients = calloc(loop.limit, sizeof loop.clients[0]);
     loop.waiting = calloc(loop.limit, sizeof loop.waiting[0]);
     loop.commands = calloc(loop.limit, longest);

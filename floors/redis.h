@@ -6,8 +6,9 @@
  * and thrown away, and only then comes the next.  Each --greet is said once,
  * when a connection is made ("AUTH password"), and its reply must be +OK.
  *
- * Simplifications: a floor whose connection to Redis breaks ends.  An error is
- * a reply like any other; that the right thing was asked shows in Redis.
+ * Simplifications: a floor ends when its connection to Redis breaks.  An error
+ * is a reply like any other: whoever measures looks into Redis afterwards,
+ * whether the right commands were carried out.
  */
 #ifndef FLOOR_REDIS_H
 #define FLOOR_REDIS_H

@@ -27,17 +27,17 @@
 /* A path below public/, decoded. */
 #define PATH_SIZE            1024
 
-/* What a client may take its time for.  All but SEND_TIMEOUT are deadlines.
+/* How long a client may take.  All but SEND_TIMEOUT are deadlines.
 
    The first byte of a connection that was accepted without one, while others
-   wait for a worker: see TCP_DEFER_ACCEPT in net/server.c.  A packet lost on
+   wait for a worker: see TCP_DEFER_ACCEPT in net/listener.c.  A packet lost on
    its way is sent again within that. */
 #define FIRST_TIMEOUT       1000
 /* An idle kept-alive connection costs a worker in 03 and 05, so it is not
    kept for long. */
 #define IDLE_TIMEOUT        5000
 /* A whole request, from its first byte (from accept, while none has come): a
-   client that trickles is cut off however steadily it trickles.  So there is a
+   client that sends a byte now and then is cut off, too.  So there is a
    least rate: 11 kbit/s for the longest form that the guestbook accepts (13
    KB), 52 kbit/s for a body of BODY_LIMIT. */
 #define REQUEST_TIMEOUT     10000
@@ -51,8 +51,8 @@
    through 64 kbit/s, where packets are lost and one may get nothing for long,
    one of 16 was cut off. */
 #define SEND_TIMEOUT        10000
-/* How often we look whether it does; so it is cut off up to two of these late.
- */
+/* How often we look whether it takes some; so a client that has gone is cut off
+   up to two of these late. */
 #define SEND_LOOK           1000
 /* How long we read on after an early error response, so that the kernel does
    not reset the connection before the client has read it.  Who still sends then
@@ -82,11 +82,11 @@
 /* After Redis has refused a connection for want of clients, nobody keeps one
    that he does not use, for this long. */
 #define REDIS_SCARCE          5000
-/* Redis that is there and away again is told once in this time at most. */
+/* The log tells at most once in this time that Redis has gone or is back. */
 #define REDIS_NEWS            1000
 /* Fifty remarks of 4,000 bytes fit five times over. */
 #define REDIS_REPLY_LIMIT     (1024 * 1024)
-/* Commands that wait for a stalled Redis must not fill the memory. */
+/* Commands that wait for a Redis that says nothing must not fill the memory. */
 #define REDIS_BACKLOG_LIMIT   (16 * 1024 * 1024)
 
 /* ---- The application ---- */
@@ -98,8 +98,8 @@
 /* Files up to this size are read behind the head and leave in the same write;
    larger ones leave through sendfile(2) and never enter our memory. */
 #define SMALL_FILE          16384
-/* Files that are kept open though nobody is sent one just now; or this part of
-   the descriptors, where the system allows so few that it is less. */
+/* Files that are kept open though nobody is sent one just now; or an eighth of
+   the descriptors, where the system allows so few that this is less. */
 #define OPEN_FILES          64
 #define OPEN_FILES_SHARE    8
 #define TEMPLATE_LIMIT      (256 * 1024)
@@ -124,9 +124,19 @@
 /* Where the system allows a billion descriptors, as some containers do, we do
    not want arrays of that length. */
 #define DESCRIPTORS_LIMIT    262144
-/* Our deepest handler needs a tenth of it; the default is 8 MiB, of address
-   space only, but a thousand times. */
+/* The main thread's stack.  With 32 KB some of the seven crashed at their
+   start, with 48 KB none; and the environment lies there as well. */
+#define STACK_LEAST          (64 * 1024)
+/* Our deepest handler needs a tenth of it.  The default is 8 MiB: of address
+   space only, since memory is taken where it is used; but a thousand times. */
 #define THREAD_STACK         (256 * 1024)
+/* Where memory is limited (ulimit -v, -d), what a thread should find beside its
+   stack for the request that it serves; what a connection of an event loop
+   should; and what is left for files and Redis.  Else the last one for whom
+   there is room would have to be turned away. */
+#define THREAD_HEAP          (64 * 1024)
+#define CONNECTION_MEMORY    (8 * 1024)
+#define RESERVED_MEMORY      (512 * 1024)
 /* Descriptors that clients may not take: files, Redis, the standard three; or
    half of all, where the system allows so few that this is less. */
 #define RESERVED_DESCRIPTORS (OPEN_FILES + 36)
@@ -135,8 +145,8 @@
 /* How long accept rests when no descriptor is left, and how often a stopping
    server looks whether its workers have ended. */
 #define PAUSE                20
-/* What the log tells of trouble that may go on for days is told again after
-   this, and how often it has come meanwhile. */
+/* Trouble may go on for days: the log repeats what it says of it after this
+   time, and tells how often it has happened meanwhile. */
 #define NEWS_PAUSE           60000
 /* After something has run out (descriptors, processes, memory) no connection is
    kept alive for this long; as long as it lasts we hear of it every PAUSE. */

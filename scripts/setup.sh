@@ -275,6 +275,7 @@ look_for_group() {
         need libc6-dev "headers of the C library" have_header stdio.h
         ;;
     hosts)
+        need git "knows which files are the project's" have git
         need openssh-client "reaches the other hosts" have ssh
         need openssh-server "lets the hosts of the lab be reached" have sshd
         need iproute2 "networks of the lab" have ip

@@ -4,10 +4,13 @@
 import argparse
 from collections.abc import Sequence
 
-from bench.doctor import doctor, looking, show
+from bench.doctor import doctor, looking
 from bench.readers.console import console
 from bench.records.environment import NOT_WELL
-from bench.sweep import arguments, planning
+from bench.services.private_redis import ExistingRedis
+from bench.subjects.subject import select
+from bench.sweep.options import add_plan, chosen_options
+from bench.sweep.runs import plan_runs
 
 
 def run(words: Sequence[str]) -> int:
@@ -19,9 +22,11 @@ def run(words: Sequence[str]) -> int:
         "cures it; change nothing. Takes the options of `sweep`. "
         "Exit status: 0 all is well, 1 something is not.",
     )
-    arguments.add_plan(parser)
-    options = arguments.options_of(parser.parse_args(words))
-    runs = planning.plan_runs(options).runs
-    lines = doctor.examine(runs, looking.limits_here(), looking.look(options.redis))
-    show.show(lines, console())
+    add_plan(parser)
+    options = chosen_options(parser.parse_args(words))
+    subjects = select(options.subjects, options.floors, options.programs)
+    runs = plan_runs(options.parts, subjects).runs
+    redis = ExistingRedis(options.redis) if options.redis else None
+    lines = doctor.diagnose(runs, looking.look(), redis, {}, {}).lines
+    doctor.show(lines, console())
     return int(any(line.state in NOT_WELL for line in lines))

@@ -27,7 +27,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "sweep": Command("bench.cli.sweep", "every server at every concurrency"),
+    "sweep": Command("bench.sweep.sweep", "every server at every concurrency"),
     "doctor": Command("bench.cli.doctor", "what stands in the way, and its cure"),
     "report": Command("bench.cli.report", "one HTML page of a sweep's results"),
     "compare": Command("bench.cli.compare", "two sweeps side by side"),

@@ -3,14 +3,13 @@
 costs; 15,000 at once; system calls. It is a sweep, and its targets are read from the results."""
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.host.project import ROOT
 from bench.readers import targets
-from bench.readers.console import console
+from bench.readers.console import console, say
 from bench.records import store
-from bench.records.conditions import Value
 from bench.records.errors import UserError
 from bench.records.plan import Part, Plan
 from bench.records.values import positive, words_of
@@ -23,80 +22,50 @@ MANY = 15_000
 MANY_REQUESTS = 30_000
 MANY_SECONDS = 120.0
 TRACED_REQUESTS, TRACED_CONNECTIONS = 300, 10
-BOTH = (False, True)
+PARTS = (
+    *("redirect", "guestbook", "floor", "floor_guestbook"),
+    *("memory", "connections", "syscalls"),
+)
 
 
-class Measurement:
-    """What was asked for, as parts of a sweep."""
+def parts_of(chosen: argparse.Namespace, servers: tuple[str, ...]) -> dict[str, list[Part]]:
+    """What can be asked for, as parts of a sweep."""
 
-    def __init__(self, chosen: argparse.Namespace) -> None:
-        self.requests, self.runs = chosen.requests, chosen.runs
-        self.level = min(chosen.concurrency, chosen.requests)
-        self.servers = tuple(words_of(chosen.servers)) or None
-
-    def cost(self, workload: str, subjects: Sequence[str] | None, *, floors: bool) -> list[Part]:
-        """A connection for each request."""
-        return [self._part(workload, subjects, {}, self.requests, floors)]
-
-    def beside(self, workload: str, stranger: str) -> list[Part]:
-        """epoll and a stranger; also with connections that are kept, which twice as many requests
-        are made over."""
-        pair = ("epoll", stranger)
-        kept: dict[str, tuple[Value, ...]] = {"keep_alive": (True,)}
-        return [
-            self._part(workload, pair, {}, self.requests, False),
-            self._part(workload, pair, kept, 2 * self.requests, False),
-        ]
-
-    def memory(self) -> list[Part]:
-        """Of the event servers' connections."""
-        plan = Plan(levels=(MANY,), runs=1, varied={"mode": ("parked", "pending")})
-        return [Part(plan, ("poll", "epoll"))]
-
-    def connections(self) -> list[Part]:
-        """Many at once."""
-        plan = Plan(levels=(MANY,), requests=MANY_REQUESTS, runs=1, timeout=MANY_SECONDS)
-        return [Part(plan, ("epoll", "prethreading"))]
-
-    def calls(self) -> list[Part]:
-        """System calls per request."""
-        plan = Plan(
-            levels=(TRACED_CONNECTIONS,),
-            requests=TRACED_REQUESTS,
-            runs=1,
-            workloads=("redirect", "guestbook"),
-            varied={"mode": ("traced",), "keep_alive": BOTH},
-        )
-        return [Part(plan, self.servers)]
-
-    def _part(
-        self,
-        workload: str,
-        subjects: Sequence[str] | None,
-        varied: Mapping[str, tuple[Value, ...]],
-        requests: int,
-        floors: bool,
+    def cost(
+        workload: str, subjects: tuple[str, ...], floors: bool = False, kept: bool = False
     ) -> Part:
+        """A connection for each request; or connections that are kept, which twice as many
+        requests are made over."""
+        requests = chosen.requests * (2 if kept else 1)
         plan = Plan(
-            levels=(min(self.level, requests),),
+            levels=(min(chosen.concurrency, chosen.requests),),
             requests=requests,
-            runs=self.runs,
+            runs=chosen.runs,
             timeout=MANY_SECONDS,
             workloads=(workload,),
-            varied=varied,
+            varied={"keep_alive": (True,)} if kept else {},
         )
-        return Part(plan, tuple(subjects) if subjects else None, floors)
+        return Part(plan, subjects, floors)
 
-
-PARTS: dict[str, Callable[[Measurement], list[Part]]] = {
-    "redirect": lambda m: m.beside("redirect", "nginx"),
-    "guestbook": lambda m: m.beside("guestbook", "go"),
-    "floor": lambda m: m.cost("redirect", m.servers, floors=True),
-    "floor_guestbook": lambda m: m.cost("guestbook", m.servers, floors=True),
-    "memory": Measurement.memory,
-    "connections": Measurement.connections,
-    "syscalls": Measurement.calls,
-}
+    nginx, go = ("epoll", "nginx"), ("epoll", "go")
+    memory = Plan(levels=(MANY,), runs=1, varied={"mode": ("parked", "pending")})
+    many = Plan(levels=(MANY,), requests=MANY_REQUESTS, runs=1, timeout=MANY_SECONDS)
+    calls = Plan(
+        levels=(TRACED_CONNECTIONS,),
+        requests=TRACED_REQUESTS,
+        runs=1,
+        workloads=("redirect", "guestbook"),
+        varied={"mode": ("traced",), "keep_alive": (False, True)},
+    )
+    return {
+        "redirect": [cost("redirect", nginx), cost("redirect", nginx, kept=True)],
+        "guestbook": [cost("guestbook", go), cost("guestbook", go, kept=True)],
+        "floor": [cost("redirect", servers, floors=True)],
+        "floor_guestbook": [cost("guestbook", servers, floors=True)],
+        "memory": [Part(memory, ("poll", "epoll"))],
+        "connections": [Part(many, ("epoll", "prethreading"))],
+        "syscalls": [Part(calls, servers)],
+    }
 
 
 def run(words: Sequence[str]) -> int:
@@ -109,21 +78,20 @@ def run(words: Sequence[str]) -> int:
     if unknown:
         raise UserError(f"unknown part: {', '.join(unknown)}. Known: {', '.join(PARTS)}")
     programs = chosen.programs.resolve()
-    measurement, out = Measurement(chosen), console()
-    known = [subject.name for subject in select(measurement.servers, programs=programs)]
-    measurement.servers = tuple(known)
+    out = console()
+    subjects = select(words_of(chosen.servers), programs=programs)
+    every = parts_of(chosen, tuple(subject.name for subject in subjects))
     parts, left_out = [], []
     for name in names:
-        found = PARTS[name](measurement)
         try:
-            for part in found:
+            for part in every[name]:
                 select(part.subjects, part.floors, programs)
         except LeftOut as missing:
             left_out.append(f"{name}: {missing}")
             continue
-        parts += found
+        parts += every[name]
     for reason in left_out:
-        out.print(f"Left out: {reason}", style="yellow", markup=False, soft_wrap=True)
+        say(out, f"Left out: {reason}", "yellow")
     if not parts:
         return 1
     command = ("measure", *words)
@@ -138,7 +106,7 @@ def run(words: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="zerohttpd measure", description=__doc__)
     add = parser.add_argument
-    add("--only", nargs="+", metavar="PART", default=list(PARTS), help=", ".join(PARTS))
+    add("--only", nargs="+", metavar="PART", default=PARTS, help=", ".join(PARTS))
     add("--runs", type=positive, default=5, metavar="N", help="of each cell (%(default)s)")
     add("--requests", type=positive, default=8000, metavar="N", help="of each run (%(default)s)")
     add("--concurrency", type=positive, default=100, metavar="N", help="of ab (%(default)s)")

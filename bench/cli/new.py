@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.host.project import ROOT
 from bench.records.errors import UserError
-from bench.subjects.servers import discover
+from bench.subjects.subject import discover
 
 SKELETON = "scratch"
 FILES = ("main.c", "tests.toml")
@@ -44,8 +44,7 @@ def make(name: str, origin: str, root: Path = ROOT) -> Path:
     if not match:
         raise UserError(f"{name!r} is no name for a server: two digits, _, a word, as in 08_mine")
     program = match["program"]
-    taken = next((one for one in discover(root) if one.name == program), None)
-    if taken or (root / name).exists() or (root / program).exists():
+    if program in discover(root) or (root / name).exists() or (root / program).exists():
         raise UserError(f"{program} is there already; take another name")
     source = root / "course" / "own" if origin == SKELETON else root / origin.rstrip("/")
     if not (source / "main.c").is_file():

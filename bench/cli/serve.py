@@ -23,7 +23,7 @@ from bench.services.private_redis import redis_for
 from bench.services.slow_redis import SlowRedis
 from bench.subjects.banner import lines_of, url_in
 from bench.subjects.running import STOP_SECONDS
-from bench.subjects.servers import discover, require_built, select
+from bench.subjects.subject import select, server_names
 
 ADDRESS = "127.0.0.1"
 LIVE_PORT = 8090
@@ -36,8 +36,7 @@ def run(words: Sequence[str]) -> int:
     Raises UserError for an unknown server, one not built, an occupied port, no Redis.
     """
     options = _parser().parse_args(words)
-    server = select(discover(), [options.server])[0]
-    require_built([server])
+    server = select(server_names([options.server]))[0]
     require_free(options.port)
     with SignalWatch() as watch:
         try:

@@ -17,7 +17,7 @@ from bench.host.signals import SignalWatch
 from bench.load import open_loop
 from bench.records import store
 from bench.records.errors import UserError
-from bench.sweep.arguments import sweep_parser
+from bench.sweep.options import sweep_parser
 
 FAILED = 2
 """Exit status: the sweep could not begin, or its results did not come."""

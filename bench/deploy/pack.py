@@ -20,7 +20,8 @@ import stat
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from bench.host.project import ROOT
@@ -64,24 +65,35 @@ def pack_project(root: Path, folder: Path) -> dict[str, str]:
 
 def project_files(root: Path) -> Iterator[str]:
     """The files that belong to the project: those that git has. What is new there, or is in a copy
-    without git, may be anybody's, so of that only sources that others may read. Raises UserError.
-    """
+    without a repository, may be anybody's, so of that only sources that others may read. Raises
+    UserError."""
     if (root / ".git").exists():
         known = _git_files(root, "--cached")
         new = _git_files(root, "--others", "--exclude-standard")
-    else:
-        known, new = [], list(_not_ignored(root))
+    else:  # what .gitignore says counts all the same
+        with tempfile.TemporaryDirectory(prefix="zerohttpd-git-") as empty:
+            _git(root, f"--git-dir={empty}", "init", "--quiet")
+            known = []
+            new = _git_files(root, "--others", "--exclude-standard", repository=empty)
     # What was deleted is listed until that is committed.
     yield from (name for name in known if (root / name).is_symlink() or (root / name).is_file())
     yield from (name for name in new if _is_source(name) and _is_public(root / name))
 
 
-def _git_files(root: Path, *which: str) -> list[str]:
-    command = ["git", "-c", "safe.directory=*", "ls-files", "-z", *which]
-    said = subprocess.run(command, cwd=root, capture_output=True, text=True)
+def _git_files(root: Path, *which: str, repository: str = "") -> list[str]:
+    where = [f"--git-dir={repository}", f"--work-tree={root}"] if repository else []
+    said = _git(root, "-c", "safe.directory=*", *where, "ls-files", "-z", *which)
+    return [name for name in said.split("\0") if name]
+
+
+def _git(root: Path, *words: str) -> str:
+    try:
+        said = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True)
+    except OSError as error:
+        raise UserError(f"git is needed to tell the project's files: {error}") from error
     if said.returncode:
         raise UserError(f"git could not list the project's files: {said.stderr.strip()}")
-    return [name for name in said.stdout.split("\0") if name]
+    return said.stdout
 
 
 def _is_source(name: str) -> bool:
@@ -95,35 +107,6 @@ def _is_public(path: Path) -> bool:
     """Whether it is a file that its owner lets all others read: on the hosts they can."""
     mode = path.lstat().st_mode
     return (stat.S_ISREG(mode) and mode & 0o044 == 0o044) or stat.S_ISLNK(mode)
-
-
-def _not_ignored(root: Path) -> Iterator[str]:
-    """What git would not ignore, for a copy without git. Knows the kinds of patterns that
-    .gitignore has here: /name and /folder/name, name for any folder, / at the end for folders
-    only, and ! before those that are not ignored in spite of the lines above."""
-    lines = (root / ".gitignore").read_text().splitlines()
-    patterns = [line for line in lines if line and not line.startswith("#")]
-    for folder, folders, files in os.walk(root):
-        here = Path(folder).relative_to(root)
-        folders[:] = [name for name in folders if not _is_ignored(here / name, True, patterns)]
-        yield from (
-            str(here / name) for name in files if not _is_ignored(here / name, False, patterns)
-        )
-
-
-def _is_ignored(path: Path, is_folder: bool, patterns: Sequence[str]) -> bool:
-    """The last pattern that fits decides: gitignore(5)."""
-    ignored = False
-    for pattern in patterns:
-        name = pattern.removeprefix("!")
-        if name.endswith("/") and not is_folder:
-            continue
-        name = name.rstrip("/")
-        # "*" fits no "/": as many parts on both sides.
-        anchored = name.startswith("/") and len(path.parts) == name.count("/")
-        if fnmatch.fnmatch(f"/{path}" if anchored else path.name, name):
-            ignored = not pattern.startswith("!")
-    return ignored
 
 
 def pack_packages(folder: Path) -> dict[str, object]:

@@ -4,18 +4,62 @@
 It looks and says; it changes nothing. Before every sweep it speaks by itself, of what is not well.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from bench.doctor.limits import TIME_WAIT_AMPLE, TIME_WAIT_CURE, assess
-from bench.doctor.looking import Facts
+from rich.console import Console
+
+from bench.doctor.limits import TIME_WAIT_AMPLE, assess_site, impossible_levels, judged
+from bench.doctor.looking import Facts, limits_here
 from bench.load import open_loop
-from bench.records.environment import UNLIMITED, Finding, Limit, Line, State, SystemLimits
+from bench.readers.console import plain_table, say
+from bench.records.environment import Finding, Limit, Line, State, SystemLimits
+from bench.records.figures import Role
 from bench.records.plan import RunSpec
+from bench.services.private_redis import RunRedis
 
 BUSY_LIMIT = 0.05
 """More than this share of the CPUs used by others disturbs a measurement."""
 REDIS_SPARE = 64
 SETUP = "scripts/setup.sh bench"
+SIGNS: dict[State, tuple[str, str]] = {
+    "well": ("ok", "green"),
+    "note": ("note", "cyan"),
+    "warning": ("WARN", "yellow"),
+    "impossible": ("STOP", "red"),
+}
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was found out before a sweep."""
+
+    limits: SystemLimits
+    """Of this machine."""
+    lines: list[Line]
+    findings: list[Finding]
+    """Those limits of all hosts that are in the way."""
+
+    @property
+    def impossible(self) -> dict[int, Finding]:
+        """For each level that cannot be run why not."""
+        return impossible_levels(self.findings)
+
+
+def diagnose(
+    runs: Sequence[RunSpec],
+    facts: Facts,
+    redis: RunRedis | None,
+    others: Mapping[str, SystemLimits],
+    roles: Mapping[str, Role],
+) -> Diagnosis:
+    """What stands in the way of some runs. `redis`: None if a private one is still to be started;
+    `others`: the limits of other hosts; `roles`: none, if all is on this machine."""
+    limits = limits_here()
+    if redis and not redis.private:
+        facts = replace(facts, redis=redis.describe(), redis_url=redis.shown)
+    lines = examine(runs, limits, facts, load_only=bool(roles))
+    return Diagnosis(limits, lines, assess_site(runs, limits, others, roles))
 
 
 def examine(
@@ -23,61 +67,52 @@ def examine(
 ) -> list[Line]:
     """All lines. `load_only`: of a host that makes the load, and runs neither server nor Redis.
     Pure."""
-    findings = assess(runs, limits)
-    lines = [*_connection_lines(runs, limits, facts, findings), *_machine_lines(facts)]
+    lines = [
+        _limit(found, runs, limits, facts)
+        for found in judged(runs, limits, "load" if load_only else None)
+    ]
+    lines += [*_tracked(runs, facts), *_machine_lines(facts)]
     if not load_only:
-        lines += _server_lines(runs, limits, facts, findings)
-    lines += _tool_lines(runs, facts)
+        lines += _server_lines(facts)
+    lines.append(_tool("ab (Apache Bench)", facts.ab, "any", SETUP))
+    if any(run.conditions.mode == "open" for run in runs):
+        lines.append(_tool("oha (open loop)", facts.oha, "1.4 or newer", open_loop.SETUP))
     if not load_only:
         lines.append(_tool("redis-server", facts.redis_server, "6 or newer", SETUP))
         lines += _redis_lines(runs, limits, facts)
     return lines
 
 
-def _connection_lines(
-    runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts, findings: Sequence[Finding]
-) -> Iterator[Line]:
-    """What whoever opens the connections needs."""
-    most = max(run.connections for run in runs)
-    requests = max(run.requests for run in runs)
-    line = _matcher(findings)
-    have, need = _number(limits.descriptors), f"{most + 64:,}"
-    yield line(Limit.DESCRIPTORS, "open descriptors of a process", have, need)
-    have, need = _number(limits.ab_ceiling), f"{max(run.concurrency for run in runs):,}"
-    yield line(Limit.AB, "concurrency of ab", have, need)
-    have, need = _number(limits.ports), f"{2 * most:,}, so that half are free"
-    yield line(Limit.PORTS, "ports for outgoing connections", have, need)
-    reuse = {0: "never", 1: "always", 2: "on loopback"}.get(limits.time_wait_reuse, "?")
-    have, need = f"reused: {reuse}", f"reuse, or {requests:,} ports"
-    yield line(Limit.RESTING_PORTS, "ports in TIME_WAIT", have, need)
-    yield _time_wait_memory(runs, limits, facts, line)
+def _limit(found: Finding, runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts) -> Line:
+    """A limit, whether it is in the way or not."""
+    line = Line(topic=found.limit, have=found.have, need=found.need)
+    if found.about is Limit.TIME_WAIT and facts.time_wait is not None:
+        line.have = f"{facts.time_wait:,} of {found.have}"
+    if found.levels:
+        line.state, line.cure = "impossible" if found.impossible else "warning", found.cure
+    elif found.about is Limit.TIME_WAIT:
+        ended = sum(run.ended_connections() for run in runs)
+        if limits.time_wait_memory < min(ended, TIME_WAIT_AMPLE):
+            line.state, line.cure = "note", found.cure
+    return line
+
+
+def _tracked(runs: Sequence[RunSpec], facts: Facts) -> Iterator[Line]:
     if facts.conntrack:
         now, at_most = facts.conntrack
-        low = now + requests + most > at_most
-        raised = 2 * (now + requests + most)
+        need = max(run.requests for run in runs) + max(run.connections for run in runs)
+        low = now + need > at_most
         yield Line(
             topic="tracked connections (nf_conntrack_max)",
             have=f"{now:,} of {at_most:,}",
-            need=f"{requests + most:,} for a run",
+            need=f"{need:,} for a run",
             state="warning" if low else "well",
-            cure=f"sudo sysctl -w net.netfilter.nf_conntrack_max={raised}" if low else "",
+            cure=f"sudo sysctl -w net.netfilter.nf_conntrack_max={2 * (now + need)}" if low else "",
         )
 
 
-def _server_lines(
-    runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts, findings: Sequence[Finding]
-) -> Iterator[Line]:
-    """What a server needs beside."""
-    most = max(run.connections for run in runs)
-    line = _matcher(findings)
-    have = _number(limits.somaxconn)
-    yield line(Limit.ACCEPT_QUEUE, "accept queue (somaxconn)", have, f"{most:,}")
-    cookies = "off" if limits.syn_cookies == 0 else "on"
-    have, need = f"{limits.syn_backlog:,}, SYN cookies {cookies}", f"{most * 4 // 3 + 1:,}"
-    topic = "half-open connections (tcp_max_syn_backlog)"
-    yield line(Limit.HALF_OPEN, topic, have, f"{need}, or SYN cookies")
-    topic = f"processes and threads ({limits.tasks_name})"
-    yield line(Limit.TASKS, topic, _number(limits.tasks), f"{most:,}")
+def _server_lines(facts: Facts) -> Iterator[Line]:
+    """What a server needs of its machine."""
     yield Line(
         topic="CPUs for this program",
         have=str(facts.cpus),
@@ -93,19 +128,6 @@ def _server_lines(
         state="well" if facts.groups else "note",
         cure="" if facts.groups else "sudo systemd-run --scope --uid=$USER -p Delegate=yes -- bash",
     )
-
-
-def _time_wait_memory(
-    runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts, line: Callable[..., Line]
-) -> Line:
-    now = "?" if facts.time_wait is None else f"{facts.time_wait:,}"
-    run, whole = (f(run.ended_connections() for run in runs) for f in (max, sum))
-    have = f"{now} of {_number(limits.time_wait_memory)}"
-    need = f"{run:,} for a run; with {min(whole, TIME_WAIT_AMPLE):,} large ones never wait"
-    found: Line = line(Limit.TIME_WAIT, "connections in TIME_WAIT (tcp_max_tw_buckets)", have, need)
-    if found.state == "well" and limits.time_wait_memory < min(whole, TIME_WAIT_AMPLE):
-        return found.model_copy(update={"state": "note", "cure": TIME_WAIT_CURE})
-    return found
 
 
 def _machine_lines(facts: Facts) -> Iterator[Line]:
@@ -134,47 +156,38 @@ def _machine_lines(facts: Facts) -> Iterator[Line]:
         )
 
 
-def _tool_lines(runs: Sequence[RunSpec], facts: Facts) -> Iterator[Line]:
-    yield _tool("ab (Apache Bench)", facts.ab, "any", SETUP)
-    if any(run.conditions.mode == "open" for run in runs):
-        yield _tool("oha (open loop)", facts.oha, "1.4 or newer", open_loop.SETUP)
-
-
 def _redis_lines(runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts) -> Iterator[Line]:
     need = max(run.connections for run in runs) + REDIS_SPARE
     if facts.redis is None:
         yield Line(topic="Redis persistence", have="private Redis: off", need="off")
-        clients = max(0, limits.descriptors - 32)
-        yield _clients(clients, need, limits, private=True)
+        have = max(0, limits.descriptors - 32)
+        nofile = f"--nofile={need + 32}:{need + 32}"
+        cure = f"sudo prlimit --pid $$ {nofile}   (in this shell, then again)"
+        yield _clients(have, " (what the descriptors leave)", need, cure)
         return
     saves = str(facts.redis.get("save") or "")
     appends = facts.redis.get("appendonly") == "yes"
     client = f"redis-cli -u {facts.redis_url}"
     cures = [f"{client} config set save ''"] if saves else []
     cures += [f"{client} config set appendonly no"] if appends else []
-    have = "; ".join([f"snapshots {saves}"] * bool(saves) + ["append-only file"] * appends)
+    now = "; ".join([f"snapshots {saves}"] * bool(saves) + ["append-only file"] * appends)
     yield Line(
         topic="Redis persistence",
-        have=have or "off",
+        have=now or "off",
         need="off: it forks and writes in the middle of a run",
         state="warning" if cures else "well",
         cure=" && ".join(cures),
     )
     maximum = facts.redis.get("maxclients")
     if maximum is not None:
-        yield _clients(int(maximum), need, limits, private=False, client=client)
+        yield _clients(int(maximum), "", need, f"{client} config set maxclients {need}")
 
 
-def _clients(have: int, need: int, limits: SystemLimits, private: bool, client: str = "") -> Line:
+def _clients(have: int, whose: str, need: int, cure: str) -> Line:
     low = have < need
-    cure = (
-        f"sudo prlimit --pid $$ --nofile={need + 32}:{need + 32}   (in this shell, then again)"
-        if private
-        else f"{client} config set maxclients {need}"
-    )
     return Line(
         topic="Redis maxclients",
-        have=f"{have:,}" + (" (what the descriptors leave)" if private else ""),
+        have=f"{have:,}{whose}",
         need=f"{need:,}, a connection for each client at most",
         state="warning" if low else "well",
         cure=cure if low else "",
@@ -187,20 +200,22 @@ def _tool(topic: str, have: str | None, need: str, cure: str) -> Line:
     return Line(topic=topic, have="not installed", need=need, state="impossible", cure=cure)
 
 
-def _matcher(findings: Sequence[Finding]) -> Callable[[Limit, str, str, str], Line]:
-    """Makes lines whose state and cure are those of the finding about the same limit."""
-
-    def line(about: Limit, topic: str, have: str, need: str) -> Line:
-        found = next((finding for finding in findings if finding.about is about), None)
-        if found is None:
-            return Line(topic=topic, have=have, need=need)
-        state: State = "impossible" if found.impossible else "warning"
-        return Line(topic=topic, have=have, need=need, state=state, cure=found.cure)
-
-    return line
+def show(lines: Sequence[Line], out: Console) -> None:
+    """All lines as a table, the cures below it, ready to be copied."""
+    table = plain_table("<", "<what", "<is", "<the chosen runs need")
+    for line in lines:
+        sign, style = SIGNS[line.state]
+        table.add_row(f"[{style}]{sign}[/]", line.topic, line.have, line.need)
+    out.print(table)
+    show_cures(lines, out)
 
 
-def _number(value: int | None) -> str:
-    if value is None:
-        return "not known"
-    return "unlimited" if value >= UNLIMITED else f"{value:,}"
+def show_cures(lines: Sequence[Line], out: Console) -> None:
+    """For each line that is not well: what it is and what cures it."""
+    for line in lines:
+        if line.state in ("warning", "impossible"):
+            sign, style = SIGNS[line.state]
+            text = f"{sign}  {line.topic}: {line.have}; needed: {line.need}"
+            say(out, text, style)
+        if line.cure and line.state != "well":
+            say(out, f"      {line.topic}, cure: {line.cure}")

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""What the machine's limits allow, judged before the run. Pure; `system_limits` reads the machine.
+"""What the machines' limits allow, judged before the run. Pure; `bench.host.kernel` reads them.
 
 Each finding says what is, what is needed, and the command that cures it. Levels that cannot be
 held at all are skipped; for the others a warning stands before the run.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from bench.records.environment import Finding, Limit, SystemLimits
+from bench.records.environment import UNLIMITED, Finding, Limit, SystemLimits
 from bench.records.figures import Role
 from bench.records.plan import RunSpec
 
@@ -23,23 +23,42 @@ TIME_WAIT_AMPLE = 600_000
 """For 10,000 connections a second, each of which is remembered for a minute."""
 TIME_WAIT_CURE = f"sudo sysctl -w net.ipv4.tcp_max_tw_buckets={TIME_WAIT_AMPLE}"
 
+MATTER: dict[Role | None, set[Limit]] = {
+    None: set(Limit),
+    "load": {Limit.AB, Limit.DESCRIPTORS, Limit.PORTS, Limit.RESTING_PORTS},
+    "nginx": set(Limit) - {Limit.AB, Limit.DESCRIPTORS, Limit.TASKS},
+    "server": set(Limit) - {Limit.AB, Limit.PORTS, Limit.RESTING_PORTS},
+    "redis": set(),
+}
+"""Which limits matter to a host, by what it is there for. Who opens no connections needs no ports;
+who accepts none needs no queues, and is not the first to close one. nginx has as many workers as
+its connections need, each with descriptors of its own. None: all is on one machine."""
+
 
 def assess(
     runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None = None
 ) -> list[Finding]:
-    """All limits that are in the way of the planned runs, the impossible ones first. `role`: of the
-    host that has them; None: all is on one machine."""
-    levels = sorted({run.connections for run in runs})
-    found = [
-        *_ab_ceiling(sorted({run.concurrency for run in runs}), limits),
-        *_descriptors(levels, limits),
-        *_ports_at_once(levels, limits),
-        *_accept_queue(levels, limits),
-        *_syn_backlog(levels, limits),
-        *_ports_in_time_wait(runs, limits),
-        *_time_wait_memory(runs, limits, role),
-        *_tasks(levels, limits),
-    ]
+    """The limits that are in the way of the planned runs, the impossible ones first."""
+    found = [finding for finding in judged(runs, limits, role) if finding.levels]
+    return sorted(found, key=lambda finding: not finding.impossible)
+
+
+def assess_site(
+    runs: Sequence[RunSpec],
+    here: SystemLimits,
+    others: Mapping[str, SystemLimits],
+    roles: Mapping[str, Role],
+) -> list[Finding]:
+    """The same of several hosts, each finding with its host's name; `here`: of the load's; `roles`:
+    none, if all is on this machine."""
+    if not roles:
+        return assess(runs, here)
+    found = []
+    for name, role in roles.items():
+        limits = here if role == "load" else others[name]
+        of_role = [run for run in runs if role != "nginx" or run.conditions.balancer != "none"]
+        for finding in assess(of_role, limits, role) if of_role else ():
+            found.append(finding.model_copy(update={"limit": f"{name}: {finding.limit}"}))
     return sorted(found, key=lambda finding: not finding.impossible)
 
 
@@ -53,139 +72,129 @@ def impossible_levels(findings: Sequence[Finding]) -> dict[int, Finding]:
     return reasons
 
 
-def _ab_ceiling(levels: Sequence[int], limits: SystemLimits) -> Iterator[Finding]:
-    ceiling = limits.ab_ceiling
-    above = [level for level in levels if ceiling is not None and level > ceiling]
-    if above:
-        yield Finding(
-            about=Limit.AB,
-            limit="concurrency of ab",
-            have=f"{ceiling:,} at most",
-            need=f"{above[-1]:,}",
-            levels=above,
-            impossible=True,
-            consequence="ab refuses more",
-            cure=f"choose levels up to {ceiling:,}: --levels",
-        )
+def judged(
+    runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None = None
+) -> Iterator[Finding]:
+    """All limits that matter to a host; those in nobody's way have no levels."""
+    for finding in (*_of_clients(runs, limits), *_of_servers(runs, limits, role)):
+        if finding.about in MATTER[role]:
+            yield finding
 
 
-def _descriptors(levels: Sequence[int], limits: SystemLimits) -> Iterator[Finding]:
-    above = [level for level in levels if level + SPARE_DESCRIPTORS > limits.descriptors]
-    if above:
-        need = above[-1] + SPARE_DESCRIPTORS
-        yield Finding(
-            about=Limit.DESCRIPTORS,
-            limit="open descriptors of a process (hard limit)",
-            have=f"{limits.descriptors:,}",
-            need=f"{need:,}",
-            levels=above,
-            impossible=True,
-            consequence="neither ab nor an event server can hold that many connections",
-            cure=f"sudo prlimit --pid $$ --nofile={need}:{need}   (in this shell, then again)",
-        )
-
-
-def _ports_at_once(levels: Sequence[int], limits: SystemLimits) -> Iterator[Finding]:
-    ports = limits.ports
+def _of_clients(runs: Sequence[RunSpec], limits: SystemLimits) -> Iterator[Finding]:
+    """What whoever opens the connections needs."""
+    levels = sorted({run.connections for run in runs})
+    most, ports, ceiling = levels[-1], limits.ports, limits.ab_ceiling
+    asked = sorted({run.concurrency for run in runs})
+    yield Finding(
+        about=Limit.AB,
+        limit="concurrency of ab",
+        have=number(ceiling),
+        need=f"{asked[-1]:,}",
+        levels=[level for level in asked if ceiling is not None and level > ceiling],
+        impossible=True,
+        consequence="ab refuses more",
+        cure=f"choose levels up to {number(ceiling)}: --levels",
+    )
+    need = most + SPARE_DESCRIPTORS
+    yield Finding(
+        about=Limit.DESCRIPTORS,
+        limit="open descriptors of a process",
+        have=number(limits.descriptors),
+        need=f"{need:,}",
+        levels=[level for level in levels if level + SPARE_DESCRIPTORS > limits.descriptors],
+        impossible=True,
+        consequence="neither ab nor an event server can hold that many connections",
+        cure=f"sudo prlimit --pid $$ --nofile={need}:{need}   (in this shell, then again)",
+    )
     none_left = [level for level in levels if level > ports]
-    # For connect() the kernel tries every second port first; when those are taken it searches long.
-    slow = [level for level in levels if ports // 2 < level <= ports]
-    cannot = "ab cannot open that many connections to one address"
-    searches = "with over half of them in use ab loses time to the search for free ones"
-    for above, need, consequence in (
-        (none_left, "{0:,} at once", cannot),
-        (slow, "more than {1:,}", searches),
-    ):
-        if above:
-            yield Finding(
-                about=Limit.PORTS,
-                limit="ports for outgoing connections (ip_local_port_range)",
-                have=f"{ports:,}",
-                need=need.format(above[-1], 2 * above[-1]),
-                levels=above,
-                impossible=above is none_left,
-                consequence=consequence,
-                cure='sudo sysctl -w net.ipv4.ip_local_port_range="1024 65535"',
-            )
-
-
-def _accept_queue(levels: Sequence[int], limits: SystemLimits) -> Iterator[Finding]:
-    above = [level for level in levels if level > limits.somaxconn]
-    if above:
-        yield Finding(
-            about=Limit.ACCEPT_QUEUE,
-            limit="queue of connections to be accepted (somaxconn)",
-            have=f"{limits.somaxconn:,}",
-            need=f"{above[-1]:,}",
-            levels=above,
-            impossible=False,
-            consequence=DROPPED,
-            cure=ACCEPT_QUEUE_CURE,
-        )
-
-
-def _syn_backlog(levels: Sequence[int], limits: SystemLimits) -> Iterator[Finding]:
-    # Without SYN cookies the kernel keeps a quarter of this queue for peers that it knows. With
-    # them the queue's length is that of the accept queue and this setting does not count.
-    usable = limits.syn_backlog - limits.syn_backlog // 4
-    above = [level for level in levels if level > usable]
-    if above and limits.syn_cookies == SYN_COOKIES_OFF:
-        yield Finding(
-            about=Limit.HALF_OPEN,
-            limit="queue of half-open connections (tcp_max_syn_backlog, SYN cookies are off)",
-            have=f"{limits.syn_backlog:,}, three quarters of it for strangers",
-            need=f"{above[-1] * 4 // 3 + 1:,}",
-            levels=above,
-            impossible=False,
-            consequence=DROPPED,
-            cure="sudo sysctl -w net.ipv4.tcp_max_syn_backlog=65535",
-        )
-
-
-def _ports_in_time_wait(runs: Sequence[RunSpec], limits: SystemLimits) -> Iterator[Finding]:
+    yield Finding(
+        about=Limit.PORTS,
+        limit="ports for outgoing connections (ip_local_port_range)",
+        have=number(ports),
+        need=f"{2 * most:,}, so that half are free",
+        # For connect() the kernel tries every second port first; when those are taken it searches
+        # long.
+        levels=none_left or [level for level in levels if level > ports // 2],
+        impossible=bool(none_left),
+        consequence="ab cannot open that many connections to one address"
+        if none_left
+        else "with over half of them in use ab loses time to the search for free ones",
+        cure='sudo sysctl -w net.ipv4.ip_local_port_range="1024 65535"',
+    )
     # A connection for each request, and ab's port of each may rest for a minute. With reuse on (2:
     # on the loopback interface only, which is where we measure) it is free again after a second.
-    many = [run for run in runs if run.requests > limits.ports and not run.conditions.keep_alive]
-    if many and limits.time_wait_reuse == REUSE_NEVER:
-        yield Finding(
-            about=Limit.RESTING_PORTS,
-            limit="ports that may rest in TIME_WAIT for 60 s (tcp_tw_reuse is 0)",
-            have=f"{limits.ports:,} ports",
-            need=f"{max(run.requests for run in many):,}, one for each request of a run",
-            levels=sorted({run.connections for run in many}),
-            impossible=False,
-            consequence="ab may run out of ports within a run",
-            cure="sudo sysctl -w net.ipv4.tcp_tw_reuse=1",
-        )
+    many = [run for run in runs if run.requests > ports and not run.conditions.keep_alive]
+    reuse = {REUSE_NEVER: "never", 1: "always", 2: "on loopback"}.get(limits.time_wait_reuse, "?")
+    yield Finding(
+        about=Limit.RESTING_PORTS,
+        limit="ports that may rest in TIME_WAIT for 60 s (tcp_tw_reuse)",
+        have=f"reused: {reuse}",
+        need=f"reuse, or {max(run.requests for run in runs):,} ports",
+        levels=sorted({run.connections for run in many if limits.time_wait_reuse == REUSE_NEVER}),
+        impossible=False,
+        consequence="ab may run out of ports within a run",
+        cure="sudo sysctl -w net.ipv4.tcp_tw_reuse=1",
+    )
 
 
-def _time_wait_memory(
+def _of_servers(
     runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None
 ) -> Iterator[Finding]:
-    above = [run for run in runs if run.ended_connections(role) > limits.time_wait_memory]
-    if above:
-        yield Finding(
-            about=Limit.TIME_WAIT,
-            limit="ended connections that the kernel remembers (tcp_max_tw_buckets)",
-            have=f"{limits.time_wait_memory:,}",
-            need=f"{max(run.ended_connections(role) for run in above):,}, all those of a run",
-            levels=sorted({run.connections for run in above}),
-            impossible=False,
-            consequence="one forgotten too early can reset its client while it still reads",
-            cure=TIME_WAIT_CURE,
-        )
+    """What whoever accepts the connections needs."""
+    levels = sorted({run.connections for run in runs})
+    most = levels[-1]
+    yield Finding(
+        about=Limit.ACCEPT_QUEUE,
+        limit="accept queue (somaxconn)",
+        have=number(limits.somaxconn),
+        need=f"{most:,}",
+        levels=[level for level in levels if level > limits.somaxconn],
+        impossible=False,
+        consequence=DROPPED,
+        cure=ACCEPT_QUEUE_CURE,
+    )
+    # Without SYN cookies the kernel keeps a quarter of this queue for peers that it knows. With
+    # them the queue's length is that of the accept queue and this setting does not count.
+    off = limits.syn_cookies == SYN_COOKIES_OFF
+    usable = limits.syn_backlog - limits.syn_backlog // 4
+    yield Finding(
+        about=Limit.HALF_OPEN,
+        limit="half-open connections (tcp_max_syn_backlog)",
+        have=f"{limits.syn_backlog:,}, SYN cookies {'off' if off else 'on'}",
+        need=f"{most * 4 // 3 + 1:,}, or SYN cookies",
+        levels=[level for level in levels if level > usable and off],
+        impossible=False,
+        consequence=DROPPED,
+        cure="sudo sysctl -w net.ipv4.tcp_max_syn_backlog=65535",
+    )
+    ended = [run.ended_connections(role) for run in runs]
+    ample = min(sum(ended), TIME_WAIT_AMPLE)
+    memory = limits.time_wait_memory
+    yield Finding(
+        about=Limit.TIME_WAIT,
+        limit="connections in TIME_WAIT (tcp_max_tw_buckets)",
+        have=number(memory),
+        need=f"{max(ended):,} for a run; with {ample:,} large ones never wait",
+        levels=sorted({r.connections for r, n in zip(runs, ended, strict=True) if n > memory}),
+        impossible=False,
+        consequence="one forgotten too early can reset its client while it still reads",
+        cure=TIME_WAIT_CURE,
+    )
+    yield Finding(
+        about=Limit.TASKS,
+        limit=f"processes and threads ({limits.tasks_name})",
+        have=number(limits.tasks),
+        need=f"{most:,} for a server with one for each connection",
+        levels=[level for level in levels if level > limits.tasks],
+        impossible=False,
+        consequence="such a server cannot start all of them",
+        cure=limits.tasks_cure,
+    )
 
 
-def _tasks(levels: Sequence[int], limits: SystemLimits) -> Iterator[Finding]:
-    above = [level for level in levels if level > limits.tasks]
-    if above:
-        yield Finding(
-            about=Limit.TASKS,
-            limit=f"processes and threads ({limits.tasks_name})",
-            have=f"{limits.tasks:,}",
-            need=f"{above[-1]:,} for a server with one for each connection",
-            levels=above,
-            impossible=False,
-            consequence="such a server cannot start all of them",
-            cure=limits.tasks_cure,
-        )
+def number(value: int | None) -> str:
+    """A limit for people."""
+    if value is None:
+        return "not known"
+    return "unlimited" if value >= UNLIMITED else f"{value:,}"

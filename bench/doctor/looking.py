@@ -6,19 +6,18 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from bench.host import time_wait
+from bench.host import kernel
 from bench.host.accounting import parent_of_groups
-from bench.host.signals import SignalWatch
-from bench.host.system_limits import read_limits, text_of
-from bench.load import ab, open_loop
+from bench.host.kernel import read_limits, text_of
+from bench.load import ab
+from bench.load import open_loop as oha
 from bench.records.environment import SystemLimits
-from bench.services.private_redis import redis_for
 
 BUSY_SECONDS = 0.5
 
@@ -44,7 +43,6 @@ class Facts:
     redis_url: str = ""
     oha: str | None = None
     groups: Path | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 def limits_here() -> SystemLimits:
@@ -52,13 +50,15 @@ def limits_here() -> SystemLimits:
     return read_limits(ab.concurrency_ceiling() if shutil.which("ab") else None)
 
 
-def look(redis_url: str | None = None) -> Facts:
-    """The facts of this machine. Takes half a second: other load is watched for so long. Raises
-    UserError where no Redis answers at the URL."""
-    redis, shown = None, ""
-    if redis_url:
-        with redis_for(redis_url, (), SignalWatch()) as there:
-            redis, shown = there.describe(), there.shown
+def require_tools(open_loop: bool) -> None:
+    """Raise UserError for a load generator that is not installed; `open_loop`: oha is needed."""
+    ab.require_ab()
+    if open_loop:
+        oha.require_oha()
+
+
+def look() -> Facts:
+    """The facts of this machine. Takes half a second: other load is watched for so long."""
     busy, busiest = other_load()
     has_ab = shutil.which("ab") is not None
     return Facts(
@@ -66,13 +66,11 @@ def look(redis_url: str | None = None) -> Facts:
         governors=governors(),
         busy=busy,
         busiest=busiest,
-        time_wait=resting.now if (resting := time_wait.memory()) else None,
+        time_wait=resting.now if (resting := kernel.memory()) else None,
         conntrack=conntrack(),
         ab=ab.version() if has_ab else None,
         redis_server=redis_server_version(),
-        redis=redis,
-        redis_url=shown,
-        oha=open_loop.version(),
+        oha=oha.version(),
         groups=parent_of_groups(),
     )
 

@@ -25,7 +25,7 @@ from bench.load.client import NoAnswer, request
 
 SMALL_BUFFER = 16_384
 FORM = "Content-Type: application/x-www-form-urlencoded"
-RESETS = 24
+RESETS, LEAVE_SECONDS = 12, 0.03
 BAD = (
     b"GET\r\n\r\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
@@ -176,8 +176,10 @@ def resets(scene: Scene) -> None:
         with scene.client(SMALL_BUFFER) as client:
             client.send(request("GET", path))
             client.socket.recv(100)
+            scene.watch.sleep(LEAVE_SECONDS)  # until its send sleeps
             if number % 3 == 1:  # the server's side is half closed then: its next send fails
                 client.socket.shutdown(socket.SHUT_WR)
+                scene.watch.sleep(LEAVE_SECONDS)
             if number % 3:
                 client.reset()
     # Between accepting and noticing that they are gone some may still be served.

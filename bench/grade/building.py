@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.grade.sandbox import Limits, confined, give
 from bench.host.project import ROOT
 from bench.records.errors import UserError
-from bench.subjects.servers import Server, discover
+from bench.subjects.subject import Subject, discover, server_subject
 
 COMPILER_LIMITS = Limits(address_space=4 << 30, file_bytes=256 << 20)
 COMPILE_SECONDS = 60.0
@@ -48,9 +48,9 @@ class Built:
         found = discover(folder)
         if len(found) != 1:
             raise UserError(f"{source.name} is no name for a server: two digits, _, a word")
-        self.name = found[0].name
+        self.name = found[0]
 
-    def make(self, flavour: str, flags: tuple[str, ...] = ()) -> tuple[Server, str]:
+    def make(self, flavour: str, flags: tuple[str, ...] = ()) -> tuple[Subject, str]:
         """Compile and link with what `make` has built of lib/ in build/FLAVOUR. Returns the server
         and what the compiler remarked. Raises NotBuilt."""
         archive = self._root / f"{flavour}.a"
@@ -76,4 +76,4 @@ class Built:
         program = self._root / flavour / "bin" / self.name
         if done.returncode != 0 or not program.is_file():
             raise NotBuilt(done.stderr.strip() or "the compiler did not say why")
-        return Server(self.name, program), done.stderr.strip()
+        return server_subject(self.name, program), done.stderr.strip()

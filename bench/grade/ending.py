@@ -22,8 +22,7 @@ def finishes(scene: Scene) -> None:
     with scene.client() as client:
         client.send(data[:cut])
         scene.watch.sleep(SETTLE_SECONDS)
-        assert scene.running is not None
-        scene.running.ask_to_stop()
+        scene.tell_to_stop()
         scene.watch.sleep(SETTLE_SECONDS)
         try:
             whole = client.ask(data[cut:]).body == scene.site.small[path]

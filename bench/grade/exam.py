@@ -28,15 +28,15 @@ from bench.grade.stage import Check, Failed, Finding, Grade, NotHere, Outcome, S
 from bench.host.process import StartError
 from bench.host.signals import SignalWatch
 from bench.services.slow_redis import SlowRedis
-from bench.subjects.servers import Server
+from bench.subjects.subject import Subject
 from bench.timeline.record import TRACED, Refused, require_tracing
 from bench.torture.own_redis import OwnRedis
 
 STAGES = (SERVES, BAD_INPUT, SILENT, LEAVES_NOTHING, REDIS, ENDS, UNDER_LOAD)
 BUDGET_SECONDS = 57.0
 BUILD_POINTS = 3
-STRACE = ("strace", "-f", "-DD", "-qq", "-ttt", "-T", "-yy", "-s", "32")
-ENDS_ONLY = ("-e", "trace=none", "-e", "signal=none")
+STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
+ENDS_ONLY = ("-e", "trace=none")
 MOST_LINES = 8
 MOST_COLUMNS = 110
 TRIES = 3
@@ -86,7 +86,7 @@ class Exam:
             faults=list(dict.fromkeys(c.finding.fault for c in checks if c.finding)),
         )
 
-    _server: Server | None = None
+    _server: Subject | None = None
 
     def _build(self, built: Built) -> StageOutcome:
         check = Outcome(check="it compiles", points=BUILD_POINTS, of=BUILD_POINTS, came="right")
@@ -219,7 +219,10 @@ class World:
                 if check.starts_server:
                     scene.start(check.options, tracer)
                 self._ready = time.time()
-                return check.run(scene)
+                note = check.run(scene)
+                if check.starts_server:
+                    scene.alive()
+                return note
             except StartError as error:
                 raise Failed(NO_ANSWER, str(error)) from error
             except redis.RedisError as error:

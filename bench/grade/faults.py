@@ -134,7 +134,7 @@ ZOMBIES = Fault(
     "You leave zombies",
     "Children have ended and nobody has waited for them. Each keeps its place in the process table "
     "until there is none left.",
-    "waitpid(2); `reap` in 02_forking/main.c",
+    "waitpid(2); `children_reap` in lib/net/children.c",
     r"wait4|waitid|SIGCHLD|exited with",
 )
 WORKERS_PILE_UP = Fault(
@@ -210,7 +210,7 @@ ORPHANS = Fault(
     "orphans",
     "Your children outlive you",
     "The first process has ended, and others that it made are still there.",
-    "server_end_children in lib/net/children.h",
+    "children_end in lib/net/children.h",
     r"kill\(|wait4|exited with",
 )
 FAILS_UNDER_LOAD = Fault(

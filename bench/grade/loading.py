@@ -16,7 +16,8 @@ from bench.host.accounting import rusage_of_buried
 from bench.host.project import ROOT
 from bench.load import ab
 from bench.load.client import request
-from bench.subjects.servers import Server, discover
+from bench.load.outcome import Load
+from bench.subjects.subject import discover, server_subject
 
 REQUESTS, CLIENTS = 1500, 30
 AB_SECONDS = 12.0
@@ -32,9 +33,10 @@ def load(scene: Scene) -> str:
     """ab, and what a request costs, beside the seven."""
     cost = _loaded(scene)
     others = {}
-    for server in discover(ROOT):
-        if server.executable.exists() and int(_number(server)) <= 7:
-            others[server.name] = _loaded(replace(scene, server=server, running=None, ended=None))
+    for name in discover(ROOT)[:7]:
+        if (ROOT / name).exists():
+            server = server_subject(name, ROOT / name)
+            others[name] = _loaded(replace(scene, server=server, running=None, ended=None))
     place = 1 + sum(other < cost for other in others.values())
     dearest = max(others, key=lambda name: others[name])
     middle = statistics.median(others.values())
@@ -47,18 +49,13 @@ def load(scene: Scene) -> str:
     return told
 
 
-def _number(server: Server) -> str:
-    folder = next(ROOT.glob(f"[0-9][0-9]_{server.name}"))
-    return folder.name[:2]
-
-
 def _loaded(scene: Scene) -> float:
     """What a request costs, in microseconds of processor time. Raises Failed where one fails."""
     if scene.running is None:
         scene.start()
     assert scene.running is not None
     path = next(iter(scene.site.small))
-    order = ab.Load(f"{scene.running.url}{path[1:]}", REQUESTS, CLIENTS, AB_SECONDS)
+    order = Load(f"{scene.running.url}{path[1:]}", REQUESTS, CLIENTS, AB_SECONDS)
     try:
         outcome = ab.run(order, (), scene.watch)
         scene.alive()

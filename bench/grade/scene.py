@@ -27,14 +27,14 @@ from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.load.client import Answer, Client, NoAnswer, request
 from bench.subjects.running import Ended, RunningServer
-from bench.subjects.servers import Server
-from bench.subjects.subject import Place, server_subject
+from bench.subjects.subject import Place, Subject
 from bench.torture.own_redis import OwnRedis
 
 PATIENCE = 4.0
 """Seconds that a client waits for what takes milliseconds. Short of REQUEST_TIMEOUT: nobody else's
 time may be over meanwhile."""
 LOOK_SECONDS = 0.02
+DYING_SECONDS = 0.2
 SAME_FILE = 3
 """So many descriptors of one file a process may have."""
 TCP_LISTEN = "0A"
@@ -87,7 +87,7 @@ def make_site(root: Path, dice: random.Random) -> Site:
 class Scene:
     """One check's world."""
 
-    server: Server
+    server: Subject
     site: Site
     redis: OwnRedis
     dice: random.Random
@@ -102,6 +102,8 @@ class Scene:
     limits: Limits = field(default_factory=Limits)
     running: RunningServer | None = None
     ended: Ended | None = None
+    told: bool = False
+    """To stop."""
     died: Fault | None = None
     """How it was ended by us before its time."""
     redis_url: str = ""
@@ -111,15 +113,14 @@ class Scene:
 
     def start(self, options: Sequence[str] = (), tracer: Sequence[str] = ()) -> None:
         """Start the server; raises StartError or Interrupted."""
-        subject = server_subject(self.server)
-        plain = subject.command
+        plain = self.server.command
 
         def command(place: Place) -> list[str]:
             own = ["--root", str(self.site.root), "--workers", str(WORKERS), *options]
             return [*tracer, *confined([*plain(place), *own], self.limits)]
 
         place = Place(0, self.redis_url or self.redis.url, self.folder)
-        self.running = RunningServer(replace(subject, command=command), place, (), self.watch)
+        self.running = RunningServer(replace(self.server, command=command), place, (), self.watch)
 
     def stop(self) -> Ended | None:
         """End it at once, and know how it ended if it had before. May be called twice."""
@@ -133,8 +134,14 @@ class Scene:
         """Tell it to stop; whether it was gone within so long. How is told by `stop`."""
         assert self.running is not None
         running = self.running
-        running.ask_to_stop()
+        self.tell_to_stop()
         return self.until(lambda: not running.running(), seconds)
+
+    def tell_to_stop(self) -> None:
+        """By SIGTERM."""
+        assert self.running is not None
+        self.running.ask_to_stop()
+        self.told = True
 
     def _kill(self) -> None:
         """All its processes, but none that has ended by itself: its status is worth knowing."""
@@ -249,11 +256,15 @@ class Scene:
         return self.running.stderr if self.running is not None else ""
 
     def alive(self) -> None:
-        """Raises Failed if its first process is gone."""
-        if self.running is None or self.running.running():
+        """Raises Failed if its first process is gone, and was not told to stop. One whose last
+        connection has just broken may take a moment to be gone."""
+        running = self.running
+        if running is None:
             return
         if self.died is not None:
             raise Failed(self.died, "it was ended for what it took")
+        if self.told or not self.until(lambda: not running.running(), DYING_SECONDS):
+            return
         ended = self.stop()
         status = ended.status if ended else None
         fault = SIGPIPE if status == -signal.SIGPIPE else CRASH

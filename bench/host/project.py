@@ -29,6 +29,7 @@ def source_digest() -> str:
 
 SOURCES = (
     "bench/**/*.py",
+    "bench/services/*.j2",
     "bench/strangers/**/*",
     "floors/*",
     "lib/**/*.[ch]",

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from bench.host.counters import TcpCounters, cpu_ticks, tcp_counters
-from bench.host.system_limits import text_of
+from bench.host.kernel import TcpCounters, cpu_ticks, tcp_counters, text_of
 
 V1, V2 = "cgroup v1", "cgroup v2"
 

@@ -2,11 +2,11 @@
 """A slice of a core for a server: a control group with a quota of CPU time.
 
 With the same slice for each, one that is small beside what the load generator has, it is the
-server that limits a run, however few CPUs there are. And where others use the same CPU, a server
-still gets its slice, as long as there is so much left.
+server that limits a run, however few CPUs there are. The quota is for a short period: a server that
+has used it up stands still until the next one begins. And it comes first (its group has the highest
+weight), so that it gets its slice where others use that CPU, too.
 
-The quota is for a short period: a server that has used it up stands still until the next one
-begins. Three ways, the first that works:
+Three ways, the first that works:
 
 - `systemd-run --user --scope`, where systemd lets users limit what is theirs: no privilege is
   needed.
@@ -29,8 +29,8 @@ from bench.host.accounting import (
     remove_group,
     remove_stale_groups,
 )
+from bench.host.kernel import text_of
 from bench.host.quota import V1, V2, folders, parse_cgroup, parse_mounts, parse_stat
-from bench.host.system_limits import text_of
 
 PERIOD_US = 10_000
 SCOPES = "systemd-run --user --scope"
@@ -108,7 +108,8 @@ class Scope(Slice):
     def wrap(self, command: Sequence[str]) -> list[str]:
         """See `Group`."""
         period = f"CPUQuotaPeriodSec={PERIOD_US}us"
-        limits = ["-p", f"CPUQuota={self._share:.0%}", "-p", period, "-p", "CPUAccounting=yes"]
+        wanted = [f"CPUQuota={self._share:.0%}", period, "CPUWeight=10000", "CPUAccounting=yes"]
+        limits = [word for one in wanted for word in ("-p", one)]
         return [*SCOPES.split(), "--quiet", "--collect", "-u", self._unit, *limits, "--", *command]
 
 
@@ -140,7 +141,7 @@ class Slicing:
             )
             if self.quotas is None:
                 return done.stdout.split() == [str(PERIOD_US // 2), str(PERIOD_US)]
-            return done.returncode == 0 and found.periods().all > 0
+            return done.returncode == 0 and found.periods().throttled == 0
         except (OSError, KeyError, subprocess.TimeoutExpired):
             return False
         finally:
@@ -176,6 +177,8 @@ def _limit(folder: Path, quota_us: int) -> None:
     """Give a group so many microseconds of CPU time in each period. May raise OSError."""
     if (folder / "cpu.max").exists():
         (folder / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
+        (folder / "cpu.weight").write_text("10000")
     else:
+        (folder / "cpu.shares").write_text("262144")
         (folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
         (folder / "cpu.cfs_quota_us").write_text(str(quota_us))

@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.host.accounting import CpuTime
 from bench.host.process import Child, run_measured
 from bench.host.signals import SignalWatch
 from bench.load.ab_output import (
@@ -30,8 +29,9 @@ from bench.load.ab_output import (
     parse_report,
     parse_request_times,
 )
+from bench.load.outcome import Load, Outcome
 from bench.records.errors import UserError
-from bench.records.figures import AbFigures, Latency
+from bench.records.figures import AbFigures
 from bench.records.workloads import FORM
 
 KEPT_PERCENTILES = ("50", "66", "75", "80", "90", "95", "98", "99", "100")
@@ -42,44 +42,13 @@ START_SECONDS = 0.03
 so long: its start, and half of our waiting."""
 
 
-@dataclass(frozen=True)
-class Load:
-    """What ab is asked to do."""
+@dataclass(frozen=True, kw_only=True)
+class AbOutcome(Outcome):
+    """What came of a load by ab."""
 
-    url: str
-    requests: int
-    concurrency: int
-    timeout: float
-    """Seconds until the run is broken off."""
-    any_length: bool = False
-    """Whether responses may differ in length; see `command`."""
-    keep_alive: bool = False
-    form: str | None = None
-    """The body of a POST; None: GET."""
-
-
-@dataclass(frozen=True)
-class AbOutcome:
-    """What came of it."""
-
-    command: list[str]
-    status: int | None
-    """ab's exit status."""
-    timed_out: bool
     figures: AbFigures | None
     completed: int | None
     """Requests completed, also when there are no figures; None if ab did not say."""
-    message: str
-    """What ab wrote to standard error, its first line."""
-    report: str
-    """All that ab printed."""
-    latency: Latency | None = None
-    wall_seconds: float = 0.0
-    """From its start to its end by our own clock."""
-    cpu: CpuTime | None = None
-    """What ab itself used, in microseconds."""
-    demand: float | None = None
-    """The share of that time in which ab ran or wanted to run."""
 
 
 def command(load: Load, folder: Path) -> list[str]:
@@ -102,7 +71,7 @@ def command(load: Load, folder: Path) -> list[str]:
         *("-e", str(folder / "percentiles.csv")),
         *("-g", str(folder / "requests.tsv")),
         *("-n", str(load.requests)),
-        *("-c", str(load.concurrency)),
+        *("-c", str(load.connections)),
         load.url,
     ]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from bench.host.helper import Helper
+from bench.host.process import Helper
 from bench.host.signals import SignalWatch
 
 

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.host.accounting import CpuTime
 from bench.host.process import last_line, run_measured
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
+from bench.load.outcome import Load, Outcome
 from bench.records.errors import UserError
 from bench.records.figures import Latency, OpenLoopFigures
 from bench.records.workloads import FORM
@@ -44,42 +44,14 @@ class Times(NamedTuple):
     end: float
 
 
-@dataclass(frozen=True)
-class OpenLoad:
-    """What the tool is asked to do."""
-
-    url: str
-    rate: float
-    """Requests per second."""
-    requests: int
-    connections: int
-    """The most that may be open at once."""
-    timeout: float
-    """Seconds until the run is broken off."""
-    keep_alive: bool = False
-    form: str | None = None
-    """The body of a POST; None: GET."""
-
-
-@dataclass(frozen=True)
-class OpenOutcome:
-    """What came of it."""
+@dataclass(frozen=True, kw_only=True)
+class OpenOutcome(Outcome):
+    """What came of a load by oha. Its latency is corrected: from when each request was due."""
 
     tool: str
-    command: list[str]
-    status: int | None
-    timed_out: bool
-    message: str
-    """What the tool wrote to standard error, its last line."""
-    report: str
     figures: OpenLoopFigures | None
-    latency: Latency | None
-    """Corrected: from when each request was due."""
     body_bytes: int | None = None
     """Of all answers."""
-    wall_seconds: float = 0.0
-    cpu: CpuTime | None = None
-    demand: float | None = None
 
 
 def program() -> str | None:
@@ -103,7 +75,7 @@ def version() -> str | None:
     return subprocess.run([found, "--version"], capture_output=True, text=True).stdout.strip()
 
 
-def command(load: OpenLoad, database: Path) -> list[str]:
+def command(load: Load, database: Path) -> list[str]:
     """oha's command line. It follows no redirect, and keeps no connection unless it shall."""
     return [
         "oha",
@@ -123,7 +95,7 @@ def command(load: OpenLoad, database: Path) -> list[str]:
 
 
 def run(
-    load: OpenLoad,
+    load: Load,
     cpus: Sequence[int],
     watch: SignalWatch,
     meanwhile: Callable[[], None] | None = None,
@@ -141,7 +113,7 @@ def run(
 
 
 def _run(
-    load: OpenLoad,
+    load: Load,
     database: Path,
     cpus: Sequence[int],
     watch: SignalWatch,

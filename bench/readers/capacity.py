@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from bench.readers.console import plain_table
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo
 from bench.records.errors import UserError
@@ -284,7 +284,7 @@ def show(path: Path, fleets: Sequence[int], out: Console) -> int:
 
 def demand_table(costs: Sequence[Demand]) -> Table:
     """CPU microseconds per request, by subject and role."""
-    table = _table("server", "CPU us: server", "nginx", "Redis", "load", "bytes")
+    table = plain_table("<server", "CPU us: server", "nginx", "Redis", "load", "bytes")
     for cost in costs:
         figures = (cost.server, cost.nginx, cost.redis, cost.load)
         table.add_row(cost.subject, *(f"{figure:.1f}" for figure in figures), f"{cost.bytes:,.0f}")
@@ -293,8 +293,8 @@ def demand_table(costs: Sequence[Demand]) -> Table:
 
 def fleet_table(costs: Sequence[Demand], fleets: Sequence[int]) -> Table:
     """What fleets carry with one Redis, and with the work spread over many."""
-    heads = ("server", "hosts", "the keys", "nginx", "servers", "Redis", "requests/s", "the limit")
-    table = _table(*heads)
+    heads = ("<server", "hosts", "<the keys", "nginx", "servers", "Redis", "requests/s")
+    table = plain_table(*heads, "<the limit")
     for cost in costs:
         for hosts in fleets:
             for redis_at_most, keys in ((1, "on one Redis"), (None, "spread")):
@@ -314,7 +314,7 @@ def fleet_table(costs: Sequence[Demand], fleets: Sequence[int]) -> Table:
 
 def prediction_table(found: Sequence[Prediction]) -> Table:
     """Predicted and measured, side by side."""
-    table = _table("server", "conditions", "predicted", "limit", "measured", "ratio")
+    table = plain_table("<server", "<conditions", "predicted", "<limit", "measured", "ratio")
     for one in found:
         table.add_row(
             one.subject,
@@ -324,12 +324,4 @@ def prediction_table(found: Sequence[Prediction]) -> Table:
             f"{one.measured:,.0f} at {one.concurrency:,}",
             f"{one.ratio:.2f}",
         )
-    return table
-
-
-def _table(*heads: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in heads:
-        words = head in ("server", "conditions", "the keys", "limit", "the limit")
-        table.add_column(head, justify="left" if words else "right")
     return table

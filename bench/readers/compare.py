@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from bench.readers.console import plain_table, say
 from bench.records import store
 from bench.records.conditions import FLOOR_PREFIX, CellKey
 from bench.records.figures import QUIET
@@ -74,11 +74,11 @@ def compare(before: Path, after: Path, out: Console) -> int:
     Raises UserError."""
     old, new = store.load(before), store.load(after)
     for line in differences(old, new):
-        out.print(line, markup=False, soft_wrap=True)
+        say(out, line)
     found = changes(old, new)
     out.print(_table(found))
     for line in _summary(found, len(disturbed(old) | disturbed(new))):
-        out.print(line, markup=False, soft_wrap=True)
+        say(out, line)
     return int(any({c.rate, c.cpu} - NO_CHANGE for c in found))
 
 
@@ -268,11 +268,8 @@ STYLE: dict[Verdict, str] = {
 
 
 def _table(found: Sequence[Change]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in ("conditions", "subject", "clients"):
-        table.add_column(head)
-    for head in ("before /s", "after /s", "change", "verdict", "CPU/request"):
-        table.add_column(head, justify="right")
+    figures = ("before /s", "after /s", "change", "verdict", "CPU/request")
+    table = plain_table("<conditions", "<subject", "<clients", *figures)
     for change in found:
         key = change.key
         table.add_row(

@@ -10,9 +10,10 @@ is arithmetic, and counts neither waiting nor a core's other work.
 Who differ by less than their runs do share a place. Pure functions on results.
 """
 
+import itertools
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -70,21 +71,21 @@ def orders(results: Results) -> list[Order]:
 
 def order(results: Results, conditions: Conditions) -> Order | None:
     """At the level that was measured most often of those that most subjects hold; of several the
-    nearest to 100. None if fewer than two have a figure there, or no rate comes of it."""
+    highest. None if fewer than two have a figure there, or no rate comes of it."""
     if not conditions.rated or conditions.mode != "closed":
         return None
     runs = [r for r in results.runs if r.conditions == conditions and r.kind != "floor"]
     levels = {run.concurrency: _held_at(runs, run.concurrency) for run in runs}
     if not levels:
         return None
-    level = max(levels, key=lambda n: (len(levels[n]), _runs(levels[n]), -abs(n - USUAL_LEVEL)))
+    level = max(levels, key=lambda n: (len(levels[n]), _runs(levels[n]), n))
     held = levels[level]
     if len(held) < 2:
         return None
-    limits = {name: _limit(of) for name, of in held.items()}
-    others = {name: limit for name, limit in limits.items() if limit != "server"}
+    others = {name: limit for name, of in held.items() if (limit := _limit(of)) != "server"}
     by: By = "cpu" if others else "rate"
-    spreads = {name: found for name, of in held.items() if (found := _spread(of, by))}
+    counted = held if others else {name: _at_limit(of) for name, of in held.items()}
+    spreads = {name: found for name, of in counted.items() if (found := _spread(of, by))}
     if len(spreads) < 2:
         return None
     all_names = dict.fromkeys(run.subject for run in runs)
@@ -93,12 +94,9 @@ def order(results: Results, conditions: Conditions) -> Order | None:
         level,
         by,
         list(_ranked(spreads)),
-        _why(results, conditions, others, len(held)),
+        _why_cpu(results, conditions, others) if others else _why_rate(results, held, counted),
         [name for name in all_names if name not in spreads],
     )
-
-
-USUAL_LEVEL = 100
 
 
 def _held_at(runs: Sequence[Run], level: int) -> dict[str, list[Run]]:
@@ -114,11 +112,17 @@ def _runs(held: dict[str, list[Run]]) -> int:
     return min((len(of) for of in held.values()), default=0)
 
 
+def _at_limit(runs: Sequence[Run]) -> list[Run]:
+    """Those in which the server was the limit; with a slower Redis its waiting may be, too."""
+    limits = ("server", "none") if runs[0].conditions.redis_delay_ms else ("server",)
+    return [run for run in runs if run.bottleneck in limits and not run.lower_bound]
+
+
 def _limit(runs: Sequence[Run]) -> str:
-    """Who was the limit of a cell: "server" only if of all its runs; else who was most often."""
-    seen = Counter("load" if run.lower_bound else run.bottleneck or "unknown" for run in runs)
-    if set(seen) == {"server"}:
+    """Who was the limit of a cell: the server, if of most runs; else who was most often."""
+    if 2 * len(_at_limit(runs)) > len(runs):
         return "server"
+    seen = Counter("load" if run.lower_bound else run.bottleneck or "unknown" for run in runs)
     del seen["server"]
     return max(seen, key=lambda name: seen[name])
 
@@ -144,53 +148,65 @@ def _ranked(spreads: dict[str, Spread]) -> Iterator[Ranked]:
         yield Ranked(name, place, spreads[name])
 
 
-LIMITS = {
-    "load": "the load generator",
-    "redis": "Redis",
-    "nginx": "nginx",
-    "none": "nobody: it waited, or something else used its CPU",
-    "unknown": "not known",
+NOT_THE_SERVER = {
+    "load": "the load generator was at its limit with {}",
+    "redis": "Redis was at its limit with {}",
+    "nginx": "nginx was at its limit with {}",
+    "none": "{} had to wait, or to share the CPU with something else",
+    "unknown": "it is not known of {}",
 }
+"""Why a server was not the limit."""
 
 
-def _why(results: Results, conditions: Conditions, others: dict[str, str], total: int) -> str:
-    quota = conditions.quota
-    if not others:
-        limit = "the server was the limit of each run"
-        if quota:
-            how = f" ({results.slicing})" if results.slicing else ""
-            return f"Each had {quota:.0%} of a core{how} and used it up, so {limit}."
-        return f"Measured rates: {limit}."
+def _why_rate(
+    results: Results, held: Mapping[str, list[Run]], counted: Mapping[str, list[Run]]
+) -> str:
+    quota = next(iter(held.values()))[0].conditions.quota
+    how = f" (by {results.slicing})" if results.slicing else ""
+    had = f"Each had {quota:.0%} of a core{how} and used it up" if quota else "By measured rates"
+    words = f"{had}: the server was the limit, and not the load."
+    if next(iter(held.values()))[0].conditions.redis_delay_ms:
+        words = "By measured rates: the server was the limit, or its waiting, and not the load."
+    total = sum(map(len, held.values()))
+    if lost := total - sum(map(len, counted.values())):
+        words += f" {lost} of {total} runs, in which it was not, do not count."
+    return words
+
+
+def _why_cpu(results: Results, conditions: Conditions, others: Mapping[str, str]) -> str:
     by: dict[str, list[str]] = {}
     for name, limit in others.items():
         by.setdefault(limit, []).append(name)
-    said = "; ".join(
-        f"{LIMITS[limit]} ({'all of them' if len(names) == total else ', '.join(names)})"
-        for limit, names in by.items()
-    )
-    tried = f"in {quota:.0%} of a core each " if quota else ""
-    cannot = "" if quota or results.slicing else "; no server could be given a slice of a core here"
-    return f"Not by measured rates: {tried}the server was not always the limit, but {said}{cannot}."
+    said = "; ".join(NOT_THE_SERVER[limit].format(", ".join(names)) for limit, names in by.items())
+    tried = f" even in {conditions.quota:.0%} of a core each" if conditions.quota else ""
+    cannot = ". A slice of a core (--quota) could not be given to servers there"
+    cannot = cannot if results.slicing == "" else ""
+    return f"Not by measured rates, since not all were at their limit{tried}: {said}{cannot}."
 
 
-def lines(found: Order, stalled_by: dict[str, str]) -> Iterator[str]:
+def sharing(ranked: Sequence[Ranked]) -> list[list[Ranked]]:
+    """Those that share a place, place by place."""
+    return [list(group) for _, group in itertools.groupby(ranked, key=lambda one: one.place)]
+
+
+def lines(found: Order, stalled_by: Mapping[str, str]) -> Iterator[str]:
     """An order as text, a line for each place."""
-    yield f"{found.title}"
-    for place in dict.fromkeys(one.place for one in found.ranked):
-        sharing = [one for one in found.ranked if one.place == place]
-        rates = " and ".join(_rate(one) for one in sharing)
-        tie = ": too close to tell apart" if len(sharing) > 1 else ""
-        notes = [
-            f"{one.subject}: {STALLS[how]}"
-            for one in sharing
-            if (how := stalled_by.get(one.subject, "")) == "one"
+    yield found.title
+    width = max(len(_names(group)) for group in sharing(found.ranked))
+    for group in sharing(found.ranked):
+        rates = ", ".join(f"{one.spread.median:,.0f}" for one in group)
+        notes = ["too close to tell apart"] if len(group) > 1 else []
+        notes += [
+            f"{one.subject}: {STALLS['one']}"
+            for one in group
+            if stalled_by.get(one.subject) == "one"
         ]
         note = f"   ({'; '.join(notes)})" if notes else ""
-        yield f"  {place}.  {', '.join(one.subject for one in sharing):<28} {rates}{tie}{note}"
+        yield f"  {group[0].place}. {_names(group):<{width}}  {rates} requests/s{note}"
     if found.without:
-        yield f"  -   {', '.join(found.without)}: no figure there"
+        yield f"  -  {', '.join(found.without)}: no figure there"
     yield found.why
 
 
-def _rate(one: Ranked) -> str:
-    return f"{one.spread.median:,.0f}"
+def _names(group: Sequence[Ranked]) -> str:
+    return ", ".join(one.subject for one in group)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from bench.records.conditions import Conditions
 from bench.records.plan import RunSpec
-from bench.records.results import Cell, Results
+from bench.records.results import Cell, Results, runs_in_words
 
 HEAD_LINES = 5
 """Title, head and the lines between."""
@@ -104,8 +104,9 @@ def _levels_shown(results: Results, current: RunSpec | None, lines: int | None) 
 
 
 def _title(results: Results, conditions: Conditions) -> str:
-    runs = results.settings.runs
-    median = f", median of {runs} runs and their spread" if runs > 1 else ""
+    cells = [cell for cell in results.cells() if cell.conditions == conditions]
+    several = any(cell.runs > 1 for cell in cells)
+    median = f", {runs_in_words(cells)} and their spread" if several else ""
     return f"Requests per second: {conditions.describe()}{median}"
 
 

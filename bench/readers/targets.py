@@ -9,11 +9,11 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from bench.records.conditions import FLOOR_PREFIX, CellKey, Conditions
+from bench.readers.console import plain_table, say
+from bench.records.conditions import FLOOR_PREFIX, CellKey
 from bench.records.results import Cell, Results
 from bench.records.run import Run
 
@@ -138,7 +138,7 @@ def show(results: Results, out: Console) -> int:
     for cell in cells:
         if cell.reason:
             where = f"{cell.subject}, {cell.conditions.describe()} at {cell.concurrency:,}"
-            out.print(f"no figure: {where}: {cell.reason.text}", markup=False, soft_wrap=True)
+            say(out, f"no figure: {where}: {cell.reason.text}")
     met = [*(one.met for one in compared), *(_memory_met(cell) for cell in memory)]
     met += [cell.state == "held" for cell in (*many, *traced)]
     out.print(f"{sum(met)} of {len(met)} met" if met else "Nothing here has a target.")
@@ -151,8 +151,8 @@ def _memory_met(cell: Cell) -> bool:
 
 
 def _cost_table(found: Sequence[Comparison]) -> Table:
-    heads = ("conditions", "server", "us/request", "range", "user", "system", "own", "ratio", "")
-    table = _table(*heads)
+    figures = ("us/request", "range", "user", "system", "own", "ratio")
+    table = plain_table("<conditions", "<server", *figures, "<")
     for one in found:
         verdict = _verdict(one.met, one.at_most)
         ratio = "-" if one.ratio is None else f"{one.ratio:.2f}"
@@ -162,7 +162,7 @@ def _cost_table(found: Sequence[Comparison]) -> Table:
 
 
 def _cost_row(key: CellKey, cost: Cost | None) -> Iterator[str]:
-    yield _said(key.conditions)
+    yield key.conditions.describe()
     yield key.subject
     if cost is None:
         yield from ("no figure", "", "", "", "")
@@ -175,9 +175,9 @@ def _cost_row(key: CellKey, cost: Cost | None) -> Iterator[str]:
 
 
 def _memory_table(cells: Sequence[Cell]) -> Table:
-    table = _table("conditions", "server", "connections", "before", "with them", "each", "")
+    table = plain_table("<conditions", "<server", "connections", "before", "with them", "each", "<")
     for cell in cells:
-        start = (_said(cell.conditions), cell.subject, f"{cell.concurrency:,}")
+        start = (cell.conditions.describe(), cell.subject, f"{cell.concurrency:,}")
         verdict = _verdict(_memory_met(cell), BYTES_TARGET)
         figures = cell.typical.memory if cell.typical else None
         if cell.state != "held" or figures is None:
@@ -189,9 +189,9 @@ def _memory_table(cells: Sequence[Cell]) -> Table:
 
 
 def _many_table(cells: Sequence[Cell]) -> Table:
-    table = _table("conditions", "server", "at once", "requests/s", "longest", "us/request")
+    table = plain_table("<conditions", "<server", "at once", "requests/s", "longest", "us/request")
     for cell in cells:
-        start = (_said(cell.conditions), cell.subject, f"{cell.concurrency:,}")
+        start = (cell.conditions.describe(), cell.subject, f"{cell.concurrency:,}")
         run = cell.typical
         if cell.median is None or run is None:
             table.add_row(*start, "no figure", "", "")
@@ -203,20 +203,16 @@ def _many_table(cells: Sequence[Cell]) -> Table:
 
 
 def _calls_table(cells: Sequence[Cell]) -> Table:
-    table = _table("conditions", "server", "calls", "writes", "which")
+    table = plain_table("<conditions", "<server", "calls", "writes", "<which")
     for cell in cells:
         calls = cell.typical.calls if cell.typical else None
         if calls is None:
-            table.add_row(_said(cell.conditions), cell.subject, "no figure", "", "")
+            table.add_row(cell.conditions.describe(), cell.subject, "no figure", "", "")
             continue
         often = [f"{name} {n:.2f}" for name, n in calls.per_request.items() if n >= 0.005]
         figures = (f"{calls.total:.2f}", f"{calls.writes:.2f}", ", ".join(often))
-        table.add_row(_said(cell.conditions), cell.subject, *figures)
+        table.add_row(cell.conditions.describe(), cell.subject, *figures)
     return table
-
-
-def _said(conditions: Conditions) -> str:
-    return conditions.describe()
 
 
 def _verdict(met: bool, at_most: float | None) -> str:
@@ -224,11 +220,3 @@ def _verdict(met: bool, at_most: float | None) -> str:
         return "" if met else "[red]no figure[/]"
     limit = f"{at_most:.2f}" if at_most < 100 else f"{at_most:,.0f}"
     return f"met (at most {limit})" if met else f"[red]missed[/] (at most {limit})"
-
-
-def _table(*heads: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in heads:
-        left = head in ("conditions", "server", "which", "")
-        table.add_column(head, justify="left" if left else "right")
-    return table

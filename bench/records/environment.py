@@ -56,7 +56,7 @@ class SystemLimits(BaseModel):
     time_wait_reuse: int
     """0 never, 1 always, 2 on the loopback interface."""
     time_wait_memory: int = UNLIMITED
-    """How many connections in TIME_WAIT the kernel remembers; see `bench.host.time_wait`."""
+    """How many connections in TIME_WAIT the kernel remembers; see `bench.host.kernel`."""
     tasks: int = UNLIMITED
     """Processes and threads: the lowest of the limits in force."""
     tasks_name: str = "no limit"

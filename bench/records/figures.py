@@ -5,6 +5,7 @@ Everything here may be missing from a run (None): not measured, or not to be had
 Milliseconds and seconds are floats, megabytes are 10^6 bytes.
 """
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 from pydantic import BaseModel
@@ -20,6 +21,12 @@ constant rate; parked: each connection asks once and is kept; pending: each asks
 held, so that none is answered; traced: by ab, while the system calls are counted."""
 PROBES: tuple[Mode, ...] = ("parked", "pending", "traced")
 """What gives no rate, but other figures."""
+
+
+def total(values: Sequence[float | None]) -> float | None:
+    """Their sum; None unless all are known, and there is one at all."""
+    known = [value for value in values if value is not None]
+    return round(sum(known), 6) if known and len(known) == len(values) else None
 
 
 class Latency(BaseModel):

@@ -103,8 +103,8 @@ class Results(BaseModel):
     stalled_by: dict[str, str] = {}
     """How many silent clients shut out all others, by the subjects of which that is known:
     "nobody", "one", as many as there are "workers". Empty: not recorded."""
-    slicing: str = ""
-    """How servers could be given a quota of CPU time; empty: they could not, or it is not known."""
+    slicing: str | None = None
+    """How servers could be given a quota of CPU time; empty: they could not. None: not recorded."""
     levels: list[int] = []
     workloads: list[str] = []
     runs: list[Run] = []
@@ -151,6 +151,20 @@ def cell_of(runs: Sequence[Run]) -> Cell:
         cell.bottleneck = "load"
     cell.outliers = sum(run.outlier for run in runs)
     return cell
+
+
+def runs_in_words(cells: Sequence[Cell]) -> str:
+    """How often cells were measured: "one run", "median of 3 runs", "one run, at 100 the median of
+    3"."""
+    levels: dict[int, list[int]] = {}
+    for cell in cells:
+        levels.setdefault(cell.runs, []).append(cell.concurrency)
+    fewest, most = min(levels, default=1), max(levels, default=1)
+    if fewest == most:
+        return "one run" if most == 1 else f"median of {most} runs"
+    where = ", ".join(f"{level:,}" for level in sorted(set(levels[most])))
+    least = "one run" if fewest == 1 else f"median of {fewest} runs"
+    return f"{least}, at {where} the median of {most}"
 
 
 OUTLIER_SHARE = 0.10

@@ -85,7 +85,7 @@ class Run(BaseModel):
     """The whole run: start of the server, warm-up, load, end of the server."""
     waited: float = 0.0
     """Seconds, beside those, until the kernel had room for what it leaves, see
-    `bench.host.time_wait`."""
+    `bench.host.kernel`."""
     probe_status: int | None = None
     idle_reopened: int | None = None
     """How many of the idle connections the server closed during the load; they were opened anew."""

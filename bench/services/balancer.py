@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Annotated
 
 import psutil
+from jinja2 import StrictUndefined, Template
 from pydantic import BaseModel, Field
 
 from bench.host.process import (
@@ -68,62 +69,12 @@ ATTEMPTS = 5
 SPARE_DESCRIPTORS = 100
 INSTALL = "nginx is not installed. Run: scripts/setup.sh bench"
 
-CONFIGURATION = """\
-daemon off;
-worker_processes {workers};
-worker_rlimit_nofile {descriptors};
-pid {folder}/nginx.pid;
-error_log stderr error;
-
-events {{
-    worker_connections {worker_connections};
-}}
-
-http {{
-    # What nginx answers by itself where a server gave no answer: no server says 502 or 504.
-    map $status $own {{ ~^50[24]$ 1; default 0; }}
-    log_format own escape=json '{{"status":$status,"server":"$upstream_addr"}}';
-    access_log {folder}/own.log own if=$own;
-    server_tokens off;
-    tcp_nodelay on;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-
-    # To its clients as the servers are to theirs.
-    keepalive_requests 1000;
-    keepalive_timeout 5s;
-
-    upstream instances {{
-{servers}{keep}    }}
-
-    server {{
-        listen {address}:{port} backlog=65535{reuse};
-
-        location / {{
-            proxy_pass http://instances;
-            proxy_redirect off;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "{connection}";
-            proxy_next_upstream off;
-            proxy_connect_timeout 60s;
-            # An answer of the largest page fits into memory: no file is ever written.
-            proxy_buffers 32 8k;
-            proxy_max_temp_file_size 0;
-        }}
-    }}
-}}
-"""
-
-KEEP = """\
-        # So many unused connections may wait in each worker. They are given up before a server
-        # does that after 5 s, or a request could meet a connection that is being closed.
-        keepalive {connections};
-        keepalive_requests 1000;
-        keepalive_timeout 4s;
-"""
+TEMPLATE = Template(
+    Path(__file__).with_name("nginx.conf.j2").read_text(),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
 
 @dataclass(frozen=True)
@@ -246,22 +197,16 @@ def configuration(
     """nginx' configuration for `cpus` CPUs and processes that may have so many descriptors."""
     if descriptors is None:
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    workers = workers_for(order.connections, cpus, descriptors)
-    keep = KEEP.format(connections=order.connections) if order.keep else ""
-    return CONFIGURATION.format(
-        workers=workers,
+    text: str = TEMPLATE.render(
+        order=order,
+        workers=workers_for(order.connections, cpus, descriptors),
         descriptors=descriptors,
         worker_connections=descriptors - SPARE_DESCRIPTORS,
         folder=folder,
-        servers="".join(f"        server {server} max_fails=0;\n" for server in order.servers),
-        keep=keep,
         address=listen[0],
         port=listen[1],
-        # Each worker a queue of its own, so that the kernel deals connections out evenly: they
-        # would not be enough for a worker that took many more than its part.
-        reuse=" reuseport" if workers > 1 else "",
-        connection="" if order.keep else "close",
     )
+    return text
 
 
 def workers_for(connections: int, cpus: int, descriptors: int) -> int:

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from urllib.parse import urlsplit, urlunsplit
 
-from bench.host.helper import Helper
+from bench.host.process import Helper
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
 

@@ -17,10 +17,8 @@ from pydantic import BaseModel, ValidationError
 
 from bench.host.project import source_digest
 from bench.host.signals import Interrupted, SignalWatch
-from bench.host.system_limits import raise_descriptors
 from bench.records.environment import Placement
-from bench.stations.station import LocalStation
-from bench.stations.wire import (
+from bench.stations.orders import (
     CALLS,
     ERRORS,
     LONGEST_LINE,
@@ -32,6 +30,7 @@ from bench.stations.wire import (
     Nothing,
     Question,
 )
+from bench.stations.station import LocalStation
 
 LOOK_SECONDS = 0.1
 HANG_UP = 1
@@ -108,7 +107,6 @@ class Agent:
 
 def main() -> int:
     """Answer until the end. Exit status: 0, or 128 + n after signal n."""
-    raise_descriptors()
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # should anything print, it spoils no answer
     cpus = sorted(os.sched_getaffinity(0))

@@ -22,11 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel
-
 from bench.host.accounting import CpuTime, rusage_of_buried
-from bench.host.counters import CpuTicks, TcpCounters, cpu_ticks, tcp_counters
+from bench.host.kernel import CpuTicks, TcpCounters, cpu_ticks, tcp_counters
 from bench.host.slices import Periods
+from bench.stations.orders import Lifetime, ServersUse, Switches, Weight
 from bench.subjects.running import RunningServer
 
 LOOKS_PER_SECOND = 5
@@ -36,16 +35,6 @@ ALL_THE_WORK = 0.9
 """Tasks that used this share of the CPU time were all there were; the rest is for the clocks."""
 MOST_LOOKED_AT = 64
 """Of more processes only so many, chosen by lot, are looked into; the sum is scaled up."""
-
-
-class Switches(NamedTuple):
-    """Context switches."""
-
-    voluntary: int
-    involuntary: int
-
-    def __sub__(self, other: "Switches") -> "Switches":
-        return Switches(self.voluntary - other.voluntary, self.involuntary - other.involuntary)
 
 
 @dataclass(frozen=True)
@@ -78,54 +67,6 @@ class _Moment:
     ticks: CpuTicks
     at: float
     """In seconds, by a clock of no meaning."""
-
-
-class Lifetime(BaseModel):
-    """What the kernel says of buried servers and all that they waited for."""
-
-    cpu: CpuTime
-    switches: Switches
-
-
-class ServersUse(BaseModel):
-    """What the servers of one host used during one load. None: not to be had there."""
-
-    alive: list[bool]
-    """By server: whether it was still there at the end."""
-    cpu: CpuTime | None
-    """Of all."""
-    wanted_us: list[float | None]
-    """By server: for how many microseconds it ran or wanted to run."""
-    spent_us: list[float | None] = []
-    """By server: of how many it ran."""
-    throttled: list[float | None] = []
-    """By server: in which share of the periods of its quota it was stopped; None: it had none."""
-    switches: Switches | None
-    """Of all; None where tasks have come and gone, so that only their lives can be told."""
-    seconds: float
-    """For so long they were watched: the load, and what is read around it."""
-    busy: float | None
-    """How busy their CPUs were, whoever kept them so."""
-    cpus: int
-    """To how many CPUs they are bound; 0: to none."""
-    tcp: TcpCounters | None
-    samples: int
-    processes_peak: int | None
-    threads_peak: int | None
-    descriptors_peak: int | None
-    pss_peak_mb: float | None
-    pss_mean_mb: float | None
-
-
-class Weight(BaseModel):
-    """The servers of one host at this moment."""
-
-    pss: int
-    """Bytes, of all processes."""
-    anonymous: int
-    descriptors: int
-    ran_us: float
-    """All tasks together, so far."""
 
 
 def weigh(pids: Sequence[int]) -> Weight:

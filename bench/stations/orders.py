@@ -4,15 +4,23 @@
 The same words inside one process and, as JSON, between two hosts.
 """
 
-from pydantic import BaseModel
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
+from pydantic import BaseModel, ConfigDict
+
+from bench.host.accounting import CpuTime
+from bench.host.kernel import REST_SECONDS, TcpCounters
+from bench.host.process import HelperError, StartError
 from bench.host.quota import HostCount
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo, SystemLimits
+from bench.records.errors import UserError
 from bench.records.figures import Kind
-from bench.services.balancer import BalancerEnd, BalancerUse
-from bench.stations.footprint import Lifetime, ServersUse
-from bench.subjects.running import Ended
+from bench.services.balancer import BalancerEnd, BalancerOrder, BalancerUse
+from bench.stations.hosts import Address
+from bench.subjects.running import START_SECONDS as SERVER_SECONDS
+from bench.subjects.running import STOP_SECONDS, Ended
 from bench.subjects.subject import Subject
 
 
@@ -94,6 +102,73 @@ class SlowOrder(BaseModel):
     delay_ms: float
 
 
+class Switches(NamedTuple):
+    """Context switches."""
+
+    voluntary: int
+    involuntary: int
+
+    def __sub__(self, other: "Switches") -> "Switches":
+        return Switches(self.voluntary - other.voluntary, self.involuntary - other.involuntary)
+
+
+class Lifetime(BaseModel):
+    """What the kernel says of buried servers and all that they waited for."""
+
+    cpu: CpuTime
+    switches: Switches
+
+
+class ServersUse(BaseModel):
+    """What the servers of one host used during one load. None: not to be had there."""
+
+    alive: list[bool]
+    """By server: whether it was still there at the end."""
+    cpu: CpuTime | None
+    """Of all."""
+    wanted_us: list[float | None]
+    """By server: for how many microseconds it ran or wanted to run."""
+    spent_us: list[float | None] = []
+    """By server: of how many it ran."""
+    throttled: list[float | None] = []
+    """By server: in which share of the periods of its quota it was stopped; None: it had none."""
+    switches: Switches | None
+    """Of all; None where tasks have come and gone, so that only their lives can be told."""
+    seconds: float
+    """For so long they were watched: the load, and what is read around it."""
+    busy: float | None
+    """How busy their CPUs were, whoever kept them so."""
+    cpus: int
+    """To how many CPUs they are bound; 0: to none."""
+    tcp: TcpCounters | None
+    samples: int
+    processes_peak: int | None
+    threads_peak: int | None
+    descriptors_peak: int | None
+    pss_peak_mb: float | None
+    pss_mean_mb: float | None
+
+
+class Weight(BaseModel):
+    """The servers of one host at this moment."""
+
+    pss: int
+    """Bytes, of all processes."""
+    anonymous: int
+    descriptors: int
+    ran_us: float
+    """All tasks together, so far."""
+
+
+class Calls(BaseModel):
+    """What was called during a load."""
+
+    by_name: dict[str, int] = {}
+    """The most frequent first."""
+    writes: int = 0
+    """To clients."""
+
+
 class Report(BaseModel):
     """One load as a host saw it."""
 
@@ -117,3 +192,143 @@ class Stopped(BaseModel):
 
 def _elsewhere(_: object) -> list[str]:
     raise AssertionError("this subject is on another host")
+
+
+class Station(Protocol):
+    """What can be asked, in this process or on another host. Everything may raise Interrupted, and
+    on another host HostLost."""
+
+    def survey(self, order: Survey) -> Surveyed:
+        """What is here. Raises UserError for subjects that are not."""
+
+    def start_redis(self) -> Listening:
+        """Start a Redis server. Raises UserError."""
+
+    def make_room(self, order: RoomOrder) -> None:
+        """Wait until the kernel has room for what a run leaves, a minute at most."""
+
+    def start_slow_redis(self, order: SlowOrder) -> Listening:
+        """Start a slow Redis before another, for one run. Raises HelperError or UserError."""
+
+    def start_servers(self, order: ServerOrder) -> Listening:
+        """Start servers, for one run. Raises StartError or OSError."""
+
+    def start_balancer(self, order: BalancerOrder) -> Listening:
+        """Start nginx, for one run. Raises StartError or UserError."""
+
+    def begin(self) -> None:
+        """The load is about to begin."""
+
+    def look(self) -> None:
+        """Called often while the load runs; an agent does it by itself."""
+
+    def end(self) -> Report:
+        """The load is over; what was used."""
+
+    def weigh(self) -> Weight:
+        """What the servers hold now."""
+
+    def start_trace(self) -> None:
+        """Count the servers' system calls from now on. Raises StartError."""
+
+    def stop_trace(self) -> Calls:
+        """And until now."""
+
+    def stop_run(self) -> Stopped:
+        """End what was started for this run. May be called twice; never raises."""
+
+    def close(self) -> None:
+        """End everything."""
+
+
+# The words between the sweep and an agent: a JSON object a line, a question and its answer.
+#
+#     {"number": 7, "call": "start_servers", "order": {"subject": "epoll", ...}}
+#     {"number": 7, "result": {"urls": ["http://10.77.0.3:41234/"]}}
+#     {"number": 7, "error": {"kind": "StartError", "text": "epoll did not start: ..."}}
+#
+# The first question is `hello`. Both sides must be of the same checkout: a sweep would otherwise
+# compare servers, or figures, that are not what they are called.
+
+PROTOCOL = 1
+LONGEST_LINE = 4_000_000
+"""Bytes; an answer is a few thousand."""
+
+
+class Nothing(BaseModel):
+    """No order, or no result."""
+
+
+class Hello(BaseModel):
+    """The first question: at which address this host's programs shall listen."""
+
+    address: Address
+
+
+class Greeting(BaseModel):
+    """The answer to it."""
+
+    protocol: int
+    digest: str
+    """Of the sources, see `bench.host.machine.source_digest`."""
+
+
+class Question(BaseModel):
+    """A line to the agent."""
+
+    number: int
+    call: str
+    order: dict[str, Any] = {}
+
+
+class Failure(BaseModel):
+    """What went wrong."""
+
+    kind: str
+    text: str
+
+
+class Answer(BaseModel):
+    """A line from the agent."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    number: int
+    result: dict[str, Any] | None = None
+    error: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Call:
+    """Something that can be asked for."""
+
+    order: type[BaseModel]
+    result: type[BaseModel]
+    seconds: float
+    """After which a host that has not answered is given up. What it waits for itself must fit."""
+
+
+CALLS = {
+    "hello": Call(Hello, Greeting, 60.0),
+    "survey": Call(Survey, Surveyed, 60.0),
+    "start_redis": Call(Nothing, Listening, 40.0),
+    "make_room": Call(RoomOrder, Nothing, REST_SECONDS + 30.0),
+    "start_slow_redis": Call(SlowOrder, Listening, 20.0),
+    # For one; the second and the next are each granted as much again.
+    "start_servers": Call(ServerOrder, Listening, 2 * SERVER_SECONDS),
+    "start_balancer": Call(BalancerOrder, Listening, 60.0),
+    "begin": Call(Nothing, Nothing, 30.0),
+    "end": Call(Nothing, Report, 30.0),
+    "weigh": Call(Nothing, Weight, 30.0),
+    "start_trace": Call(Nothing, Nothing, 30.0),
+    "stop_trace": Call(Nothing, Calls, 60.0),
+    "stop_run": Call(Nothing, Stopped, 2 * STOP_SECONDS + 20.0),
+}
+
+ERRORS: dict[str, type[Exception]] = {
+    "UserError": UserError,
+    "StartError": StartError,
+    "HelperError": HelperError,
+    "OSError": OSError,
+}
+"""What a station raises, by the name that is sent."""

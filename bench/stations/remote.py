@@ -14,31 +14,30 @@ from pydantic import BaseModel, ValidationError
 from bench.host.process import guarded, last_line
 from bench.host.project import source_digest
 from bench.host.signals import SignalWatch
-from bench.records.errors import NoFigure
+from bench.records.errors import NoFigure, UserError
 from bench.services.balancer import BalancerOrder
-from bench.stations.footprint import Weight
 from bench.stations.hosts import AgentHost
 from bench.stations.orders import (
-    Listening,
-    Report,
-    RoomOrder,
-    ServerOrder,
-    SlowOrder,
-    Stopped,
-    Survey,
-    Surveyed,
-)
-from bench.stations.tracing import Calls
-from bench.stations.wire import (
     CALLS,
     ERRORS,
     LONGEST_LINE,
     PROTOCOL,
     Answer,
+    Calls,
     Greeting,
     Hello,
+    Listening,
     Nothing,
     Question,
+    Report,
+    RoomOrder,
+    ServerOrder,
+    SlowOrder,
+    Station,
+    Stopped,
+    Survey,
+    Surveyed,
+    Weight,
 )
 
 CLOSE_SECONDS = 30.0
@@ -51,14 +50,14 @@ SHOWN = 120
 Result = TypeVar("Result", bound=BaseModel)
 
 
-class HostLost(NoFigure):
+class HostLost(NoFigure, UserError):
     """A host does not answer any more, or makes no sense. The message names it."""
 
     label = "host lost"
 
 
-class RemoteStation:
-    """The agent of one host; see `bench.stations.station.Station`."""
+class RemoteStation(Station):
+    """The agent of one host."""
 
     def __init__(self, host: AgentHost, watch: SignalWatch) -> None:
         """Start the agent; `greet` it before all else."""
@@ -91,54 +90,43 @@ class RemoteStation:
             raise HostLost(self.lost)
 
     def survey(self, order: Survey) -> Surveyed:
-        """See `Station`."""
         return self._ask("survey", order, Surveyed)
 
     def start_redis(self) -> Listening:
-        """See `Station`."""
         return self._ask("start_redis", Nothing(), Listening)
 
     def make_room(self, order: RoomOrder) -> None:
-        """See `Station`."""
         self._ask("make_room", order, Nothing)
 
     def start_slow_redis(self, order: SlowOrder) -> Listening:
-        """See `Station`."""
         return self._ask("start_slow_redis", order, Listening)
 
     def start_servers(self, order: ServerOrder) -> Listening:
-        """See `Station`."""
         return self._ask("start_servers", order, Listening, order.instances)
 
     def start_balancer(self, order: BalancerOrder) -> Listening:
-        """See `Station`."""
         return self._ask("start_balancer", order, Listening)
 
     def begin(self) -> None:
-        """See `Station`."""
         self._ask("begin", Nothing(), Nothing)
 
     def look(self) -> None:
         """The agent does it by itself."""
 
     def end(self) -> Report:
-        """See `Station`."""
         return self._ask("end", Nothing(), Report)
 
     def weigh(self) -> Weight:
-        """See `Station`."""
         return self._ask("weigh", Nothing(), Weight)
 
     def start_trace(self) -> None:
-        """See `Station`."""
         self._ask("start_trace", Nothing(), Nothing)
 
     def stop_trace(self) -> Calls:
-        """See `Station`."""
         return self._ask("stop_trace", Nothing(), Calls)
 
     def stop_run(self) -> Stopped:
-        """See `Station`. What a lost host had started its agent ends, as far as it lives."""
+        """What a lost host had started its agent ends, as far as it lives."""
         if self._process is None:
             return Stopped()
         watch, self._watch = self._watch, SignalWatch()  # a signal must not disturb the tidying

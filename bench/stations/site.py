@@ -5,29 +5,32 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import redis
 
+from bench.host.machine import place_here
 from bench.host.signals import SignalWatch
 from bench.records.environment import HostInfo, Placement, SystemLimits
 from bench.records.errors import UserError
 from bench.records.figures import Role
-from bench.services.balancer import BalancerOrder
+from bench.services.balancer import INSTALL, BalancerOrder, nginx
 from bench.services.private_redis import ExistingRedis, RunRedis
-from bench.stations.footprint import Weight
-from bench.stations.hosts import AgentHost, Hosts
+from bench.stations.hosts import AgentHost, Hosts, load_hosts
 from bench.stations.orders import (
+    Calls,
     Report,
     RoomOrder,
     ServerOrder,
     SlowOrder,
+    Station,
     Stopped,
     Survey,
     Surveyed,
+    Weight,
 )
 from bench.stations.remote import RemoteStation
-from bench.stations.station import LocalStation, Station
-from bench.stations.tracing import Calls
+from bench.stations.station import LocalStation
 from bench.subjects.subject import Subject
 
 HERE = Placement(server=[], load=[], note="each role on a host of its own")
@@ -67,6 +70,13 @@ class Site:
         except BaseException:
             self.close()
             raise
+
+    @staticmethod
+    def of(file: Path | None, watch: SignalWatch, programs: Path, instances: int) -> "Site":
+        """The hosts that a file names; for None this machine, whose CPUs are dealt out for so many
+        instances of a server. Raises UserError."""
+        hosts = load_hosts(file) if file else None
+        return Site(watch, HERE if hosts else place_here(instances), hosts, programs)
 
     def __enter__(self) -> "Site":
         return self
@@ -120,6 +130,21 @@ class Site:
             )
         return [fact.subject() for fact in self._of_server().subjects]
 
+    def require_nginx(self) -> None:
+        """Raise UserError where none can be started."""
+        if self.nginx is None:
+            raise UserError("--balancer: the hosts' file names no host for nginx")
+        if self.hosts is None and nginx() is None:
+            raise UserError(INSTALL)
+
+    def require_slicing(self) -> None:
+        """Raise UserError where a server's host cannot give it a quota."""
+        if not self.slicing():
+            raise UserError(
+                "--quota: no control group with a quota can be made for a server (as root it can, "
+                "or where systemd lets users limit what is theirs)"
+            )
+
     def slicing(self) -> str:
         """How servers can be given slices of a core, in words; empty where a host of theirs
         cannot."""
@@ -132,11 +157,9 @@ class Site:
         seen = self._seen.get(name)
         return {**self._of_server().versions, "nginx": seen.nginx if seen else None}
 
-    def limits(self, here: SystemLimits) -> dict[str, SystemLimits]:
-        """The limits of each host; `here`: the load's, which know ab's, too."""
-        assert self.hosts
-        found = {name: seen.limits for name, seen in self._seen.items()}
-        return found | {self.hosts.load.name: here}
+    def limits(self) -> dict[str, SystemLimits]:
+        """The limits of each host, by its name; those of ab are not in it."""
+        return {name: seen.limits for name, seen in self._seen.items()}
 
     def roles(self) -> dict[str, Role]:
         """By the name of each host what it is there for; empty if all is on one machine."""
@@ -179,9 +202,9 @@ class Site:
         if self.nginx:
             self.nginx.make_room(RoomOrder(connections=ended("nginx")))
 
-    def start_slow_redis(self, order: SlowOrder) -> str:
-        """Its URL."""
-        return self.redis.start_slow_redis(order).urls[0]
+    def start_slow_redis(self, url: str, delay_ms: float) -> str:
+        """One before that at `url`; its URL."""
+        return self.redis.start_slow_redis(SlowOrder(redis_url=url, delay_ms=delay_ms)).urls[0]
 
     def start_servers(self, order: ServerOrder) -> list[str]:
         """Deal the instances out to the servers' hosts, one after another; their URLs."""
@@ -193,10 +216,13 @@ class Site:
                 found += station.start_servers(part).urls
         return found
 
-    def start_balancer(self, order: BalancerOrder) -> str:
-        """Its URL. Raises UserError where there is no host for it."""
-        if self.nginx is None:
-            raise UserError("--balancer: the hosts' file names no host for nginx")
+    def start_balancer(self, urls: Sequence[str], keep: bool, connections: int) -> str:
+        """Before the servers at these URLs; its URL. Raises UserError where there is no host for
+        it."""
+        self.require_nginx()
+        assert self.nginx
+        servers = [urlsplit(url).netloc for url in urls]
+        order = BalancerOrder(servers=servers, keep=keep, connections=connections)
         return self.nginx.start_balancer(order).urls[0]
 
     def begin(self) -> None:

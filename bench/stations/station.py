@@ -14,83 +14,38 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from bench.host.accounting import parent_of_groups, remove_stale_groups
+from bench.host.kernel import raise_descriptors, wait_for_room
 from bench.host.process import free_port
 from bench.host.quota import Host
 from bench.host.signals import SignalWatch
 from bench.host.slices import find_slicing
-from bench.host.time_wait import wait_for_room
 from bench.records.environment import Placement
 from bench.services.balancer import Balancer, BalancerOrder
 from bench.services.redis_server import RedisServer
 from bench.services.slow_redis import SlowRedis
-from bench.stations.footprint import Footprint, Weight, lifetime_between, lives_buried, weigh
+from bench.stations.footprint import Footprint, lifetime_between, lives_buried, weigh
 from bench.stations.orders import (
+    Calls,
     Listening,
     Report,
     RoomOrder,
     ServerOrder,
     SlowOrder,
+    Station,
     Stopped,
     Survey,
     Surveyed,
+    Weight,
 )
 from bench.stations.survey import survey
-from bench.stations.tracing import Calls, Tracer
+from bench.stations.tracing import Tracer
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, Subject, select
 
 
-class Station(Protocol):
-    """What can be asked, in this process or on another host. Everything may raise Interrupted, and
-    on another host HostLost."""
-
-    def survey(self, order: Survey) -> Surveyed:
-        """What is here. Raises UserError for subjects that are not."""
-
-    def start_redis(self) -> Listening:
-        """Start a Redis server. Raises UserError."""
-
-    def make_room(self, order: RoomOrder) -> None:
-        """Wait until the kernel has room for what a run leaves, a minute at most."""
-
-    def start_slow_redis(self, order: SlowOrder) -> Listening:
-        """Start a slow Redis before another, for one run. Raises HelperError or UserError."""
-
-    def start_servers(self, order: ServerOrder) -> Listening:
-        """Start servers, for one run. Raises StartError or OSError."""
-
-    def start_balancer(self, order: BalancerOrder) -> Listening:
-        """Start nginx, for one run. Raises StartError or UserError."""
-
-    def begin(self) -> None:
-        """The load is about to begin."""
-
-    def look(self) -> None:
-        """Called often while the load runs; an agent does it by itself."""
-
-    def end(self) -> Report:
-        """The load is over; what was used."""
-
-    def weigh(self) -> Weight:
-        """What the servers hold now."""
-
-    def start_trace(self) -> None:
-        """Count the servers' system calls from now on. Raises StartError."""
-
-    def stop_trace(self) -> Calls:
-        """And until now."""
-
-    def stop_run(self) -> Stopped:
-        """End what was started for this run. May be called twice; never raises."""
-
-    def close(self) -> None:
-        """End everything."""
-
-
-class LocalStation:
+class LocalStation(Station):
     """A station in this process. Use in a `with` block."""
 
     def __init__(
@@ -102,6 +57,7 @@ class LocalStation:
     ) -> None:
         """`placement`: servers are bound to its CPUs for servers, one after another, all else to
         the others. `address`: where everything listens. `find`: subjects by name."""
+        raise_descriptors()
         self._watch, self._placement, self.address = watch, placement, address
         self._find = find or self._known
         self._found: dict[str, Subject] = {}
@@ -126,7 +82,6 @@ class LocalStation:
         self.close()
 
     def survey(self, order: Survey) -> Surveyed:
-        """See `Station`."""
         surveyed, found = survey(order, self._host)
         self._found |= {subject.name: subject for subject in found}
         how = self._slicing.how if self._slicing else ""
@@ -136,22 +91,18 @@ class LocalStation:
         return self._found.get(name) or select([name])[0]
 
     def start_redis(self) -> Listening:
-        """See `Station`."""
         self._redis = RedisServer(self._placement.load, self._watch, self.address)
         return Listening(urls=[self._redis.url])
 
     def make_room(self, order: RoomOrder) -> None:
-        """See `Station`."""
         wait_for_room(order.connections, self._watch)
 
     def start_slow_redis(self, order: SlowOrder) -> Listening:
-        """See `Station`."""
         cpus = self._placement.load
         self._slow = SlowRedis(order.redis_url, order.delay_ms, cpus, self._watch, self.address)
         return Listening(urls=[self._slow.url])
 
     def start_servers(self, order: ServerOrder) -> Listening:
-        """See `Station`."""
         subject, cpus = self._find(order.subject), self._placement.server
         for number in range(order.instances):
             self._folders.append(tempfile.mkdtemp(prefix="zerohttpd-subject-"))
@@ -169,12 +120,10 @@ class LocalStation:
         return Listening(urls=[server.url for server in self._servers])
 
     def start_balancer(self, order: BalancerOrder) -> Listening:
-        """See `Station`."""
         self._balancer = Balancer(order, self.address, self._placement.load, self._watch)
         return Listening(urls=[self._balancer.url])
 
     def begin(self) -> None:
-        """See `Station`."""
         self._host_before = self._host.count()
         self._redis_before = self._redis_wanted()
         self._balancer_before = self._balancer.use() if self._balancer else None
@@ -184,12 +133,10 @@ class LocalStation:
             self._footprint.begin()
 
     def look(self) -> None:
-        """See `Station`."""
         if self._footprint:
             self._footprint.look()
 
     def end(self) -> Report:
-        """See `Station`."""
         footprint, self._footprint = self._footprint, None
         balancer = None
         if self._balancer and self._balancer_before:
@@ -203,15 +150,12 @@ class LocalStation:
         )
 
     def weigh(self) -> Weight:
-        """See `Station`."""
         return weigh(self._pids())
 
     def start_trace(self) -> None:
-        """See `Station`."""
         self._tracer = Tracer(self._pids(), self._watch)
 
     def stop_trace(self) -> Calls:
-        """See `Station`."""
         tracer, self._tracer = self._tracer, None
         return tracer.stop() if tracer else Calls()
 
@@ -219,7 +163,6 @@ class LocalStation:
         return [pid for server in self._servers for pid in server.pids()]
 
     def stop_run(self) -> Stopped:
-        """See `Station`."""
         self.stop_trace()
         self._footprint = None
         found = Stopped()
@@ -243,7 +186,6 @@ class LocalStation:
         return found
 
     def close(self) -> None:
-        """See `Station`."""
         self.stop_run()
         if self._redis:
             self._redis.end()

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: MIT
 """What is on a host: itself, the subjects, their versions."""
 
+import platform
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from bench.host import machine, programs
-from bench.host.project import ROOT
+from bench.host.kernel import read_limits
+from bench.host.programs import compiler_of, first_line, stranger_version
+from bench.host.project import ROOT, git_state
 from bench.host.quota import Host
-from bench.host.system_limits import read_limits
+from bench.load import ab, open_loop
 from bench.stations.orders import SubjectFacts, Survey, Surveyed
-from bench.stations.versions import versions_of
 from bench.subjects.subject import Subject, select
 
 
@@ -26,3 +30,28 @@ def survey(order: Survey, host: Host) -> tuple[Surveyed, list[Subject]]:
         nginx=programs.stranger_version("nginx"),
     )
     return surveyed, found
+
+
+# ---- Versions of everything that takes part in a sweep ----
+
+
+def versions(redis_version: str) -> dict[str, Any]:
+    """Versions of the tools and of this project, as each of them states it."""
+    return {
+        "ab": ab.version(),
+        "oha": open_loop.version(),
+        "redis": redis_version,
+        "python": platform.python_version(),
+        "git": git_state(),
+    }
+
+
+def versions_of(subjects: Iterable[Subject]) -> dict[str, dict[str, str | None]]:
+    """Versions of the subjects and their compilers."""
+    subjects = list(subjects)
+    servers = [(s.name, s.executable) for s in subjects if s.kind == "server" and s.executable]
+    return {
+        "servers": {name: first_line([str(path), "--version"]) for name, path in servers},
+        "strangers": {s.name: stranger_version(s.name) for s in subjects if s.kind == "stranger"},
+        "compilers": {name: compiler_of(path) for name, path in servers},
+    }

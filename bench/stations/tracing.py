@@ -13,23 +13,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel
-
 from bench.host.process import Child, StartError
 from bench.host.signals import SignalWatch
+from bench.stations.orders import Calls
 
 ATTACH_SECONDS = 10.0
 WRITES = {"write", "writev", "send", "sendto", "sendmsg", "sendmmsg", "sendfile", "pwrite64"}
 _CALL = re.compile(r"^\d+\s+(?P<name>[a-z_0-9]+)\((?P<rest>.*)$")
-
-
-class Calls(BaseModel):
-    """What was called during a load."""
-
-    by_name: dict[str, int] = {}
-    """The most frequent first."""
-    writes: int = 0
-    """To clients."""
 
 
 class Tracer:

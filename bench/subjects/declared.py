@@ -43,7 +43,7 @@ class Stranger:
     architecture: str | None = None
     """The server whose architecture it has."""
     stalled_by: str | None = None
-    """How many silent clients shut out all others, see `bench.subjects.servers`."""
+    """How many silent clients shut out all others, see `bench.subjects.subject.Subject`."""
     folder: Path = field(default=Path(), compare=False)
 
     def prepare(self) -> None:

@@ -7,18 +7,19 @@ are declared, see bench.subjects.declared.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from bench.host.project import ROOT
+from bench.host.project import ROOT, toml_of
 from bench.records.conditions import FLOOR_PREFIX, Conditions
 from bench.records.errors import UserError
 from bench.records.figures import Kind
 from bench.subjects import declared
-from bench.subjects.servers import Server, discover, named, require_built, require_known
 
+_FOLDER = re.compile(r"\d\d_[A-Za-z0-9_-]+")
 FLOORS = ROOT / "floors"
 FLOOR_BUILD = ROOT / "build" / "floor"
 
@@ -75,46 +76,69 @@ class Subject:
     """Whether it closes each connection after one response, whatever the client wishes."""
     executable: Path | None = None
     stalled_by: str | None = None
-    """How many silent clients shut out all others, see `bench.subjects.servers`. None: nobody has
-    said."""
+    """How many silent clients shut out all others, as its folder says (and the end-to-end tests
+    try): "nobody", "one", as many as there are "workers". None: nobody has said."""
 
-    def can(self, workload: str, keep_alive: bool, idle: int = 0) -> bool:
-        """Whether it can serve a workload in this way, beside so many idle connections."""
-        if self.workloads is not None and workload not in self.workloads:
+    def can(self, conditions: Conditions) -> bool:
+        """Whether it can be measured under some conditions."""
+        if self.workloads is not None and conditions.workload not in self.workloads:
             return False
         if self.always_closes:
-            return not keep_alive and not idle
+            return not conditions.server_keeps and not conditions.idle
         # A floor keeps all connections or none, and counts whoever asks as a visitor.
-        return not (self.kind == "floor" and idle)
+        return not (self.kind == "floor" and conditions.idle)
 
 
 def select(
     names: Sequence[str] | None, floors: bool = False, programs: Path = ROOT
 ) -> list[Subject]:
-    """The named subjects in the order given, each once; all servers for None. `floors`: and the
-    floors of the servers among them. `programs`: where the servers' executables are.
+    """The named subjects in the order given, each once; all servers for None. A server may be named
+    by its folder too: 07_epoll is epoll. `floors`: and the floors of the servers among them.
+    `programs`: where the servers' executables are.
 
     Raises UserError for one that is not known, not built, or lacks something it needs.
     """
-    built = [replace(server, executable=programs / server.name) for server in discover()]
-    servers = named(built)
-    wanted = list(dict.fromkeys(names or servers))
+    servers = discover()
+    wanted = _known(names, servers, known_names(servers)[len(servers) :])
     if floors:
         chosen = [FLOOR_PREFIX + name for name in wanted if name in servers]
         wanted += [name for name in chosen if name not in wanted and _floor_source(name)]
-    require_known(wanted, known_names(servers))
-    require_built(servers[name] for name in wanted if name in servers)
-    return [_subject(name, servers) for name in wanted]
+    built = {name: programs / name for name in wanted if name in servers}
+    if missing := [name for name, program in built.items() if not os.access(program, os.X_OK)]:
+        raise UserError(f"not built yet: {', '.join(missing)}. Run: make all")
+    return [_subject(name, built) for name in wanted]
 
 
-def known_names(servers: Iterable[str]) -> list[str]:
+def server_names(names: Sequence[str] | None) -> list[str]:
+    """The same, of the project's servers alone, built or not: their names."""
+    return _known(names, discover(), [])
+
+
+def _known(names: Sequence[str] | None, servers: Sequence[str], others: Sequence[str]) -> list[str]:
+    if not servers:
+        raise UserError("no servers here: no folder like 07_epoll/ with a main.c")
+    wanted = [name[3:] if _FOLDER.fullmatch(name) else name for name in names or servers]
+    known = [*servers, *others]
+    if unknown := [name for name in wanted if name not in known]:
+        many = "s" if len(unknown) > 1 else ""
+        raise UserError(f"unknown server{many}: {', '.join(unknown)}. Known: {', '.join(known)}")
+    return list(dict.fromkeys(wanted))
+
+
+def discover(root: Path = ROOT) -> list[str]:
+    """The names of the project's servers: a folder `NN_name/` with a `main.c` is one, and `make
+    all` builds it as `./name`."""
+    folders = [main.parent.name for main in sorted(root.glob("[0-9][0-9]_*/main.c"))]
+    return [name[3:] for name in folders if _FOLDER.fullmatch(name)]
+
+
+def known_names(servers: Sequence[str]) -> list[str]:
     """All names that can be chosen."""
-    servers = list(servers)
     floors = [FLOOR_PREFIX + name for name in servers if _floor_source(FLOOR_PREFIX + name)]
     return [*servers, *floors, *declared.names()]
 
 
-def server_subject(server: Server) -> Subject:
+def server_subject(name: str, program: Path) -> Subject:
     """One of the project's servers."""
 
     def command(place: Place) -> list[str]:
@@ -122,17 +146,22 @@ def server_subject(server: Server) -> Subject:
         where = ["--address", place.address, "--port", str(place.port), "--root", str(ROOT)]
         number = place.conditions.workers
         workers = ["--workers", str(number)] if number else []
-        return [str(server.executable), *where, "--redis", place.redis_url, *workers]
+        return [str(program), *where, "--redis", place.redis_url, *workers]
 
     return Subject(
-        name=server.name,
+        name=name,
         kind="server",
         command=command,
-        architecture=server.name,
-        always_closes=server.name == "iterative",
-        executable=server.executable,
-        stalled_by=server.stalled_by,
+        architecture=name,
+        always_closes=name == "iterative",
+        executable=program,
+        stalled_by=_stalled_by(name),
     )
+
+
+def _stalled_by(name: str) -> str:
+    file = next(ROOT.glob(f"[0-9][0-9]_{name}/tests.toml"), ROOT / "none")
+    return str(toml_of(file).get("stalled_by", "nobody"))
 
 
 def floor_subject(architecture: str) -> Subject:
@@ -190,9 +219,9 @@ def stranger_subject(name: str) -> Subject:
     )
 
 
-def _subject(name: str, servers: dict[str, Server]) -> Subject:
-    if name in servers:
-        return server_subject(servers[name])
+def _subject(name: str, built: Mapping[str, Path]) -> Subject:
+    if name in built:
+        return server_subject(name, built[name])
     if name.startswith(FLOOR_PREFIX):
         return floor_subject(name.removeprefix(FLOOR_PREFIX))
     return stranger_subject(name)

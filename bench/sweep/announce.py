@@ -1,45 +1,56 @@
 # SPDX-License-Identifier: MIT
-"""The words before a sweep: what will be measured, where, and what stands in the way."""
+"""What a sweep says before its first run and after its last, and into its log."""
 
-from collections.abc import Sequence
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from rich.console import Console
 
-from bench.doctor import show
+from bench.doctor.doctor import Diagnosis, show_cures
+from bench.readers import order
+from bench.readers.console import say
+from bench.readers.table import result_table
 from bench.records.environment import Finding, HostInfo, Line
-from bench.services.private_redis import RunRedis
-from bench.stations.site import Site
-from bench.sweep.planning import Planned
+from bench.records.results import Results
+from bench.report.charts.export import write_rates
+from bench.sweep.cell import Bench
+from bench.sweep.display import in_words
+from bench.sweep.runs import Planned
+
+LOG = "log.txt"
 
 
-def announce(planned: Planned, site: Site, redis: RunRedis, out: Console) -> None:
-    """What will be measured, and where."""
-    runs = planned.runs
+def announce(planned: Planned, bench: Bench, diagnosis: Diagnosis, out: Console) -> None:
+    """What will be measured, and where; and what stands in the way."""
+    runs, site, redis = planned.runs, bench.site, bench.redis
     levels = ", ".join(f"{level:,}" for level in sorted({run.concurrency for run in runs}))
     conditions = "; ".join(c.describe() for c in dict.fromkeys(run.conditions for run in runs))
-    _say(out, f"Servers: {', '.join(planned.subjects)}")
-    _say(out, f"Connections: {levels}; {len(runs)} runs: {conditions}")
-    _say(out, f"Placement: {site.placement.note}")
+    say(out, f"Servers: {', '.join(planned.subjects)}")
+    say(out, f"Connections: {levels}; {len(runs)} runs: {conditions}")
+    say(out, f"Placement: {site.placement.note}")
     for host in site.host_infos():
-        _say(out, f"    {describe_host(host)}")
+        say(out, f"    {describe_host(host)}")
     for name, without in planned.left_out.items():
-        _say(out, f"{name} cannot serve: {'; '.join(without)}")
+        say(out, f"{name} cannot serve: {'; '.join(without)}")
     if not redis.private:
-        _say(out, f"Redis: {redis.shown}; visits raise its visitor_count, nothing else is changed")
+        say(out, f"Redis: {redis.shown}; visits raise its visitor_count, nothing else is changed")
+    _show_troubles(diagnosis.lines, diagnosis.findings, out)
 
 
-def show_troubles(said: Sequence[Line], findings: Sequence[Finding], out: Console) -> None:
+def _show_troubles(said: Sequence[Line], findings: Sequence[Finding], out: Console) -> None:
     """What the doctor says, and the limits in the way of some levels."""
     well = sum(line.state in ("well", "note") for line in said)
-    _say(out, f"Doctor: {well} of {len(said)} things are as they should be")
+    say(out, f"Doctor: {well} of {len(said)} things are as they should be")
     said_below = {finding.cure for finding in findings}
     left = [x for x in said if x.state != "note" and x.cure not in said_below]
-    show.show_cures(left, out)
+    show_cures(left, out)
     for finding in findings:
         levels = ", ".join(f"{level:,}" for level in finding.levels)
         word = "Not possible" if finding.impossible else "Warning"
-        _say(out, f"{word} at {levels}: {finding.describe()}", "yellow")
-        _say(out, f"    cure: {finding.cure}", "yellow")
+        say(out, f"{word} at {levels}: {finding.describe()}", "yellow")
+        say(out, f"    cure: {finding.cure}", "yellow")
     out.print()
 
 
@@ -50,5 +61,47 @@ def describe_host(host: HostInfo) -> str:
     return f"{host.role:<8}{host.name} ({host.address}): {cpus}{limit}, Linux {host.kernel}"
 
 
-def _say(out: Console, text: str, style: str = "") -> None:
-    out.print(text, style=style, markup=False, soft_wrap=True)
+# The end of a sweep: the files in their last state, the table, the charts, where they are.
+
+
+def conclude(results: Results, folder: Path, out: Console) -> None:
+    """Whatever has happened."""
+    out.print(result_table(results))
+    charts = write_rates(folder)
+    took = ((results.finished or results.started) - results.started).total_seconds()
+    interrupted = results.state == "interrupted"
+    state = "Interrupted after" if interrupted else "Done in"
+    names = ["results.json", "results.csv", LOG, *(path.name for path in charts)]
+    out.print(f"{state} {in_words(took)}.", markup=False)
+    say(out, f"Kept in {folder}/: {', '.join(names)}")
+    if interrupted:
+        say(out, f"To go on: .venv/bin/zerohttpd sweep --resume {folder}")
+    _answer(results, folder, out)
+
+
+def _answer(results: Results, folder: Path, out: Console) -> None:
+    """The last lines: who came first, and what to type next."""
+    if not results.runs:
+        return
+    out.print()
+    for found in order.orders(results):
+        for line in order.lines(found, results.stalled_by):
+            say(out, line)
+        out.print()
+    say(out, f"Next, a page of it: make report RESULTS={folder}")
+
+
+@contextlib.contextmanager
+def log_into(folder: Path) -> Iterator[None]:
+    """Whatever this package logs meanwhile is added to the folder's log.txt, each line with the
+    time."""
+    handler = logging.FileHandler(folder / LOG)
+    handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
+    package = logging.getLogger("bench")
+    package.addHandler(handler)
+    package.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        package.removeHandler(handler)
+        handler.close()

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: MIT
 """The beginning of a sweep: what is kept of where and how it is made."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
+from bench.doctor.doctor import Diagnosis
 from bench.host import machine
-from bench.records.environment import Finding, Line, SystemLimits
 from bench.records.errors import UserError
 from bench.records.results import Results, Settings
 from bench.services.private_redis import RunRedis
-from bench.stations import versions
+from bench.stations import survey
 from bench.stations.site import Site
 from bench.sweep.options import Options, kept
-from bench.sweep.planning import Planned
+from bench.sweep.runs import Planned
 
 
-def begun(options: Options, planned: Planned, site: Site, redis: RunRedis) -> Results:
+def begun(
+    options: Options, planned: Planned, diagnosis: Diagnosis, site: Site, redis: RunRedis
+) -> Results:
     """The results of a sweep that has no runs yet."""
     runs = planned.runs
     workloads = list(dict.fromkeys(spec.conditions.workload for spec in runs))
@@ -23,7 +24,7 @@ def begun(options: Options, planned: Planned, site: Site, redis: RunRedis) -> Re
         started=datetime.now().astimezone(),
         command=list(options.command),
         machine=machine.describe_machine(),
-        versions=versions.versions(redis.version()) | site.versions(),
+        versions=survey.versions(redis.version()) | site.versions(),
         settings=Settings(
             full=options.parts[0].plan.full,
             path=next((name for name in workloads if name.startswith("/")), None),
@@ -35,23 +36,15 @@ def begun(options: Options, planned: Planned, site: Site, redis: RunRedis) -> Re
         ),
         hosts=site.host_infos(),
         placement=site.placement,
+        limits=diagnosis.limits,
+        findings=diagnosis.findings,
+        doctor=diagnosis.lines,
         servers=list(planned.subjects),
         stalled_by={s.name: s.stalled_by for s in planned.subjects.values() if s.stalled_by},
         slicing=site.slicing(),
         levels=sorted({spec.concurrency for spec in runs}),
         workloads=workloads,
     )
-
-
-def judged(
-    results: Results,
-    limits: SystemLimits,
-    findings: Sequence[Finding],
-    said: Sequence[Line],
-) -> Results:
-    """With what was found out about the machines before the first run."""
-    results.limits, results.findings, results.doctor = limits, list(findings), list(said)
-    return results
 
 
 def require_same_machine(results: Results) -> None:

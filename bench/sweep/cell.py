@@ -5,27 +5,21 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import redis
 
-from bench.host.signals import SignalWatch
-from bench.load.ab import AbOutcome
 from bench.load.probe import Answer, probe
-from bench.records.conditions import Conditions
 from bench.records.errors import NoFigure, UserError
 from bench.records.plan import RunSpec
-from bench.records.run import Check, Held, Reason, Run
+from bench.records.run import Held, Reason, Run
 from bench.records.workloads import workload_for
-from bench.services.balancer import BalancerOrder
 from bench.services.private_redis import RunRedis
-from bench.stations.orders import ServerOrder, SlowOrder, Stopped
+from bench.stations.orders import ServerOrder
 from bench.stations.site import Site
 from bench.subjects.subject import Subject
 from bench.sweep import evidence, run_figures
-from bench.sweep.checks import first_failure, judge
-from bench.sweep.loading import WARM_UP_CONNECTIONS, Generator, Loaded
-from bench.sweep.probes import CrowdOutcome
+from bench.sweep.loading import WARM_UP_CONNECTIONS, Generator
 
 SEGMENT_HERE, SEGMENT_BETWEEN_HOSTS = 65_483, 1_448
 """Bytes of a TCP segment, by the MTU of the loopback interface (65,536) and of Ethernet (1,500)."""
@@ -37,9 +31,13 @@ class Bench:
 
     site: Site
     redis: RunRedis
-    watch: SignalWatch
     answer_bytes: dict[tuple[str, bool], int] = field(default_factory=dict)
     """How long a whole answer of a server is, by workload and keep-alive: for floors."""
+
+    def recover(self) -> None:
+        """Start all agents anew, and another Redis, if it was ours. Raises UserError."""
+        self.site.reopen()
+        self.redis = self.site.open_redis(None if self.redis.private else self.redis.url)
 
 
 def measure(subject: Subject, spec: RunSpec, bench: Bench) -> tuple[Run, str]:
@@ -103,17 +101,13 @@ def _measure(subject: Subject, spec: RunSpec, bench: Bench, run: Run) -> str:
         answer = probe(url, workload, 200 if subject.kind == "floor" else workload.status)
         run.probe_status = answer.status
         run.waited = _make_room(spec, site, answer)
-        generator = Generator(spec, workload, site, bench.redis, bench.watch)
+        generator = Generator(spec, workload, site, bench.redis)
         loaded = generator.run(url, generator.warm_up(url))
         stopped = site.stop_run()
     finally:
         site.stop_run()
-    _enter(run, loaded, stopped)
-    if loaded.completed and spec.conditions.rated:
-        run_figures.enter(run, spec, loaded, stopped)
-    seen = (answer, loaded, stopped)
-    private = bench.redis.private
-    conclude(run, judge(evidence.gather(run, subject, spec, workload, private, seen)))
+    run_figures.enter(run, spec, loaded, stopped)
+    evidence.judge_run(run, spec, answer, loaded, stopped, bench.redis.private)
     return loaded.outcome.report
 
 
@@ -122,8 +116,7 @@ def _start(spec: RunSpec, bench: Bench) -> str:
     conditions, site = spec.conditions, bench.site
     redis_url = bench.redis.url
     if conditions.redis_delay_ms:
-        order = SlowOrder(redis_url=redis_url, delay_ms=conditions.redis_delay_ms)
-        redis_url = site.start_slow_redis(order)
+        redis_url = site.start_slow_redis(redis_url, conditions.redis_delay_ms)
     keeps = conditions.server_keeps
     urls = site.start_servers(
         ServerOrder(
@@ -136,54 +129,29 @@ def _start(spec: RunSpec, bench: Bench) -> str:
     )
     if conditions.balancer == "none":
         return urls[0]
-    return site.start_balancer(
-        BalancerOrder(
-            servers=[urlsplit(url).netloc for url in urls],
-            keep=conditions.balancer == "keep",
-            connections=spec.connections,
-        )
-    )
+    return site.start_balancer(urls, conditions.balancer == "keep", spec.connections)
 
 
-def answer_bytes(floor: Subject, conditions: Conditions, bench: Bench) -> int:
-    """How long the whole answer is that the server of a floor's architecture gives. 0: not known,
-    the floor then answers as shortly as it can."""
+def learn_answer(floor: Subject, spec: RunSpec, bench: Bench) -> None:
+    """How long a floor's answer must be: as long as that of the server of its architecture. 0: not
+    known, the floor then answers as shortly as it can."""
+    conditions = spec.conditions
+    key = (conditions.workload, conditions.server_keeps)
+    if key in bench.answer_bytes:
+        return
     workload = workload_for(conditions.workload)
-    order = ServerOrder(
-        subject=floor.architecture or "", redis_url=bench.redis.url, conditions=conditions
-    )
+    name, url = floor.architecture or "", bench.redis.url
+    order = ServerOrder(subject=name, redis_url=url, conditions=conditions)
+    bench.answer_bytes[key] = 0
     try:
         bench.redis.prepare()
         url = urljoin(bench.site.start_servers(order)[0], workload.path)
-        return probe(url, workload, workload.status, conditions.server_keeps).bytes
+        answer = probe(url, workload, workload.status, conditions.server_keeps)
+        bench.answer_bytes[key] = answer.bytes
     except (NoFigure, UserError, redis.RedisError, OSError):
-        return 0
+        return
     finally:
         bench.site.stop_run()
-
-
-def _enter(run: Run, loaded: Loaded, stopped: dict[str, Stopped]) -> None:
-    """What is kept of every run that came to its load."""
-    outcome = loaded.outcome
-    run.ab_command, run.latency = outcome.command, outcome.latency
-    run.idle_reopened = loaded.idle.reopened if loaded.idle else None
-    ended = [end.statistics for of in stopped.values() for end in of.servers]
-    run.server_statistics = evidence.total(ended)
-    run.calls = loaded.calls
-    if isinstance(outcome, AbOutcome):
-        run.ab = outcome.figures
-    elif isinstance(outcome, CrowdOutcome):
-        run.memory = outcome.memory
-    else:
-        run.open_loop = outcome.figures
-
-
-def conclude(run: Run, checks: list[Check]) -> None:
-    """Enter the checks into the run, and what follows from them."""
-    run.checks = checks
-    failure = first_failure(checks)
-    run.state = "failed" if failure else "held"
-    run.reason = Reason(label=failure.label, text=failure.detail) if failure else None
 
 
 def all_held(runs: Sequence[Run]) -> bool:

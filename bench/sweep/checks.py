@@ -86,7 +86,7 @@ class Evidence:
     balancer: BalancerEnd | None = None
     """How nginx ended, if there was one."""
     forgotten: int = 0
-    """Ended connections that a kernel forgot too early, see `bench.host.time_wait`."""
+    """Ended connections that a kernel forgot too early, see `bench.host.kernel`."""
     overflows: int = 0
     """Connections that met a full accept queue."""
 

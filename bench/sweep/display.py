@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Showing a sweep while it runs: a live table at a terminal, plain lines elsewhere."""
 
-from types import TracebackType
-from typing import Protocol
+from collections.abc import Container, Sequence
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from bench.readers.console import say
 from bench.readers.table import result_table
 from bench.records.conditions import Conditions
 from bench.records.plan import RunSpec
 from bench.records.results import Results
 from bench.records.run import Run
-from bench.sweep.estimate import in_words
 
 WORTH_A_WORD = 1.0
 """Seconds of waiting."""
@@ -21,35 +20,38 @@ DISTURBED = 0.1
 """From this share of the server's CPU on that others use, a line says so."""
 
 
-class Display(Protocol):
-    """What a sweep tells its audience. Use in a `with` block."""
+def display_for(out: Console, results: Results, total: int) -> "Display":
+    """What suits the place where the output goes."""
+    return LiveDisplay(out, results, total) if out.is_terminal else Display(out, total)
 
-    def __enter__(self) -> "Display": ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None: ...
+class Display:
+    """What a sweep tells its audience. Use in a `with` block. A line for each run, for logs."""
+
+    def __init__(self, out: Console, total: int) -> None:
+        self._out, self._total, self._done = out, total, 0
+
+    def __enter__(self) -> "Display":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
 
     def begin(self, spec: RunSpec, left: float | None) -> None:
         """A run begins; `left` is what it and those after it will take, in seconds."""
 
     def end(self, run: Run, left: float | None) -> None:
         """A run has ended."""
+        self._done += 1
+        count = f"[{self._done:>{len(str(self._total))}}/{self._total}]"
+        say(self._out, f"{count} {line_for(run)}  ({took(run)}, {in_words(left)} left)")
 
 
-def display_for(out: Console, results: Results, total: int) -> Display:
-    """The display that suits the place where the output goes."""
-    return LiveDisplay(out, results, total) if out.is_terminal else PlainDisplay(out, total)
-
-
-class LiveDisplay:
+class LiveDisplay(Display):
     """A table that fills up, with a progress bar below it."""
 
     def __init__(self, out: Console, results: Results, total: int) -> None:
-        self._out = out
+        super().__init__(out, total)
         self._results = results
         self._progress = Progress(
             TextColumn("{task.description:28}"),
@@ -75,7 +77,6 @@ class LiveDisplay:
         self._live.stop()
 
     def begin(self, spec: RunSpec, left: float | None) -> None:
-        """Show which cell is being measured."""
         what = f"{spec.subject} at {spec.concurrency:,}"
         if spec.conditions != Conditions(spec.conditions.workload):
             what += f" ({spec.conditions.describe()})"
@@ -85,37 +86,8 @@ class LiveDisplay:
         self._live.update(self._view(spec))
 
     def end(self, run: Run, left: float | None) -> None:
-        """Fill the cell."""
         self._progress.update(self._task, advance=1, left=in_words(left))
         self._live.update(self._view(None))
-
-
-class PlainDisplay:
-    """A line for each run, for logs."""
-
-    def __init__(self, out: Console, total: int) -> None:
-        self._out = out
-        self._total = total
-        self._done = 0
-
-    def __enter__(self) -> "PlainDisplay":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return
-
-    def begin(self, spec: RunSpec, left: float | None) -> None:
-        """Nothing: a line says what has happened."""
-
-    def end(self, run: Run, left: float | None) -> None:
-        """One line."""
-        self._done += 1
-        count = f"[{self._done:>{len(str(self._total))}}/{self._total}]"
-        self._out.print(
-            f"{count} {line_for(run)}  ({took(run)}, {in_words(left)} left)",
-            markup=False,
-            soft_wrap=True,
-        )
 
 
 def took(run: Run) -> str:
@@ -158,3 +130,49 @@ def outcome_text(run: Run) -> str:
     if foreign is not None and foreign > DISTURBED:
         text += f"  disturbed: others used {foreign:.0%} of the server's CPU"
     return text
+
+
+# ---- How long the rest of a sweep will take, judged by what the runs so far took. Pure ----
+
+
+class Estimate:
+    """Learns from each run. A run's cost is taken as proportional to its requests."""
+
+    def __init__(self, free: Container[int] = ()) -> None:
+        """`free`: levels whose runs are not made and cost nothing."""
+        self._free = free
+        self._known: dict[tuple[str, Conditions], float] = {}
+        """Seconds per request, by subject and conditions."""
+
+    def learn(self, run: Run) -> None:
+        """Remember what a run took; the latest of its kind counts. Skipped runs teach nothing."""
+        if run.state != "skipped":
+            self._known[run.subject, run.conditions] = run.seconds / run.requests
+
+    def seconds_left(self, rest: Sequence[RunSpec]) -> float | None:
+        """Seconds for the runs still to be made; None while nothing is known."""
+        if not self._known:
+            return None
+        return sum(
+            min(spec.requests * self._per_request(spec), spec.timeout)
+            for spec in rest
+            if spec.concurrency not in self._free
+        )
+
+    def _per_request(self, spec: RunSpec) -> float:
+        """What is known of the very same; else of the same subject; else the mean of all."""
+        same = self._known.get((spec.subject, spec.conditions))
+        if same is not None:
+            return same
+        of_subject = [cost for (name, _), cost in self._known.items() if name == spec.subject]
+        costs = of_subject or list(self._known.values())
+        return sum(costs) / len(costs)
+
+
+def in_words(seconds: float | None) -> str:
+    """A duration for people: 0:05, 1:20, 2:03:00; a question mark for None."""
+    if seconds is None:
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

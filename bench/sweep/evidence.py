@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from bench.load.ab import AbOutcome
 from bench.load.open_loop import OpenOutcome
 from bench.load.probe import Answer
-from bench.records.figures import ServerStatistics
 from bench.records.plan import RunSpec
-from bench.records.run import Run
-from bench.records.workloads import Workload
+from bench.records.run import Reason, Run
+from bench.records.workloads import Workload, workload_for
 from bench.stations.orders import Stopped
 from bench.subjects.running import Ended
-from bench.subjects.subject import Subject
-from bench.sweep.checks import Count, Evidence
+from bench.sweep.checks import Count, Evidence, first_failure, judge
 from bench.sweep.loading import WARM_UP_CONNECTIONS, Loaded
-from bench.sweep.run_figures import CLOCK_SECONDS
+from bench.sweep.run_figures import CLOCK_SECONDS, all_statistics
 
 LITTLE_ABOVE = 0.15
 """More requests cannot be under way than there are connections; the rest is for our clock."""
@@ -24,17 +22,32 @@ LITTLE_BELOW = 0.5
 under way it did not make the load that it was asked for."""
 
 
-def gather(
+def judge_run(
     run: Run,
-    subject: Subject,
     spec: RunSpec,
-    workload: Workload,
+    answer: Answer,
+    loaded: Loaded,
+    stopped: Mapping[str, Stopped],
     private: bool,
-    seen: tuple[Answer, Loaded, Mapping[str, Stopped]],
+) -> None:
+    """Enter all checks into the run, and what follows from them. `answer`: to the first request;
+    `stopped`: how everything ended; `private`: whether nobody else counts visitors in that
+    Redis."""
+    run.checks = judge(_gather(run, spec, answer, loaded, stopped, private))
+    failure = first_failure(run.checks)
+    run.state = "failed" if failure else "held"
+    run.reason = Reason(label=failure.label, text=failure.detail) if failure else None
+
+
+def _gather(
+    run: Run,
+    spec: RunSpec,
+    answer: Answer,
+    loaded: Loaded,
+    stopped: Mapping[str, Stopped],
+    private: bool,
 ) -> Evidence:
-    """`private`: whether nobody else counts visitors in that Redis; `seen`: the answer to the
-    first request, the load, and how everything ended."""
-    probe, loaded, stopped = seen
+    workload = workload_for(run.conditions.workload)
     ended = [(host, end) for host, of in stopped.items() for end in of.servers]
     conditions, outcome = spec.conditions, loaded.outcome
     kept = conditions.keep_alive and conditions.mode in ("closed", "open", "traced")
@@ -46,17 +59,17 @@ def gather(
     return Evidence(
         asked=spec.requests,
         timeout=spec.timeout,
-        probe_status=probe.status,
+        probe_status=answer.status,
         died=_who_died(loaded, ended),
-        stopped=_what_was_wrong(ended) if subject.kind == "server" else "",
-        statistics=total([end.statistics for _, end in ended]),
+        stopped=_what_was_wrong(ended) if run.kind == "server" else "",
+        statistics=all_statistics([end.statistics for _, end in ended]),
         ab=closed,
         open_loop=outcome if isinstance(outcome, OpenOutcome) else None,
-        silent=subject.kind != "server",
+        silent=run.kind != "server",
         least_requests=1 + loaded.warmed_up + spec.requests + idle_requests,
         # An idle connection's last answer may be on its way when its holder stops counting.
         slack=unread + warm_unread + spec.conditions.idle,
-        page_bytes=probe.body_bytes,
+        page_bytes=answer.body_bytes,
         any_length=workload.may_grow or (not private and workload.visits > 0),
         # While it is traced a server is slow, and may close a connection for others that wait.
         keep_alive=kept and conditions.mode != "traced",
@@ -76,40 +89,6 @@ def little_tolerance(spec: RunSpec, wall: float) -> tuple[float, float]:
     clock = CLOCK_SECONDS / max(wall, CLOCK_SECONDS)
     end = spec.concurrency / spec.requests
     return min(1.0, LITTLE_BELOW + end + clock), LITTLE_ABOVE + clock
-
-
-def total(found: Sequence[ServerStatistics | None]) -> ServerStatistics | None:
-    """The statistics of all instances together; None unless all printed theirs."""
-    known = [one for one in found if one is not None]
-    if len(known) < len(found) or not known:
-        return None
-    if len(known) == 1:
-        return known[0]
-    classes = {name: None for one in known for name in one.responses}
-    requests = _sum([one.requests for one in known])
-    user = _sum([one.cpu_user_s for one in known])
-    system = _sum([one.cpu_system_s for one in known])
-    cost = None
-    if requests and user is not None and system is not None:
-        cost = round((user + system) / requests * 1e6, 1)
-    return ServerStatistics(
-        requests=_whole(requests),
-        responses={name: sum(one.responses.get(name, 0) for one in known) for name in classes},
-        bytes_sent=_whole(_sum([one.bytes_sent for one in known])),
-        cpu_user_s=user,
-        cpu_system_s=system,
-        cpu_us_per_request=cost,
-        peak_memory_mb=max((one.peak_memory_mb or 0.0 for one in known), default=None),
-    )
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)
 
 
 def _counts(

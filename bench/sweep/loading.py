@@ -3,28 +3,33 @@
 
 import contextlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urljoin
 
-from bench.host.signals import SignalWatch
 from bench.load import ab, open_loop
 from bench.load.ab import AbOutcome
+from bench.load.crowd import Crowd
 from bench.load.idle import IdleConnections, IdleReport
 from bench.load.open_loop import OpenOutcome
+from bench.load.outcome import Load, Outcome
 from bench.records.errors import NoFigure
-from bench.records.figures import CallFigures
+from bench.records.figures import CallFigures, MemoryFigures
 from bench.records.plan import RunSpec
 from bench.records.workloads import Workload
 from bench.services.private_redis import RedisUse, RunRedis
+from bench.stations.orders import Calls, Weight
 from bench.stations.site import Seen, Site
-from bench.stations.tracing import Calls
-from bench.sweep import probes
-from bench.sweep.probes import CrowdOutcome
 
 WARM_UP_CONNECTIONS = 100
 """At most; fewer at lower levels. Each connection is used twice."""
 SETTLE_SECONDS = 0.05
 """After the load: time for the last children and threads to end and be counted."""
+HELD_MS = 1_700
+"""How long Redis is held: shorter than the servers' patience with it (2 s)."""
+SPARE_SECONDS = 0.2
+"""Of these, for the look itself."""
+CALM_SECONDS = 0.1
+"""A server that has used no CPU time for so long has read what was sent to it."""
 IDLE_PATH = "/redirect"
 """What idle connections ask for: the cheapest."""
 
@@ -33,6 +38,14 @@ class WarmUpFailed(NoFigure):
     """The requests before those that count were not answered; the message says why."""
 
     label = "warm-up"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrowdOutcome(Outcome):
+    """What came of a look at the memory of connections."""
+
+    memory: MemoryFigures
+    figures: None = None
 
 
 @dataclass(frozen=True)
@@ -68,11 +81,9 @@ class Loaded:
 class Generator:
     """Puts the load of one run on a server."""
 
-    def __init__(
-        self, spec: RunSpec, workload: Workload, site: Site, redis: RunRedis, watch: SignalWatch
-    ) -> None:
+    def __init__(self, spec: RunSpec, workload: Workload, site: Site, redis: RunRedis) -> None:
         self._spec, self._workload = spec, workload
-        self._site, self._redis, self._watch = site, redis, watch
+        self._site, self._redis, self._watch = site, redis, site.watch
         self._cpus = site.placement.load
 
     def warm_up(self, url: str) -> int:
@@ -81,7 +92,7 @@ class Generator:
         if self._spec.conditions.mode in ("parked", "pending"):
             return 0
         connections = min(self._spec.concurrency, WARM_UP_CONNECTIONS)
-        load = self._closed(url, 2 * connections, connections, any_length=True)
+        load = replace(self._load(url, 2 * connections, connections), any_length=True)
         done = ab.run(load, self._cpus, self._watch)
         if done.timed_out or done.status != 0:
             said = done.message or f"not done after {self._spec.timeout:g} s"
@@ -119,44 +130,27 @@ class Generator:
 
     def _make(self, url: str) -> AbOutcome | OpenOutcome | CrowdOutcome:
         mode, connections = self._spec.conditions.mode, self._spec.concurrency
-        if mode == "open":
-            return self._open(url)
         if mode == "parked":
-            return probes.parked(url, connections, self._site)
+            return parked(url, connections, self._site)
         if mode == "pending":
-            return probes.pending(url, connections, self._site, self._redis)
-        return self._count(url)
-
-    def _count(self, url: str) -> AbOutcome:
-        requests = self._spec.requests
-        grows = not self._redis.private and gains_a_digit(self._redis.counts()[0], requests)
-        any_length = grows or self._workload.may_grow
-        load = self._closed(url, requests, self._spec.concurrency, any_length)
+            return pending(url, connections, self._site, self._redis)
+        load = self._load(url, self._spec.requests, connections)
+        if mode == "open":
+            return open_loop.run(load, self._cpus, self._watch, self._site.look)
+        grows = not self._redis.private and gains_a_digit(self._redis.counts()[0], load.requests)
+        load = replace(load, any_length=grows or self._workload.may_grow)
         return ab.run(load, self._cpus, self._watch, self._site.look)
 
-    def _open(self, url: str) -> OpenOutcome:
-        spec = self._spec
-        assert spec.conditions.rate is not None
-        load = open_loop.OpenLoad(
-            url,
-            spec.conditions.rate,
-            spec.requests,
-            spec.concurrency,
-            spec.timeout,
-            keep_alive=spec.conditions.keep_alive,
-            form=self._workload.form,
-        )
-        return open_loop.run(load, self._cpus, self._watch, self._site.look)
-
-    def _closed(self, url: str, requests: int, connections: int, any_length: bool) -> ab.Load:
-        return ab.Load(
+    def _load(self, url: str, requests: int, connections: int) -> Load:
+        conditions = self._spec.conditions
+        return Load(
             url,
             requests,
             connections,
             self._spec.timeout,
-            any_length=any_length,
-            keep_alive=self._spec.conditions.keep_alive,
+            keep_alive=conditions.keep_alive,
             form=self._workload.form,
+            rate=conditions.rate or 0.0,
         )
 
 
@@ -169,3 +163,56 @@ def calls_per_request(calls: Calls, spec: RunSpec) -> CallFigures:
 def gains_a_digit(count: int, visits: int) -> bool:
     """Whether a visitor count becomes longer in so many visits, and with it the page."""
     return len(str(count + 1)) != len(str(count + visits))
+
+
+# ---- What connections cost a server in memory: a crowd of them, and a look at the server ----
+
+
+def parked(url: str, connections: int, site: Site) -> CrowdOutcome:
+    """Each connection has had one answer and is kept. All within the idle time of 5 s. Raises
+    NoFigure."""
+    begin, before = time.monotonic(), site.weigh()
+    with Crowd(url, connections) as crowd:
+        crowd.ask()
+        crowd.listen()
+        held = site.weigh()
+        if (still_open := crowd.still_open()) < connections:
+            raise NoFigure(f"only {still_open:,} connections were still open")
+    return _outcome(before, held, connections, begin)
+
+
+def pending(url: str, connections: int, site: Site, redis: RunRedis) -> CrowdOutcome:
+    """Each connection has asked, and none has been answered, because Redis is held. Raises
+    NoFigure."""
+    begin, before = time.monotonic(), site.weigh()
+    with Crowd(url, connections) as crowd:
+        redis.hold(HELD_MS)
+        held_till = time.monotonic() + HELD_MS / 1000
+        crowd.ask()
+        held = _calm(site, held_till - SPARE_SECONDS)
+        if time.monotonic() > held_till:
+            raise NoFigure("the machine was too slow: Redis answered before memory was read")
+        crowd.listen()
+    return _outcome(before, held, connections, begin)
+
+
+def _calm(site: Site, deadline: float) -> Weight:
+    """The servers as soon as they have nothing more to do, or at the deadline."""
+    found = site.weigh()
+    while time.monotonic() < deadline:
+        site.watch.sleep(CALM_SECONDS)
+        before, found = found, site.weigh()
+        if found.ran_us == before.ran_us:
+            break
+    return found
+
+
+def _outcome(before: Weight, held: Weight, connections: int, begin: float) -> CrowdOutcome:
+    if held.descriptors < connections:
+        raise NoFigure(
+            f"the server held only {held.descriptors:,} descriptors when its memory was read"
+        )
+    memory = MemoryFigures(
+        connections=connections, before=before.pss, pss=held.pss, anonymous=held.anonymous
+    )
+    return CrowdOutcome(memory=memory, wall_seconds=time.monotonic() - begin)

@@ -1,20 +1,31 @@
 # SPDX-License-Identifier: MIT
-"""What a sweep was asked for, and how that is kept so that it can be resumed."""
+"""What a sweep is asked for: on the command line, and as it is kept so that it can be resumed."""
 
+import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from bench.host.project import ROOT
-from bench.records.conditions import Conditions
+from bench.records.conditions import ASPECTS, Value
 from bench.records.errors import UserError
-from bench.records.plan import Part
+from bench.records.plan import DEFAULT_WORKLOAD, Part, Plan
 from bench.records.results import KeptOptions, Results
-from bench.subjects.subject import Subject
-from bench.sweep.ladder import SLICE, answering
+from bench.records.values import path, positive, words_of
+from bench.records.workloads import ALL, WORKLOADS, named, workload_for
+from bench.services.redis_server import without_password
+from bench.sweep.runs import (
+    FULL_LEVELS,
+    ORDER_LEVEL,
+    ORDER_RUNS,
+    SHORT_LEVELS,
+    SLICE,
+    answering,
+)
 
-_PARTS = TypeAdapter(tuple[Part, ...])
+BOTH = {"both": ("no", "yes")}
 
 
 @dataclass(frozen=True)
@@ -47,15 +58,131 @@ class Options:
         named = [name for part in self.parts for name in part.subjects or ()]
         return tuple(dict.fromkeys(named)) or None
 
+    def values(self, condition: str) -> set[Value]:
+        """Those of one condition that any part has."""
+        return {value for part in self.parts for value in part.plan.values(condition)}
+
     @property
     def floors(self) -> bool:
         """Whether any part has floors."""
         return any(part.floors for part in self.parts)
 
 
-def can_serve(subject: Subject, conditions: Conditions) -> bool:
-    """Whether a subject can be measured under some conditions."""
-    return subject.can(conditions.workload, conditions.server_keeps, conditions.idle)
+def sweep_parser() -> argparse.ArgumentParser:
+    """The options of a sweep. Whole words only: `--redi=URL` would be kept in the results with its
+    password."""
+    sub = argparse.ArgumentParser(
+        prog="zerohttpd sweep",
+        allow_abbrev=False,
+        description="Start each server fresh for each concurrency of a ladder, run ab against it, "
+        "check that every request completed, and keep the figures, a table and a chart in "
+        "results/. Exit status: 0 all cells hold, 1 some do not, 2 could not begin, 130 after "
+        "Ctrl-C.",
+    )
+    add_plan(sub)
+    file = "run on the hosts that this file names; see bench/stations/hosts.py (default: here)"
+    sub.add_argument("--hosts", type=Path, metavar="FILE", help=file)
+    where = "a folder for each sweep is made in it (results/)"
+    sub.add_argument("--results", type=Path, default=ROOT / "results", metavar="DIR", help=where)
+    sub.add_argument(
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="FOLDER",
+        help="make the runs that are missing in an unfinished sweep (the latest); "
+        "all other options are those of that sweep",
+    )
+    return sub
+
+
+def add_plan(sub: argparse.ArgumentParser) -> None:
+    """The options that say what is to be measured."""
+    add = sub.add_argument
+    add(
+        "--full",
+        action="store_true",
+        help=f"{len(FULL_LEVELS)} levels up to {FULL_LEVELS[-1]:,}, three runs, their median, "
+        f"an hour or so; default: {SHORT_LEVELS}, once, {ORDER_LEVEL} {ORDER_RUNS} times",
+    )
+    names = "only these, in this order; also nginx and others of bench/strangers/, floor-epoll, ..."
+    add("--servers", nargs="+", metavar="NAME", help=names)
+    add("--floors", action="store_true", help="beside each server the barest of its architecture")
+    add("--levels", nargs="+", metavar="N", help="concurrent connections")
+    add(
+        "--workloads",
+        nargs="+",
+        metavar="NAME",
+        help=f"{', '.join(WORKLOADS)}; or {ALL} ({DEFAULT_WORKLOAD})",
+    )
+    add("--path", type=path, help="ask for this path, in place of a workload")
+    for aspect in ASPECTS:
+        add(aspect.option, dest=aspect.name, nargs="+", metavar=aspect.metavar, help=aspect.help)
+    add("--requests", type=positive, metavar="N", help="of each run (never below the level)")
+    add("--runs", type=positive, metavar="N", help="of each cell; the figure is their median")
+    add("--timeout", type=positive, metavar="SECONDS", help="after which a run is broken off")
+    where = "where the servers' executables are (the project's folder)"
+    add("--programs", type=Path, default=ROOT, metavar="DIR", help=where)
+    add("--redis", metavar="URL", help="use this Redis; default: a private one, thrown away")
+
+
+def chosen_options(options: argparse.Namespace, command: Sequence[str] = ()) -> Options:
+    """What was asked for, checked; `command`: in these words. Raises UserError."""
+    if options.path and options.workloads:
+        raise UserError("--path and --workloads exclude each other")
+    workloads = named(words_of(options.workloads)) or (DEFAULT_WORKLOAD,)
+    if options.path:
+        workloads = (workload_for(options.path).name,)
+    writing = [name for name in workloads if workload_for(name).private_only]
+    if options.redis and writing:
+        raise UserError(
+            f"{', '.join(writing)}: only with a private Redis, since data are written to it. "
+            "Leave out --redis"
+        )
+    plan = Plan(
+        full=options.full,
+        levels=tuple(positive(word) for word in words_of(options.levels)) or None,
+        requests=options.requests,
+        runs=options.runs,
+        timeout=options.timeout,
+        workloads=workloads,
+        varied=_varied(options),
+    )
+    given = vars(options)
+    if given.get("hosts") and options.redis:
+        raise UserError("--redis and --hosts exclude each other: one of the hosts has the Redis")
+    if set(plan.values("instances")) != {1} and set(plan.values("balancer")) == {"none"}:
+        raise UserError("several instances need something before them: --balancer close, keep")
+    usual = not plan.varied and plan == Plan(workloads=plan.workloads) and not given.get("hosts")
+    return Options(
+        parts=(Part(plan, tuple(words_of(options.servers)) or None, options.floors),),
+        redis=options.redis,
+        results=given.get("results", ROOT / "results"),
+        hosts=given.get("hosts"),
+        command=tuple(hide_password(command)),
+        programs=options.programs.resolve(),
+        answers=usual,
+    )
+
+
+def _varied(options: argparse.Namespace) -> dict[str, tuple[Value, ...]]:
+    found = {}
+    for aspect in ASPECTS:
+        words = words_of(getattr(options, aspect.name))
+        if aspect.name == "keep_alive":
+            words = [each for word in words for each in BOTH.get(word, (word,))]
+        if words:
+            found[aspect.name] = tuple(aspect.parse(word) for word in words)
+    return found
+
+
+def hide_password(words: Sequence[str]) -> list[str]:
+    """A command line without the password in the URL of a Redis."""
+    return [without_password(word.removeprefix("--redis=")) for word in words]
+
+
+# ---- Kept, so that it can be resumed ----
+
+_PARTS = TypeAdapter(tuple[Part, ...])
 
 
 def kept(options: Options, redis: str) -> KeptOptions:

@@ -2,17 +2,24 @@
 """The figures of a run, put together of what the load generator and all hosts have seen."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from bench.host.accounting import CpuTime
-from bench.records.figures import Bottleneck, HostFigures, LittlesLaw, OtherProcess, ProcessFigures
+from bench.load.ab import AbOutcome
+from bench.records.figures import (
+    Bottleneck,
+    HostFigures,
+    LittlesLaw,
+    OtherProcess,
+    ProcessFigures,
+    ServerStatistics,
+    total,
+)
 from bench.records.plan import RunSpec
 from bench.records.run import Run
-from bench.stations.footprint import Lifetime, ServersUse, Switches
-from bench.stations.orders import Stopped
+from bench.stations.orders import Lifetime, ServersUse, Stopped, Switches
 from bench.stations.site import Seen
-from bench.sweep import bottleneck
-from bench.sweep.bottleneck import Demand, of_host, pressure
-from bench.sweep.loading import Loaded
+from bench.sweep.loading import CrowdOutcome, Loaded
 
 CLOCK_SECONDS = 0.1
 """Our clock also counts ab's start and its last lines."""
@@ -20,7 +27,12 @@ LIFE = "the server's life, over all its requests"
 
 
 def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped]) -> None:
-    """Enter all figures into a run whose load was completed."""
+    """Enter all figures into a run that came to its load."""
+    _enter_outcome(run, loaded)
+    ended = [end.statistics for of in stopped.values() for end in of.servers]
+    run.server_statistics = all_statistics(ended)
+    if not loaded.completed or not spec.conditions.rated:
+        return
     done, idle, seconds = loaded.outcome, loaded.idle, loaded.seconds
     beside = idle.requests_during if idle else 0
     before = 1 + loaded.warmed_up + (idle.requests - beside if idle else 0)
@@ -43,6 +55,18 @@ def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped
     _enter_bottleneck(run, loaded)
     if spec.conditions.mode == "closed" and done.latency:
         run.littles_law = littles_law(spec, done.wall_seconds, done.latency.mean)
+
+
+def _enter_outcome(run: Run, loaded: Loaded) -> None:
+    outcome = loaded.outcome
+    run.ab_command, run.latency, run.calls = outcome.command, outcome.latency, loaded.calls
+    run.idle_reopened = loaded.idle.reopened if loaded.idle else None
+    if isinstance(outcome, AbOutcome):
+        run.ab = outcome.figures
+    elif isinstance(outcome, CrowdOutcome):
+        run.memory = outcome.memory
+    else:
+        run.open_loop = outcome.figures
 
 
 def host_figures(seen: Seen, seconds: float) -> HostFigures | None:
@@ -89,7 +113,7 @@ def _enter_bottleneck(run: Run, loaded: Loaded) -> None:
     found = {role: pressure(demand, by_role[role]) for role, demand in demands.items()}
     if run.conditions.balancer == "none":
         found["nginx"] = None  # its host may be busy with something else
-    run.bottleneck, run.lower_bound = bottleneck.judge(Demand(**found))
+    run.bottleneck, run.lower_bound = judge(Demand(**found))
     hosts = by_role.get(run.bottleneck or "none", [])
     run.bottleneck_host = max(hosts, key=lambda host: of_host(host) or 0.0).name if hosts else None
 
@@ -102,7 +126,7 @@ def _servers_demand(loaded: Loaded, quota: float) -> float | None:
         wanted = [us for us in use.wanted_us if us is not None]
         if quota:
             shares = zip(_quota_used(use, quota, loaded.seconds), use.throttled, strict=True)
-            found += [bottleneck.of_quota(*share) for share in shares]
+            found += [of_quota(*share) for share in shares]
         elif len(wanted) == len(use.wanted_us):
             found.append(min(1.0, max(wanted) / 1e6 / loaded.seconds))
         elif use.busy is not None:
@@ -149,8 +173,8 @@ def _servers(
         foreign_share=_foreign_share(uses, cpu),
         voluntary_switches_per_request=round(switches[0], 4),
         involuntary_switches_per_request=round(switches[1], 4),
-        pss_peak_mb=_total([use.pss_peak_mb for use in uses]),
-        pss_mean_mb=_total([use.pss_mean_mb for use in uses]),
+        pss_peak_mb=_megabytes([use.pss_peak_mb for use in uses]),
+        pss_mean_mb=_megabytes([use.pss_mean_mb for use in uses]),
         processes_peak=_count([use.processes_peak for use in uses]),
         threads_peak=_count([use.threads_peak for use in uses]),
         descriptors_peak=_count([use.descriptors_peak for use in uses]),
@@ -206,6 +230,35 @@ def _uses(hosts: Sequence[Seen]) -> list[ServersUse]:
     return [seen.report.servers for seen in hosts if seen.report.servers]
 
 
+def all_statistics(found: Sequence[ServerStatistics | None]) -> ServerStatistics | None:
+    """The statistics of all instances together; None unless all printed theirs."""
+    known = [one for one in found if one is not None]
+    if len(known) < len(found) or not known:
+        return None
+    if len(known) == 1:
+        return known[0]
+    classes = {name: None for one in known for name in one.responses}
+    requests = total([one.requests for one in known])
+    user = total([one.cpu_user_s for one in known])
+    system = total([one.cpu_system_s for one in known])
+    cost = None
+    if requests and user is not None and system is not None:
+        cost = round((user + system) / requests * 1e6, 1)
+    return ServerStatistics(
+        requests=_whole(requests),
+        responses={name: sum(one.responses.get(name, 0) for one in known) for name in classes},
+        bytes_sent=_whole(total([one.bytes_sent for one in known])),
+        cpu_user_s=user,
+        cpu_system_s=system,
+        cpu_us_per_request=cost,
+        peak_memory_mb=max((one.peak_memory_mb or 0.0 for one in known), default=None),
+    )
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
 def _other(user: float, system: float, seconds: float) -> OtherProcess:
     return OtherProcess(
         cpu_user_s=round(user, 6),
@@ -214,13 +267,75 @@ def _other(user: float, system: float, seconds: float) -> OtherProcess:
     )
 
 
-def _total(values: Sequence[float | None]) -> float | None:
-    """Their sum; None unless all are known."""
-    known = [value for value in values if value is not None]
-    return round(sum(known), 3) if known and len(known) == len(values) else None
+def _megabytes(values: Sequence[float | None]) -> float | None:
+    found = total(values)
+    return None if found is None else round(found, 3)
 
 
 def _count(values: Sequence[int | None]) -> int | None:
     """The same of whole numbers."""
-    found = _total(values)
+    found = total(values)
     return None if found is None else int(found)
+
+
+# ---- Who was the bottleneck of a run. Pure ----
+#
+# Demand is the share of the load's time in which somebody ran or wanted to run: CPU time, and the
+# time for which a runnable task was kept waiting for a CPU. So a load generator that shares its CPU
+# with Redis is seen to be at its limit though it had only half of that CPU. On a host of its own
+# somebody is also at the limit when the host's quota is: when all of it is used, or when it stopped
+# the host in most periods. A server with a quota of its own is at its limit when that is: when all
+# of it is used and it stopped the server in most periods.
+
+LIMIT = 0.9
+"""From here on somebody counts as being at the limit."""
+THROTTLED = 0.5
+"""In more than this share of the periods stopped: at the limit. A host that can keep up is stopped
+now and then, too, when work comes in bursts."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Shares from 0 to 1, of one core each. None: not known, or not there."""
+
+    server: float | None
+    load: float | None
+    redis: float | None
+    nginx: float | None = None
+
+
+def judge(demand: Demand) -> tuple[Bottleneck | None, bool]:
+    """Who it was, and whether the figure is a lower bound: the load generator was at its limit
+    and the server was not."""
+    if demand.server is None or demand.load is None:
+        return None, False
+    if demand.server >= LIMIT:
+        return "server", False
+    others: dict[Bottleneck, float] = {
+        "redis": demand.redis or 0.0,
+        "nginx": demand.nginx or 0.0,
+        "load": demand.load,
+    }
+    most = max(others, key=lambda name: (others[name], name == "load"))
+    return (most if others[most] >= LIMIT else "none"), demand.load >= LIMIT
+
+
+def pressure(demand: float | None, hosts: Sequence[HostFigures]) -> float | None:
+    """A demand with that of the hosts on which it arises; None if nothing is known."""
+    known = [found for host in hosts if (found := of_host(host)) is not None]
+    return max([*known, *([] if demand is None else [demand])], default=None)
+
+
+def of_quota(used: float, throttled: float | None) -> float:
+    """How near a server was to its quota; `used`: a share of it, `throttled`: of its periods. One
+    that is not stopped in most periods could have used more, however much it used."""
+    at_limit = throttled is not None and throttled > THROTTLED
+    return min(1.0, used) if at_limit else min(LIMIT / 2, used)
+
+
+def of_host(host: HostFigures) -> float | None:
+    """How near a host was to its limit; 1.0 and more: at it. None without a quota: its CPUs may
+    have been busy with something else."""
+    if host.throttled_share is None:
+        return None
+    return 1.0 + host.throttled_share if host.throttled_share > THROTTLED else host.cpu_share

@@ -1,31 +1,21 @@
 # SPDX-License-Identifier: MIT
 """The sweep: every subject under all chosen conditions at every level of the ladder."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from rich.console import Console
-
 from bench.doctor import doctor, looking
-from bench.doctor.limits import impossible_levels
-from bench.doctor.looking import Facts
-from bench.host.placement import place_here
 from bench.host.signals import Interrupted, SignalWatch
-from bench.host.system_limits import raise_descriptors
-from bench.load import ab, open_loop
-from bench.readers.console import console
 from bench.records import store
 from bench.records.errors import UserError
 from bench.records.results import Results
-from bench.stations.hosts import load_hosts
-from bench.stations.remote import HostLost
-from bench.stations.site import HERE, Site
-from bench.sweep import announce, planning
-from bench.sweep.beginning import begun, judged, require_same_machine
+from bench.stations.site import Site
+from bench.sweep.beginning import begun, require_same_machine
 from bench.sweep.cell import Bench
-from bench.sweep.closing import conclude
-from bench.sweep.options import Options, options_of
+from bench.sweep.options import Options, chosen_options, options_of, sweep_parser
+from bench.sweep.runs import plan_runs
 from bench.sweep.sweeper import Sweeper
 
 SIGNALLED = 128
@@ -44,6 +34,16 @@ class Done:
     def interrupted(self) -> bool:
         """Whether a signal ended it."""
         return self.status > SIGNALLED
+
+
+def run(words: Sequence[str]) -> int:
+    """`zerohttpd sweep`: sweep, or go on with one. Raises UserError."""
+    chosen = sweep_parser().parse_args(words)
+    if chosen.resume is None:
+        return sweep(chosen_options(chosen, ("sweep", *words))).status
+    return resume(
+        Path(chosen.resume or store.latest_unfinished(chosen.results)), chosen.redis
+    ).status
 
 
 def sweep(options: Options) -> Done:
@@ -67,63 +67,39 @@ def resume(folder: Path, redis: str | None = None) -> Done:
 
 def _run(options: Options, before: Results | None, folder: Path | None = None) -> Done:
     """`before`: the results to go on with, which lie in `folder`."""
-    ab.require_ab()
-    if any(part.plan.rates for part in options.parts):
-        open_loop.require_oha()
-    hosts = load_hosts(options.hosts) if options.hosts else None
-    planning.require_possible(options, hosts)
-    raise_descriptors()
-    out = console()
-    facts = looking.look(options.redis)  # before this process keeps to some of the CPUs
-    placement = HERE if hosts else place_here(planning.most_instances(options))
+    looking.require_tools(open_loop=options.values("rate") != {None})
+    facts = looking.look()  # before this process keeps to some of the CPUs
+    instances = max(int(number or 1) for number in options.values("instances"))
     with SignalWatch() as watch:
         try:
-            with Site(watch, placement, hosts, options.programs) as site:
-                return _on_site(options, before, folder, site, facts, out)
-        except HostLost as lost:
-            raise UserError(str(lost)) from lost
+            with Site.of(options.hosts, watch, options.programs, instances) as site:
+                sweeper = _sweeper(options, before, folder, site, facts)
+                return Done(sweeper.run(), sweeper.folder)
         except Interrupted as interrupted:  # before the first run
-            out.print("Interrupted before anything was measured.")
+            print("Interrupted before anything was measured.")
             return Done(interrupted.exit_status)
 
 
-def _on_site(
+def _sweeper(
     options: Options,
     before: Results | None,
     folder: Path | None,
     site: Site,
-    facts: Facts,
-    out: Console,
-) -> Done:
-    found = site.survey(options.subjects, options.floors)
+    facts: looking.Facts,
+) -> Sweeper:
+    """All that is known before the first run. Raises UserError for what these hosts cannot do."""
+    if options.values("balancer") != {"none"}:
+        site.require_nginx()
+    subjects = site.survey(options.subjects, options.floors)
     if before is None:
         options = options.answering(bool(site.slicing()))
-    planning.require_quotas(options, site)
-    planned = planning.plan_runs(options, found)
-    runs = planned.runs
-    limits = looking.limits_here()
-    said = doctor.examine(runs, limits, facts, load_only=bool(site.hosts))
-    findings = planning.assess_site(runs, limits, site)
+    if any(options.values("quota")):
+        site.require_slicing()
+    planned = plan_runs(options.parts, subjects)
     redis = site.open_redis(options.redis)
-    announce.announce(planned, site, redis, out)
-    announce.show_troubles(said, findings, out)
+    diagnosis = doctor.diagnose(planned.runs, facts, redis, site.limits(), site.roles())
     if before:
-        results = before
-        out.print(f"Resumed: {len(before.runs)} of {len(runs)} runs are there already")
         require_same_machine(before)
-    else:
-        results = judged(begun(options, planned, site, redis), limits, findings, said)
+    results = before or begun(options, planned, diagnosis, site, redis)
     folder = folder or store.make_folder(options.results, results.started)
-    store.save(results, folder)
-    status = Sweeper(
-        results=results,
-        folder=folder,
-        runs=runs,
-        subjects=planned.subjects,
-        bench=Bench(site, redis, site.watch),
-        open_redis=lambda: site.open_redis(options.redis),
-        impossible=impossible_levels(findings),
-        out=out,
-    ).run()
-    conclude(results, folder, out)
-    return Done(status, folder)
+    return Sweeper(results, folder, planned, diagnosis, Bench(site, redis))

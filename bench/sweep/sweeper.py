@@ -2,27 +2,22 @@
 """A sweep under way: all its runs in order, from the words before it to the words after it."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
-from rich.console import Console
-
+from bench.doctor.doctor import Diagnosis
 from bench.host.signals import Interrupted
-from bench.records import results, store
-from bench.records.conditions import Conditions
-from bench.records.environment import Finding
+from bench.readers.console import console, say
+from bench.records import store
 from bench.records.errors import UserError
 from bench.records.plan import RunSpec
-from bench.records.results import Results
+from bench.records.results import Results, flag_outliers
 from bench.records.run import Run
-from bench.services.private_redis import RunRedis
-from bench.stations.remote import HostLost
-from bench.subjects.subject import Subject
-from bench.sweep.cell import Bench, all_held, answer_bytes, measure, skipped
-from bench.sweep.display import display_for, line_for, took
-from bench.sweep.estimate import Estimate
-from bench.sweep.log import log_into
+from bench.sweep import announce
+from bench.sweep.cell import Bench, all_held, learn_answer, measure, skipped
+from bench.sweep.display import Estimate, display_for, line_for, took
+from bench.sweep.runs import Planned
 
 LABEL_IMPOSSIBLE = "not possible"
 LABEL_CELL_FAILED = "run failed"
@@ -35,20 +30,28 @@ class Sweeper:
 
     results: Results
     folder: Path
-    runs: Sequence[RunSpec]
-    subjects: Mapping[str, Subject]
+    planned: Planned
+    diagnosis: Diagnosis
     bench: Bench
-    open_redis: Callable[[], RunRedis]
-    """Another one, where the first was lost with its host."""
-    impossible: Mapping[int, Finding]
-    """Levels that cannot be run."""
-    out: Console
 
     def run(self) -> int:
         """Make those that are not there yet. Exit status: 0 all cells hold, 1 some do not, 128 + n
         after signal n."""
-        self.site, self.estimate = self.bench.site, Estimate(self.impossible)
-        with log_into(self.folder):
+        self.site, self.out = self.bench.site, console()
+        self.estimate = Estimate(self.diagnosis.impossible)
+        announce.announce(self.planned, self.bench, self.diagnosis, self.out)
+        if self.results.runs:
+            there, all_of_them = len(self.results.runs), len(self.planned.runs)
+            say(self.out, f"Resumed: {there} of {all_of_them} runs are there already")
+        store.save(self.results, self.folder)
+        status = self._logged()
+        self.results.finished = datetime.now().astimezone()
+        store.save(self.results, self.folder)
+        announce.conclude(self.results, self.folder, self.out)
+        return status
+
+    def _logged(self) -> int:
+        with announce.log_into(self.folder):
             words = " ".join(self.results.command)
             log.info("zerohttpd %s; %s", words, self.site.placement.note)
             for line in self.results.doctor:
@@ -58,7 +61,7 @@ class Sweeper:
     def _measure_all(self) -> int:
         """All runs in order that are not there yet. Keeps what was measured whatever ends it."""
         there = {(run.key, run.run) for run in self.results.runs}
-        rest = [spec for spec in self.runs if (spec.key, spec.run) not in there]
+        rest = [spec for spec in self.planned.runs if (spec.key, spec.run) not in there]
         for run in self.results.runs:
             self.estimate.learn(run)
         status = 1
@@ -73,29 +76,24 @@ class Sweeper:
                     self._keep(run)
                     display.end(run, self.estimate.seconds_left(rest))
                     if self.site.lost:
-                        self._recover()
+                        log.info("a host was lost: all agents are started anew")
+                        self.bench.recover()
             self.results.state = "complete"
             status = 0 if all_held(self.results.runs) else 1
         except Interrupted as interrupted:
             self.results.state = "interrupted"
             log.info("interrupted by %s", interrupted)
             status = interrupted.exit_status
-        except (HostLost, UserError) as lost:  # and could not be had back
+        except UserError as lost:  # and could not be had back
             self.results.state = "interrupted"
             log.info("ended: %s", lost)
-            self.out.print(f"Ended: {lost}", style="red", markup=False, soft_wrap=True)
+            say(self.out, f"Ended: {lost}", "red")
         return status
-
-    def _recover(self) -> None:
-        """Start all agents anew, and a new Redis. Raises HostLost or UserError."""
-        log.info("a host was lost: all agents are started anew")
-        self.site.reopen()
-        self.bench.redis = self.open_redis()
 
     def _one(self, spec: RunSpec) -> Run:
         """One run, unless it is known already that it cannot give a figure."""
-        subject = self.subjects[spec.subject]
-        finding = self.impossible.get(spec.connections)
+        subject = self.planned.subjects[spec.subject]
+        finding = self.diagnosis.impossible.get(spec.connections)
         if finding:
             return skipped(subject, spec, LABEL_IMPOSSIBLE, finding.describe())
         failed = self._failed_before(spec)
@@ -103,19 +101,13 @@ class Sweeper:
             words = f"run {failed.run} failed, so the cell has no figure: {failed.reason.text}"
             return skipped(subject, spec, LABEL_CELL_FAILED, words)
         if subject.kind == "floor":
-            self._learn_answer(subject, spec.conditions)
+            learn_answer(subject, spec, self.bench)
         run, report = measure(subject, spec, self.bench)
         if report:
             tool = "oha" if spec.conditions.mode == "open" else "ab"
             place = f"{spec.subject}_{spec.conditions.slug()}_{spec.concurrency}"
             store.replace(self.folder / f"{tool}_{place}_run{spec.run}.txt", report)
         return run
-
-    def _learn_answer(self, floor: Subject, conditions: Conditions) -> None:
-        """How long a floor's answer must be: as long as that of the server above it."""
-        key = (conditions.workload, conditions.server_keeps)
-        if key not in self.bench.answer_bytes:
-            self.bench.answer_bytes[key] = answer_bytes(floor, conditions, self.bench)
 
     def _failed_before(self, spec: RunSpec) -> Run | None:
         return next(
@@ -126,6 +118,6 @@ class Sweeper:
     def _keep(self, run: Run) -> None:
         self.estimate.learn(run)
         self.results.runs.append(run)
-        results.flag_outliers([other for other in self.results.runs if other.key == run.key])
+        flag_outliers([other for other in self.results.runs if other.key == run.key])
         store.save(self.results, self.folder)
         log.info("%s  (%s)", line_for(run), took(run))

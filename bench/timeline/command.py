@@ -2,6 +2,7 @@
 """`zerohttpd timeline`, and `make timeline`."""
 
 import argparse
+import gzip
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,12 +10,13 @@ from pathlib import Path
 from bench.host.project import ROOT
 from bench.host.signals import Interrupted, SignalWatch
 from bench.records.errors import UserError
+from bench.subjects.subject import discover, server_names
 from bench.timeline.page import chrome_trace, render
 from bench.timeline.record import Refused, picture, record
 from bench.timeline.scenarios import SCENARIOS, named
 
 RECORDED = Path(__file__).parent / "recorded"
-"""Traces to show where nobody may be traced: SCENARIO-SERVER.trace."""
+"""Traces to show where nobody may be traced: SCENARIO-SERVER.trace.gz; `--keep` writes them."""
 
 
 def run(words: Sequence[str]) -> int:
@@ -32,13 +34,16 @@ def run(words: Sequence[str]) -> int:
     )
     add("--output", type=Path, default=ROOT / "results" / "timeline", metavar="DIR")
     add("--recorded", action="store_true", help="show the recorded traces, trace nothing")
+    add("--keep", action="store_true", help="keep these traces in place of the recorded ones")
     options = parser.parse_args(words)
     try:
         names = [name for word in options.servers or () for name in word.split(",") if name] or None
         page = make(names, options.scenario, options.output, options.recorded)
     except Interrupted as interrupted:
         return interrupted.exit_status
-    print(f"Open {page} in a browser.")
+    if options.keep and not options.recorded:
+        keep(options.output, options.scenario)
+    print(f"Open {page} in a browser. Beside it: {chrome_of(page).name}, for Perfetto and Chrome.")
     return 0
 
 
@@ -48,6 +53,7 @@ def make(names: Sequence[str] | None, scenario: str, folder: Path, recorded: boo
     Raises UserError, Interrupted.
     """
     chosen = named(scenario)
+    names = server_names(names)
     note = ""
     if recorded:
         texts, note = kept(names, scenario), "These traces were recorded on another machine."
@@ -64,20 +70,31 @@ def make(names: Sequence[str] | None, scenario: str, folder: Path, recorded: boo
     for text, one in zip(texts, pictures, strict=True):
         (folder / f"{scenario}-{one.server}.trace").write_text(text)
     page = folder / f"{scenario}.html"
-    page.write_text(render(pictures, note), encoding="utf-8")
-    page.with_suffix(".chrome.json").write_text(chrome_trace(pictures))
+    page.write_text(render(pictures, note, chrome_of(page).name), encoding="utf-8")
+    chrome_of(page).write_text(chrome_trace(pictures))
     return page
 
 
+def chrome_of(page: Path) -> Path:
+    """The file for Chrome's viewer beside a page."""
+    return page.with_suffix(".chrome.json")
+
+
+def keep(folder: Path, scenario: str) -> None:
+    """Put the traces of a scenario in a folder among the recorded ones."""
+    for path in folder.glob(f"{scenario}-*.trace"):
+        packed = gzip.compress(path.read_bytes(), mtime=0)
+        (RECORDED / f"{path.name}.gz").write_bytes(packed)
+
+
 def kept(names: Sequence[str] | None, scenario: str) -> list[str]:
-    """The recorded traces of a scenario, in the order of the servers' folders. Raises UserError."""
-    found = {
-        path.stem.partition(f"{scenario}-")[2]: path for path in RECORDED.glob(f"{scenario}-*")
-    }
-    order = ["iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll"]
-    wanted = [name for name in names or order if name in found]
-    if not wanted:
+    """The recorded traces of a scenario, in the order of the servers' folders; those of servers
+    that nobody has recorded are left out. Raises UserError if there are none."""
+    wanted = [name for name in discover() if not names or name in names]
+    paths = [RECORDED / f"{scenario}-{name}.trace.gz" for name in wanted]
+    found = [gzip.decompress(path.read_bytes()).decode() for path in paths if path.exists()]
+    if not found:
         raise UserError(
             f"nothing is recorded of {scenario} with {', '.join(names or ['any server'])}"
         )
-    return [found[name].read_text() for name in wanted]
+    return found

@@ -17,7 +17,9 @@ from bench.timeline.scenarios import named
 TEMPLATES = Path(__file__).parent / "template"
 PX_PER_MS = 2.4
 """At the start; the page zooms."""
-ROW, LANE, GAP, AXIS = 7.0, 26.0, 4.0, 18.0
+FIGURE_PX = 940.0
+"""The width of a picture in another page."""
+ROW, LANE, GAP, AXIS = 9.0, 26.0, 4.0, 18.0
 """Heights in pixels: of a client's row, of a lane, between lanes, of the time axis."""
 TICK_MS = 50
 UPPER = (Kind.RECEIVE, Kind.SEND, Kind.FILE)
@@ -106,9 +108,9 @@ class Drawing:
         ]
 
 
-def render(recordings: Sequence[Recording], note: str = "") -> str:
+def render(recordings: Sequence[Recording], note: str = "", chrome: str = "") -> str:
     """The page of one scenario. `note`: what the reader must know first, such as that these are
-    recordings of another machine."""
+    recordings of another machine. `chrome`: the file with the same for Chrome's viewer."""
     drawings = [Drawing(recording) for recording in recordings]
     length = max(recording.length for recording in recordings)
     data = {
@@ -124,6 +126,7 @@ def render(recordings: Sequence[Recording], note: str = "") -> str:
             drawings=drawings,
             **_axis(length),
             note=note,
+            chrome=chrome,
             data=Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")),
             style=Markup(picture_style() + (TEMPLATES / "timeline.css").read_text()),
             script=Markup((TEMPLATES / "timeline.js").read_text()),
@@ -132,11 +135,10 @@ def render(recordings: Sequence[Recording], note: str = "") -> str:
 
 
 def figure(recording: Recording) -> str:
-    """The picture alone, for another page; it wants `picture_style` there."""
+    """The picture alone, for another page, as wide as that; it wants `picture_style` there."""
     picture = _environment().get_template("picture.html.j2")
-    made = picture.render(
-        drawing=Drawing(recording), recording=recording, **_axis(recording.length)
-    )
+    axis = _axis(recording.length) | {"scale": FIGURE_PX / recording.length}
+    made = picture.render(drawing=Drawing(recording), recording=recording, **axis)
     return f'<figure class="timeline">{made}</figure>'
 
 

@@ -21,12 +21,11 @@ from bench.services.private_redis import redis_for
 from bench.services.redis_server import connect
 from bench.services.slow_redis import SlowRedis
 from bench.subjects.running import RunningServer
-from bench.subjects.servers import discover, require_built, select
-from bench.subjects.subject import Place, Subject, server_subject
+from bench.subjects.subject import Place, Subject, select, server_names
 from bench.timeline.recording import Recording, Request
 from bench.timeline.scenarios import BIG, BIG_BYTES, Scenario, play
 from bench.timeline.story import Setting, tell
-from bench.timeline.strace import parse, with_sources
+from bench.timeline.strace import Call, Source, parse, today, with_sources
 
 REDIS_DELAY_MS = 20.0
 """Each reply of Redis comes so much later: a wait that can be seen beside the tracer's own."""
@@ -40,7 +39,22 @@ END_SECONDS = 30.0
 """Within which strace writes its last line, the server's end."""
 SETTLE_SECONDS = 0.3
 """Until all workers sleep in their first call."""
-STRACE = ("strace", "-f", "-DD", "-ttt", "-T", "-yy", "-k", "-s", "48", "-e", f"trace={TRACED}")
+# Without --seccomp-bpf each mmap would be stopped too, at which strace forgets what it knows of the
+# program's symbols: 20 ms more for the next call.
+STRACE = (
+    "strace",
+    "-f",
+    "--seccomp-bpf",
+    "-DD",
+    "-ttt",
+    "-T",
+    "-yy",
+    "-k",
+    "-s",
+    "48",
+    "-e",
+    f"trace={TRACED}",
+)
 
 HEADING = "# "
 """Begins the first line of a kept trace: what the trace itself does not say, as JSON."""
@@ -75,14 +89,10 @@ def traced(subject: Subject, output: Path, site: Path) -> Subject:
 def record(names: Sequence[str] | None, scenario: Scenario, watch: SignalWatch) -> list[str]:
     """Traces of the named servers (all: None), one text each. Raises UserError, Refused."""
     require_tracing()
-    servers = select(discover(), names)
-    require_built(servers)
+    servers = select(server_names(names))
     with tempfile.TemporaryDirectory(prefix="zerohttpd-timeline-") as folder:
         site = make_site(Path(folder, "site"))
-        return [
-            _record_one(server_subject(server), scenario, site, Path(folder), watch)
-            for server in servers
-        ]
+        return [_record_one(server, scenario, site, Path(folder), watch) for server in servers]
 
 
 def make_site(site: Path) -> Path:
@@ -129,7 +139,7 @@ def _record_one(
                 running.stop()
     text = _of_the_scenario(_whole(output, first, watch), origin)
     assert subject.executable is not None
-    return f"{HEADING}{json.dumps(setting)}\n{with_sources(text, subject.executable)}"
+    return f"{HEADING}{json.dumps(setting)}\n{with_sources(text, subject.executable, ROOT)}"
 
 
 def _whole(output: Path, first: int, watch: SignalWatch) -> str:
@@ -147,10 +157,13 @@ def _whole(output: Path, first: int, watch: SignalWatch) -> str:
 
 
 def _warm_up(url: str) -> None:
-    """A few visits, so that connections to Redis stand and files are open, as in a server's usual
-    life."""
-    for _ in range(4):
-        subprocess.run(["curl", "-s", "-o", "/dev/null", f"{url}guestbook"], timeout=30)
+    """Some visits, four at a time, so that connections to Redis stand and files are open, as in a
+    server's usual life; and the tracer knows every worker."""
+    visits = [f"{url}guestbook"] * 16
+    sinks = [word for _ in visits for word in ("-o", "/dev/null")]
+    close = ["-H", "Connection: close"]
+    curl = ["curl", "-s", "--no-progress-meter", "-Z", "--parallel-max", "4"]
+    subprocess.run([*curl, *close, *sinks, *visits], timeout=60)
 
 
 def _summary(subject: Subject) -> str:
@@ -195,7 +208,8 @@ def _end_of(rest: str) -> float:
 
 
 def picture(text: str) -> Recording:
-    """The picture of a kept trace. Raises UserError if it is none."""
+    """The picture of a kept trace; its calls lead to the sources as they are now. Raises UserError
+    if it is none."""
     heading, _, trace = text.partition("\n")
     try:
         if not heading.startswith(HEADING):
@@ -204,4 +218,17 @@ def picture(text: str) -> Recording:
     except ValueError:
         raise UserError("this is no trace of ours: its first line is not '# {...}'") from None
     requests = [Request.model_validate(one) for one in told.pop("requests")]
-    return tell(parse(trace), Setting(requests=requests, **told))
+    events = parse(trace)
+    files: dict[str, list[str]] = {}
+    for event in events:
+        if isinstance(event, Call):
+            event.stack = [found for one in event.stack if (found := _today(one, files))]
+    return tell(events, Setting(requests=requests, **told))
+
+
+def _today(source: Source, files: dict[str, list[str]]) -> Source | None:
+    """Where the line stands now: the sources may have changed since the trace was recorded."""
+    path = ROOT / source.file
+    if source.file not in files:
+        files[source.file] = path.read_text().splitlines() if path.exists() else []
+    return today(source, files[source.file])

@@ -21,6 +21,8 @@ BIG_BYTES = 12_000_000
 PATIENCE_SECONDS = 8.0
 """After which a client gives up."""
 TAKE = 16384
+EVERY_MS = 20
+"""From one client to the next: about what the tracer needs for the first call of a new process."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def _go_on_redis(_server: int, redis: int) -> None:
     os.kill(redis, signal.SIGCONT)
 
 
-def _steps(*special: Step, every_ms: float = 12) -> tuple[Step, ...]:
+def _steps(*special: Step, every_ms: float = EVERY_MS) -> tuple[Step, ...]:
     """Eight clients: the special ones, and others, in turn for guestbook and small file."""
     paths = ("/guestbook", "/files/small.txt")
     times = [position * every_ms for position in range(8)]
@@ -96,36 +98,36 @@ SCENARIOS = {
             "eight",
             "Eight requests, one of them slow",
             "Client 2 stops for 250 ms in the middle of its request. Who else must wait for it?",
-            _steps(Step(12, "/guestbook", stalls_ms=250)),
+            _steps(Step(EVERY_MS, "/guestbook", stalls_ms=250)),
         ),
         Scenario(
             "silent",
             "Three clients that say half a word",
             "Clients 1 to 3 send half a request and then nothing for 400 ms. Who is left to serve?",
-            _steps(*(Step(at, "/guestbook", stalls_ms=400) for at in (0, 12, 24))),
+            _steps(*(Step(at, "/guestbook", stalls_ms=400) for at in (0, EVERY_MS, 2 * EVERY_MS))),
         ),
         Scenario(
             "slow-reader",
             "One client takes its answer slowly",
             "Client 2 asks for a file of 12 MB and takes it in small portions. Who waits to send?",
-            _steps(Step(12, BIG, reads_slowly=True)),
+            _steps(Step(EVERY_MS, BIG, reads_slowly=True)),
         ),
         Scenario(
             "redis-stopped",
             "Redis stops for a moment",
-            "Redis is frozen from 20 to 220 ms. Who can serve the small files meanwhile?",
+            "Redis is frozen from 50 to 250 ms. Who can serve the small files meanwhile?",
             _steps(),
             (
-                Incident(20, "Redis stops", _stop_redis),
-                Incident(220, "Redis goes on", _go_on_redis),
+                Incident(50, "Redis stops", _stop_redis),
+                Incident(250, "Redis goes on", _go_on_redis),
             ),
         ),
         Scenario(
             "child-killed",
             "A child is killed",
-            "A child gets kill -9 at 60 ms, where there is one. Who loses an answer?",
-            _steps(Step(12, "/guestbook", stalls_ms=250)),
-            (Incident(60, "a child is killed", _kill_a_child),),
+            "A child gets kill -9 at 120 ms, where there is one. Who loses an answer?",
+            _steps(Step(EVERY_MS, "/guestbook", stalls_ms=250)),
+            (Incident(120, "a child is killed", _kill_a_child),),
         ),
     )
 }

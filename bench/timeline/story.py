@@ -37,6 +37,8 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("wait4", "waitid"), Kind.CHILDREN),
     **dict.fromkeys(("openat2", "openat", "newfstatat", "fstat", "pread64"), Kind.FILE),
 }
+ENDS = ("exit", "exit_group")
+"""They never return, and wait for nobody."""
 LOOP_CALLS = ("epoll_wait", "epoll_pwait", "poll", "ppoll")
 
 
@@ -96,6 +98,8 @@ class _Story:
         task = self.tasks[call.task]
         begin = self._ms(call.begin)
         end = self._ms(call.end) if call.end is not None else self._end
+        if call.name in ENDS:
+            end = begin
         kind = KINDS.get(call.name, Kind.OTHER)
         request, is_redis = self._belongs_to(call, kind)
         if kind is Kind.CREATE and (created := call.returned or 0) > 0:

@@ -3,17 +3,19 @@
 
 A line begins with the number of the process or thread and the time. A call that sleeps while others
 go on is written in two pieces ("<unfinished ...>", "<... resumed>"), which are put together here.
-Behind a call come its stack's lines; they are kept as far as they name lines of our own sources:
+Behind a call come its stack's lines; they are kept as far as they name lines of our own sources,
+with the text that stands there:
 
-    ` > lib/net/blocking.c:70 receive`
+    ` > lib/net/blocking.c:70 receive| recv(serving->client->socket, room, size, 0);`
 
-which `with_sources` makes of strace's addresses, while the program is the one that was traced.
+which `with_sources` makes of strace's addresses, while the program is the one that was traced. By
+the text the line is found again after the source has changed (`today`).
 """
 
 import re
 import subprocess
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 _LINE = re.compile(r"(?P<task>\d+) +(?P<time>\d+\.\d+) (?P<rest>.*)")
@@ -24,7 +26,7 @@ _SIGNAL = re.compile(r"--- (?P<name>SIG\w+) .*---")
 _ENDED = re.compile(r"\+\+\+ (?P<how>exited with \d+|killed by SIG\w+).*\+\+\+")
 _RETURNED = re.compile(r"(?P<number>-?\d+|0x[0-9a-f]+)(?:<.*?>)?(?: (?P<error>E[A-Z]+))?")
 _STACK = re.compile(r" > (?P<file>\S+?)\(.*\) \[(?P<address>0x[0-9a-f]+)\]")
-_SOURCE = re.compile(r" > (?P<file>\S+):(?P<line>\d+) (?P<function>\S+)")
+_SOURCE = re.compile(r" > (?P<file>\S+):(?P<line>\d+) (?P<function>[^\s|]+)(?:\| (?P<text>.*))?")
 _OURS = re.compile(r"(?:.*/)?(?P<file>(?:\d\d_[^/]+|lib)/.*\.[ch])")
 
 
@@ -36,6 +38,8 @@ class Source:
     """Relative to the project's top folder."""
     line: int
     function: str
+    text: str = ""
+    """What stands there, without its indent."""
 
 
 @dataclass
@@ -103,7 +107,8 @@ def _events(lines: Iterable[str]) -> Iterator[Event]:
         source = _SOURCE.fullmatch(text)
         if source:
             if last is not None:
-                last.stack.append(Source(source["file"], int(source["line"]), source["function"]))
+                place = source["file"], int(source["line"]), source["function"]
+                last.stack.append(Source(*place, source["text"] or ""))
             continue
         line = _LINE.fullmatch(text)
         if line is None:
@@ -141,13 +146,30 @@ def _finished(call: Call, text: str) -> Call:
     return call
 
 
-def with_sources(text: str, executable: Path) -> str:
-    """The trace with lines of our sources in place of addresses; other frames are left out.
+def today(source: Source, lines: Sequence[str]) -> Source | None:
+    """The same line in a file as it is now: the nearest one with the same text. None if there is
+    none."""
+    same = [number for number, line in enumerate(lines, 1) if line.strip() == source.text]
+    if not same or not source.text:
+        return None
+    return replace(source, line=min(same, key=lambda number: abs(number - source.line)))
+
+
+def with_sources(text: str, executable: Path, root: Path) -> str:
+    """The trace with lines of our sources below `root` in place of addresses; other frames are left
+    out.
 
     Asks addr2line(1), which belongs to the compiler's tools. Raises OSError if it is not there.
     """
     stacks = {match["address"] for match in map(_STACK.fullmatch, text.splitlines()) if match}
     known = _look_up(sorted(stacks), executable)
+    files: dict[str, list[str]] = {}
+
+    def texts(source: Source) -> str:
+        if source.file not in files:
+            files[source.file] = (root / source.file).read_text().splitlines()
+        return files[source.file][source.line - 1].strip()
+
     kept = []
     for line in text.splitlines():
         match = _STACK.fullmatch(line)
@@ -155,7 +177,7 @@ def with_sources(text: str, executable: Path) -> str:
             kept.append(line)
         elif Path(match["file"]).name == executable.name:
             kept += [
-                f" > {source.file}:{source.line} {source.function}"
+                f" > {source.file}:{source.line} {source.function}| {texts(source)}"
                 for source in known.get(match["address"], [])
             ]
     return "\n".join(kept) + "\n"

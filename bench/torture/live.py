@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from bench.records.torture import Cell, Record, verdict
 from bench.report.findings import torture as words
-from bench.sweep.estimate import in_words
+from bench.sweep.display import in_words
 from bench.torture.table import torture_table
 
 

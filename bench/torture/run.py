@@ -11,7 +11,7 @@ import redis
 
 from bench.host import machine, project
 from bench.host.accounting import parent_of_groups
-from bench.host.placement import place_here
+from bench.host.machine import place_here
 from bench.host.signals import Interrupted, SignalWatch
 from bench.readers.console import console
 from bench.records import torture as record
@@ -20,7 +20,7 @@ from bench.records.store import make_folder
 from bench.records.torture import Cell, Record
 from bench.report.page.build import build_torture
 from bench.report.page.torture_markdown import markdown
-from bench.stations.versions import versions_of
+from bench.stations.survey import versions_of
 from bench.subjects.subject import Subject
 from bench.torture import cell as cells
 from bench.torture import line

@@ -92,9 +92,8 @@ static void send_some(struct serving *serving) {
  * Stage 2.  Carry one command to Redis and bring its reply: borrow a connection
  * (redis_pool_borrow), call it (redis_pool_call with exchange_command), give
  * the reply to connection_replied(), return what you borrowed
- * (redis_pool_return).
- * See net/blocking.c for what may go wrong on the way.  As it is, Redis "cannot
- * be had", and the client is answered 503.
+ * (redis_pool_return).  See net/blocking.c for what may go wrong on the way. As
+ * it is, Redis "cannot be had", and the client is answered 503.
  */
 static void ask_redis(struct serving *serving) {
     connection_replied(&serving->connection, NULL);
@@ -131,7 +130,7 @@ static void serve(struct serving *serving) {
             break;
         case NEED_DONE:
             statistics_count(serving->counters, &connection->exchange);
-            server_log(serving->server, serving->client, &connection->exchange);
+            server_log(serving->server, serving->client, connection);
             connection_next(connection);
             break;
         case NEED_CLOSE:

@@ -106,11 +106,11 @@ static void send_some(struct serving *serving) {
     }
     ssize_t count =
         transmit(serving->client->socket, connection_pending(connection));
-    serving->since = clock_milliseconds();
-    if (count > 0)
-        connection_sent(connection, (uint64_t)count);
-    else if (count == 0 || errno != EAGAIN)
+    if (count == 0 || (count < 0 && errno != EAGAIN))
         connection_abandon(connection);
+    else if (count > 0)
+        connection_sent(connection, (uint64_t)count);
+    serving->since = clock_milliseconds();
 }
 
 /* ---- Stage 2: Redis ---- */
@@ -164,7 +164,7 @@ static void serve(struct serving *serving) {
             break;
         case NEED_DONE:
             statistics_count(serving->counters, &connection->exchange);
-            server_log(serving->server, serving->client, &connection->exchange);
+            server_log(serving->server, serving->client, connection);
             connection_next(connection);
             serving->awaited = PATIENCE_NONE;
             break;

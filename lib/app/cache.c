@@ -13,7 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Short of memory, uthash would exit; a file that is not kept is no harm. */
+/* Where memory is short uthash would exit.  This way it only does not keep the
+   file, which does no harm. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 #include <utlist.h>
@@ -23,7 +24,7 @@
 struct entry {
     struct file file;
     int borrowed; /* under the lock, as all that follows */
-    bool listed;  /* in the table; else it goes with its last borrower */
+    bool listed;  /* in the table; else its last borrower ends it */
     UT_hash_handle hh;
     struct entry *prev, *next; /* in the list of the idle */
     char name[];
@@ -41,7 +42,7 @@ struct cache {
 
 /* Where descriptors are few, most of them are for clients and for Redis. */
 static size_t limit_of(bool texts) {
-    long descriptors = sysconf(_SC_OPEN_MAX); /* -1: as many as one likes */
+    long descriptors = sysconf(_SC_OPEN_MAX); /* -1: there is no limit */
 
     if (texts || descriptors < 0 ||
         descriptors / OPEN_FILES_SHARE >= OPEN_FILES)
@@ -119,8 +120,8 @@ static int open_beneath(int folder, const char *name, uint64_t flags) {
     return (int)syscall(SYS_openat2, folder, name, &how, sizeof how);
 }
 
-/* Where no descriptor is left, those of the files that nobody uses just now
-   are given back: to this file, and to whoever else is short of one. */
+/* Where no descriptor is left, the files that nobody uses just now are closed:
+   then there is one for this file, and for others who need one. */
 static int open_file(struct cache *cache, const char *name, uint64_t flags) {
     int descriptor = open_beneath(cache->folder, name, flags);
 
@@ -167,7 +168,7 @@ static struct entry *open_entry(struct cache *cache, const char *name) {
         return NULL;
     struct file *file = &entry->file;
     memcpy(entry->name, name, strlen(name) + 1);
-    /* O_NONBLOCK: what is no regular file must not make us wait for it. */
+    /* O_NONBLOCK: to open a named pipe would wait for whoever writes to it. */
     file->descriptor = open_file(cache, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (file->descriptor < 0 || fstat(file->descriptor, &file->status) < 0 ||
         (cache->texts && read_text(file) < 0)) {
@@ -209,7 +210,8 @@ static struct entry *keep(struct cache *cache, struct entry *entry) {
     return entry;
 }
 
-/* A folder is told apart from nothing only if the way to it stays inside. */
+/* Why a folder cannot be borrowed: EISDIR.  But not of a folder to which a link
+   leads out of ours: whoever asks shall not learn that it exists. */
 static int folder_error(struct cache *cache, const char *name) {
     int descriptor = open_file(cache, name, O_PATH | O_DIRECTORY);
     if (descriptor < 0)

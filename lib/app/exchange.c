@@ -4,6 +4,8 @@
 #include "app/routes.h"
 #include "config.h"
 
+#include <stdlib.h>
+
 const struct view exchange_continue =
     VIEW_INITIALIZER("HTTP/1.1 100 Continue\r\n\r\n");
 
@@ -11,6 +13,8 @@ void exchange_free(struct exchange *exchange) {
     buffer_free(&exchange->page.kept);
     buffer_free(&exchange->page.command);
     response_free(&exchange->response);
+    free(exchange->path.text);
+    exchange->path.text = NULL;
     exchange->head = exchange->body = 0;
     exchange->unread = exchange->continued = false;
     exchange->sent = 0;
@@ -49,6 +53,11 @@ bool exchange_route(struct exchange *exchange) {
 
     if (view_equal(request->path, VIEW("*"))) {
         answer_without_handler(exchange, routes_methods);
+        return false;
+    }
+    exchange->path.text = malloc(path_room(request->path));
+    if (exchange->path.text == NULL) {
+        exchange_refuse(exchange, 503, "The server is short of memory.");
         return false;
     }
     int result = path_decode(request->path, &exchange->path);

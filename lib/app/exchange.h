@@ -19,7 +19,7 @@ struct exchange {
     bool unread;    /* an early response left some of the request unread */
     bool continued; /* "100 Continue" went out before the response */
 
-    struct path path;
+    struct path path; /* its text is the exchange's */
     page_handler *handler;
     struct page page;
     struct response response;

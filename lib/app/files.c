@@ -98,8 +98,8 @@ static bool is_unchanged(const struct http_request *request,
            file->status.st_mtim.tv_sec <= since;
 }
 
-/* RFC 9110, section 13.1.5: a range only of the very version that the client
-   has a part of. */
+/* RFC 9110, section 13.1.5: the client has a part of some version of the file,
+   and wants a range only if the file is still that version. */
 static bool wants_range(const struct http_request *request,
                         const struct file *file) {
     time_t since;
@@ -255,7 +255,7 @@ void files_page(struct page *page) {
     case ENAMETOOLONG:
     case ENXIO: /* a socket */
         break;
-    default: /* a file too many is open, memory is short, the disk fails ... */
+    default: /* too many open files, memory is short, the disk fails ... */
         response_error(page->response, 503, "It cannot be read just now.");
         response_field(page->response, VIEW("Retry-After"), VIEW("1"));
         return;

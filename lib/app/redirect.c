@@ -95,7 +95,8 @@ static const char *add(struct redirect **table, const struct path *path,
 /* Returns NULL, or what is wrong with the line. */
 static const char *load_line(struct redirect **table, struct view line) {
     struct view words = view_part(line, 0, view_find(line, '#'));
-    struct path path;
+    char path_text[PATH_SIZE];
+    struct path path = {.text = path_text};
     int status = 302;
 
     /* A '#' is a comment only at a word's start: targets have fragments. */

@@ -17,7 +17,8 @@ struct serving {
     const struct client *client;
     struct connection connection;
     bool is_new;           /* nothing has been received yet */
-    int64_t silent_till;   /* then it is closed; 0: it should not be silent */
+    int64_t silent_till;   /* a new one that says nothing is closed then; 0: it
+                              should have said something by now */
     enum patience awaited; /* what is being waited for */
     int64_t deadline;      /* when that must have come */
     int timeout;           /* the socket's receive timeout, milliseconds */
@@ -57,11 +58,11 @@ static void set_timeout(struct serving *serving) {
 }
 
 /*
- * Has the kernel waited for this client already?  A new connection on which
- * nothing has come is one of two.  It has used up TCP_DEFER_ACCEPT's time,
- * whose end the kernel marks by greeting (SYN-ACK) once more.  Or it came by a
- * SYN cookie, for which the kernel keeps no place where it could be deferred:
- * then its request may be a moment behind.
+ * Has the kernel waited for this client already?  There are two reasons why
+ * nothing has come on a new connection.  Either TCP_DEFER_ACCEPT's time is
+ * over; then the kernel has sent its greeting (SYN-ACK) once more.  Or it came
+ * by a SYN cookie, which the kernel cannot defer; then its request may come in
+ * the next moment.
  */
 static bool kernel_has_waited(int socket) {
     struct tcp_info info;
@@ -93,15 +94,15 @@ static bool may_stay_silent(struct serving *serving) {
     return true;
 }
 
-/* Not the first recv of a connection, for its bytes should be there; nor that
-   of a stopping server for what might come: it waits for what is half done. */
+/* The first recv of a connection need not sleep, for its bytes should be there.
+   A stopping server waits for the rest of a request, but not for a new one. */
 static bool may_sleep(const struct serving *serving) {
     if (serving->is_new && serving->silent_till == 0)
         return false;
     return !server_is_stopping() || !connection_is_idle(&serving->connection);
 }
 
-/* Its time is over, or its bytes should have been there. */
+/* recv brought nothing: the time is over, or it was told not to sleep. */
 static void nothing_came(struct serving *serving) {
     if (!serving->is_new)
         connection_timed_out(&serving->connection);
@@ -115,6 +116,8 @@ static void receive(struct serving *serving) {
     size_t size;
 
     char *room = connection_room(connection, &size);
+    if (room == NULL)
+        server_is_out_of("memory");
     if (room == NULL || server_is_out_of_time()) {
         connection_abandon(connection);
         return;
@@ -133,7 +136,7 @@ static void receive(struct serving *serving) {
         nothing_came(serving);
     } else if (errno != EINTR || server_is_out_of_time()) {
         connection_abandon(connection);
-    } else { /* perhaps we were woken for it */
+    } else { /* woken by a signal: perhaps to give up a connection to Redis */
         redis_pool_spare(serving->worker->redis);
     }
 }
@@ -151,7 +154,7 @@ static void ask_once(struct serving *serving, struct redis_client **redis) {
         answer = NULL;
     } else if (!exchange_accepts(&connection->exchange, &reply)) {
         redis_misbehaves(pool->server, &reply);
-        /* Perhaps the reply to something else, and ours is still to come. */
+        /* It may be the reply to another command, with ours behind it. */
         if (reply.type != RESP_ERROR)
             redis_client_close(*redis);
         answer = NULL;
@@ -159,8 +162,8 @@ static void ask_once(struct serving *serving, struct redis_client **redis) {
     connection_replied(connection, answer);
 }
 
-/* All that the exchange asks, one after another.  The client does not wait for
-   our connection, but we may for the client: it is returned before we send. */
+/* All that the exchange asks, one after another.  Then the connection to Redis
+   is returned at once, for to send the response may take long. */
 static void ask_redis(struct serving *serving) {
     struct connection *connection = &serving->connection;
     struct redis_client *redis = redis_pool_borrow(serving->worker->redis);

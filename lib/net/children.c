@@ -8,8 +8,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -25,13 +23,38 @@ void *server_share(size_t size) {
     return memory;
 }
 
+void children_init(struct children *children, size_t limit) {
+    *children = (struct children){.limit = limit};
+    children->pids = calloc(limit, sizeof children->pids[0]);
+    if (children->pids == NULL)
+        server_give_up("no memory for %zu children", limit);
+}
+
+/* The place of a child; of 0, the first that is free; the limit: it is not one
+   of ours. */
+static size_t place_of(const struct children *children, pid_t child) {
+    size_t place = 0;
+
+    while (place < children->limit && children->pids[place] != child)
+        place++;
+    return place;
+}
+
+size_t children_free_place(const struct children *children) {
+    return place_of(children, 0);
+}
+
 /* Of a child; 0: this process is none. */
 static pid_t parent;
 
-pid_t server_fork(void) {
+pid_t children_fork(struct children *children, size_t place) {
     pid_t self = getpid();
     pid_t child = fork();
 
+    if (child > 0) {
+        children->pids[place] = child;
+        children->alive++;
+    }
     if (child != 0)
         return child;
     /* The kernel kills us when the parent dies; it may have died already. */
@@ -42,29 +65,79 @@ pid_t server_fork(void) {
     return 0;
 }
 
-void server_wake_parent(void) {
-    if (parent != 0 && getppid() == parent)
-        kill(parent, SIGALRM);
+bool children_reap(struct children *children, bool wait, size_t *place) {
+    /* A shell may have had children before exec made it this program. */
+    do {
+        pid_t child = waitpid(-1, NULL, wait ? 0 : WNOHANG);
+        if (child <= 0)
+            return false;
+        *place = place_of(children, child);
+    } while (*place == children->limit);
+    children->pids[*place] = 0;
+    children->alive--;
+    return true;
 }
 
-void server_tell_children(const pid_t *children, size_t count, int number) {
-    for (size_t i = 0; i < count; i++)
-        if (children[i] > 0)
-            kill(children[i], number);
+/* SIGCHLD interrupts ppoll(): that is all it is for. */
+static void on_child(int signal_number) {
+    (void)signal_number;
 }
 
-void server_end_children(const pid_t *children, size_t count) {
+/* The signal is let in only while ppoll() sleeps, with the mask of before.
+   Else a child could end between a look for ended children and the sleep, and
+   stay a zombie until something else happens. */
+void children_listen(struct children *children) {
+    struct sigaction action = {.sa_handler = on_child,
+                               .sa_flags = SA_NOCLDSTOP};
+    sigset_t child_ended;
+
+    sigemptyset(&child_ended);
+    sigaddset(&child_ended, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child_ended, &children->mask);
+    sigaction(SIGCHLD, &action, NULL);
+}
+
+bool children_sleep(const struct children *children, int listener,
+                    int milliseconds) {
+    bool room = children->alive < children->limit;
+    struct pollfd entry = {.fd = listener, .events = POLLIN};
+    struct timespec time = {.tv_sec = milliseconds / 1000,
+                            .tv_nsec = milliseconds % 1000 * 1000000L};
+
+    ppoll(&entry, room ? 1 : 0, &time, &children->mask);
+    return entry.revents != 0;
+}
+
+static void tell(const struct children *children, int signal_number) {
+    for (size_t i = 0; i < children->limit; i++)
+        if (children->pids[i] > 0)
+            kill(children->pids[i], signal_number);
+}
+
+void children_stop(struct children *children) {
+    if (!children->stopped)
+        tell(children, SIGTERM);
+    children->stopped = true;
+}
+
+void children_end(struct children *children) {
     bool killed = false;
     pid_t ended;
 
-    server_tell_children(children, count, SIGTERM);
+    tell(children, SIGTERM);
     while ((ended = waitpid(-1, NULL, WNOHANG)) >= 0 || errno == EINTR) {
         if (ended == 0)
             poll(NULL, 0, PAUSE);
         if (server_is_out_of_time() && !killed) {
             poll(NULL, 0, 5 * PAUSE); /* they know themselves that it is time */
-            server_tell_children(children, count, SIGKILL);
+            tell(children, SIGKILL);
             killed = true;
         }
     }
+    free(children->pids);
+}
+
+void server_wake_parent(void) {
+    if (parent != 0 && getppid() == parent)
+        kill(parent, SIGALRM);
 }

@@ -1,30 +1,60 @@
 /* SPDX-License-Identifier: MIT */
-/* Child processes: to fork them, to share with them, to tell them, to end them.
- */
+/* Child processes: to fork them, to share with them, to end them. */
 #ifndef NET_CHILDREN_H
 #define NET_CHILDREN_H
 
+#include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
-/* As shared_memory(); where there is none for it, says so and exits 1. */
-void *server_share(size_t size);
+/* Those of this process.  A child has the place that it was forked for until it
+   has ended and was reaped. */
+struct children {
+    pid_t *pids;  /* of each place; 0: it is free */
+    size_t limit; /* places */
+    size_t alive; /* those that are taken */
+    bool stopped; /* they have been told to */
+    sigset_t mask;
+};
+
+/* Where there is no memory for so many places, it says so and exits 1. */
+void children_init(struct children *children, size_t limit);
+
+/* The first place that is free; there must be one. */
+size_t children_free_place(const struct children *children);
 
 /*
  * Forks.  The child dies with its parent, even if that is killed, and stops by
  * itself when it is told to.  Returns what fork(2) does.
  */
-pid_t server_fork(void);
+pid_t children_fork(struct children *children, size_t place);
+
+/* Collects a child that has ended, which would stay as a zombie otherwise, and
+   tells whose place is free again.  Waits for one if told so; else false where
+   none has ended.  False too where a signal came. */
+bool children_reap(struct children *children, bool wait, size_t *place);
+
+/* From now on children_sleep() hears when a child ends.  Call it before
+   server_ready(). */
+void children_listen(struct children *children);
+
+/* Sleeps until a client waits at the listener, for whom there is a place (then
+   true), a child has ended, or that time is over; -1: no listener. */
+bool children_sleep(const struct children *children, int listener,
+                    int milliseconds);
+
+/* Tells all children to stop, once: later ones know it from the beginning. */
+void children_stop(struct children *children);
+
+/* Tells all to stop, waits until they have, and kills those who have not when
+   time is up. */
+void children_end(struct children *children);
 
 /* In a child: interrupts the call in which its parent sleeps. */
 void server_wake_parent(void);
 
-/* Sends all children a signal; places that hold none, 0 or -1, are passed
-   over. */
-void server_tell_children(const pid_t *children, size_t count, int number);
-
-/* Tells all children to stop, waits until they have, and kills those who have
-   not when time is up. */
-void server_end_children(const pid_t *children, size_t count);
+/* As shared_memory(); where there is none for it, says so and exits 1. */
+void *server_share(size_t size);
 
 #endif

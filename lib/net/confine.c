@@ -74,8 +74,9 @@ void confine_print_calls(const struct call *calls) {
 
 /* ---- Files and ports: Landlock ---- */
 
-/* What linux/landlock.h of a system may be too old to know.  The kernel takes
-   a structure that is longer than its own if the rest of it is zero. */
+/* As in linux/landlock.h, which may be too old on this system to have all of
+   it. An older kernel takes a longer structure if what it does not know is
+   zero. */
 struct ruleset {
     uint64_t files; /* what is forbidden if no rule allows it, a bit each */
     uint64_t ports;
@@ -150,8 +151,8 @@ int confine_files_and_ports(const char *root, int redis_port) {
 
 /* ---- System calls: seccomp ---- */
 
-/* The number of a call means something for one kind of processor only; and a
-   call's result comes back in a register. */
+/* Each kind of processor has its own numbers for the calls, and its own
+   register for a call's result. */
 #if defined __x86_64__
 #define PROCESSOR       AUDIT_ARCH_X86_64
 #define RESULT(context) ((context)->uc_mcontext.gregs[REG_RAX])

@@ -6,7 +6,8 @@
  *     seccomp(2)     of the kernel's 350 system calls it keeps about forty
  *     landlock(7)    it reads files in public/ and templates/, no others;
  *                    writes none, binds no port, connects to that of Redis
- *     PR_SET_NO_NEW_PRIVS   no program gives it rights that it has not
+ *     PR_SET_NO_NEW_PRIVS   no program that it runs gets more rights than it
+ * has
  *
  * The calls that it keeps are a description of it: those of lib/ stand in
  * confine.c, those of its way to wait in its main.c.
@@ -28,8 +29,8 @@ struct call {
 #define CALL(name)                                                             \
     { #name, SYS_##name }
 
-/* Processors for which Linux is young (aarch64) have the newer one of two such
-   calls only; the C library's function is the same. */
+/* Of an older and a newer call for the same thing, Linux has only the newer one
+   on newer processors (aarch64); the C library's function is the same. */
 #ifndef SYS_poll
 #define SYS_poll SYS_ppoll
 #endif
@@ -44,9 +45,12 @@ struct call {
 #define FORKING_CALLS                                                          \
     CALL(clone), CALL(set_robust_list), CALL(prctl), CALL(getppid),            \
         CALL(wait4), CALL(kill)
-/* Threads: their locks, their heaps, their beginning and end, their signals.  A
-   heap that shrinks asks /proc whether memory may be overcommitted (openat);
-   Landlock refuses that, and the C library goes on without. */
+/* Threads: their locks, their heaps, their beginning and end, their signals.
+   With openat glibc asks three things: how many processors there are, for that
+   decides how many heaps there may be (/sys/devices/system/cpu/online, else
+   /proc/stat); and when a heap shrinks, whether memory may be overcommitted
+   (/proc/sys/vm/overcommit_memory).  Landlock refuses them, and glibc goes on
+   with what it assumes then. */
 #define THREADED_CALLS                                                         \
     CALL(futex), CALL(madvise), CALL(mprotect), CALL(sched_getaffinity),       \
         CALL(rt_sigprocmask), CALL(rseq), CALL(set_robust_list), CALL(exit),   \

@@ -6,8 +6,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -49,4 +52,34 @@ size_t server_room_for_clients(size_t served, size_t more) {
     room =
         room > served * (1 + more) ? room - served * more : room / (1 + more);
     return room > 0 ? room : 1;
+}
+
+/* Memory that is not touched costs nothing, so one may ask for all at once. */
+static bool is_there(size_t size) {
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (memory == MAP_FAILED)
+        return false;
+    munmap(memory, size);
+    return true;
+}
+
+/* glibc makes heaps for threads, up to eight a processor, and each takes 64 MB
+   of addresses before anything is in it.  Where these are limited (ulimit -v)
+   threads would have no room beside them. */
+static void share_one_heap(void) {
+#ifdef M_ARENA_MAX
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        mallopt(M_ARENA_MAX, 1);
+#endif
+}
+
+size_t server_room_in_memory(size_t most, size_t each) {
+    share_one_heap();
+    while (most > 1 && !is_there(most * each + RESERVED_MEMORY))
+        most -= most / 32 + 1;
+    return most > 0 ? most : 1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* File descriptors: how many there are, and for whom. */
+/* What there is room for: descriptors and memory, and for whom. */
 #ifndef NET_DESCRIPTORS_H
 #define NET_DESCRIPTORS_H
 
@@ -10,7 +10,7 @@
    to Redis.  Opens what is missing. */
 void descriptors_open_standard(void);
 
-/* One descriptor a connection: takes as many as we may have. */
+/* Each connection needs a descriptor: raises our limit as far as we may. */
 void descriptors_raise_limit(void);
 
 /* How many clients may be connected, so that descriptors are left for what they
@@ -18,5 +18,9 @@ void descriptors_raise_limit(void);
    at once, and each of these takes `more` beside its own: a connection to
    Redis, a file.  At least 1. */
 size_t server_room_for_clients(size_t served, size_t more);
+
+/* For how many there is memory, of so many at most, if each takes that much
+   (bytes), and RESERVED_MEMORY is left.  At least 1. */
+size_t server_room_in_memory(size_t most, size_t each);
 
 #endif

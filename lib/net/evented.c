@@ -18,7 +18,8 @@ void evented_init(struct evented *evented, struct server *server,
     *evented = (struct evented){.server = server, .watcher = watcher};
     redis_pipeline_init(&evented->redis, &server->redis, &evented->watcher);
     /* Some of them may be sent large files, each another one. */
-    evented->limit = server_room_for_clients(OPEN_FILES, 1);
+    evented->limit = server_room_in_memory(
+        server_room_for_clients(OPEN_FILES, 1), CONNECTION_MEMORY);
     evented_begin_round(evented);
 }
 
@@ -31,8 +32,9 @@ static void stop_waiting(struct evented *evented, struct serving *serving) {
     serving->awaited = PATIENCE_NONE;
 }
 
-/* Notes by when the client must have done something.  What is waited for
-   already keeps its one deadline, but for a client that is sent to. */
+/* Notes by when the client must have done something.  If it is waited for
+   already its deadline stays, but for a client that is sent to: that one is
+   looked at again and again. */
 static void start_waiting(struct evented *evented, struct serving *serving) {
     enum patience awaited = connection_patience(&serving->connection);
 
@@ -50,8 +52,7 @@ static void start_waiting(struct evented *evented, struct serving *serving) {
     DL_APPEND(evented->waiting[awaited], serving);
 }
 
-/* One that is sent to is looked at now and then, and goes on while it takes
-   bytes. */
+/* A client that is sent to has time as long as it takes bytes. */
 static bool has_time(const struct evented *evented, struct serving *serving) {
     return connection_patience(&serving->connection) == PATIENCE_SEND &&
            transmit_stalled(serving->source.descriptor, &serving->progress,
@@ -102,12 +103,9 @@ static void close_connection(struct evented *evented, struct serving *serving) {
 }
 
 void evented_adopt(struct evented *evented, const struct client *client) {
-    struct serving *serving = calloc(1, sizeof *serving);
+    struct serving *serving = evented->next;
 
-    if (serving == NULL) {
-        close(client->socket);
-        return;
-    }
+    evented->next = NULL;
     serving->source =
         (struct source){.kind = SOURCE_CLIENT, .descriptor = client->socket};
     serving->client = *client;
@@ -135,8 +133,8 @@ static bool ask_redis(struct evented *evented, struct serving *serving) {
     return true;
 }
 
-/* Waits for the loop to say that the client is ready; one that cannot be
-   watched, for want of memory, would never be heard of again. */
+/* Lets the loop say when the client is ready.  If memory is too short for that,
+   the connection is closed: nobody would ever come back to it. */
 static void wait_for(struct evented *evented, struct serving *serving,
                      unsigned interest) {
     start_waiting(evented, serving);
@@ -153,6 +151,8 @@ static void receive(struct serving *serving) {
     size_t size;
 
     char *room = connection_room(connection, &size);
+    if (room == NULL)
+        server_is_out_of("memory");
     ssize_t count =
         room == NULL ? 0 : recv(serving->source.descriptor, room, size, 0);
     if (count >= 0)
@@ -253,9 +253,9 @@ static void drive(struct evented *evented, struct serving *serving,
 static void client_ready(struct evented *evented, struct serving *serving,
                          unsigned readiness) {
     if (connection_need(&serving->connection) == NEED_ASK_REDIS)
-        /* It sends more, or has left: either is found out when its reply is
-           sent.  Till then it is not watched, or we would hear of it again
-           and again. */
+        /* It sends more, or has left.  We shall see when we send its response.
+           Till then it is not watched, or the loop would tell us in each
+           round. */
         (void)source_watch(&evented->watcher, &serving->source, 0);
     else
         drive(evented, serving, (readiness & (READABLE | BROKEN)) != 0);
@@ -278,8 +278,9 @@ static void give_reply(struct evented *evented,
     drive(evented, serving, false);
 }
 
-/* No reply will come any more to those who have asked so far.  What they do
-   next may ask again, and stands behind them. */
+/* No reply will come to those who have asked so far.  One of them may ask again
+   at once, and then stands at the end of the queue: so it ends with who is last
+   now. */
 static void give_up_redis(struct evented *evented) {
     struct serving *last = evented->last_asker;
 
@@ -361,9 +362,18 @@ void evented_end_round(struct evented *evented) {
     evented->closed = NULL;
 }
 
-bool evented_has_room(const struct evented *evented) {
-    return evented->count < evented->limit &&
-           evented->now >= evented->paused_till && server_goes_on();
+/* Memory is had beforehand: who would find none waits in the backlog. */
+bool evented_has_room(struct evented *evented) {
+    if (evented->count >= evented->limit ||
+        evented->now < evented->paused_till || !server_goes_on())
+        return false;
+    if (evented->next == NULL)
+        evented->next = calloc(1, sizeof *evented->next);
+    if (evented->next == NULL) {
+        server_is_out_of("memory");
+        evented_pause(evented);
+    }
+    return evented->next != NULL;
 }
 
 void evented_pause(struct evented *evented) {
@@ -382,7 +392,7 @@ bool evented_goes_on(struct evented *evented) {
 
     if (!server_is_stopping())
         return true;
-    /* Idle, unless its next request is there already. */
+    /* Closes those that are idle, unless a request has come meanwhile. */
     for (int i = PATIENCE_IDLE; i <= PATIENCE_REQUEST; i++)
         DL_FOREACH_SAFE (evented->waiting[i], serving, next) {
             if (!connection_is_idle(&serving->connection))
@@ -407,5 +417,6 @@ void evented_free(struct evented *evented) {
     }
     DL_FOREACH_SAFE (evented->closed, serving, next)
         free(serving);
+    free(evented->next);
     redis_pipeline_close(&evented->redis);
 }

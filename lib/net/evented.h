@@ -32,12 +32,13 @@ struct evented {
     struct server *server;
     struct watcher watcher;
     struct moment moment;
-    int64_t now;         /* clock_milliseconds() of this round */
-    int64_t paused_till; /* no accepting before then: something ran out */
-    size_t count;        /* connections */
-    size_t limit;        /* at most so many */
-    /* Who waits for the same thing has the same time: each list is in the
-       order of its deadlines, and only its head needs to be looked at. */
+    int64_t now;          /* clock_milliseconds() of this round */
+    int64_t paused_till;  /* no accepting before then: something ran out */
+    size_t count;         /* connections */
+    size_t limit;         /* at most so many */
+    struct serving *next; /* memory for one to come; NULL: not yet */
+    /* All who wait for the same thing have the same time.  So who began first
+       is first in the list, and only the first needs to be looked at. */
     struct serving *waiting[PATIENCES];
     struct serving *closed; /* freed at the end of the round */
     struct redis_pipeline redis;
@@ -50,17 +51,18 @@ void evented_init(struct evented *evented, struct server *server,
 /* Takes the connection over and serves it as far as it goes without waiting. */
 void evented_adopt(struct evented *evented, const struct client *client);
 
-/* The source is ready, for READABLE, WRITABLE and BROKEN as told.  One that
-   has been closed earlier in the same round is passed over. */
+/* The loop says that the source is READABLE, WRITABLE or BROKEN.  If it was
+   closed earlier in the same round, nothing is done. */
 void evented_ready(struct evented *evented, struct source *source,
                    unsigned readiness);
 
-/* Brackets of a round, before the loop handles its events and after. */
+/* Before and after the events of a round are handled. */
 void evented_begin_round(struct evented *evented);
 void evented_end_round(struct evented *evented);
 
-/* May another connection be accepted now?  And none for a while, please. */
-bool evented_has_room(const struct evented *evented);
+/* May another connection be accepted now?  And: none for a PAUSE, for something
+   has run out. */
+bool evented_has_room(struct evented *evented);
 void evented_pause(struct evented *evented);
 
 /* Has the listening socket watched as long as there is room; once a round. */

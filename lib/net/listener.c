@@ -64,6 +64,30 @@ static void set_options(const struct options *options, int descriptor) {
                "SO_SNDTIMEO");
 }
 
+static int make_socket(const struct options *options, int family) {
+    int descriptor = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (descriptor < 0)
+        server_give_up("cannot make a socket: %s", strerror(errno));
+    set_options(options, descriptor);
+    return descriptor;
+}
+
+static void start_listening(const struct options *options, int descriptor,
+                            const struct sockaddr *address, socklen_t length) {
+    const char *cure = "give another --address or --port";
+
+    if (bind(descriptor, address, length) == 0 &&
+        listen(descriptor, options->backlog) == 0)
+        return;
+    if (errno == EADDRINUSE)
+        cure = "stop the program that uses it, or give another --port";
+    if (errno == EACCES)
+        cure = "ports below 1024 need root; give another --port";
+    server_give_up("cannot listen on port %s of %s (%s); %s", options->port,
+                   options->address, strerror(errno), cure);
+}
+
 int listener_open(const struct options *options) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE},
@@ -75,21 +99,27 @@ int listener_open(const struct options *options) {
             "cannot listen on '%s' (%s); give --address an address of this "
             "machine",
             options->address, gai_strerror(result));
-    int descriptor = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (descriptor < 0)
-        server_give_up("cannot make a socket: %s", strerror(errno));
-    set_options(options, descriptor);
-    if (bind(descriptor, found->ai_addr, found->ai_addrlen) < 0 ||
-        listen(descriptor, options->backlog) < 0) {
-        const char *cure = "give another --address or --port";
-        if (errno == EADDRINUSE)
-            cure = "stop the program that uses it, or give another --port";
-        if (errno == EACCES)
-            cure = "ports below 1024 need root; give another --port";
-        server_give_up("cannot listen on port %s of %s (%s); %s", options->port,
-                       options->address, strerror(errno), cure);
-    }
+    int descriptor = make_socket(options, found->ai_family);
+    start_listening(options, descriptor, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
+    return descriptor;
+}
+
+/* The first one was bound without the option, so that a port that another
+   server has taken, with the option or without, is found out. */
+int listener_open_beside(const struct options *options, int first) {
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    int on = 1;
+
+    if (getsockname(first, (struct sockaddr *)&address, &length) < 0)
+        server_give_up("cannot tell the address of the listening socket: %s",
+                       strerror(errno));
+    int descriptor = make_socket(options, address.ss_family);
+    set_option(first, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on, "SO_REUSEPORT");
+    set_option(descriptor, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on,
+               "SO_REUSEPORT");
+    start_listening(options, descriptor, (struct sockaddr *)&address, length);
     return descriptor;
 }
 
@@ -120,8 +150,8 @@ bool listener_accept(int listener, bool log, int flags, struct client *client) {
     client->socket = accept4(listener, log ? (struct sockaddr *)&from : NULL,
                              log ? &length : NULL, flags | SOCK_CLOEXEC);
     if (client->socket < 0) {
-        /* A client that left while it waited is like one that never came;
-           accept(2) lists what a network may do to it. */
+        /* Many errors say only that the client left while it waited: see
+           accept(2). */
         bool short_of_something = errno == EMFILE || errno == ENFILE ||
                                   errno == ENOBUFS || errno == ENOMEM;
         /* The parent of 03 has closed the door; that we are to stop as well

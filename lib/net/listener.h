@@ -17,6 +17,16 @@ struct client {
    line and exits 1. */
 int listener_open(const struct options *options);
 
+/*
+ * Another socket that listens on the port of the first one (SO_REUSEPORT,
+ * socket(7)).  Each has a backlog of its own, and the kernel chooses between
+ * them by a hash of the client's address and port: no two workers want the same
+ * connection, but one may have to wait for a busy worker while others are free.
+ * Any further program of the same user that sets the option as well could now
+ * take a share of the port's connections.
+ */
+int listener_open_beside(const struct options *options, int first);
+
 /* Accepting never sleeps from now on: for servers that sleep elsewhere. */
 void listener_never_waits(int listener);
 

@@ -15,6 +15,7 @@ struct architecture {
     const char *summary;         /* half a line: who serves, who waits */
     int requests_per_connection; /* then it is closed */
     bool has_workers;            /* a fixed number of them: --workers counts */
+    bool listener_each; /* each worker has one: server_take_listener() */
     /* System calls that its way to wait needs once it has started. */
     struct call calls[CALLS_LIMIT];
 };

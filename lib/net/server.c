@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,7 +60,7 @@ static void print_banner(const struct server *server) {
     print_url(server);
 }
 
-/* From root to somebody else, who cannot come back. */
+/* From root to another user, for good. */
 static void become(const char *name) {
     const struct passwd *user = getpwnam(name);
 
@@ -87,6 +88,36 @@ static int redis_port(const struct redis_server *redis) {
     return 0;
 }
 
+/* All at once: later no port may be bound (net/confine.h). */
+static void open_listeners(struct server *server) {
+    const struct options *options = &server->options;
+    size_t count = server->architecture->listener_each ? options->workers : 1;
+
+    server->listeners = calloc(count, sizeof server->listeners[0]);
+    if (server->listeners == NULL)
+        server_give_up("no memory for %zu listening sockets", count);
+    server->listeners[0] = server->listener = listener_open(options);
+    for (size_t i = 1; i < count; i++)
+        server->listeners[i] = listener_open_beside(options, server->listener);
+    server->listeners_count = count;
+}
+
+/* Where the stack ends there is a crash without a word.  So this comes before
+   main(), whose variables alone may be too much.  A soft limit is ours to
+   raise. */
+__attribute__((constructor)) static void need_stack(void) {
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_STACK, &limit) < 0 || limit.rlim_cur >= STACK_LEAST)
+        return;
+    if (limit.rlim_max < STACK_LEAST)
+        server_give_up("%ju bytes of stack are too few; allow it %d (ulimit "
+                       "-s)",
+                       (uintmax_t)limit.rlim_max, STACK_LEAST);
+    limit.rlim_cur = STACK_LEAST;
+    (void)setrlimit(RLIMIT_STACK, &limit);
+}
+
 void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv) {
@@ -100,7 +131,7 @@ void server_start(struct server *server,
     descriptors_raise_limit();
     if (redis_parse(&server->redis, options->redis, error, sizeof error) < 0)
         server_give_up("%s", error);
-    server->listener = listener_open(options);
+    open_listeners(server);
     if (options->user != NULL)
         become(options->user);
     if (app_open(&server->app, options->root, error, sizeof error) < 0)
@@ -111,7 +142,7 @@ void server_start(struct server *server,
     trouble_init();
     signal(SIGPIPE, SIG_IGN); /* sendfile(2) has no MSG_NOSIGNAL */
     signal(SIGXFSZ, SIG_IGN); /* a log may reach the limit of a file's size */
-    stop_init(server->listener);
+    stop_init(server->listeners, server->listeners_count);
     /* The C library reads the time zone when it is first needed: here, once,
        and not in every child. */
     tzset();
@@ -143,8 +174,17 @@ bool server_accept(const struct server *server, int flags,
                            client);
 }
 
+void server_take_listener(struct server *server, size_t number) {
+    for (size_t i = 0; i < server->listeners_count; i++)
+        if (i != number)
+            close(server->listeners[i]);
+    server->listener = server->listeners[number];
+    stop_look_at(server->listener);
+}
+
 void server_accept_without_waiting(const struct server *server) {
-    listener_never_waits(server->listener);
+    for (size_t i = 0; i < server->listeners_count; i++)
+        listener_never_waits(server->listeners[i]);
 }
 
 /* ---- The access log ---- */
@@ -173,7 +213,9 @@ void server_log(const struct server *server, const struct client *client,
 /* ---- The end ---- */
 
 int server_end(struct server *server) {
-    close(server->listener);
+    for (size_t i = 0; i < server->listeners_count; i++)
+        close(server->listeners[i]);
+    free(server->listeners);
     statistics_print(server->counters, server->options.workers,
                      server->architecture->has_workers, server->notes);
     app_close(&server->app);

@@ -18,9 +18,11 @@ struct server {
     struct app app;
     struct redis_server redis;
     struct counters *counters; /* one for each of options.workers */
-    int listener;              /* listening; its options pass to clients */
-    FILE *notes;               /* where start and end are told */
-    int files_confined;        /* as confine_files_and_ports() told */
+    int listener;              /* where this process accepts */
+    int *listeners;            /* all: one, or one for each worker */
+    size_t listeners_count;
+    FILE *notes;        /* where start and end are told */
+    int files_confined; /* as confine_files_and_ports() told */
 };
 
 /* Reads the command line, listens, and opens what is served.  What is wrong is
@@ -33,7 +35,13 @@ void server_start(struct server *server,
    prints the banner.  Call it before any fork. */
 void server_ready(const struct server *server);
 
-/* As listener_never_waits() and listener_accept(), which see. */
+/* In each worker, where each is to have a listener (.listener_each of its
+   architecture, has_workers too): from now on this process accepts at that one.
+   It outlives the worker: who waits there is served by whoever is forked in its
+   place. */
+void server_take_listener(struct server *server, size_t number);
+
+/* As listener_never_waits(), of all of them, and listener_accept(). */
 void server_accept_without_waiting(const struct server *server);
 bool server_accept(const struct server *server, int flags,
                    struct client *client);

@@ -7,22 +7,21 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* Readiness, as wanted and as told; the names of poll and epoll for the same
-   things differ. */
+/* Readiness.  poll and epoll have different names for the same things. */
 enum {
     READABLE = 1,
     WRITABLE = 2,
-    BROKEN = 4, /* told without being wanted: an error, or both ends closed */
+    BROKEN = 4, /* an error, or closed by both: told whether wanted or not */
 };
 
 struct source {
     enum { SOURCE_LISTENER, SOURCE_CLIENT, SOURCE_REDIS } kind;
     int descriptor;    /* -1: closed */
     unsigned interest; /* what the loop watches it for; 0: it does not */
-    size_t place;      /* the loop's own note */
+    size_t place;      /* for the loop's own use */
 };
 
-/* An event loop, as those see it who want something watched. */
+/* An event loop, for those who want something watched. */
 struct watcher {
     /* Watches the source for another interest than before; 0: no more.  Of a
        source just closed, the descriptor is -1.  False: short of memory, it

@@ -51,8 +51,8 @@ static void print_resources(uint64_t requests, FILE *stream) {
     struct rusage self, children;
 
     /* Children count once they have been waited for: see getrusage(2).  The
-       sum is exact, but where the kernel tells user from system time by its
-       tick, a child that ends before its first one is booked as all user. */
+       sum is exact, but many kernels tell user from system time only at each
+       tick of a clock: all of a child that ends before one counts as user. */
     if (getrusage(RUSAGE_SELF, &self) < 0 ||
         getrusage(RUSAGE_CHILDREN, &children) < 0)
         return;

@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* One worker's counters; a cache line of their own, so that two workers on two
-   cores do not fight for it. */
+/* One worker's counters, in a cache line of their own: cores that write to the
+   same line take it away from each other. */
 struct counters {
     _Alignas(64) _Atomic uint64_t requests;
     _Atomic uint64_t responses[6]; /* by the first digit of their status */

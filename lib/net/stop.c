@@ -17,27 +17,36 @@ static struct {
     _Atomic bool stopping;
     _Atomic int64_t out_of_time_at;
     int64_t pause; /* before we are woken again */
-    pid_t owner;   /* of the listening socket: the process that made it */
-    int listener;
+    int listener;  /* where this process accepts */
+    pid_t owner;   /* of all listening sockets: the process that made them */
+    const int *listeners;
+    size_t count;
 } stop = {.listener = -1};
 
 /* A socket that has been shut down is readable too, but says POLLHUP as well.
  */
-bool server_somebody_waits(void) {
-    struct pollfd listener = {.fd = stop.listener, .events = POLLIN};
+static bool somebody_waits_at(int listener) {
+    struct pollfd entry = {.fd = listener, .events = POLLIN};
 
-    return poll(&listener, 1, 0) > 0 && listener.revents == POLLIN;
+    return poll(&entry, 1, 0) > 0 && entry.revents == POLLIN;
 }
 
-/* One worker told to stop must not close the door of the others.  False: it
-   stands open, for some still wait. */
-static bool close_door_behind_last(void) {
-    if (getpid() != stop.owner)
-        return true;
-    if (server_somebody_waits())
-        return false;
-    shutdown(stop.listener, SHUT_RD);
-    return true;
+bool server_somebody_waits(void) {
+    return somebody_waits_at(stop.listener);
+}
+
+/* One worker told to stop must not close the door of the others, nor that of
+   whoever is forked in its place.  False: some door stands open, for somebody
+   still waits there. */
+static bool close_doors_behind_last(void) {
+    bool closed = true;
+
+    for (size_t i = 0; getpid() == stop.owner && i < stop.count; i++)
+        if (somebody_waits_at(stop.listeners[i]))
+            closed = false;
+        else
+            shutdown(stop.listeners[i], SHUT_RD);
+    return closed;
 }
 
 /* Has us woken again: ever more rarely, but when time is up at once, and often
@@ -48,7 +57,7 @@ static void set_timer(void) {
     int64_t pause = left > 0 ? left : PAUSE;
     struct timeval time = {0};
 
-    if (!close_door_behind_last())
+    if (!close_doors_behind_last())
         stop.pause = PAUSE;
     if (pause > stop.pause)
         pause = stop.pause;
@@ -70,8 +79,8 @@ static void on_stop(int signal_number) {
     stop.pause = PAUSE;
     /* Who waits shall be served, and nobody join them: where the backlog is
        full, the kernel drops what asks for a connection. */
-    if (getpid() == stop.owner)
-        listen(stop.listener, 0);
+    for (size_t i = 0; getpid() == stop.owner && i < stop.count; i++)
+        listen(stop.listeners[i], 0);
     set_timer();
     errno = error;
 }
@@ -95,8 +104,14 @@ static void handle(int signal_number, void (*handler)(int)) {
     sigaction(signal_number, &action, NULL); /* fails for no signal used here */
 }
 
-void stop_init(int listener) {
+void stop_look_at(int listener) {
     stop.listener = listener;
+}
+
+void stop_init(const int *listeners, size_t count) {
+    stop.listener = listeners[0];
+    stop.listeners = listeners;
+    stop.count = count;
     stop.owner = getpid();
     handle(SIGALRM, on_tick);
     handle(SIGTERM, on_stop);

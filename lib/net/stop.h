@@ -14,10 +14,15 @@
 #define NET_STOP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-/* From now on SIGINT and SIGTERM stop the server, whose listening socket this
-   is; the process that calls this owns it. */
-void stop_init(int listener);
+/* From now on SIGINT and SIGTERM stop the server, whose listening sockets these
+   are, one or more: the process that calls this owns them, and they must stay
+   where they are.  The first is the one that server_somebody_waits() means. */
+void stop_init(const int *listeners, size_t count);
+
+/* In a worker that has a listening socket to itself: means that one. */
+void stop_look_at(int listener);
 
 /*
  * True until the server has been told to stop and nobody waits in the backlog

@@ -14,9 +14,9 @@
 ssize_t transmit(int socket, struct pending pending);
 
 /*
- * Whether the client takes what it is sent.  That a call of ours returns says
- * only that the kernel had room: of a slow client nothing may be heard for
- * long, and then the kernel takes a third of its buffer at once.
+ * Whether the client takes what it is sent.  When a call of ours returns, the
+ * kernel had room, and no more is known.  With a slow client it may have none
+ * for long, and then a third of its buffer at once.
  */
 struct progress {
     uint64_t taken; /* bytes that the client had acknowledged at the last look

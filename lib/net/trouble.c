@@ -30,11 +30,12 @@ void trouble_init(void) {
 void server_give_up(const char *format, ...) {
     va_list arguments;
 
-    fprintf(stderr, "%s: ", program_invocation_short_name);
+    /* Not with stderr: that takes 8 KB of stack, which may be what lacks. */
+    dprintf(STDERR_FILENO, "%s: ", program_invocation_short_name);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vdprintf(STDERR_FILENO, format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
+    dprintf(STDERR_FILENO, "\n");
     exit(EXIT_FAILURE);
 }
 
@@ -71,9 +72,10 @@ void server_is_out_of(const char *what) {
     atomic_store(&shortage->until, now + SHORTAGE);
     atomic_fetch_add(&shortage->news.untold, 1);
     if (news_are_due(&shortage->news, now, NEWS_PAUSE))
-        news_tell(&shortage->news,
-                  "out of %s (%s); clients wait, allow it more", what,
-                  strerror(error));
+        news_tell(
+            &shortage->news,
+            "out of %s (%s); clients wait or are turned away, allow it more",
+            what, strerror(error));
     errno = error;
 }
 

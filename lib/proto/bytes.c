@@ -5,21 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct view view_of(const char *string) {
-    return (struct view){string, strlen(string)};
-}
-
-struct view view_from(struct view view, size_t offset) {
-    assert(offset <= view.length);
-    return view_part(view, offset, view.length - offset);
-}
-
-/* Even NULL + 0 is undefined in C, and an empty view may hold NULL. */
-struct view view_part(struct view view, size_t offset, size_t length) {
-    assert(offset <= view.length && length <= view.length - offset);
-    return (struct view){offset == 0 ? view.data : view.data + offset, length};
-}
-
 static bool is_blank(char byte) {
     return byte == ' ' || byte == '\t';
 }
@@ -30,12 +15,6 @@ struct view view_trim(struct view view) {
     while (view.length > 0 && is_blank(view.data[view.length - 1]))
         view.length--;
     return view;
-}
-
-/* memcmp must not see the NULL of an empty view, whatever the length. */
-bool view_equal(struct view a, struct view b) {
-    return a.length == b.length &&
-           (a.length == 0 || memcmp(a.data, b.data, a.length) == 0);
 }
 
 static char lower(char byte) {
@@ -50,11 +29,6 @@ bool view_equal_ignoring_case(struct view a, struct view b) {
         if (lower(a.data[i]) != lower(b.data[i]))
             return false;
     return true;
-}
-
-bool view_starts_with(struct view view, struct view prefix) {
-    return view.length >= prefix.length &&
-           view_equal(view_part(view, 0, prefix.length), prefix);
 }
 
 size_t view_find(struct view view, char byte) {

@@ -8,9 +8,11 @@
 #ifndef PROTO_BYTES_H
 #define PROTO_BYTES_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Bytes that somebody else owns; valid only as long as the owner says. */
 struct view {
@@ -18,20 +20,43 @@ struct view {
     size_t length;
 };
 
-/* A view of a string literal, without its final NUL; and the same as the
-   initializer of a static one, where C wants a constant. */
+/* A view of a string literal, without its final NUL; and the same for a static
+   variable, whose initial value must be a constant in C. */
 #define VIEW(literal) ((struct view)VIEW_INITIALIZER(literal))
 #define VIEW_INITIALIZER(literal)                                              \
     { "" literal, sizeof(literal) - 1 }
 
-struct view view_of(const char *string); /* up to its NUL, without it */
-struct view view_from(struct view view, size_t offset); /* offset <= length */
-struct view view_part(struct view view, size_t offset, size_t length);
-struct view
-view_trim(struct view view); /* without blanks around it: SP, HTAB */
-bool view_equal(struct view a, struct view b);
+/* These few stand here, so that the compiler puts them where they are called:
+   a request makes some hundred of these calls, each shorter than a call. */
+static inline struct view view_part(struct view view, size_t offset,
+                                    size_t length) {
+    assert(offset <= view.length && length <= view.length - offset);
+    /* Even NULL + 0 is undefined in C, and an empty view may hold NULL. */
+    return (struct view){offset == 0 ? view.data : view.data + offset, length};
+}
+
+static inline struct view view_from(struct view view, size_t offset) {
+    return view_part(view, offset, view.length - offset); /* if not beyond it */
+}
+
+/* memcmp must not see the NULL of an empty view, whatever the length. */
+static inline bool view_equal(struct view a, struct view b) {
+    return a.length == b.length &&
+           (a.length == 0 || memcmp(a.data, b.data, a.length) == 0);
+}
+
+static inline bool view_starts_with(struct view view, struct view prefix) {
+    return view.length >= prefix.length &&
+           view_equal(view_part(view, 0, prefix.length), prefix);
+}
+
+/* Up to its NUL, without it. */
+static inline struct view view_of(const char *string) {
+    return (struct view){string, strlen(string)};
+}
+
+struct view view_trim(struct view view); /* no blanks around it: SP, HTAB */
 bool view_equal_ignoring_case(struct view a, struct view b); /* of ASCII */
-bool view_starts_with(struct view view, struct view prefix);
 
 /* The offset of the first such byte, or view.length where there is none. */
 size_t view_find(struct view view, char byte);
@@ -53,15 +78,15 @@ int hex_digit(char byte);
  * A growable buffer.  All zero is a valid empty one, so `struct buffer b = {0}`
  * starts it and buffer_free ends it.
  *
- * Out of memory is sticky: the append that fails sets `failed` and later ones
- * do nothing, so that straight-line code may append twenty things and look
- * once at the end.
+ * A failure stays: the append for which memory is short sets `failed`, and
+ * later ones do nothing.  So code may append twenty things and look once at the
+ * end.
  */
 struct buffer {
     char *data;
     size_t length;   /* bytes in use */
     size_t capacity; /* bytes allocated */
-    bool failed;     /* an append did not fit into memory; the bytes lie */
+    bool failed;     /* memory was short: some of the bytes are missing */
 };
 
 /* Makes room for `more` bytes behind the ones in use and returns where; NULL,

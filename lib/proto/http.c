@@ -178,7 +178,7 @@ static ssize_t parse_request_line(struct http_request *request,
     return parse_target(request, method, target);
 }
 
-/* What the fields say that must be judged together once all are known. */
+/* What several fields say together: judged when all of them are known. */
 struct gathered {
     size_t fields;
     bool has_length;
@@ -342,8 +342,7 @@ static ssize_t judge(struct http_request *request,
     return 0;
 }
 
-/* Where the head ends, judged by line ends alone: the first thing to know,
-   and the only thing looked for until all of it is there. */
+/* Where the head ends.  Until the end is there nothing else is looked at. */
 static ssize_t find_end(struct view input, size_t start, size_t seen,
                         struct http_request *request) {
     size_t at = seen > start ? seen : start;
@@ -380,7 +379,7 @@ ssize_t http_parse_head(struct view input, size_t seen,
     size_t start = 0;
 
     *request = (struct http_request){.method = HTTP_UNKNOWN};
-    /* RFC 9112, section 2.2: a blank line before a request is forgiven. */
+    /* RFC 9112, section 2.2: blank lines before a request are ignored. */
     while (view_starts_with(view_from(input, start), VIEW("\r\n")))
         start += 2;
     /* Something that is not HTTP at all, such as TLS, is told so at once. */

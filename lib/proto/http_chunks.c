@@ -17,8 +17,7 @@ static int chunk_byte(struct http_chunks *chunks, char byte) {
     case CHUNK_SIZE: {
         int value = hex_digit(byte);
         if (value >= 0) {
-            /* Eight digits are 4 GiB: far above BODY_LIMIT, far from overflow.
-             */
+            /* Eight digits are 4 GiB: far above BODY_LIMIT, and no overflow. */
             if (++chunks->digits > 8)
                 return -413;
             chunks->size = chunks->size * 16 + (uint64_t)value;

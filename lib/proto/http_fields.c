@@ -7,18 +7,18 @@
 void http_format_date(time_t time, char date[HTTP_DATE_SIZE]) {
     struct tm tm;
 
-    /* A year that has not four digits has no date here; some date must be.  Day
-       and month names are English because no program here calls setlocale(3).
-     */
+    /* A header's date has a year of four digits.  A file may be dated later
+       (or earlier): then the date sent is the beginning of 1970.  Day and month
+       names are English because no program here calls setlocale(3). */
     if (gmtime_r(&time, &tm) == NULL ||
         strftime(date, HTTP_DATE_SIZE, "%a, %d %b %Y %H:%M:%S GMT", &tm) !=
             HTTP_DATE_SIZE - 1)
         memcpy(date, "Thu, 01 Jan 1970 00:00:00 GMT", HTTP_DATE_SIZE);
 }
 
-/* Does the text read just so when the date is written again?  A day that does
-   not exist comes out as another one.  So does a leap second, which then counts
-   as no date: the file is sent once more than it had to be. */
+/* Is the text the same when the date is written again?  strptime(3) takes a day
+   that does not exist, such as 31 February, for another one.  A leap second is
+   refused in this way as well: then the file is sent once more than needed. */
 static bool is_canonical(const char *text, const char *form, time_t time) {
     char again[64];
     struct tm tm;
@@ -58,8 +58,8 @@ static struct view without_weakness(struct view etag) {
     return view_starts_with(etag, VIEW("W/")) ? view_from(etag, 2) : etag;
 }
 
-/* A comma inside a quoted tag would cut it in two.  Our own tags have none, so
-   that a foreign one can only fail to match, as it should. */
+/* Cuts the list at its commas, also where one stands inside a quoted tag.  Our
+   own tags have no comma, so such a tag is not ours and does not match. */
 static bool is_same(struct view a, struct view b,
                     enum http_comparison comparison) {
     if (comparison == HTTP_STRONG)

@@ -10,15 +10,22 @@
    segment and no NUL byte, and keeps its last slash.  NUL-terminated, since it
    goes to system calls. */
 struct path {
-    char text[PATH_SIZE];
+    char *text; /* the caller's */
     size_t length;
 };
 
+/* The bytes that the text of this path needs: none needs more than PATH_SIZE. A
+   last slash may be added, and the NUL. */
+static inline size_t path_room(struct view encoded) {
+    size_t room = encoded.length + 2;
+    return room < PATH_SIZE ? room : PATH_SIZE;
+}
+
 /*
  * Decodes the path of a request target (percent-encoding: RFC 3986, section
- * 2.1; dot segments: section 5.2.4).  Returns 0, or minus a status: -400 for a
- * bad escape, a NUL byte or a path that climbs above the root, -414 for one
- * that does not fit.
+ * 2.1; dot segments: section 5.2.4) into path->text, which has path_room()
+ * bytes.  Returns 0, or minus a status: -400 for a bad escape, a NUL byte or a
+ * path that climbs above the root, -414 for one that does not fit.
  *
  * The RFC drops a ".." at the root; to us it is an attempt to get out.
  */

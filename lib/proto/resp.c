@@ -3,8 +3,8 @@
 
 #include "config.h"
 
-/* Replies to our commands nest once; a deeper tower is an attack on the
-   stack. */
+/* A reply to a command of ours is an array of strings at most.  One with arrays
+   in arrays in arrays could make us call ourselves till the stack is full. */
 #define DEPTH_LIMIT 8
 
 /* Where the line that starts at `at` ends, without its CR LF: 0 if it is not
@@ -24,7 +24,7 @@ static bool parse_integer(struct view text, int64_t *integer) {
 
     if (!view_number(view_from(text, has_sign ? 1 : 0), limit, &number))
         return false;
-    /* Negated as unsigned: -INT64_MIN does not exist. */
+    /* Negated as unsigned: an int64_t cannot hold -INT64_MIN. */
     *integer = (int64_t)(negative ? -number : number);
     return true;
 }

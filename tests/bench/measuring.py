@@ -63,6 +63,6 @@ def _measured(fault: str, conditions: Conditions, timeout: float) -> Run:
         pytest.skip("oha is not installed")
     watch, subject = SignalWatch(), broken(fault)
     with Site(watch, Placement(server=[], load=[], note=""), find=lambda _: subject) as site:
-        bench = Bench(site, NoRedis(), watch)  # type: ignore[arg-type]
+        bench = Bench(site, NoRedis())  # type: ignore[arg-type]
         run, _ = measure(subject, RunSpec(fault, conditions, 10, 1, REQUESTS, timeout), bench)
     return run

@@ -98,17 +98,20 @@ class Session:
         return outcomes
 
     def _talk(self, *exchanges) -> list[str]:
-        """Requests on one connection, or on one each where none is kept."""
-        if not self.server.kind.keeps_alive and len(exchanges) > 1:
-            return [outcome for one in exchanges for outcome in self._talk(one)]
+        """Requests on one connection, as long as that is kept, and then on another.
+
+        None is kept where something has run out just now.
+        """
         outcomes: list[str] = []
         try:
             with Client(self.server) as client:
-                for raw, is_right in exchanges:
+                for number, (raw, is_right) in enumerate(exchanges, start=1):
                     response = client.exchange(raw)
                     outcomes.append(REFUSED if response.status in (500, 503) else RIGHT)
                     if outcomes[-1] == RIGHT:
                         is_right(response)
+                    if response.closes and number < len(exchanges):
+                        return outcomes + self._talk(*exchanges[number:])
         except (EndOfStreamError, ConnectionError):
             outcomes.append(CLOSED)
         return outcomes

@@ -24,63 +24,25 @@ from pathlib import Path
 
 import pytest
 
-from . import processes
 from .claims import crowd, of
 from .client import Client, fetch, request, sign
 from .conftest import Start
 from .harness import REPOSITORY, Server, run_to_end
 from .redisbox import PrivateRedis
 from .site import build_project_site, build_site
-from .timing import PACE, PATIENCE, undisturbed, wait_until
-
-# A little less than what a server waits for a request.
-REQUEST_TIME = 8
-# A little less than what it waits for the next request.
-IDLE_TIME = 4
-DIGITS = request("GET", "/t/digits.txt")
-CLOSING = request("GET", "/redirect", (("Connection", "close"),))
-HOME = request("GET", "/", (("Connection", "close"),))
-KEPT = request("GET", "/")
-TARGETS = ("/t/digits.txt", "/guestbook", "/sorted", "/t/80k.bin", "/redirect")
-
-
-def limited(**limits: int) -> tuple[str, ...]:
-    """The prefix of a command that runs under limits, hard and soft: limited(nofile=20)."""
-    return ("prlimit", *(f"--{name}={limit}:{limit}" for name, limit in limits.items()), "--")
-
-
-def started_or_said(start: Start, *options: str, prefix: tuple[str, ...]) -> Server | None:
-    """Return the running server, None if it ended with one line that says what is missing."""
-    try:
-        server = start(*options, prefix=prefix)
-        # Workers are made after the banner: these may be too many.
-        wait_until(lambda: not server.running() or _answers(server), "it answers, or ends")
-    except AssertionError as error:
-        if "exited with 1" not in str(error):
-            raise
-        return None
-    if server.running():
-        return server
-    assert server.wait() == 1, server.stderr
-    assert server.stderr.count("\n") == 1, server.stderr
-    assert server.stderr.startswith(f"{server.name}: ")
-    assert any(word in server.stderr for word in ("give", "allow")), server.stderr
-    return None
-
-
-def _answers(server: Server) -> bool:
-    try:
-        return fetch(server, "/t/digits.txt").status == 200
-    except OSError:
-        return False
-
-
-def assert_serves(server: Server) -> None:
-    """Everything is served, to one client after another."""
-    for target in TARGETS:
-        assert fetch(server, target).status in (200, 302), target
-    assert sign(server, "Ann", "small").status == 303
-
+from .small import (
+    DIGITS,
+    HOME,
+    IDLE_TIME,
+    KEPT,
+    REQUEST_TIME,
+    assert_rests,
+    assert_serves,
+    assert_serves_crowd,
+    limited,
+    started_or_said,
+)
+from .timing import undisturbed, wait_until
 
 # ---- Limits at the start ----
 
@@ -96,61 +58,7 @@ def test_descriptors(start: Start, descriptors: int, workers: int) -> None:
     assert server is not None or descriptors < 16, "that should have been enough"
 
 
-@pytest.mark.plain_build("sanitizers reserve more address space than that")
-@pytest.mark.parametrize("megabytes", [4, 8, 16, 32, 64])
-@pytest.mark.parametrize("kind", ["as", "data"])
-def test_memory(start: Start, binary: Path, kind: str, megabytes: int) -> None:
-    """However little memory there is: all is served, or the start says that it is too little."""
-    server = started_or_said(start, prefix=limited(**{kind: megabytes << 20}))
-    if server is not None:
-        assert_serves(server)
-    assert server is not None or megabytes < 32, f"{binary.name} needs that much?"
-
-
-@pytest.mark.plain_build("sanitizers need more stack")
-def test_stack(start: Start) -> None:
-    """64 KB of stack are enough."""
-    assert_serves(start(prefix=limited(stack=65536)))
-
-
 # ---- Few descriptors, many clients ----
-
-
-def _cpu_seconds(server: Server) -> float:
-    """CPU time of all its processes so far."""
-    total = 0
-    for pid in server.pids():
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        total += int(fields[11]) + int(fields[12])
-    return total / os.sysconf("SC_CLK_TCK")
-
-
-def assert_rests(server: Server) -> None:
-    """Assert that a server which can do nothing now does nothing: it does not spin.
-
-    One that spins takes a core, or its share of one; one that looks again every 20 ms takes a
-    hundredth of that.
-    """
-    before = _cpu_seconds(server)
-    time.sleep(2)
-    assert _cpu_seconds(server) - before < 0.2, f"{server.name} spins"
-
-
-def assert_serves_crowd(server: Server, count: int) -> None:
-    """All of more clients than there is room for are answered, once they have asked.
-
-    Meanwhile nobody spins; afterwards all is as before.
-    """
-    clients = [Client(server) for _ in range(count)]
-    for client in clients:
-        client.send(CLOSING[:-2])
-    assert_rests(server)
-    for client in clients:
-        client.send_if_open(CLOSING[-2:])
-    assert [client.read().status for client in clients] == [302] * count
-    for client in clients:
-        client.close()
-    assert_serves(server)
 
 
 @pytest.mark.parametrize("descriptors", [20, 32, 64])
@@ -348,36 +256,6 @@ def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
             assert server.stderr.count("\n") == 1, server.stderr
         else:
             assert client.read().status == 200
-
-
-# ---- Memory ----
-
-
-@pytest.mark.plain_build("sanitizers keep what was freed")
-def test_memory_does_not_grow(start: Start) -> None:
-    """Twenty thousand connections leave no more memory behind than two thousand.
-
-    The heap may grow when more threads happen to run at once than ever before; what leaks, or
-    what walks through memory, grows each time.
-    """
-    server = start("--workers", "4")
-    _run_ab(server, 2000)
-    assert any(_kilobytes_grown(server, 18000) < 400 for _ in range(3)), "20 bytes a connection"
-
-
-def _kilobytes_grown(server: Server, connections: int) -> int:
-    before = processes.status_kilobytes(server.pid, "VmRSS")
-    _run_ab(server, connections)
-    return processes.status_kilobytes(server.pid, "VmRSS") - before
-
-
-def _run_ab(server: Server, count: int) -> None:
-    """More clients at once than there are workers, so that some always wait."""
-    command = ["ab", "-q", "-c", "50", "-n", str(count), f"{server.url}redirect"]
-    done = subprocess.run(
-        command, capture_output=True, timeout=5 * PATIENCE * PACE.slowness, check=True
-    )
-    assert re.search(rb"^Failed requests: +0$", done.stdout, re.M), done.stdout
 
 
 # ---- The access log ----

@@ -59,7 +59,9 @@ def test_help(binary: Path, option: str) -> None:
 
 def test_version(binary: Path) -> None:
     """The version is one line, and the project's."""
-    version = re.search(r'^version = "(.+)"$', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE)
+    version = re.search(
+        r'^version = "(.+)"$', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE
+    )
     assert version
     status, out, err = run_to_end(binary, "--version")
     assert (status, out, err) == (0, f"{binary.name} (ZeroHTTPd Seven) {version[1]}\n", "")

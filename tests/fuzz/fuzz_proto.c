@@ -39,7 +39,8 @@ static void must_lack(struct view view, const char *bytes) {
 /* ---- The head ---- */
 
 static void must_be_good(const struct http_request *request) {
-    struct path path;
+    char path_text[PATH_SIZE];
+    struct path path = {.text = path_text};
 
     must(request->complaint == NULL);
     must(view_starts_with(request->path, VIEW("/")) ||
@@ -212,7 +213,8 @@ static void fuzz_html(struct view input) {
 }
 
 static void fuzz_path(struct view input) {
-    struct path path;
+    char path_text[PATH_SIZE];
+    struct path path = {.text = path_text};
     int result = path_decode(input, &path);
 
     must(result == 0 || result == -400 || result == -414);

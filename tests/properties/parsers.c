@@ -141,7 +141,8 @@ static void run_etags(FILE *out, struct view input) {
 }
 
 static void run_path(FILE *out, struct view input) {
-    struct path path;
+    char path_text[PATH_SIZE];
+    struct path path = {.text = path_text};
     int result = path_decode(input, &path);
 
     if (result < 0)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Charts with a row for each subject, at one level: bars in two parts, and percentiles."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +9,7 @@ import altair as alt
 
 from bench.report.charts import base
 from bench.report.study.metrics import BY_KEY, PERCENTILES
-from bench.report.study.study import Subject
+from bench.report.study.study import WAYS, Subject
 
 ROOM_FOR_TEXT = 1.45
 """The axis goes so much further than the longest bar, for the words behind it."""
@@ -78,6 +79,34 @@ def cpu(subjects: Sequence[Subject], parameters: list[Any]) -> dict[str, Any]:
     )
 
 
+def order(subjects: Sequence[Subject], parameters: list[Any]) -> dict[str, Any]:
+    """Who comes first: requests per second of each, and the range of the runs. What was worked out
+    and not measured is drawn hollow."""
+    rows = base.named("order", base.OF_SCENARIO, base.SHOWN)
+    names = [s for s in subjects if s.kind != "floor"]
+    axis = alt.Axis(domain=False, ticks=False, labelColor="@ink", labelLimit=130)
+    best_first = alt.EncodingSortField("value", op="max", order="descending")
+    y = alt.Y("subject:N", sort=best_first, title=None, axis=axis)
+    title = "requests per second; hollow: worked out, not measured"
+    x = alt.X("value:Q", title=title, axis=_axis())
+    hollow = alt.condition("datum.by === 'cpu'", alt.value(0.12), alt.value(1))
+    bars = rows.mark_bar(height={"band": 0.62}, cornerRadius=1.5, strokeWidth=1.5)
+    colours = alt.Scale(domain=[s.name for s in subjects], range=base.tokens(subjects))
+    colour = alt.Color("subject:N", scale=colours, legend=None)
+    layers = (
+        bars.encode(x=x, color=colour, stroke=colour, fillOpacity=hollow, tooltip="why:N"),
+        rows.mark_rule(color="@ink", strokeWidth=1.5).encode(x="low:Q", x2="high:Q"),
+        rows.transform_calculate(
+            end=f"datum.high * (width < {base.NARROW} ? 2.3 : {ROOM_FOR_TEXT})"
+        )
+        .mark_point(opacity=0)
+        .encode(x="end:Q"),
+        rows.mark_text(align="left", dx=7).encode(x="high:Q", text="said:N"),
+    )
+    chart = alt.layer(*(layer.encode(y=y) for layer in layers)).add_params(*parameters)
+    return base.finish(chart, height=base.ROW * len(names))
+
+
 def switches(subjects: Sequence[Subject], parameters: list[Any]) -> dict[str, Any]:
     """Context switches per request, those it wanted and those it did not."""
     parts = {
@@ -129,3 +158,201 @@ def _rows(
     y = base.subject_rows(subjects)
     chart = alt.layer(*(layer.encode(y=y) for layer in layers)).add_params(*parameters)
     return base.finish(chart, height=alt.Step(base.ROW))
+
+
+# ---- Where each subject holds, and who was at the limit: a cell for each level ----
+
+STATUS = {
+    "server": ("@server", ""),
+    "held": ("@held", ""),
+    "load generator": ("@load", "≥"),
+    "Redis": ("@redis", "R"),
+    "nginx": ("@nginx", "N"),
+    "failed": ("@failed", "×"),
+    "skipped": ("@skipped", "–"),
+}
+"""What became of a cell -> its colour and its sign, so that colour is not needed to read it."""
+LEGEND = {
+    "server": "held, server at its limit",
+    "held": "held",
+    "load generator": "≥ held, load generator at its limit",
+    "Redis": "R held, Redis at its limit",
+    "nginx": "N held, nginx at its limit",
+    "failed": "× failed",
+    "skipped": "– not tried",
+}
+
+
+def holding(
+    subjects: Sequence[Subject],
+    levels: Sequence[int],
+    seen: Sequence[str],
+    parameters: list[Any],
+) -> dict[str, Any]:
+    """The strip. `seen`: which of the states there are; the legend has no others."""
+    kinds = [status for status in STATUS if status in seen]
+    named = " ".join(f"datum.status === '{s}' ? '{LEGEND[s]}' :" for s in kinds)
+    signs = " ".join(f"datum.status === '{s}' ? '{STATUS[s][1]}' :" for s in kinds)
+    cells = (
+        base.named("cells", base.OF_SCENARIO, base.SHOWN)
+        .transform_calculate(named=f"{named} ''", sign=f"{signs} ''")
+        .encode(
+            x=alt.X(
+                "level:O",
+                sort=list(levels),
+                title="concurrent connections",
+                axis=alt.Axis(
+                    labelExpr="format(datum.value, ',')",
+                    labelAngle=-45 if len(levels) > 8 else 0,
+                    labelOverlap="greedy",
+                    domain=False,
+                    ticks=False,
+                ),
+            ),
+            y=base.subject_rows(subjects),
+            tooltip="id:N",
+        )
+    )
+    tiles = cells.mark_rect(stroke="@paper", strokeWidth=2, cornerRadius=3).encode(
+        color=alt.Color(
+            "named:N",
+            scale=alt.Scale(domain=[LEGEND[s] for s in kinds], range=[STATUS[s][0] for s in kinds]),
+            legend=base.legend_above(3, 1, "square"),
+        )
+    )
+    signed = cells.mark_text(fontWeight="bold").encode(text="sign:N")
+    return base.finish(alt.layer(tiles, signed).add_params(*parameters), height=alt.Step(base.ROW))
+
+
+# ---- Latencies of the closed and the open loop side by side ----
+
+
+def loops(parameters: list[Any]) -> dict[str, Any]:
+    """A group of rows for each subject: half of the requests, 99 % and 99.9 % of them."""
+    rows = base.named("loops", base.OF_SCENARIO, base.SHOWN)
+    colour = alt.Color(
+        "way:N",
+        scale=alt.Scale(domain=list(WAYS), range=["@soft", "@p90", "@floor"]),
+        legend=base.legend_above(3, 1, "circle"),
+    )
+    broken = "split(datum.label, '|')"
+    axis = alt.Axis(domain=False, ticks=False, labelLimit=150, labelExpr=broken)
+    y = alt.Y("who:N", title=None, axis=axis)
+    offset = alt.YOffset("way:N", sort=list(WAYS))
+    x = base.times_axis("p50:Q", "milliseconds, logarithmic")
+    chart = rows.encode(y=y, yOffset=offset, color=colour, tooltip="said:N")
+    return base.finish(
+        alt.layer(
+            chart.mark_rule(strokeWidth=3, opacity=0.5).encode(x=x, x2="p99:Q"),
+            chart.mark_point(filled=True, size=35, opacity=1).encode(x=x),
+            chart.mark_point(filled=True, size=110, opacity=1).encode(x="p99:Q"),
+        ).add_params(*parameters),
+        height=alt.Step(20),
+    )
+
+
+# ---- How far each server is from its floor, by workload ----
+
+
+def floors(
+    subjects: Sequence[Subject], labels: Sequence[str], parameters: list[Any]
+) -> dict[str, Any]:
+    """A column for each workload, a row for each server; the ratio in each cell."""
+    rows = base.named("floors", base.SHOWN)
+    axis = alt.Axis(
+        domain=False,
+        ticks=False,
+        labelAngle=0,
+        labelColor="@ink",
+        labelExpr="split(datum.label, ' ')",
+        labelOverlap=False,
+        labelFontSize=alt.ExprRef(f"width < {base.NARROW} ? 10 : 12"),
+    )
+    cells = rows.encode(
+        x=alt.X("workload:N", sort=list(labels), title=None, axis=axis),
+        y=base.subject_rows([s for s in subjects if s.kind != "floor"]),
+    )
+    tiles = cells.mark_rect(color="@floor", cornerRadius=3, stroke="@paper", strokeWidth=2)
+    shade = alt.Opacity(
+        "ratio:Q",
+        scale=alt.Scale(type="log", domain=[1, 8], range=[0.06, 0.6], clamp=True),
+        legend=None,
+    )
+    return base.finish(
+        alt.layer(
+            tiles.encode(opacity=shade, tooltip="said:N"),
+            cells.mark_text(fontSize=13).encode(text="ratio_said:N", tooltip="said:N"),
+        ).add_params(*parameters),
+        height=alt.Step(base.ROW),
+    )
+
+
+# ---- What each host did: a column for each, a row for each subject, at one level ----
+
+ROOM = f"(width < {base.NARROW} ? 0.45 : 0.62)"
+"""Width of a bar that stands for all of a host's CPU; 1 is the whole column."""
+NAMES = ("CPU used, of what it may use", "throttled, of all periods")
+ROOM_FOR_NAMES = 70
+"""Pixels of a column in which the host's name has room; where there are less it is turned."""
+
+
+def hosts(subjects: Sequence[Subject], names: Sequence[str], parameters: list[Any]) -> Any:
+    """`names`: of the hosts, from left to right."""
+    rows = base.named("hosts", base.OF_SCENARIO, base.SHOWN, base.AT_LEVEL).transform_calculate(
+        end=f"datum.place + {ROOM} * min(datum.share, 1.1)",
+        stopped=f"datum.place + {ROOM} * datum.throttled",
+        whole=f"datum.place + {ROOM}",
+        used=f"'{NAMES[0]}'",
+        held_up=f"'{NAMES[1]}'",
+        percent=f"format(100 * datum.share, '.0f') + (width < {base.NARROW} ? '' : ' %')",
+    )
+    axis = alt.Axis(
+        values=[index + 0.02 for index in range(len(names))],
+        labelExpr=f"{json.dumps(list(names))}[floor(datum.value)]",
+        labelAlign="left",
+        labelColor="@ink",
+        labelOverlap=False,
+        labelAngle=alt.ExprRef(f"width < {ROOM_FOR_NAMES * len(names)} ? -35 : 0"),
+        labelBaseline="bottom",
+        labelFontSize=alt.ExprRef(f"width < {base.NARROW} ? 11 : 12"),
+        orient="top",
+        grid=False,
+        domain=False,
+        ticks=False,
+    )
+    scale = alt.Scale(domain=[0, len(names)], nice=False, zero=True)
+    x = alt.X("place:Q", title=None, scale=scale, axis=axis)
+    colour = alt.Scale(domain=list(NAMES), range=["@user", "@floor"])
+    legend = base.legend_above(2, 1, "square")
+    full = rows.mark_bar(color="@grid", height=16, yOffset=-4, cornerRadius=1.5)
+    used = rows.mark_bar(height=16, yOffset=-4, cornerRadius=1.5)
+    stopped = rows.mark_bar(height=5, yOffset=9, cornerRadius=1.5)
+    said: dict[str, Any] = {"align": "left", "dx": 5, "dy": -4}
+    bold = rows.transform_filter("datum.limit").mark_text(fontWeight="bold", **said)
+    return base.finish(
+        alt.layer(
+            full.encode(x=x, x2="whole:Q", tooltip="id:N"),
+            used.encode(
+                x=x,
+                x2="end:Q",
+                color=alt.Color("used:N", scale=colour, legend=legend),
+                tooltip="id:N",
+            ),
+            stopped.encode(x=x, x2="stopped:Q", color=alt.Color("held_up:N", scale=colour)),
+            rows.transform_filter("!datum.limit")
+            .mark_text(**said)
+            .encode(_end(), text="percent:N"),
+            bold.encode(_end(), text="percent:N"),
+            rows.mark_text(align="left", dx=5, dy=9, color="@floor", fontWeight="bold").encode(
+                _end(), text="sign:N", tooltip="id:N"
+            ),
+        )
+        .encode(y=base.subject_rows(subjects))
+        .add_params(*parameters),
+        height=alt.Step(40),
+    )
+
+
+def _end() -> alt.X:
+    """Behind the longest bar that a column has room for, so that figures stand in line."""
+    return alt.X("whole:Q")

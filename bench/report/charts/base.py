@@ -36,7 +36,7 @@ def named(data: str, *filters: str) -> alt.Chart:
 
 def colour(subjects: Sequence[Subject]) -> alt.Color:
     """By subject."""
-    return alt.Color("subject:N", scale=_scale(subjects, _tokens(subjects)), legend=_legend())
+    return alt.Color("subject:N", scale=_scale(subjects, tokens(subjects)), legend=_legend())
 
 
 def shape(subjects: Sequence[Subject]) -> alt.Shape:
@@ -136,7 +136,8 @@ def legend_above(columns: int, narrow: int, symbol: str) -> alt.Legend:
     )
 
 
-def _tokens(subjects: Sequence[Subject]) -> list[str]:
+def tokens(subjects: Sequence[Subject]) -> list[str]:
+    """The names of the subjects' colours."""
     return [f"@c{i}" for i in range(len(subjects))]
 
 

@@ -7,11 +7,8 @@ from functools import partial
 from typing import Any
 
 from bench.records.conditions import Conditions
-from bench.report.charts import bars, base, lines, loops, rows, strips
-from bench.report.charts import floors as floors_chart
-from bench.report.charts import hosts as hosts_chart
-from bench.report.charts import instances as instances_charts
-from bench.report.findings import findings, findings_across, floors, instances
+from bench.report.charts import bars, base, lines, rows
+from bench.report.findings import findings, findings_across, floors, instances, ordering
 from bench.report.study import across, hosts
 from bench.report.study.metrics import BY_KEY
 from bench.report.study.scaling import scalings
@@ -63,22 +60,15 @@ class _Maker:
         self.exhibits: dict[str, Exhibit] = {}
 
     def make(self) -> Catalogue:
-        curves, points = rows.law_rows(self.study)
-        data = {
-            "cells": rows.cell_rows(self.study),
-            "paper": rows.paper_rows(self.study),
-            "law": curves,
-            "law_points": points,
-            "loops": across.loop_rows(self.study),
-            "hosts": hosts.host_rows(self.study),
-            "instances": instances.instance_rows(self.study),
-            "floors": floors.floor_rows(self.study),
-        }
+        data = rows.all_rows(self.study)
+        if data["order"]:
+            chart = bars.order(self.study.subjects, self.parameters)
+            self._add("order", chart, ordering.finding)
         self._rates_and_holding(data["cells"])
         self._hosts_and_instances(data)
         self._costs()
         self._floors(data["floors"])
-        self._law(bool(curves))
+        self._law(bool(data["law"]))
         self._across(data)
         return Catalogue(self.exhibits, data)
 
@@ -86,28 +76,28 @@ class _Maker:
         shared = (self.study.subjects, self.levels)
         self._add("rates", lines.rates(*shared, self.parameters), findings.rates)
         seen = {row["status"] for row in cells}
-        strip = strips.holding(*shared, sorted(seen), self.parameters)
+        strip = bars.holding(*shared, sorted(seen), self.parameters)
         self._add("holding", strip, findings.holding)
 
     def _hosts_and_instances(self, data: dict[str, list[dict[str, Any]]]) -> None:
         subjects, study = self.study.subjects, self.study
         if data["hosts"]:
-            chart = hosts_chart.hosts(subjects, hosts.names(study), self.parameters)
+            chart = bars.hosts(subjects, hosts.names(study), self.parameters)
             self._add_at("hosts", chart, hosts.finding)
         counts = sorted({row["n"] for row in data["instances"]})
         for way in ("keep", "close") if len(counts) > 1 else ():
-            chart = instances_charts.scaling(subjects, counts, way, self.parameters)
+            chart = lines.scaling(subjects, counts, way, self.parameters)
             say = partial(instances.scaling_finding, way=way)
             self._add_at(f"instances-{way}", chart, say)
         if data["instances"]:
-            chart = instances_charts.through(subjects, self.parameters)
+            chart = lines.through(subjects, self.parameters)
             self._add_at("through", chart, instances.through_finding)
 
     def _floors(self, found: list[dict[str, Any]]) -> None:
         if not found:
             return
         labels = list(dict.fromkeys(row["workload"] for row in found))
-        chart = floors_chart.floors(self.study.subjects, labels, self.parameters)
+        chart = bars.floors(self.study.subjects, labels, self.parameters)
         self.exhibits["floors"] = Exhibit("floors", chart, {"*": floors.finding(self.study)})
 
     def _costs(self) -> None:
@@ -160,7 +150,7 @@ class _Maker:
             for row in data["loops"]:
                 by.setdefault(row["s"], []).append(row)
             titles = {key: findings_across.loops(found) for key, found in by.items()}
-            self.exhibits["loops"] = Exhibit("loops", loops.loops(self.parameters), titles)
+            self.exhibits["loops"] = Exhibit("loops", bars.loops(self.parameters), titles)
 
     def _add(self, key: str, spec: dict[str, Any], say: Finding) -> None:
         said = {k: say(self.study, s) for s, k in self._chosen()}

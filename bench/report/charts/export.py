@@ -8,8 +8,9 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from bench.records.store import load
 from bench.report.charts import style
-from bench.report.charts.catalogue import Catalogue, Exhibit
+from bench.report.charts.catalogue import Catalogue, Exhibit, catalogue
 from bench.report.study.study import Study, describe
 
 WIDTH = 820
@@ -22,13 +23,37 @@ def write_charts(study: Study, made: Catalogue, folder: Path, topology: str = ""
     drawing of the hosts, if there is one."""
     folder.mkdir(exist_ok=True)
     drawn = [(name, vl_convert.vegalite_to_svg(spec)) for name, spec in pictures(study, made)]
-    written = []
-    for name, svg in [*drawn, *([("topology", topology)] if topology else [])]:
-        vector, pixels = folder / f"{name}.svg", folder / f"{name}.png"
-        vector.write_text(svg)
-        pixels.write_bytes(vl_convert.svg_to_png(svg, scale=2))
-        written += [vector, pixels]
+    drawn += [("topology", topology)] if topology else []
+    return [path for name, svg in drawn for path in _write(svg, folder / name)]
+
+
+def write_rates(folder: Path) -> list[Path]:
+    """Of a sweep's folder the rates and the order alone: `chart` and `order` under the first
+    conditions, `chart_CONDITIONS` and so on under others. Where there is not a single figure there
+    is none."""
+    study = Study(load(folder))
+    there = [s for s in study.scenarios if any(point.held for point in study.of(s))]
+    if not there:
+        return []
+    made, written = catalogue(study), []
+    for scenario in there:
+        level, key = study.reference(scenario), study.keys[scenario]
+        for name, exhibit in (("chart", "rates"), ("order", "order")):
+            found = made.exhibits.get(exhibit)
+            title = found.title(key, level) if found else ""
+            if found and title:
+                spec = whole(study, made, found, (title, describe(scenario)), key, level)
+                more = "" if scenario == study.scenarios[0] else f"_{scenario.slug()}"
+                written += _write(vl_convert.vegalite_to_svg(spec), folder / f"{name}{more}")
     return written
+
+
+def _write(svg: str, path: Path) -> list[Path]:
+    """As vectors and as pixels."""
+    vector, pixels = path.with_name(f"{path.name}.svg"), path.with_name(f"{path.name}.png")
+    vector.write_text(svg)
+    pixels.write_bytes(vl_convert.svg_to_png(svg, scale=2))
+    return [vector, pixels]
 
 
 def pictures(study: Study, made: Catalogue) -> Iterator[tuple[str, dict[str, Any]]]:

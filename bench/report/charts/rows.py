@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
 """The data that the charts share: a row for each cell, and what is worked out from them."""
 
+import csv
+from pathlib import Path
 from typing import Any
 
+from bench.records.conditions import Conditions
 from bench.records.figures import HostFigures
+from bench.report.findings import floors, instances, ordering
 from bench.report.findings.findings import all_switches
-from bench.report.study import hosts, paper
+from bench.report.study import across, hosts
 from bench.report.study.metrics import METRICS
 from bench.report.study.scaling import scalings
 from bench.report.study.study import Point, Study
@@ -13,6 +17,22 @@ from bench.report.study.words import figure, percent
 
 CURVE_STEPS = 60
 Rows = list[dict[str, Any]]
+
+
+def all_rows(study: Study) -> dict[str, Rows]:
+    """All data by the names by which charts refer to them."""
+    curves, points = law_rows(study)
+    return {
+        "cells": cell_rows(study),
+        "paper": paper_rows(study),
+        "law": curves,
+        "law_points": points,
+        "loops": across.loop_rows(study),
+        "hosts": hosts.host_rows(study),
+        "instances": instances.instance_rows(study),
+        "floors": floors.floor_rows(study),
+        "order": ordering.order_rows(study),
+    }
 
 
 def cell_rows(study: Study) -> Rows:
@@ -93,9 +113,9 @@ def paper_rows(study: Study) -> Rows:
     """The curves of 2019 under each scenario that they can stand behind, as published and scaled
     so that their best is as high as the best of the same architectures here."""
     rows: Rows = []
-    published = paper.curves()
+    published = curves_of_2019()
     for scenario, key in study.keys.items():
-        if not paper.comparable(scenario) or scenario not in study.scenarios:
+        if not comparable(scenario) or scenario not in study.scenarios:
             continue
         names = {point.subject.name for point in study.of(scenario)}
         there = [curve for curve in published if curve[0] in names]
@@ -137,3 +157,25 @@ def law_rows(study: Study) -> tuple[Rows, Rows]:
 def _short(value: float) -> float:
     """Five digits are more than any of these figures has; the page gets smaller."""
     return float(f"{value:.5g}")
+
+
+# ---- The curves of 2019: the published figures of the same seven architectures ----
+
+FILE = Path(__file__).resolve().parents[2] / "figures" / "zerohttpd-2019.csv"
+
+
+def curves_of_2019() -> list[tuple[str, int, float]]:
+    """(architecture, connections, requests per second); what has no steady figure is left out."""
+    with FILE.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [
+        (name, int(row["concurrency"]), float(value))
+        for row in rows
+        for name, value in row.items()
+        if name != "concurrency" and value.replace(".", "", 1).isdigit()
+    ]
+
+
+def comparable(scenario: Conditions) -> bool:
+    """Whether it is what was measured then: a guestbook, a connection for each request."""
+    return scenario == Conditions("guestbook")

@@ -71,6 +71,11 @@ def undecided(first: Point, equal: Sequence[Point]) -> str:
 
 def rates(study: Study, scenario: Conditions) -> str:
     """Who served most, and how much more than the slowest."""
+    slice_of = f"In {percent(scenario.quota)} of a core each, " if scenario.quota else ""
+    return slice_of + _rates(study, scenario)
+
+
+def _rates(study: Study, scenario: Conditions) -> str:
     points = study.contenders(scenario)
     best = best_of_each(points, "rate")
     if not best:

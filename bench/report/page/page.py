@@ -16,7 +16,7 @@ from bench.records.figures import QUIET
 from bench.report.charts import style
 from bench.report.charts.catalogue import Catalogue
 from bench.report.charts.export import pictures
-from bench.report.findings import choice, findings
+from bench.report.findings import choice, findings, ordering
 from bench.report.page import export, figures_table, topology
 from bench.report.study import facts
 from bench.report.study.holding import holdings
@@ -80,7 +80,7 @@ def _context(study: Study, made: Catalogue) -> dict[str, Any]:
     return {
         "title": f"ZeroHTTPd Seven: benchmark of {study.results.started:%Y-%m-%d}",
         "when": f"{study.results.started:%Y-%m-%d %H:%M}",
-        "headline": findings.headline(study, first),
+        "headline": ordering.finding(study, first) or findings.headline(study, first),
         "machine_line": f"{topology.title(study) or facts.machine_line(study)}; {describe(first)}",
         "short": _short(titles),
         "cautions": _cautions(study),

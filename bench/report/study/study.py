@@ -130,9 +130,14 @@ class Study:
         return sorted({p.level for p in self.of(scenario)})
 
     def reference(self, scenario: Conditions) -> int:
-        """The level at which to compare: the highest that as many as possible hold."""
-        levels = self.levels(scenario)
-        return max(levels, key=lambda n: (len(self.contenders(scenario, n)), n), default=0)
+        """The level at which to compare: one that as many as possible hold; of these one that was
+        measured most often; of these the highest. `bench.readers.order` has the same."""
+
+        def worth(level: int) -> tuple[int, int, int]:
+            held = self.contenders(scenario, level)
+            return len(held), min((p.runs for p in held), default=0), level
+
+        return max(self.levels(scenario), key=worth, default=0)
 
     def has(self, key: str, scenario: Conditions | None = None) -> bool:
         """Whether a kind of figure was measured (in that scenario)."""

@@ -12,6 +12,7 @@ let current = -1; // the bar told of, in its server's order of time
 let cursor = null; // milliseconds; null: all is shown
 let playing = null;
 
+const PAPER_PX = 840; // what A4 across has beside the names of the lanes
 const SHOWN_AROUND = 5; // lines of source before and behind the one that made the call
 
 function text(name, content, parent) {
@@ -85,6 +86,18 @@ function zoom(factor) {
   scale = Math.min(Math.max(scale * factor, 0.5), 60);
   layOut();
 }
+
+// On paper nothing can be scrolled: the whole axis is made as wide as the page.
+let onScreen = scale;
+window.addEventListener("beforeprint", () => {
+  onScreen = scale;
+  scale = PAPER_PX / data.length;
+  layOut();
+});
+window.addEventListener("afterprint", () => {
+  scale = onScreen;
+  layOut();
+});
 
 function stop() {
   if (playing !== null) cancelAnimationFrame(playing);

@@ -3,7 +3,7 @@
 
 #include "config.h"
 #include "net/clock.h"
-#include "net/server.h"
+#include "net/stop.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,7 +66,7 @@ static bool send_all(struct redis_client *client, struct view bytes) {
             send(client->descriptor, bytes.data, bytes.length, MSG_NOSIGNAL);
         if (count < 0 && errno == EINTR && !server_is_out_of_time())
             continue;
-        /* Redis has closed: what it said before, if anything, tells why. */
+        /* Redis has closed; if it said something before, that tells why. */
         if (count < 0 && (errno == EPIPE || errno == ECONNRESET))
             return true;
         if (count < 0)
@@ -76,8 +76,8 @@ static bool send_all(struct redis_client *client, struct view bytes) {
     return true;
 }
 
-/* Sleeps until one whole reply is there.  The receive timeout bounds each
-   wait, the deadline a Redis that trickles. */
+/* Sleeps until one whole reply is there.  The socket's receive timeout limits
+   each wait; the deadline limits all of them together. */
 static bool receive_reply(struct redis_client *client,
                           struct resp_reply *reply) {
     int64_t deadline = clock_milliseconds() + REDIS_REPLY_TIMEOUT;
@@ -117,8 +117,8 @@ static bool receive_reply(struct redis_client *client,
     return true;
 }
 
-/* From the non-blocking socket that connects to a blocking one that works, its
-   waits bounded by the kernel. */
+/* The socket has connected without blocking.  From now on its calls block, for
+   no longer than its timeouts. */
 static bool make_ready(struct redis_client *client) {
     struct pollfd connecting = {.fd = client->descriptor, .events = POLLOUT};
     struct timeval timeout = {.tv_sec = REDIS_REPLY_TIMEOUT / 1000,
@@ -194,7 +194,9 @@ static bool is_stale(struct redis_client *client) {
         return false;
     client->suspect = false;
     ssize_t count = recv(client->descriptor, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return count >= 0 || errno != EAGAIN; /* the end, an error, or nonsense */
+    return count >= 0 ||
+           errno !=
+               EAGAIN; /* closed, an error, or bytes that nobody asked for */
 }
 
 /* Tries what was begun earlier, then all addresses, beginning with the one that

@@ -2,8 +2,9 @@
 #include "net/redis/lending.h"
 
 #include "config.h"
+#include "net/children.h"
 #include "net/clock.h"
-#include "net/server.h"
+#include "net/descriptors.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -17,8 +18,8 @@ void redis_lending_init(struct redis_lending *lending,
         server_give_up("no memory for %zu children", count);
 }
 
-/* Nothing, where a child had better connect for itself, if at all: what the
-   parent holds, every fork copies and every child has to close. */
+/* A connection to lend; NULL where a child had better connect for itself, if it
+   needs to: each descriptor that the parent holds costs every fork time. */
 static struct redis_client *begin(const struct redis_server *server) {
     const struct redis_shared *shared = server->shared;
     bool answers = shared->answered_at != 0 && !shared->down;
@@ -80,7 +81,7 @@ void redis_lending_take_back(struct redis_lending *lending, size_t place) {
     } else if (client != NULL && loan->left_as == LOAN_READY) {
         client->ready = client->heard = true;
         client->used_at = clock_milliseconds();
-        redis_client_distrust(client); /* the next child looks before use */
+        redis_client_distrust(client); /* the next child looks before it asks */
     }
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What forked processes and their parent have to do with each other on account
- * of Redis: 02 and 03.
+ * How forked processes and their parent share connections to Redis: 02 and 03.
  *
  * Who owns a socket after fork()?  Both.  A child that lives for one client
  * would take its connection to Redis with it when it ends.  So its parent, once

@@ -34,8 +34,8 @@ static bool fail(struct redis_pipeline *pipeline, const char *reason,
     return false;
 }
 
-/* No connection is to be had just now: another, with the same commands, after
-   a pause; until all this has taken too long for those who wait. */
+/* No connection is to be had just now.  It is tried again after a pause, with
+   the same commands, until those who wait have waited too long. */
 static bool pause_refused(struct redis_pipeline *pipeline,
                           const struct resp_reply *refusal, int64_t now) {
     redis_refuses(pipeline->server, refusal, now);
@@ -77,7 +77,8 @@ static bool begin(struct redis_pipeline *pipeline, int64_t now) {
     return fail(pipeline, strerror(errno), now);
 }
 
-/* This address did not do: the next one, with the same commands. */
+/* Redis could not be reached at this address: tries the next one, with the same
+   commands. */
 static bool begin_elsewhere(struct redis_pipeline *pipeline, int error,
                             int64_t now) {
     source_close(pipeline->watcher, &pipeline->source);
@@ -98,7 +99,7 @@ static bool append(struct redis_pipeline *pipeline, struct view command,
     }
     if (output->length + command.length > REDIS_BACKLOG_LIMIT)
         return false;
-    /* Nobody waits, and yet there is a reply: it would be taken for ours. */
+    /* There is a reply that nobody asked for: we would take it for ours. */
     if (pipeline->due + pipeline->handshake == 0 &&
         pipeline->input.length > pipeline->taken)
         return fail(pipeline, "it does not speak RESP2", now);
@@ -129,7 +130,7 @@ static void forget_gone(struct redis_pipeline *pipeline) {
     buffer_consume(&pipeline->output, pipeline->gone);
     pipeline->gone = 0;
     if (pipeline->output.length == 0)
-        buffer_free(&pipeline->output); /* a burst must not keep its memory */
+        buffer_free(&pipeline->output); /* it was long once: need not stay so */
 }
 
 bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now) {
@@ -207,8 +208,8 @@ static int talks_nonsense(struct redis_pipeline *pipeline, int64_t now) {
     return -1;
 }
 
-/* The reply to a command, unless more has come than is due: then any of them
-   may be the one too many. */
+/* The reply to a command; unless more have come than commands were sent.  Then
+   nobody knows which of them is the one too many. */
 static int take_due(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->due--;
     pipeline->due_now--;
@@ -257,7 +258,7 @@ bool redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now) {
 }
 
 void redis_pipeline_watch(struct redis_pipeline *pipeline) {
-    /* Readable also when nothing is awaited: the end must not go unnoticed. */
+    /* Also when no reply is awaited: that Redis closes must be noticed. */
     unsigned interest = pipeline->output.length > pipeline->gone
                             ? READABLE | WRITABLE
                             : READABLE;

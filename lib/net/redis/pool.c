@@ -2,8 +2,9 @@
 #include "net/redis/pool.h"
 
 #include "config.h"
+#include "net/children.h"
 #include "net/clock.h"
-#include "net/server.h"
+#include "net/stop.h"
 
 #include <poll.h>
 #include <utlist.h>
@@ -100,7 +101,7 @@ struct redis_client *redis_pool_borrow(struct redis_pool *pool) {
     return client;
 }
 
-/* It is new no more: another may begin. */
+/* It is not new any more: another may begin (REDIS_NEW_AT_ONCE). */
 static void is_known(struct redis_pool *pool, struct redis_client *client) {
     pool->fresh -= client->fresh;
     client->fresh = false;
@@ -128,8 +129,8 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
         redis_pool_spare(pool);
 }
 
-/* Instead of the client that was refused: one that another gives back, or the
-   same one again, after a PAUSE. */
+/* Redis has refused this client a connection.  Waits for a PAUSE, and takes one
+   that another thread gives back, if there is one. */
 static void exchange(struct redis_pool *pool, struct redis_client **client) {
     if (!pool->threads) {
         server_wake_parent(); /* others may keep what they do not use */

@@ -158,7 +158,7 @@ int redis_begin(const struct redis_server *server, unsigned address) {
     if (descriptor < 0)
         return -1;
     /* Without it, the second of two small writes may wait for an answer to the
-       first.  A Unix socket has no such option and says so: no harm. */
+       first.  A Unix socket has no such option, and needs none. */
     (void)setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (connect(descriptor, (const struct sockaddr *)&to->socket, to->length) <
             0 &&
@@ -237,7 +237,7 @@ bool redis_may_try(const struct redis_server *server, int64_t now) {
 
     if (!atomic_load_explicit(&server->shared->down, memory_order_relaxed))
         return true;
-    /* Who moves the time on is the one who tries. */
+    /* Of all who come at once, one can set the new time: that one tries. */
     return now >= retry_at &&
            atomic_compare_exchange_strong(&server->shared->retry_at, &retry_at,
                                           now + REDIS_RETRY);
@@ -248,8 +248,8 @@ bool redis_is_scarce(const struct redis_server *server, int64_t now) {
                                       memory_order_relaxed);
 }
 
-/* While it stays down, each failed try comes here: what was too soon to be told
-   is told then. */
+/* Called at each try that fails.  So what could not be told because it was too
+   soon (REDIS_NEWS) is told by a later one. */
 bool redis_is_down(const struct redis_server *server, const char *reason,
                    int64_t since, int64_t now) {
     struct redis_shared *shared = server->shared;

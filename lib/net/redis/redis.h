@@ -56,7 +56,7 @@ int redis_parse(struct redis_server *server, const char *url, char *error,
    non-blocking, or -1 with errno set. */
 int redis_begin(const struct redis_server *server, unsigned address);
 
-/* How a connection that began has come out: 0, or -1 with errno set. */
+/* Has a connection that began been made?  0, or -1 with errno set. */
 int redis_outcome(int descriptor);
 
 /* Appends what a new connection must say first (AUTH, SELECT) and returns how
@@ -68,8 +68,9 @@ unsigned redis_append_handshake(const struct redis_server *server,
    client to spare (its maxclients)?  It then closes, and has done nothing. */
 bool redis_is_refusal(const struct resp_reply *reply);
 
-/* Is that errno, of redis_begin(), a want of our own that may soon be over:
-   descriptors, ports, memory, or room in the queue of a Unix socket? */
+/* Does that errno, of redis_begin(), say that we lack something, perhaps not
+   for long: descriptors, ports, memory, or room in the queue of a Unix socket?
+ */
 bool redis_is_shortage(int error);
 
 /* May the caller try Redis now?  While it is down, one of all processes and

@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.doctor.doctor import examine
+from bench.doctor.doctor import examine, show
 from bench.doctor.looking import Facts, governors, look
-from bench.doctor.show import show
 from bench.records.environment import Line, SystemLimits
 from bench.records.plan import Plan
-from bench.sweep.ladder import runs_in_order
+from bench.sweep.runs import runs_in_order
 
 from ..machines import ROOMY
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from bench.doctor.limits import assess, impossible_levels
-from bench.host.system_limits import cgroup_folders, read_limits, usable_ports
+from bench.host.kernel import cgroup_folders, read_limits, usable_ports
 from bench.records.environment import UNLIMITED, Finding
 from bench.records.plan import Plan
-from bench.sweep.ladder import runs_in_order
+from bench.sweep.runs import runs_in_order
 
 from ..machines import ROOMY
 
@@ -76,7 +76,7 @@ def test_kept_connections_end_only_once() -> None:
     runs = runs_in_order(plan, ["epoll"])
     assert assess(runs, ROOMY.model_copy(update={"time_wait_memory": 100})) == []
     (found,) = assess(runs, ROOMY.model_copy(update={"time_wait_memory": 99}))
-    assert found.need.startswith("100, ")
+    assert found.need.startswith("100 for a run")
 
 
 def test_ports_at_once() -> None:

@@ -13,167 +13,211 @@ SKELETON = "course/own/main.c"
 
 
 class Patch(NamedTuple):
-    """A fault, the stage that must find it, and the change that makes it."""
+    """A fault, the stage that must find it, and the changes that make it."""
 
     fault: str
     stage: str
     base: str
-    before: str
-    after: str
+    changes: tuple[tuple[str, str], ...]
 
     def apply(self, folder: Path) -> Path:
         """A folder of a server that has it."""
         server = folder / "08_patched"
         server.mkdir()
         text = (ROOT / self.base).read_text()
-        assert self.before in text, f"{self.base} has no {self.before!r}"
         name = "NAME" if self.base.startswith("course") else self.base.split("/")[0][3:]
-        text = text.replace(self.before, self.after).replace(
-            f'.name = "{name}"', '.name = "patched"'
+        includes = (
+            "#include <poll.h>",
+            "#include <poll.h>\n#include <string.h>\n#include <sys/wait.h>",
         )
+        more = (includes,) if self.base == WHOLE else ()
+        for before, after in (*more, *self.changes, (f'.name = "{name}"', '.name = "patched"')):
+            assert before in text, f"{self.base} has no {before!r}"
+            text = text.replace(before, after, 1)
         (server / "main.c").write_text(text)
         return server
 
 
 def _whole(fault: str, stage: str, before: str, after: str) -> Patch:
-    return Patch(fault, stage, WHOLE, before, after)
+    return Patch(fault, stage, WHOLE, ((before, after),))
+
+
+RECEIVED = "        connection_received(connection, (size_t)count);"
+SENT = "        connection_sent(connection, (uint64_t)count);"
+CALLED = "    bool fits = called &&"
+FREE = "    connection_free(connection);\n    close(serving->client->socket);"
+CLOSE = "    close(serving->client->socket);\n"
+READY = "    server_ready(&server);"
+PUT = "            queue_put(&client);"
+HERE = """\
+            struct serving serving = {.server = &server, .redis = &redis,
+                .counters = counters, .client = &client};
+            serve(&serving);
+"""
+
+
+def _forking(fault: str, start: str, failed: str) -> Patch:
+    """A child for each client, in place of the threads."""
+    code = f"""\
+        {{
+            {start}
+            pid_t child = fork();
+            if (child == 0) {{
+{HERE}
+                _exit(0);
+            }}
+            if (child < 0) {{
+                {failed}
+            }}
+            close(client.socket);
+            if (client.socket < 0)
+                queue_put(&client);
+        }}"""
+    calls = (".calls = {", ".calls = {FORKING_CALLS, ")
+    count = ("size_t count = server.options.workers;", "size_t count = 0;")
+    return Patch(fault, "leaves-nothing", WHOLE, ((PUT, code), calls, count))
 
 
 PATCHES = (
-    Patch("fixed-answer", "serves", SKELETON, "", ""),
-    Patch("one-stops-all", "silent", "07_epoll/main.c", "SOCK_NONBLOCK, &client", "0, &client"),
+    Patch("fixed-answer", "serves", SKELETON, ()),
+    Patch(
+        "one-stops-all", "silent", "07_epoll/main.c", (("SOCK_NONBLOCK, &client", "0, &client"),)
+    ),
     Patch(
         "sigpipe",
         "bad-input",
         "03_preforking/main.c",
-        "    server_ready(&server);",
-        "    signal(SIGPIPE, SIG_DFL);\n    server_ready(&server);",
+        (
+            ('#include "net/blocking.h"', '#include "net/blocking.h"\n#include <signal.h>'),
+            (READY, f"    signal(SIGPIPE, SIG_DFL);\n{READY}"),
+        ),
     ),
-    Patch(
-        "zombies",
-        "leaves-nothing",
-        "02_forking/main.c",
-        "while ((child = waitpid(-1, NULL, WNOHANG)) > 0)",
-        "while ((child = 0) > 0)",
-    ),
-    Patch(
-        "dies-at-limit",
-        "leaves-nothing",
-        "02_forking/main.c",
-        'server_is_out_of("processes");',
-        "break;",
-    ),
+    _forking("zombies", "", "poll(NULL, 0, 10);"),
+    _forking("dies-at-limit", "while (waitpid(-1, NULL, 1) > 0);", "close(client.socket);"),
     Patch(
         "workers-pile-up",
         "leaves-nothing",
-        "04_threading/main.c",
-        "    blocking_serve(&thread->worker, &thread->client);",
-        "    blocking_serve(&thread->worker, &thread->client);\n"
-        "    while (!server_is_stopping())\n        poll(NULL, 0, 50);",
+        WHOLE,
+        (
+            (
+                PUT,
+                """\
+        {
+            static struct client clients[10000];
+            static size_t number, zero;
+            pthread_t thread;
+            clients[number] = client;
+            queue_put(&clients[number++]);
+            pthread_create(&thread, NULL, work, &zero);
+        }""",
+            ),
+            ("size_t count = server.options.workers;", "size_t count = 0;"),
+        ),
     ),
-    _whole(
-        "no-answer",
-        "serves",
-        "    return exchange_received(exchange, (size_t)count);",
-        "    exchange_received(exchange, (size_t)count);\n    return EXCHANGE_CLOSE;",
-    ),
-    _whole(
-        "wrong-answer",
-        "serves",
-        "    return exchange_received(",
-        "    if (count > 9)\n        room[6] = '-';\n    return exchange_received(",
-    ),
-    _whole("never-closes", "serves", "    close(serving->client->socket);\n", ""),
+    _whole("no-answer", "serves", RECEIVED, "        connection_abandon(connection);"),
+    _whole("wrong-answer", "serves", RECEIVED, f"    {{\n        room[6] = '-';\n{RECEIVED}    }}"),
+    _whole("never-closes", "serves", CLOSE, ""),
     _whole(
         "no-redis",
         "serves",
-        "    if (client == NULL)\n",
-        "    if (client != NULL)\n        redis_pool_return(serving->redis, client);\n",
+        "    if (client == NULL) {\n",
+        "    if (client != NULL)\n        redis_pool_return(serving->redis, client);\n    {\n",
     ),
     _whole(
         "short-write",
         "serves",
-        "                      : exchange_sent(exchange, (uint64_t)count);",
-        "           : exchange_sent(exchange, (uint64_t)count) == EXCHANGE_SEND\n"
-        "               ? EXCHANGE_CLOSE\n               : EXCHANGE_DONE;",
+        SENT,
+        f"""\
+    {{
+{SENT}
+        if (connection_need(connection) == NEED_SEND)
+            connection_abandon(connection);
+    }}""",
     ),
     _whole(
         "takes-memory",
         "serves",
-        "    exchange_free(exchange);",
-        "    exchange_free(exchange);\n    char *volatile kept = malloc(1 << 30);\n"
-        "    for (size_t i = 0; kept != NULL && i < 1 << 30; i += 4096)\n"
-        "        kept[i] = 1;\n    poll(NULL, 0, 1000);",
+        FREE,
+        f"""\
+    char *volatile kept = malloc(1 << 30);
+    for (size_t i = 0; kept != NULL && i < 1 << 30; i += 4096)
+        kept[i] = 1;
+    poll(NULL, 0, 1000);
+{FREE}""",
     ),
     _whole(
         "one-recv",
         "bad-input",
-        "    return exchange_received(exchange, (size_t)count);",
-        "    enum exchange_need need = exchange_received(exchange, (size_t)count);\n"
-        "    return need == EXCHANGE_RECEIVE ? EXCHANGE_CLOSE : need;",
+        RECEIVED,
+        f"""\
+    {{
+{RECEIVED}
+        if (connection_need(connection) == NEED_RECEIVE)
+            connection_abandon(connection);
+    }}""",
     ),
     _whole(
         "believes-anything",
         "bad-input",
-        "    return exchange_received(",
-        '    if (memmem(room, (size_t)count, "Broken", 6) != NULL)\n'
-        '        count = sprintf(room, "GET / HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n");\n'
-        "    return exchange_received(",
+        RECEIVED,
+        f"""\
+    {{
+        if (memmem(room, (size_t)count, "Broken", 6) != NULL)
+            count = sprintf(room, "GET / HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n");
+{RECEIVED}
+    }}""",
     ),
     _whole(
         "crash",
         "bad-input",
-        "    return exchange_received(",
-        "    if (room[0] == 22)\n        abort();\n    return exchange_received(",
+        RECEIVED,
+        f"    {{\n        if (room[0] == 22)\n            abort();\n{RECEIVED}\n    }}",
     ),
     _whole(
         "loses-pipelined",
         "bad-input",
-        "            need = exchange_next(exchange);",
-        "            need = exchange_next(exchange);\n"
-        "            if (need == EXCHANGE_KEEP)\n                need = EXCHANGE_RECEIVE;",
+        "            connection_next(connection);",
+        "            connection->input.length = connection->exchange.head;\n"
+        "            connection_next(connection);",
     ),
     _whole(
         "one-stops-all",
         "silent",
-        "            queue_put(&client);",
-        "        {\n            struct serving serving = {.server = &server, .redis = &redis,\n"
-        "                .counters = counters, .client = &client};\n"
-        "            serve(&serving);\n            if (client.socket < 0)\n"
-        "                queue_put(&client);\n        }",
+        PUT,
+        f"        {{\n{HERE}            if (client.socket < 0)\n    {PUT}\n        }}",
     ),
     _whole("no-timeout", "silent", "while (time_left(serving) > 0 && ", "while ("),
     _whole("spins", "silent", "poll(&client, 1, LOOK)", "poll(&client, 1, 0)"),
     _whole(
         "descriptor-leak",
         "leaves-nothing",
-        "    close(serving->client->socket);",
-        "    if (serving->exchange.state != STATE_HEAD)\n        close(serving->client->socket);",
+        CLOSE,
+        f"    if (serving->connection.greeted)\n    {CLOSE}",
     ),
     _whole(
         "redis-stops-all",
         "redis",
-        "    bool fits = called &&",
-        "    while (!called)\n        poll(NULL, 0, 50);\n    bool fits = called &&",
+        CALLED,
+        f"    while (!called)\n        poll(NULL, 0, 50);\n{CALLED}",
     ),
     _whole(
         "redis-not-back",
         "redis",
-        "    bool fits = called &&",
-        "    static bool gone;\n    gone = gone || !called;\n    called = called && !gone;\n"
-        "    bool fits = called &&",
+        CALLED,
+        "    static bool gone;\n    gone = gone || !called;\n"
+        f"    called = called && !gone;\n{CALLED}",
     ),
     _whole(
         "wrong-reply",
         "redis",
-        "    bool fits = called &&",
+        CALLED,
         "    static struct resp_reply last;\n    last = reply;\n    poll(NULL, 0, 20);\n"
-        "    reply = last;\n    bool fits = called &&",
+        f"    reply = last;\n{CALLED}",
     ),
     _whole(
         "cuts-off",
         "ends",
-        "if (server_is_stopping() && exchange_is_idle(&serving->exchange))",
+        "if (server_is_stopping() && connection_is_idle(&serving->connection))",
         "if (server_is_stopping())",
     ),
     _whole("deaf", "ends", "    while (server_goes_on())", "    while (poll(NULL, 0, 1) < 1)"),
@@ -181,24 +225,27 @@ PATCHES = (
     _whole(
         "orphans",
         "ends",
-        "    server_ready(&server);",
-        "    if (fork() == 0)\n        for (;;)\n            poll(NULL, 0, 1000);\n"
-        "    server_ready(&server);",
+        READY,
+        f"    if (fork() == 0)\n        for (;;)\n            poll(NULL, 0, 1000);\n{READY}",
     ),
     _whole(
         "fails-under-load",
         "load",
-        "            queue_put(&client);",
-        "        {\n            static int number;\n            if (++number % 50 == 0)\n"
-        "                close(client.socket);\n            else\n"
-        "                queue_put(&client);\n        }",
+        PUT,
+        f"""\
+        {{
+            static int number;
+            if (++number % 50 == 0)
+                close(client.socket);
+            else
+    {PUT}
+        }}""",
     ),
     _whole(
         "dear",
         "load",
-        "    exchange_free(exchange);",
-        "    exchange_free(exchange);\n"
-        "    for (volatile int i = 0; i < 4000000; i = i + 1)\n        ;",
+        FREE,
+        f"    for (volatile int i = 0; i < 4000000; i = i + 1)\n        ;\n{FREE}",
     ),
     _whole(
         "data-race",

@@ -13,9 +13,8 @@ from bench.grade.exam import STAGES
 from bench.grade.faults import FAULTS
 from bench.grade.stage import Grade
 from bench.host.project import ROOT
-from bench.subjects.servers import discover
 
-from .patches import PATCHES, SKELETON, WHOLE, Patch
+from .patches import PATCHES, Patch
 
 SEVEN = [f"{file.parent.name}" for file in sorted(ROOT.glob("0[1-7]_*/main.c"))]
 LOAD = pytest.mark.xdist_group("grade-load")  # it builds what the others only use
@@ -48,7 +47,7 @@ def test_the_seven_have_all_points(folder: str) -> None:
     found = grade(folder, "--only", *stages)
     if folder == "01_iterative":
         assert found.faults == ["by-nature"], told(found)
-        assert found.points == found.of - 9
+        assert found.points == found.of - 7
     else:
         assert found.faults == [], told(found)
         assert found.points == found.of > 60

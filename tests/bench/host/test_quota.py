@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.counters import cpu_ticks
+from bench.host.kernel import cpu_ticks
 from bench.host.quota import Host, find_quota, parse_cgroup, parse_mounts, parse_stat, seconds_used
 
 V1_CGROUP = "4:cpuset:/zl/a\n3:cpuacct:/zl/a\n2:cpu:/zl/a\n1:name=systemd:/\n0::/\n"

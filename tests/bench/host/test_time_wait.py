@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.host.kernel import LOOK_SECONDS, REST_SECONDS, Memory, memory, wait_for_room
 from bench.host.signals import Interrupted, SignalWatch
-from bench.host.time_wait import LOOK_SECONDS, REST_SECONDS, Memory, memory, wait_for_room
 
 
 class Kernel(SignalWatch):

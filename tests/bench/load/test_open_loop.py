@@ -11,7 +11,6 @@ import pytest
 from bench.host.process import Child
 from bench.host.signals import SignalWatch
 from bench.load.open_loop import (
-    OpenLoad,
     Times,
     command,
     latency_of,
@@ -20,6 +19,7 @@ from bench.load.open_loop import (
     requests_in,
     run,
 )
+from bench.load.outcome import Load
 from bench.subjects.banner import url_in
 
 RECORDED = Path(__file__).parents[1] / "recorded"
@@ -87,13 +87,13 @@ def test_a_report_cut_off_at_any_byte_is_no_crash() -> None:
 
 def test_it_corrects_and_follows_nothing() -> None:
     database = Path("requests.sqlite")
-    words = command(OpenLoad("http://h/", 500.0, 1000, 50, 20.0), database)
+    words = command(Load("http://h/", 1000, 50, 20.0, rate=500.0), database)
     assert "--latency-correction" in words
     assert "--disable-keepalive" in words
     assert words[words.index("--redirect") + 1] == "0"
     assert words[words.index("-q") + 1] == "500"
     kept = command(
-        OpenLoad("http://h/", 500.0, 1000, 50, 20.0, keep_alive=True, form="a=b"), database
+        Load("http://h/", 1000, 50, 20.0, rate=500.0, keep_alive=True, form="a=b"), database
     )
     assert "--disable-keepalive" not in kept
     assert kept[kept.index("-d") + 1] == "a=b"
@@ -141,7 +141,7 @@ def test_a_real_run() -> None:
     server = Child([sys.executable, str(script), "good", "0"])
     try:
         url = url_of(server)
-        done = run(OpenLoad(url, 400.0, 200, 5, 60.0), (), SignalWatch())
+        done = run(Load(url, 200, 5, 60.0, rate=400.0), (), SignalWatch())
     finally:
         server.end()
     assert done.status == 0

@@ -40,6 +40,7 @@ MODELS = {
     "floor-poll": Model(22, 1, 0.1, 0.2, growth=0.4),
     "floor-epoll": Model(20, 1, 0.1, 0.2),
 }
+STALLED_BY = {"iterative": "one", "preforking": "workers", "prethreading": "workers"}
 WORK = {"redirect": 0.5, "link": 0.7, "guestbook": 1.0, "sorted": 9.0}
 
 
@@ -145,6 +146,7 @@ def results_of(runs: Sequence[Run], **more: object) -> Results:
         "servers": names,
         "levels": levels,
         "runs": list(runs),
+        "stalled_by": {name: STALLED_BY.get(name, "nobody") for name in names},
     }
     return Results.model_validate(fields | more)
 

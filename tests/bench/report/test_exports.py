@@ -16,9 +16,9 @@ import pytest
 from bench.cli.main import main
 from bench.records.store import save
 from bench.report.charts.catalogue import catalogue
-from bench.report.charts.export import pictures
+from bench.report.charts.export import pictures, write_rates
+from bench.report.charts.rows import curves_of_2019
 from bench.report.page import export
-from bench.report.study import paper
 from bench.report.study.study import Study
 
 from .conftest import RECORDED, SOURCES, recorded
@@ -94,6 +94,24 @@ def test_the_page_of_the_command_line_with_all_beside_it(
         assert path.suffix != ".svg" or start.startswith(b"<svg")
 
 
+def test_the_rates_alone_at_the_end_of_a_sweep(tmp_path: Path) -> None:
+    """A chart for each set of conditions that has a figure."""
+    results = everything()
+    save(results, tmp_path)
+    written = write_rates(tmp_path)
+    names = {path.name for path in written}
+    closed = [c for c in results.conditions() if c.mode == "closed"]
+    assert len(written) == 2 * len(closed) == len(names)
+    assert {"chart.svg", "chart.png"} <= names
+    vectors = [path.read_text() for path in written if path.suffix == ".svg"]
+    assert all(text.startswith("<svg") for text in vectors)
+    assert "served most" in (tmp_path / "chart.svg").read_text()
+    for run in results.runs:
+        run.state = "failed"
+    save(results, tmp_path)
+    assert write_rates(tmp_path) == []
+
+
 def test_what_cannot_be_reported_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,7 +146,7 @@ def test_what_was_measured_is_never_written_over(
 
 
 def test_the_curves_of_2019() -> None:
-    curves = paper.curves()
+    curves = curves_of_2019()
     by: dict[str, list[Any]] = {}
     for name, level, rate in curves:
         by.setdefault(name, []).append((level, rate))

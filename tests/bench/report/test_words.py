@@ -119,18 +119,15 @@ def test_advice_reads_the_figures() -> None:
     study = Study(everything())
     said = {a.question: a for a in answers(study, GUESTBOOK)}
     assert said["The least CPU for each request?"].answer == "epoll"
-    assert said["Little memory?"].answer == "iterative"
+    assert said["Little memory?"].answer == "poll"
+    assert (
+        "Not iterative, though the figures are as good or better: one silent client stops it"
+        in (said["Little memory?"].because)
+    )
     assert said["A slow database behind it?"].answer == "poll"
     assert said["Many clients that say nothing?"].answer == "epoll"
     assert said["Many connections at once?"].answer == "Five of them"
     assert "iterative to 1,000" in said["Many connections at once?"].because
-
-
-def test_the_answer_for_everything_says_how_it_weighs() -> None:
-    said = {a.question: a for a in answers(Study(everything()), GUESTBOOK)}
-    words = said["One for everything here?"].because
-    assert "On average it is 1.2 times the best; next: poll, 1.5 times." in words
-    assert "the geometric mean of the ratios between it and the best of each question" in words
 
 
 def test_advice_follows_when_the_figures_change() -> None:

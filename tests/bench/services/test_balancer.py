@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.placement import place
+from bench.host.machine import place
 from bench.host.signals import SignalWatch
 from bench.load.probe import ProbeError, probe
 from bench.records.conditions import Conditions

@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 
+from bench.host.kernel import raise_descriptors
 from bench.host.process import StartError
 from bench.host.project import ROOT
 from bench.host.signals import Interrupted, SignalWatch
-from bench.host.system_limits import raise_descriptors
 from bench.load.probe import probe
 from bench.records.errors import UserError
 from bench.records.workloads import workload_for
@@ -30,9 +30,8 @@ from bench.services.balancer import BalancerOrder
 from bench.services.redis_server import connect
 from bench.stations import remote
 from bench.stations.hosts import AgentHost
-from bench.stations.orders import ServerOrder, Survey
+from bench.stations.orders import Call, Greeting, Hello, ServerOrder, Survey
 from bench.stations.remote import HostLost, RemoteStation
-from bench.stations.wire import Call, Greeting, Hello
 
 from ..whole_sweep import AGENT, MARK, strays
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from bench.host.accounting import CpuTime
-from bench.host.counters import CpuTicks, cpu_ticks, parse_table, tcp_counters
+from bench.host.kernel import CpuTicks, cpu_ticks, parse_table, tcp_counters
 from bench.load.ab_output import latency_from, parse_percentile_file, parse_request_times
 from bench.records.figures import HostFigures
 from bench.records.workloads import WORKLOADS, named, workload_for
-from bench.stations.footprint import Switches, Task, look_at, switches_between, tasks_of
-from bench.sweep.bottleneck import Demand, judge, pressure
+from bench.stations.footprint import Task, look_at, switches_between, tasks_of
+from bench.stations.orders import Switches
+from bench.sweep.run_figures import Demand, judge, pressure
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 

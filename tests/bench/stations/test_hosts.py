@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.doctor.host_limits import assess_hosts
-from bench.doctor.limits import impossible_levels
+from bench.doctor.limits import assess_site, impossible_levels
 from bench.records.conditions import Conditions
-from bench.records.environment import SystemLimits
+from bench.records.environment import Finding, SystemLimits
 from bench.records.errors import UserError
 from bench.records.figures import Balancer, Role
 from bench.records.plan import RunSpec
@@ -85,6 +84,10 @@ LIMITS = SystemLimits(
 ROLES: dict[str, Role] = {"load": "load", "nginx": "nginx", "server": "server", "redis": "redis"}
 
 
+def on_hosts(runs: list[RunSpec], limits: dict[str, SystemLimits]) -> list[Finding]:
+    return assess_site(runs, limits["load"], limits, ROLES)
+
+
 def run(level: int, balancer: Balancer = "none") -> RunSpec:
     conditions = Conditions("guestbook", balancer=balancer)
     return RunSpec("epoll", conditions, level, 1, 1000, 10.0)
@@ -94,9 +97,9 @@ def run(level: int, balancer: Balancer = "none") -> RunSpec:
     ("host", "change", "limit"),
     [
         ("load", {"ab_ceiling": 5000}, "load: concurrency of ab"),
-        ("load", {"descriptors": 5000}, "load: open descriptors of a process (hard limit)"),
+        ("load", {"descriptors": 5000}, "load: open descriptors of a process"),
         ("load", {"ports": 5000}, "load: ports for outgoing connections (ip_local_port_range)"),
-        ("server", {"descriptors": 5000}, "server: open descriptors of a process (hard limit)"),
+        ("server", {"descriptors": 5000}, "server: open descriptors of a process"),
         ("nginx", {"ports": 5000}, "nginx: ports for outgoing connections (ip_local_port_range)"),
     ],
 )
@@ -104,7 +107,7 @@ def test_a_level_is_impossible_where_it_matters(
     host: str, change: dict[str, int], limit: str
 ) -> None:
     limits = dict.fromkeys(ROLES, LIMITS) | {host: LIMITS.model_copy(update=change)}
-    found = impossible_levels(assess_hosts([run(100, "keep"), run(10_000, "keep")], limits, ROLES))
+    found = impossible_levels(on_hosts([run(100, "keep"), run(10_000, "keep")], limits))
     assert {level: finding.limit for level, finding in found.items()} == {10_000: limit}
 
 
@@ -119,9 +122,9 @@ def test_a_level_is_impossible_where_it_matters(
 )
 def test_and_not_where_it_does_not(host: str, change: dict[str, int]) -> None:
     limits = dict.fromkeys(ROLES, LIMITS) | {host: LIMITS.model_copy(update=change)}
-    assert assess_hosts([run(10_000, "close")], limits, ROLES) == []
+    assert on_hosts([run(10_000, "close")], limits) == []
 
 
 def test_nginx_does_not_matter_where_it_takes_no_part() -> None:
     limits = dict.fromkeys(ROLES, LIMITS) | {"nginx": LIMITS.model_copy(update={"ports": 100})}
-    assert assess_hosts([run(10_000)], limits, ROLES) == []
+    assert on_hosts([run(10_000)], limits) == []

@@ -12,11 +12,11 @@ from bench.records.errors import UserError
 from bench.records.workloads import WORKLOADS
 from bench.subjects import declared
 from bench.subjects.declared import LeftOut, fill, limits_of
-from bench.subjects.servers import Server, discover
 from bench.subjects.subject import (
     FLOOR_ASKS,
     Place,
     Subject,
+    discover,
     floor_subject,
     known_names,
     redis_for_floor,
@@ -43,7 +43,7 @@ def option(words: list[str], name: str) -> list[str]:
 
 
 def test_servers_are_told_where_to_listen() -> None:
-    server = server_subject(Server("epoll", Path("/x/epoll")))
+    server = server_subject("epoll", Path("/x/epoll"))
     words = server.command(place(address="10.77.0.3"))
     assert words[0] == "/x/epoll"
     assert option(words, "--address") == ["10.77.0.3"]
@@ -63,18 +63,18 @@ def test_a_floor_asks_redis_what_the_workload_wants(floor: Subject) -> None:
 
 
 def test_what_a_floor_can(floor: Subject) -> None:
-    assert floor.can("guestbook", keep_alive=True)
-    assert not floor.can("sorted", keep_alive=False), "pure CPU has no floor"
-    assert not floor.can("/any", keep_alive=False)
-    assert not floor.can("redirect", keep_alive=True, idle=10)
+    assert floor.can(Conditions("guestbook", keep_alive=True))
+    assert not floor.can(Conditions("sorted")), "pure CPU has no floor"
+    assert not floor.can(Conditions("/any"))
+    assert not floor.can(Conditions("redirect", keep_alive=True, idle=10))
 
 
 def test_who_always_closes_holds_no_idle_connections() -> None:
-    by_name = {server.name: server_subject(server) for server in discover()}
-    assert by_name["epoll"].can("guestbook", keep_alive=False, idle=1000)
-    assert by_name["iterative"].can("guestbook", keep_alive=False)
-    assert not by_name["iterative"].can("guestbook", keep_alive=True)
-    assert not by_name["iterative"].can("guestbook", keep_alive=False, idle=1000)
+    by_name = {name: server_subject(name, ROOT / name) for name in discover()}
+    assert by_name["epoll"].can(Conditions("guestbook", idle=1000))
+    assert by_name["iterative"].can(Conditions("guestbook"))
+    assert not by_name["iterative"].can(Conditions("guestbook", keep_alive=True))
+    assert not by_name["iterative"].can(Conditions("guestbook", idle=1000))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from bench.records.conditions import Conditions
 from bench.records.workloads import WORKLOADS
 from bench.services.redis_server import RedisServer, connect
 from bench.subjects.running import RunningServer
-from bench.subjects.servers import discover
 from bench.subjects.subject import (
     FLOOR_ASKS,
     FLOORS,
@@ -210,7 +209,7 @@ def test_every_workload_with_a_floor_leaves_in_redis_what_the_server_leaves(
     client, url = store
     for workload in WORKLOADS.values():
         subject = floor_subject("epoll")
-        if not subject.can(workload.name, keep_alive=False):
+        if not subject.can(Conditions(workload.name)):
             continue
         before = visitors(client), client.llen("guestbook_remarks")
         with Floor("epoll", tmp_path, redis_url=url, conditions=Conditions(workload.name)) as floor:
@@ -227,8 +226,7 @@ def test_the_commands_are_those_of_the_server(
     """As Redis sees them; the first request is not watched, which logs in."""
     _, url = store
     seen: dict[str, list[list[str]]] = {}
-    epoll = next(server for server in discover() if server.name == "epoll")
-    for one in (floor_subject("epoll"), server_subject(epoll)):
+    for one in (floor_subject("epoll"), server_subject("epoll", ROOT / "epoll")):
         for name in ("guestbook", "link"):
             place = Place(0, url, tmp_path, Conditions(name))
             running = RunningServer(one, place, (), SignalWatch())
@@ -269,11 +267,12 @@ NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/loca
 @pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll")
 def test_nginx_serves_what_the_servers_serve(tmp_path: Path) -> None:
     nginx = stranger_subject("nginx")
-    epoll = next(server for server in discover() if server.name == "epoll")
     url = "redis://127.0.0.1:1"
     stranger = RunningServer(nginx, Place(free_port(), url, tmp_path), (), SignalWatch())
     try:
-        server = RunningServer(server_subject(epoll), Place(0, url, tmp_path), (), SignalWatch())
+        server = RunningServer(
+            server_subject("epoll", ROOT / "epoll"), Place(0, url, tmp_path), (), SignalWatch()
+        )
         try:
             assert nginx.workloads == {"redirect", "small", "large"}
             for name in nginx.workloads:

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""What is shown: the table, the time left, the chart's data."""
+"""What is shown: the table, the time left."""
 
 from datetime import datetime, timezone
 
 import pytest
 from rich.console import Console
 
-from bench.readers.chart import chart_rows, headline, make_chart
 from bench.readers.table import result_table
 from bench.records.conditions import Conditions
 from bench.records.figures import AbFigures
 from bench.records.plan import RunSpec
 from bench.records.results import Results, flag_outliers
 from bench.records.run import Reason, Run
-from bench.sweep.estimate import Estimate, in_words
+from bench.sweep.display import Estimate, in_words
 
 
 def spec(server: str, level: int, requests: int = 1000) -> RunSpec:
@@ -120,14 +119,3 @@ def test_time_left_is_learnt_from_the_runs() -> None:
 
 def test_durations_in_words() -> None:
     assert [in_words(s) for s in (None, 4.6, 80, 7380)] == ["?", "0:05", "1:20", "2:03:00"]
-
-
-def test_a_cell_without_a_figure_is_a_gap_in_its_line(results: Results) -> None:
-    cells = results.cells()
-    assert chart_rows(cells) == [
-        {"server": "poll", "connections": 20, "rate": 4321},
-        {"server": "epoll", "connections": 20, "rate": 5000},
-        {"server": "poll", "connections": 500, "rate": None},
-    ]
-    assert headline(cells) == "epoll served most: 5,000 requests per second at 20 connections"
-    assert make_chart(results, cells).to_dict()["layer"][0]["mark"]["type"] == "line"

@@ -8,7 +8,7 @@ import pytest
 from bench.records.conditions import Conditions
 from bench.records.figures import Balancer
 from bench.records.plan import Plan, RunSpec
-from bench.sweep.ladder import (
+from bench.sweep.runs import (
     FULL_LEVELS,
     conditions_of,
     levels_of,

@@ -11,10 +11,8 @@ import pytest
 
 from bench.host.project import ROOT
 from bench.records.errors import UserError
-from bench.records.plan import Part, Plan
 from bench.records.store import latest_unfinished
-from bench.sweep.options import Options
-from bench.sweep.planning import plan_runs
+from bench.sweep.options import chosen_options, sweep_parser
 
 from ..whole_sweep import Sweep, wait_for_a_run
 
@@ -90,6 +88,6 @@ def test_idle_connections_and_a_slow_redis(tmp_path: Path) -> None:
 
 
 def test_what_somebody_elses_redis_must_not_be_asked() -> None:
-    plan = Plan(workloads=("guestbook", "sign"))
+    words = ["--workloads", "guestbook,sign", "--redis", "redis://127.0.0.1:1"]
     with pytest.raises(UserError, match="sign: only with a private Redis"):
-        plan_runs(Options((Part(plan, ("epoll",)),), redis="redis://127.0.0.1:1"))
+        chosen_options(sweep_parser().parse_args(words))

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench.records.errors import UserError
-from bench.timeline.command import RECORDED, kept
+from bench.timeline.command import RECORDED, kept, make
 from bench.timeline.page import chrome_trace, render
-from bench.timeline.record import picture
+from bench.timeline.record import Refused, picture, require_tracing
 from bench.timeline.recording import Kind, Recording
-from bench.timeline.strace import Call, Ended, Signal, parse
+from bench.timeline.strace import Call, Ended, Signal, Source, parse, today
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SERVERS = ("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
@@ -131,4 +132,38 @@ def test_a_file_that_is_no_trace_is_refused(text: str) -> None:
 
 
 def test_recorded_traces_are_small() -> None:
-    assert sum(path.stat().st_size for path in RECORDED.glob("*.trace")) < 600_000
+    assert 0 < sum(path.stat().st_size for path in RECORDED.glob("*.trace.gz")) < 400_000
+
+
+def test_a_call_leads_to_its_line_after_the_source_has_changed() -> None:
+    recorded = Source("lib/net/some.c", 2, "receive", "recv(a);")
+    assert today(recorded, ["x", "    recv(a);", "y", "recv(a);"]) == recorded
+    assert today(recorded, ["x", "new", "new", "  recv(a);"]) == replace(recorded, line=4)
+    assert today(recorded, ["x", "recv(b);"]) is None
+    call = parse("7 1.0 close(3) = 0 <0.1>\n > lib/net/some.c:2 receive| recv(a);\n")[0]
+    assert isinstance(call, Call)
+    assert call.stack == [recorded]
+
+
+def test_a_server_named_by_its_folder_is_traced(tmp_path: Path) -> None:
+    try:
+        require_tracing()
+    except Refused as refused:
+        pytest.skip(str(refused))
+    page = make(["07_epoll"], "silent", tmp_path)
+    assert "recorded" not in page.read_text().partition("</header>")[0]
+    told = picture((tmp_path / "silent-epoll.trace").read_text())
+    assert told.server == "epoll"
+    assert [request.answer for request in told.requests] == ["200 OK"] * 8
+    assert all(request.end - request.begin >= 400 for request in told.requests[:3])
+    kinds = {bar.kind for bar in told.lanes[0].bars}
+    assert {Kind.ACCEPT, Kind.RECEIVE, Kind.REDIS, Kind.SEND, Kind.WATCH} <= kinds
+
+
+def test_where_nobody_may_be_traced_recorded_ones_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    page = make(["epoll"], "eight", tmp_path)
+    assert "strace is not installed" in page.read_text()
+    assert "Showing recorded traces instead" in capsys.readouterr().err

@@ -12,17 +12,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+/* 09 is the same but for one thing. */
+#ifndef OWN_LISTENERS
+#define OWN_LISTENERS false
+#define NAME          "looping"
+#endif
+
 static const struct architecture architecture = {
-    .name = "looping",
+    .name = NAME,
     .summary = "processes forked at the start, an event loop (epoll) in each",
+    .listener_each = OWN_LISTENERS,
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
     .calls = {FORKING_CALLS, CALL(prlimit64), CALL(epoll_create1),
               CALL(epoll_ctl), CALL(epoll_wait), CALL(poll)},
 };
+
+static struct children workers;
 
 static bool watch(void *context, struct source *source, unsigned interest) {
     struct epoll_event event = {.data.ptr = source};
@@ -79,6 +87,9 @@ static void run_round(int set, struct server *server, struct evented *evented) {
 static void work(struct server *server, size_t number) {
     int set = epoll_create1(EPOLL_CLOEXEC);
     struct evented evented;
+
+    if (OWN_LISTENERS)
+        server_take_listener(server, number);
     struct source listener = {.kind = SOURCE_LISTENER,
                               .descriptor = server->listener};
 
@@ -93,37 +104,34 @@ static void work(struct server *server, size_t number) {
     evented_free(&evented);
 }
 
-static pid_t start_worker(struct server *server, size_t number) {
-    pid_t pid = server_fork();
+static bool start_worker(struct server *server) {
+    size_t number = children_free_place(&workers);
+    pid_t pid = children_fork(&workers, number);
 
     if (pid != 0)
-        return pid;
+        return pid > 0;
     work(server, number);
     _exit(EXIT_SUCCESS);
 }
 
 int main(int argc, char **argv) {
-    static pid_t workers[WORKERS_LIMIT];
     struct server server;
+    size_t number;
 
     server_start(&server, &architecture, argc, argv);
     server_accept_without_waiting(&server);
     server_ready(&server);
-    size_t count = server.options.workers;
-    for (size_t i = 0; i < count; i++) {
-        workers[i] = start_worker(&server, i);
-        if (workers[i] < 0)
+    children_init(&workers, server.options.workers);
+    while (workers.alive < workers.limit)
+        if (!start_worker(&server))
             server_give_up("cannot fork worker %zu (%s); give fewer --workers",
-                           i + 1, strerror(errno));
-    }
+                           workers.alive + 1, strerror(errno));
     while (!server_is_stopping()) {
-        pid_t dead = waitpid(-1, NULL, 0);
-        for (size_t i = 0; i < count; i++)
-            if (dead > 0 && workers[i] == dead)
-                workers[i] = start_worker(&server, i);
+        bool whole = workers.alive == workers.limit || start_worker(&server);
+        (void)children_reap(&workers, whole, &number);
         if (!server_is_stopping())
             poll(NULL, 0, PAUSE);
     }
-    server_end_children(workers, count);
+    children_end(&workers);
     return server_end(&server);
 }

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""The order of all, for the page: its title, and a row for each subject."""
+
+from typing import Any
+
+from bench.readers.order import STALLS, Order, Ranked, order, sharing
+from bench.records.conditions import Conditions
+from bench.report.findings.answer import stalled
+from bench.report.study.study import Study
+from bench.report.study.words import figure, listed, percent, times
+
+
+def finding(study: Study, scenario: Conditions) -> str:
+    """Who comes first and who last; empty where there is no order."""
+    found = order(study.results, scenario)
+    if found is None:
+        return ""
+    ties = sharing(found.ranked)
+    first, last = ties[0], ties[-1]
+    best = first[0].spread.median
+    who = f"{listed([one.subject for one in first])} {'comes' if len(first) == 1 else 'come'} first"
+    rate = f"{figure(best)} requests per second"
+    if len(ties) == 1:
+        who = f"{listed([one.subject for one in first])} are too close to tell apart"
+        words = f"{who}, at up to {rate}"
+    else:
+        least = last[-1].spread.median
+        words = f"{who}: {rate}, {times(best / least)} as many as {last[-1].subject}"
+    where = f"At {found.level:,} connections"
+    if found.by == "cpu":
+        return f"{where}, by what a full core would carry (1 / CPU per request), {words}"
+    slice_of = f", in {percent(scenario.quota)} of a core each" if scenario.quota else ""
+    return f"{where}{slice_of}, {words}"
+
+
+def order_rows(study: Study) -> list[dict[str, Any]]:
+    """A row for each subject of each scenario that has an order."""
+    return [
+        _row(study, found, one, study.keys[scenario])
+        for scenario in study.scenarios
+        if (found := order(study.results, scenario))
+        for one in found.ranked
+    ]
+
+
+def _row(study: Study, found: Order, one: Ranked, key: str) -> dict[str, Any]:
+    out = f"   {STALLS['one']}" if one.subject in stalled(study) else ""
+    return {
+        "s": key,
+        "subject": one.subject,
+        "by": found.by,
+        "value": float(f"{one.spread.median:.5g}"),
+        "low": float(f"{one.spread.low:.5g}"),
+        "high": float(f"{one.spread.high:.5g}"),
+        "said": f"{one.place}.  {figure(one.spread.median)}{out}",
+        "why": found.why,
+    }

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: MIT
+"""Which runs a sweep consists of. Pure."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bench.records.conditions import ASPECTS, Conditions, conditions_from
+from bench.records.errors import UserError
+from bench.records.plan import DEFAULT_WORKLOAD, Part, Plan, RunSpec
+from bench.records.workloads import workload_for
+from bench.subjects.subject import Subject
+
+SHORT_LEVELS = (20, 100, 500, 1000)
+SHORT_REQUESTS = 10_000
+SHORT_TIMEOUT = 20.0
+
+ORDER_LEVEL = 100
+ORDER_RUNS = 3
+"""The default sweep ends with an order, from one level that it measures so often that differences
+can be told from noise."""
+SLICE = 0.2
+"""Of a core, for each server of the default sweep: ab and Redis need two to four times as much CPU
+for a request as the leanest server, and are to have time to spare."""
+SLICE_REQUESTS = 2_000
+
+FULL_LEVELS = (
+    *(20, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000),
+    *(1500, 2000, 2500, 3000, 5000, 8000, 10_000, 11_000, 12_000, 13_000, 14_000, 15_000),
+)
+FULL_REQUESTS = 10_000
+FULL_REQUESTS_HIGH = 30_000
+"""For levels above 1,000."""
+FULL_RUNS = 3
+FULL_TIMEOUT = 120.0
+
+FEWER_FOR = frozenset({"iterative", "forking"})
+FEWER = 5
+"""One connection at a time and one process per connection are slow enough to show what they are
+with a fifth of the requests; with all of them they would take most of the time of a sweep."""
+
+
+USUAL = Conditions(DEFAULT_WORKLOAD)
+
+OPEN_SECONDS = 3.0
+OPEN_SECONDS_FULL = 10.0
+"""How long an open-loop run takes, unless a number of requests was asked for."""
+
+
+def levels_of(plan: Plan) -> tuple[int, ...]:
+    """The concurrency levels, ascending, each once."""
+    chosen = plan.levels or (FULL_LEVELS if plan.full else SHORT_LEVELS)
+    return tuple(sorted(set(chosen)))
+
+
+def runs_of(plan: Plan) -> int:
+    """How often each cell is measured."""
+    return plan.runs or (FULL_RUNS if plan.full else 1)
+
+
+def timeout_of(plan: Plan, conditions: Conditions, waits: int) -> float:
+    """Seconds until a run is broken off: few only where the ladder's end shall be near, and never
+    fewer than a server needs that waits so often for a slowed Redis, in one request after
+    another."""
+    if plan.timeout:
+        return plan.timeout
+    patient = plan.full or plan.levels or plan.requests
+    slowed = waits * conditions.redis_delay_ms / 1000
+    return (FULL_TIMEOUT if patient else SHORT_TIMEOUT) + slowed
+
+
+def answering(plan: Plan, quota: float) -> tuple[Plan, Plan]:
+    """The default sweep: the short ladder once, and one level of it often enough for an order;
+    `quota`: of each server."""
+    varied = {"quota": (quota,)} if quota else {}
+    rest = tuple(level for level in SHORT_LEVELS if level != ORDER_LEVEL)
+    usual = replace(plan, varied=varied, timeout=SHORT_TIMEOUT)
+    return (
+        replace(usual, levels=(ORDER_LEVEL,), runs=ORDER_RUNS),
+        replace(usual, levels=rest, runs=1),
+    )
+
+
+def requests_of(
+    plan: Plan, subject: str, level: int, conditions: Conditions = USUAL, share: float = 1.0
+) -> int:
+    """How many requests a run makes: never fewer than the level, which ab would refuse; in the open
+    loop what is due in its time. `share`: of the usual number, see `Workload`."""
+    if conditions.rate is not None:
+        due = round(conditions.rate * (OPEN_SECONDS_FULL if plan.full else OPEN_SECONDS))
+        return plan.requests or max(due, level)
+    if conditions.mode in ("parked", "pending"):
+        return level  # each connection asks once
+    if plan.requests is not None:
+        return max(plan.requests, level)
+    if plan.full:
+        usual = FULL_REQUESTS if level <= 1000 else FULL_REQUESTS_HIGH
+    else:
+        usual = SLICE_REQUESTS if conditions.quota else SHORT_REQUESTS
+    usual = round(usual * share)
+    return max(usual // FEWER if subject in FEWER_FOR else usual, level)
+
+
+def conditions_of(plan: Plan) -> list[Conditions]:
+    """All conditions, one chart each, in the order in which they are measured.
+
+    Redis is slowed only for workloads that wait for it. The open loop measures with a connection
+    for each request where keep-alive was not asked for, and with the rates given. Without a
+    balancer the clients talk to one server, so that there is one instance. Connections whose memory
+    is looked at are kept.
+    """
+    names = [aspect.name for aspect in ASPECTS if aspect.name != "rate"]
+    found: list[Conditions] = []
+    for workload in plan.workloads:
+        waits = workload_for(workload).waits > 0 or workload.startswith("/")
+        for values in itertools.product(*(plan.values(name) for name in names)):
+            one = conditions_from({"workload": workload, **dict(zip(names, values, strict=True))})
+            if one.instances > 1 and one.balancer == "none":
+                continue
+            if not waits:
+                one = one._replace(redis_delay_ms=0.0)
+            if one.mode in ("parked", "pending"):
+                one = one._replace(keep_alive=True)
+            found.append(one)
+            if one.mode == "closed":
+                found += [one._replace(mode="open", rate=float(rate or 0)) for rate in plan.rates]
+    return list(dict.fromkeys(found))
+
+
+def runs_in_order(
+    plan: Plan,
+    subjects: Sequence[str],
+    can: Callable[[str, Conditions], bool] = lambda subject, conditions: True,
+) -> list[RunSpec]:
+    """All runs. The subjects take turns, so that a drift of the machine does not favour one.
+
+    `can`: whether a subject can be measured under some conditions; if not, there is no run.
+    """
+    found = []
+    for conditions in conditions_of(plan):
+        workload = workload_for(conditions.workload)
+        turns = itertools.product(levels_of(plan), range(1, runs_of(plan) + 1), subjects)
+        for level, run, subject in turns:
+            if can(subject, conditions):
+                requests = requests_of(plan, subject, level, conditions, workload.share)
+                timeout = timeout_of(plan, conditions, requests * workload.waits)
+                found.append(RunSpec(subject, conditions, level, run, requests, timeout))
+    return found
+
+
+def interleaved(runs: Sequence[RunSpec]) -> list[RunSpec]:
+    """The runs of several plans, each once. Whoever is measured under the same conditions at the
+    same level takes turns with the others, whichever plan asked for it."""
+    once = {(spec.key, spec.run): spec for spec in reversed(runs)}
+    places: dict[tuple[Conditions, int], int] = {}
+    for spec in runs:
+        places.setdefault((spec.conditions, spec.concurrency), len(places))
+    in_order = [spec for spec in dict.fromkeys(runs) if once[spec.key, spec.run] is spec]
+    return sorted(in_order, key=lambda x: (places[x.conditions, x.concurrency], x.run))
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a sweep consists of."""
+
+    subjects: Mapping[str, Subject]
+    """By name, in the order in which they take turns."""
+    runs: list[RunSpec]
+    left_out: Mapping[str, list[str]]
+    """By subject, in words, the conditions under which it is not measured, since it cannot be."""
+
+
+def plan_runs(parts: Sequence[Part], subjects: Sequence[Subject]) -> Planned:
+    """What is to be done. Raises UserError if there is nothing to do."""
+    by_name = {subject.name: subject for subject in subjects}
+    runs: list[RunSpec] = []
+    left_out: dict[str, list[str]] = {}
+    for part in parts:
+        names = [subject.name for subject in subjects if belongs(subject, part)]
+        runs += runs_in_order(part.plan, names, lambda name, c: by_name[name].can(c))
+        for name, conditions in itertools.product(names, conditions_of(part.plan)):
+            if not by_name[name].can(conditions):
+                left_out.setdefault(name, []).append(conditions.describe())
+    if not runs:
+        raise UserError("nothing to measure: none of these can serve what was asked for")
+    return Planned(by_name, interleaved(runs), left_out)
+
+
+def belongs(subject: Subject, part: Part) -> bool:
+    """Whether a part of the sweep is about a subject."""
+    if part.subjects is None or subject.name in part.subjects:
+        return True
+    return part.floors and subject.kind == "floor" and subject.architecture in part.subjects

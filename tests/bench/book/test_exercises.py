@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+"""Each "try it" of the book does what it promises."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.book.command import read_chapters
+from bench.host.project import ROOT
+
+from .exercises import broken, figures, promises, run
+
+TRIES = {
+    f"{chapter.name}-{' '.join(block.words)}": block
+    for chapter in read_chapters()
+    for block in chapter.tries()
+}
+ATTEMPTS = 3
+"""Ratios of times: on a machine that others use one may be wrong by chance, not three."""
+
+
+@pytest.mark.parametrize("name", TRIES)
+def test_an_exercise_shows_what_it_promises(name: str) -> None:
+    block = TRIES[name]
+    assert promises(block.expect) > 0, "it promises nothing"
+    for _ in range(ATTEMPTS):
+        said = run(block.text)
+        wrong = broken(block.expect, figures(said))
+        if not wrong:
+            return
+    pytest.fail(f"{'; '.join(wrong)}\n{said}")
+
+
+def test_each_of_the_seven_has_an_exercise() -> None:
+    numbers = {name[:2] for name in TRIES}
+    assert {folder.name[:2] for folder in ROOT.glob("0[1-7]_*")} <= numbers
+
+
+def test_a_broken_promise_is_seen() -> None:
+    text = "`a` is at least 2 times `b`, and `c` is 3: so it is."
+    assert promises(text) == 2
+    assert broken(text, {"a": 4, "b": 2, "c": 3}) == []
+    assert len(broken(text, {"a": 3, "b": 2, "c": 2})) == 2
+    assert len(broken(text, {})) == 2

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""A slice of a core: a process in it gets no more, with all its children, and nothing is left."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.host.accounting import remove_stale_groups
+from bench.host.slices import PERIOD_US, Slice, Slicing, find_slicing
+
+BURN = """
+import os, sys, time
+for _ in range(3):
+    if os.fork() == 0:
+        break
+end = time.monotonic() + 1.0
+while time.monotonic() < end:
+    pass
+os.wait() if sys.argv[1:] else None
+"""
+"""Four processes that want a core each, on one."""
+
+
+@pytest.fixture(scope="module")
+def slicing() -> Slicing:
+    found = find_slicing()
+    if found is None:
+        pytest.skip("no control group with a quota can be made here")
+    return found
+
+
+@pytest.fixture
+def slice_of(slicing: Slicing) -> Iterator[Slice]:
+    made = slicing.slice(0.2)
+    yield made
+    made.close()
+
+
+def has_ended(pid: int) -> bool:
+    """Whether it is gone, or only waits to be buried."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes() == b""
+    except FileNotFoundError:
+        return True
+
+
+def test_all_processes_together_get_the_share_and_no_more(slice_of: Slice) -> None:
+    begun = slice_of.read().total
+    subprocess.run(slice_of.wrap([sys.executable, "-c", BURN]), check=True, timeout=60)
+    periods = slice_of.periods()
+    used = (slice_of.read().total - begun) / 1e6
+    granted = 0.2 * PERIOD_US / 1e6 * periods.all
+    assert periods.throttled > 0.5 * periods.all
+    # What it has used beyond the quota before the kernel saw it is paid back in the next periods.
+    assert used <= granted + 0.03
+
+
+def test_what_is_still_in_it_is_killed_when_it_is_closed(slicing: Slicing) -> None:
+    made = slicing.slice(0.5)
+    process = subprocess.Popen(
+        made.wrap(["sh", "-c", "sleep 300 & echo $!; wait"]), text=True, stdout=subprocess.PIPE
+    )
+    assert process.stdout
+    child = int(process.stdout.readline())
+    folders = {made._folder, made._limited}
+    assert child in made.pids()
+    made.close()
+    process.wait(timeout=20)
+    assert not any(folder.exists() for folder in folders)
+    assert has_ended(child)
+
+
+LEAVES_IT = """
+import os, subprocess, sys, time
+from bench.host.slices import find_slicing
+made = find_slicing().slice(0.5)
+child = subprocess.Popen(made.wrap(["sleep", "300"]), stdout=subprocess.DEVNULL,
+                         stderr=subprocess.DEVNULL)
+while child.pid not in made.pids():
+    time.sleep(0.01)
+print(made._folder, made._limited, child.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(slicing: Slicing) -> None:
+    if slicing.quotas is None:
+        pytest.skip("systemd removes its scopes")
+    done = subprocess.run([sys.executable, "-c", LEAVES_IT], capture_output=True, text=True)
+    *folders, child = done.stdout.split()
+    assert all(Path(folder).exists() for folder in folders), done.stderr
+    find_slicing()
+    assert not Path(folders[1]).exists()
+    assert has_ended(int(child))
+    remove_stale_groups(slicing.parent)
+    assert not Path(folders[0]).exists()

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""The order at the end of a sweep: by rates only where each server was its own limit."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from bench.readers import order
+from bench.records.conditions import Conditions
+from bench.records.figures import Bottleneck, OpenLoopFigures, ProcessFigures
+from bench.records.results import Results
+from bench.records.run import Run
+
+SLICED = Conditions("guestbook", quota=0.2)
+
+
+def runs(
+    subject: str,
+    rates: tuple[float, ...],
+    bottleneck: Bottleneck = "server",
+    conditions: Conditions = SLICED,
+    level: int = 100,
+) -> list[Run]:
+    """A cell whose CPU time per request follows from its rates and its slice."""
+    share = conditions.quota or 1.0
+    return [
+        Run(
+            subject=subject,
+            conditions=conditions,
+            concurrency=level,
+            run=number,
+            state="held",
+            requests=2000,
+            bottleneck=bottleneck,
+            lower_bound=bottleneck == "load",
+            open_loop=OpenLoopFigures(
+                tool="made", rate_asked=1, rate_done=rate, seconds=1, sent=1, succeeded=1
+            ),
+            process=ProcessFigures(
+                cpu_user_s=1,
+                cpu_system_s=1,
+                cpu_us_per_request=share / rate * 1e6,
+                cpu_user_us_per_request=1,
+                cpu_system_us_per_request=1,
+            ),
+        )
+        for number, rate in enumerate(rates, 1)
+    ]
+
+
+def results_of(*cells: list[Run], slicing: str | None = "cgroup v2") -> Results:
+    all_runs = [run for cell in cells for run in cell]
+    started = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    return Results(started=started, runs=all_runs, slicing=slicing)
+
+
+def places(found: order.Order) -> list[tuple[int, str]]:
+    return [(one.place, one.subject) for one in found.ranked]
+
+
+def test_rates_where_each_server_was_the_limit() -> None:
+    results = results_of(runs("a", (100, 101, 102)), runs("b", (200, 201, 202)))
+    (found,) = order.orders(results)
+    assert found.by == "rate"
+    assert places(found) == [(1, "b"), (2, "a")]
+    assert found.ranked[0].spread.median == 201
+    assert found.why == (
+        "Each had 20% of a core (by cgroup v2) and used it up: the server was the limit, and not "
+        "the load."
+    )
+
+
+def test_who_cannot_be_told_apart_shares_a_place() -> None:
+    results = results_of(
+        runs("slow", (50, 51, 52)),
+        runs("first", (200, 205, 210)),
+        runs("close", (198, 203, 206)),
+    )
+    (found,) = order.orders(results)
+    assert places(found) == [(1, "first"), (1, "close"), (3, "slow")]
+    said = list(order.lines(found, {"close": "one"}))
+    assert said[0] == (
+        "Order by requests per second: guestbook, 20% of a core for each, 100 connections"
+    )
+    assert said[1].startswith("  1. first, close  205, 203 requests/s   (too close to tell apart")
+    assert "close: one silent client stops it" in said[1]
+    assert said[2].startswith("  3. slow ")
+
+
+def test_one_whose_load_was_the_limit_makes_it_an_order_by_cost_for_all() -> None:
+    results = results_of(runs("a", (100, 101, 102)), runs("b", (90, 91, 92), "load"))
+    (found,) = order.orders(results)
+    assert found.by == "cpu"
+    assert "what a full core would carry" in found.title
+    assert [round(one.spread.median) for one in found.ranked] == [505, 455]
+    assert found.why == (
+        "Not by measured rates, since not all were at their limit even in 20% of a core each: the "
+        "load generator was at its limit with b."
+    )
+
+
+def test_where_no_slice_could_be_given_it_says_so() -> None:
+    plain = Conditions("guestbook")
+    cells = [runs("a", (100,), conditions=plain), runs("b", (200,), "load", plain)]
+    (found,) = order.orders(results_of(*cells, slicing=""))
+    assert found.by == "cpu"
+    assert found.why.endswith("A slice of a core (--quota) could not be given to servers there.")
+    (unknown,) = order.orders(results_of(*cells, slicing=None))
+    assert "slice" not in unknown.why, "an older sweep did not say whether it could"
+
+
+def test_a_run_in_which_the_server_was_not_the_limit_does_not_count() -> None:
+    disturbed = runs("a", (100, 101, 30))
+    disturbed[2].bottleneck = "none"
+    (found,) = order.orders(results_of(disturbed, runs("b", (50, 51, 52))))
+    assert found.by == "rate"
+    assert found.ranked[0].spread.low == 100
+    assert found.why.endswith(" 1 of 6 runs, in which it was not, do not count.")
+    disturbed[1].bottleneck = "none"
+    (found,) = order.orders(results_of(disturbed, runs("b", (50, 51, 52))))
+    assert found.by == "cpu", "of most runs it must have been"
+
+
+def test_sliced_and_whole_cores_are_two_orders() -> None:
+    whole = Conditions("guestbook")
+    results = results_of(
+        runs("a", (100,)),
+        runs("b", (200,)),
+        runs("a", (500,), conditions=whole),
+        runs("b", (900,), conditions=whole),
+    )
+    found = order.orders(results)
+    assert [one.conditions for one in found] == [SLICED, whole]
+    assert [one.ranked[0].spread.median for one in found] == [200, 900]
+
+
+def test_the_level_is_the_one_that_was_measured_most_often() -> None:
+    results = results_of(
+        *(runs(name, (100, 101, 102)) for name in "ab"),
+        *(runs(name, (100,), level=1000) for name in "ab"),
+    )
+    (found,) = order.orders(results)
+    assert found.level == 100
+
+
+def test_who_has_no_figure_is_named() -> None:
+    failed = runs("c", (1, 2, 3))
+    failed[1].state = "failed"
+    (found,) = order.orders(results_of(runs("a", (9,)), runs("b", (5,)), failed))
+    assert found.without == ["c"]
+    assert "  -  c: no figure there" in list(order.lines(found, {}))
+
+
+def test_nothing_to_order_is_no_order() -> None:
+    assert order.orders(results_of(runs("alone", (100, 101)))) == []
+    memory = Conditions("guestbook", mode="parked")
+    cells = [runs(name, (100,), conditions=memory) for name in "ab"]
+    assert order.orders(results_of(*cells)) == []

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""One for everything here? On recorded sweeps of several conditions, and on made ones that need a
+certain answer. What an engineer would laugh at is recommended by none."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.readers import order
+from bench.records.conditions import Conditions
+from bench.records.results import Results
+from bench.report.findings.choice import Answer, answers
+from bench.report.study.study import Study
+
+from .conftest import recorded
+from .made import plain_runs, results_of
+
+RECORDED = ("quota", "onecore", "redirect", "delay", "idle")
+"""At a fifth of a core; all on one core; without Redis; with a slower one; beside idle clients."""
+GUESTBOOK = Conditions("guestbook")
+SEVEN = ("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
+
+
+def sweep(name: str) -> Results:
+    return recorded(f"orders/{name}")
+
+
+def everything(study: Study, scenario: Conditions) -> Answer:
+    return next(a for a in answers(study, scenario) if a.question.startswith("One for everything"))
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_whom_one_silent_client_stops_is_the_answer_to_nothing(name: str) -> None:
+    study = Study(sweep(name))
+    for scenario in study.scenarios:
+        said = answers(study, scenario)
+        assert said
+        assert all("iterative" not in a.answer for a in said)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_an_event_loop_is_recommended_of_the_seven(name: str) -> None:
+    """What textbooks say, and what the CPU time of all these sweeps shows."""
+    study = Study(sweep(name))
+    for scenario in study.scenarios:
+        said = everything(study, scenario)
+        assert set(said.answer.split(" or ")) <= {"epoll", "poll"}, said
+
+
+def test_who_is_out_is_shown_in_his_place_with_the_reason() -> None:
+    said = everything(Study(sweep("redirect")), Conditions("redirect", quota=0.2))
+    assert "In order: iterative, epoll and poll; preforking" in said.because
+    assert said.because.endswith("Out: iterative (one silent client stops it).")
+
+
+def test_beside_idle_connections_poll_is_not_as_good_as_epoll() -> None:
+    study = Study(sweep("idle"))
+    assert {everything(study, scenario).answer for scenario in study.scenarios} == {"epoll"}
+    beside = next(s for s in study.scenarios if s.idle)
+    words = everything(study, beside).because
+    assert "Out: forking, preforking, threading and prethreading (does not hold 50 conn" in words
+
+
+def test_with_a_slower_redis_waiting_counts_and_not_cpu() -> None:
+    results = sweep("delay")
+    slow = next(c for c in results.conditions() if c.redis_delay_ms)
+    found = order.order(results, slow)
+    assert found
+    assert found.by == "rate"
+    assert found.ranked[-1].subject == "iterative", "it waits for one reply after the other"
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_page_and_the_terminal_compare_at_the_same_level(name: str) -> None:
+    study = Study(sweep(name))
+    for scenario in study.scenarios:
+        found = order.order(study.results, scenario)
+        assert found
+        assert found.level == study.reference(scenario)
+
+
+def test_a_machine_too_poor_for_it_rules_a_server_out() -> None:
+    results = results_of(plain_runs(SEVEN, (20, 100), runs=3))
+    plenty = everything(Study(results), GUESTBOOK)
+    assert "memory" not in plenty.because
+    results.machine["memory_bytes"] = 100_000_000
+    poor = everything(Study(results), GUESTBOOK)
+    assert "preforking (needs 60.0\xa0MB, 60 % of its machine's memory)" in poor.because
+
+
+def test_memory_does_not_outweigh_serving() -> None:
+    results = results_of(plain_runs(("epoll", "threading", "prethreading"), (20, 100), runs=3))
+    for run in results.runs:
+        if run.process and run.subject != "epoll":
+            run.process.pss_peak_mb = 0.001
+    assert everything(Study(results), GUESTBOOK).answer == "epoll"
+
+
+def test_who_does_not_hold_where_others_do_is_out() -> None:
+    runs = plain_runs(("epoll", "threading"), (100, 1000), runs=3)
+    for run in runs:
+        if run.subject == "epoll" and run.concurrency == 1000:
+            run.state = "failed"
+    said = everything(Study(results_of(runs)), GUESTBOOK)
+    assert said.answer == "threading"
+    assert "Out: epoll (does not hold 1,000 connections)." in said.because
+
+
+def test_a_pool_is_recommended_with_a_warning() -> None:
+    said = everything(Study(results_of(plain_runs(("prethreading", "forking")))), GUESTBOOK)
+    assert said.answer == "prethreading"
+    assert said.because.endswith("Mind that as many silent clients as it has workers stop it.")
+
+
+def test_an_older_sweep_that_does_not_say_whom_a_client_stops_recommends_nobody() -> None:
+    study = Study(recorded("version2"))
+    said = everything(study, study.scenarios[0])
+    assert said.answer == "Not said"
+
+
+def test_if_each_is_out_nobody_is_recommended() -> None:
+    runs = plain_runs(("iterative", "epoll"), (20, 100))
+    results = results_of(runs)
+    results.stalled_by = {"iterative": "one"}
+    said = everything(Study(results), GUESTBOOK)
+    assert said.answer == "None of them"
+    assert "epoll (what a silent client does to it is not known)" in said.because

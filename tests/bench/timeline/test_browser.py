@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""The timeline's page in a real browser: played, stepped, pointed at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from bench.host.project import ROOT
+from bench.timeline.command import make
+
+pytestmark = pytest.mark.browser
+
+WIDEST = """bars => bars.map(bar => bar.width.baseVal.value)
+    .reduce((best, width, place, all) => width > all[best] ? place : best, 0)"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the recorded traces."""
+    return make(None, "eight", tmp_path_factory.mktemp("timeline"), recorded=True)
+
+
+@pytest.fixture(params=[1280, 360], ids=["desktop", "phone"])
+def page(browser: Browser, file: Path, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """It, open; nothing may go wrong in it."""
+    troubles: list[str] = []
+    page = browser.new_page(viewport={"width": request.param, "height": 800})
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("console", lambda said: troubles.append(said.text))
+    page.on("request", lambda asked: troubles.append(asked.url))
+    troubles_of_opening = [file.as_uri()]
+    page.goto(file.as_uri())
+    yield page
+    page.close()
+    assert troubles == troubles_of_opening
+
+
+def told(page: Page) -> str:
+    """What stands below about the call that is chosen."""
+    return page.locator("#told").inner_text()
+
+
+def test_it_plays_pauses_and_goes_on(page: Page) -> None:
+    button = page.locator("#play")
+    curtain = page.locator(".curtain").first
+    expect(curtain).to_be_hidden()
+    page.locator("#pace").select_option("50")
+    button.click()
+    expect(button).to_have_text("Pause")
+    expect(page.locator(".bar.now")).to_have_count(1)
+    page.keyboard.press("Escape")
+    button.click()
+    expect(button).to_have_text("Play")
+    where = float(curtain.get_attribute("x") or 0)
+    assert where > 0
+    page.locator("h1").click()
+    page.keyboard.press("Space")
+    expect(button).to_have_text("Pause")
+    page.wait_for_function(
+        "before => Number(document.querySelector('.curtain').getAttribute('x')) > before", arg=where
+    )
+    page.keyboard.press("Space")
+    expect(button).to_have_text("Play")
+
+
+def test_keys_step_from_call_to_call_and_change_the_server(page: Page) -> None:
+    page.keyboard.press("ArrowRight")
+    first = told(page)
+    assert first.startswith("iterative, ")
+    page.keyboard.press("ArrowRight")
+    assert told(page) != first
+    page.keyboard.press("ArrowLeft")
+    assert told(page) == first
+    page.keyboard.press("ArrowDown")
+    assert told(page).startswith("forking, ")
+    page.keyboard.press("ArrowUp")
+    assert told(page).startswith("iterative, ")
+    width = page.locator("svg").first.get_attribute("width")
+    page.keyboard.press("+")
+    expect(page.locator("svg").first).not_to_have_attribute("width", width or "")
+
+
+def test_a_bar_tells_its_call_and_leads_to_the_line_of_source(page: Page) -> None:
+    bars = page.locator('[data-server="0"] .bar.waits')
+    bar = bars.nth(bars.evaluate_all(WIDEST))
+    bar.hover(position={"x": 5, "y": 3})
+    expect(page.locator("#told")).to_contain_text("waiting for client 2, to send")
+    expect(page.locator("#told code")).to_contain_text("recvfrom(")
+    bar.click(position={"x": 5, "y": 3})
+    mark = page.locator("#told pre mark")
+    shown = re.fullmatch(r"\s*(\d+)\s+(.*\S)\s*", mark.inner_text())
+    assert shown
+    label = page.locator("#told pre").get_attribute("aria-label") or ""
+    name, _, rest = label.partition(", line ")
+    lines = (ROOT / name).read_text().splitlines()
+    assert lines[int(shown[1]) - 1].strip() == shown[2]
+    assert rest.startswith(f"{shown[1]}, ")
+
+
+def test_on_paper_all_of_the_axis_is_there(page: Page) -> None:
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    widths = page.eval_on_selector_all(
+        "svg", "all => all.map(one => Number(one.getAttribute('width')))"
+    )
+    assert len(widths) == 7
+    assert max(widths) <= 841
+    expect(page.locator(".controls")).to_be_hidden()
+
+
+def test_it_says_what_a_trace_shows_and_names_the_other_format(page: Page, file: Path) -> None:
+    expect(page.locator("header")).to_contain_text("shape and never speed")
+    expect(page.locator("header")).to_contain_text("recorded on another machine")
+    link = page.locator("header a").get_attribute("href")
+    assert link
+    assert (file.parent / link).exists()
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

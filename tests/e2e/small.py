@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""What the tests of small machines have in common: limits, and how a server bears them."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from .client import Client, fetch, request, sign
+from .conftest import Start
+from .harness import Server
+from .timing import wait_until
+
+# A little less than what a server waits for a request.
+REQUEST_TIME = 8
+# A little less than what it waits for the next request.
+IDLE_TIME = 4
+DIGITS = request("GET", "/t/digits.txt")
+CLOSING = request("GET", "/redirect", (("Connection", "close"),))
+HOME = request("GET", "/", (("Connection", "close"),))
+KEPT = request("GET", "/")
+TARGETS = ("/t/digits.txt", "/guestbook", "/sorted", "/t/80k.bin", "/redirect")
+
+
+def limited(**limits: int) -> tuple[str, ...]:
+    """The prefix of a command that runs under limits, hard and soft: limited(nofile=20)."""
+    return ("prlimit", *(f"--{name}={limit}:{limit}" for name, limit in limits.items()), "--")
+
+
+def started_or_said(start: Start, *options: str, prefix: tuple[str, ...]) -> Server | None:
+    """Return the running server, None if it ended with one line that says what is missing."""
+    try:
+        server = start(*options, prefix=prefix)
+        # Workers are made after the banner: these may be too many.
+        wait_until(lambda: not server.running() or _answers(server), "it answers, or ends")
+    except AssertionError as error:
+        if "exited with 1" not in str(error):
+            raise
+        return None
+    if server.running():
+        return server
+    assert server.wait() == 1, server.stderr
+    assert server.stderr.count("\n") == 1, server.stderr
+    assert server.stderr.startswith(f"{server.name}: ")
+    assert any(word in server.stderr for word in ("give", "allow")), server.stderr
+    return None
+
+
+def _answers(server: Server) -> bool:
+    try:
+        return fetch(server, "/t/digits.txt").status == 200
+    except OSError:
+        return False
+
+
+def assert_serves(server: Server) -> None:
+    """Everything is served, to one client after another."""
+    for target in TARGETS:
+        assert fetch(server, target).status in (200, 302), target
+    assert sign(server, "Ann", "small").status == 303
+
+
+def _cpu_seconds(server: Server) -> float:
+    """CPU time of all its processes so far."""
+    total = 0
+    for pid in server.pids():
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def assert_rests(server: Server) -> None:
+    """Assert that a server which can do nothing now does nothing: it does not spin.
+
+    One that spins takes a core, or its share of one; one that looks again every 20 ms takes a
+    hundredth of that.
+    """
+    before = _cpu_seconds(server)
+    time.sleep(2)
+    assert _cpu_seconds(server) - before < 0.2, f"{server.name} spins"
+
+
+def assert_serves_crowd(server: Server, count: int) -> None:
+    """All of more clients than there is room for are answered, once they have asked.
+
+    Meanwhile nobody spins; afterwards all is as before.
+    """
+    clients = [Client(server) for _ in range(count)]
+    for client in clients:
+        client.send(CLOSING[:-2])
+    assert_rests(server)
+    for client in clients:
+        client.send_if_open(CLOSING[-2:])
+    assert [client.read().status for client in clients] == [302] * count
+    for client in clients:
+        client.close()
+    assert_serves(server)

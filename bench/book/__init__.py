@@ -4,6 +4,7 @@
     source         a C file as passages: a comment, and the code that it speaks of
     difference     what is new since another file; two files side by side
     chapter        a chapter's text and its directives
+    curve          what the newest results say of some servers
     render         pieces of HTML
     command        all pages of the book into one folder
 

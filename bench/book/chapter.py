@@ -4,7 +4,10 @@
     :: source FILE [since FILE]     the whole annotated file; marks what is new since the other
     :: function FILE NAME           one function of it, with its comment
     :: step FILE FILE               two files side by side, the unchanged folded
-    :: timeline SERVER              the picture of a recorded trace
+    :: beside FILE NAME FILE NAME   two functions side by side
+    :: timeline SERVER [SCENARIO]   the picture of a recorded trace
+    :: curve SERVER ...             requests a second of these servers in the newest results
+    :: lives NN                     which real servers have this architecture, as chapter 11 says
     :: question TEXT                what stands behind it, up to `:: end`, is the folded answer
     :: try NAME      lines of shell up to `:: expect`, then what is seen, up to `:: end`
 
@@ -15,7 +18,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 MARK = ":: "
-DIRECTIVES = {"source": (1, 3), "function": (2, 2), "step": (2, 2), "timeline": (1, 2)}
+DIRECTIVES = {
+    "source": (1, 3),
+    "function": (2, 2),
+    "step": (2, 2),
+    "beside": (4, 4),
+    "timeline": (1, 2),
+    "curve": (1, 9),
+    "lives": (1, 1),
+}
 """Those of one line: how many words they take."""
 
 

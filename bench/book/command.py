@@ -10,6 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from bench.book.chapter import BadChapter, Block, Chapter, read_chapter
+from bench.book.curve import curve, newest
 from bench.book.render import (
     Link,
     annotated,
@@ -25,6 +26,7 @@ from bench.book.render import (
 from bench.book.source import NoSuchFunction, function
 from bench.host.project import ROOT
 from bench.records.errors import UserError
+from bench.records.results import Results
 from bench.timeline.command import kept
 from bench.timeline.page import figure, picture_style
 from bench.timeline.record import picture
@@ -32,7 +34,10 @@ from bench.timeline.record import picture
 CHAPTERS = ROOT / "course" / "book"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 TEMPLATES = Path(__file__).parent / "template"
+WORLD = "11-in-the-world"
 GLOSSARY_PAGE = "words.html"
+EVERYDAY = ("agent", "cell", "condition", "held", "run", "site", "station", "subject")
+"""Words of the benchmark that mean something else in most sentences: these are not linked."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -42,15 +47,23 @@ def run(arguments: Sequence[str]) -> int:
     )
     where = "the folder that the pages go to (%(default)s)"
     parser.add_argument("--output", type=Path, default=ROOT / "results" / "book", help=where)
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=ROOT / "results",
+        help="the folder of all sweeps (%(default)s)",
+    )
     options = parser.parse_args(arguments)
-    first = build(options.output)
+    first = build(options.output, options.results)
     print(f"Open {first} in a browser; print it from there.")
     return 0
 
 
-def build(folder: Path) -> Path:
-    """Write all pages; returns the first. Raises UserError for a chapter that cannot be made, or a
-    folder that cannot be written."""
+def build(folder: Path, results: Path) -> Path:
+    """Write all pages; returns the first. `results`: where the sweeps are, of which the newest is
+    shown. Raises UserError for a chapter that cannot be made, or a folder that cannot be written.
+    """
+    measured = newest(results)
     chapters = read_chapters()
     words = glossary_words(GLOSSARY.read_text())
     environment = jinja2.Environment(
@@ -58,7 +71,7 @@ def build(folder: Path) -> Path:
     )
     template = environment.get_template("page.html.j2")
     light, dark = styles()
-    pages = [(f"{c.name}.html", c.title, body(c, words)) for c in chapters]
+    pages = [(f"{c.name}.html", c.title, body(c, words, measured)) for c in chapters]
     pages.append((GLOSSARY_PAGE, "Words", _glossary(GLOSSARY.read_text())))
     contents = [(name, title) for name, title, _ in pages]
     try:
@@ -89,16 +102,17 @@ def read_chapters() -> list[Chapter]:
         raise UserError(f"the book: {error}") from error
 
 
-def body(chapter: Chapter, words: dict[str, str]) -> str:
-    """The HTML of a chapter. Raises UserError if it quotes what is not there."""
+def body(chapter: Chapter, words: dict[str, str], measured: Results | None = None) -> str:
+    """The HTML of a chapter; `measured`: the results whose curves it shows. Raises UserError if it
+    quotes what is not there."""
     link = linker(words, GLOSSARY_PAGE)
     try:
-        return "\n".join(_block(block, link) for block in chapter.blocks)
+        return "\n".join(_block(block, link, measured) for block in chapter.blocks)
     except (OSError, NoSuchFunction) as error:
         raise UserError(f"{chapter.name}: it quotes what is not there: {error}") from error
 
 
-def _block(block: Block, link: Link) -> str:
+def _block(block: Block, link: Link, measured: Results | None) -> str:
     words = block.words
     texts = [(ROOT / name).read_text() for name in words if name.endswith((".c", ".h"))]
     made: dict[str, Callable[[], str]] = {
@@ -110,13 +124,30 @@ def _block(block: Block, link: Link) -> str:
             f"{words[0]}: {words[1]}", texts[0], function(texts[0], words[1])
         ),
         "step": lambda: step((words[0], words[1]), (texts[0], texts[1])),
+        "lives": lambda: prose(lives(words[0]), link),
+        "beside": lambda: step(
+            (f"{words[0]}: {words[1]}", f"{words[2]}: {words[3]}"),
+            (texts[0], texts[1]),
+            (words[1], words[3]),
+        ),
+        "curve": lambda: curve(measured, words),
         "timeline": lambda: figure(picture(kept(words[:1], "".join(words[1:]) or "eight")[0])),
     }
     return made[block.kind]()
 
 
+def lives(number: str) -> str:
+    """The sentence on where the architecture of that number is used. Raises UserError."""
+    table = (CHAPTERS / f"{WORLD}.md").read_text()
+    row = re.search(rf"^\| {re.escape(number)} [^|]*\| ([^|]*) \|$", table, re.MULTILINE)
+    if row is None:
+        raise UserError(f"{WORLD} has no row of {number}")
+    return f"**In the real world:** {row[1]}. [All of them]({WORLD}.html)"
+
+
 def glossary_words(text: str) -> dict[str, str]:
-    """The words that the glossary explains, in small letters, and the place of each on its page.
+    """The words that the glossary explains, in small letters, and the place of each on its page,
+    but for EVERYDAY ones.
 
     An entry begins with `**word, other word**:`.
     """
@@ -124,7 +155,7 @@ def glossary_words(text: str) -> dict[str, str]:
     for entry in re.findall(r"^\*\*(.+?)\*\*:", text, re.MULTILINE):
         for word in entry.split(","):
             found[word.strip().lower()] = _place(entry)
-    return found
+    return {word: place for word, place in found.items() if word not in EVERYDAY}
 
 
 def _place(entry: str) -> str:

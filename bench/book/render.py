@@ -11,9 +11,11 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import CLexer
 
 from bench.book.difference import KEPT_AROUND, Pair, new_lines, side_by_side
-from bench.book.source import paragraphs, passages
+from bench.book.source import code_alone, function, paragraphs, passages
 
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+ESSAY_FROM = 8
+"""Lines of a comment more than of its code."""
 FOLDED_FROM = 2 * KEPT_AROUND + 4
 """Unchanged lines in a row from which they are folded."""
 
@@ -42,8 +44,12 @@ def annotated(name: str, text: str, link: Link, before: str | None = None) -> st
     for passage in passages(text):
         numbers = range(passage.first, passage.first + len(passage.code))
         code = "".join(_numbered(n, html[n - 1], n in new) for n in numbers)
+        # A long comment before a little code stands above it, in two columns.
+        kind = (
+            "passage essay" if len(passage.comment) > ESSAY_FROM + len(passage.code) else "passage"
+        )
         rows.append(
-            f'<div class="passage"><div class="comment">{_prose(passage.comment, link)}</div>'
+            f'<div class="{kind}"><div class="comment">{_prose(passage.comment, link)}</div>'
             f'<pre class="code">{code}</pre></div>'
         )
     title = f"<h3>{escape(name)}</h3>"
@@ -58,14 +64,27 @@ def excerpt(name: str, text: str, lines: tuple[int, int]) -> str:
     return f'<figure class="excerpt">{title}<pre class="code">{shown}</pre></figure>'
 
 
-def step(names: tuple[str, str], texts: tuple[str, str]) -> str:
-    """Two files side by side."""
-    sides = [text.splitlines() for text in texts]
+def step(
+    names: tuple[str, str],
+    texts: tuple[str, str],
+    names_in: tuple[str, str] | None = None,
+) -> str:
+    """Two files side by side, their code alone: what the comments say stands beside each file. Or
+    one function of each, with the comments in it. Raises NoSuchFunction."""
+    sides, numbers = [], []
+    for which, text in enumerate(texts):
+        lines = [(n, line) for n, line in enumerate(code_alone(text)) if line is not None]
+        if names_in:
+            first, last = function(text, names_in[which])
+            begin = next(n for n, _ in lines if n + 1 >= first)
+            lines = list(enumerate(text.splitlines()))[begin:last]
+        sides.append([line for _, line in lines])
+        numbers.append([number for number, _ in lines])
     html = [coloured(text) for text in texts]
     rows: list[str] = []
     for run in side_by_side(sides[0], sides[1]):
         for folded, part in _folds(run):
-            cells = "".join(_row(pair, html) for pair in part)
+            cells = "".join(_row(pair, html, numbers) for pair in part)
             table = f'<table class="pairs">{cells}</table>'
             if folded:
                 table = (
@@ -84,10 +103,12 @@ def _folds(run: Sequence[Pair]) -> list[tuple[bool, Sequence[Pair]]]:
     return [(False, run[:edge]), (True, run[edge:-edge]), (False, run[-edge:])]
 
 
-def _row(pair: Pair, html: Sequence[Sequence[str]]) -> str:
+def _row(pair: Pair, html: Sequence[Sequence[str]], numbers: Sequence[Sequence[int]]) -> str:
+    """`numbers`: for each side, at which line of its file each of its lines of code stands."""
     sides = []
-    for place, side, sign in ((pair.left, html[0], "gone"), (pair.right, html[1], "new")):
-        text = "" if place is None else _numbered(place + 1, side[place], new=False)
+    for which, place, sign in ((0, pair.left, "gone"), (1, pair.right, "new")):
+        number = None if place is None else numbers[which][place]
+        text = "" if number is None else _numbered(number + 1, html[which][number], new=False)
         kind = "" if pair.same or place is None else f" {sign}"
         sides.append(f'<td class="code{kind}">{text}</td>')
     return f"<tr>{''.join(sides)}</tr>"

@@ -88,6 +88,18 @@ def paragraphs(comment: list[str]) -> list[tuple[bool, list[str]]]:
     return together
 
 
+def code_alone(text: str) -> list[str | None]:
+    """Its lines without the comments that stand on lines of their own, and without the empty lines
+    behind those: None in their place."""
+    kept: list[str | None] = list(text.splitlines())
+    shown = {
+        passage.first - 1 + offset
+        for passage in passages(text)
+        for offset in range(len(passage.code))
+    }
+    return [line if number in shown else None for number, line in enumerate(kept)]
+
+
 class NoSuchFunction(LookupError):
     """A chapter quotes a function that is not there."""
 
@@ -97,13 +109,13 @@ def function(text: str, name: str) -> tuple[int, int]:
     NoSuchFunction."""
     lines = text.splitlines()
     for place, line in enumerate(lines):
-        match = re.match(rf"^(?!\s)[\w\s*]*\b{re.escape(name)}\(", line)
-        if not match or line.rstrip().endswith(";"):
+        if not re.match(rf"^(?!\s)[\w\s*]*\b{re.escape(name)}\(", line):
+            continue
+        # A declaration, which may take several lines, comes to its semicolon before any brace.
+        if re.match(r"[^{]*;", "\n".join(lines[place:])):
             continue
         end = next((n for n in range(place, len(lines)) if lines[n] == "}"), None)
-        if end is None or any(
-            lines[n].rstrip().endswith(");") and n == place for n in range(place, end)
-        ):
+        if end is None:
             continue
         begin = place
         while begin > 0 and lines[begin - 1].strip() and lines[begin - 1] not in ("}", "};"):

@@ -161,7 +161,7 @@ def _axis(length: float) -> dict[str, Any]:
     return {
         "length": length,
         "scale": PX_PER_MS,
-        "ticks": range(0, int(length), TICK_MS),
+        "ticks": range(0, int(length - TICK_MS / 2), TICK_MS),
         "sizes": {"row": ROW, "lane": LANE, "axis": AXIS},
     }
 

@@ -42,7 +42,7 @@ def write_rates(folder: Path) -> list[Path]:
             found = made.exhibits.get(exhibit)
             title = found.title(key, level) if found else ""
             if found and title:
-                spec = whole(study, made, found, (title, describe(scenario)), key, level)
+                spec = whole(study, made, found, (title, describe(scenario)), (key, level))
                 more = "" if scenario == study.scenarios[0] else f"_{scenario.slug()}"
                 written += _write(vl_convert.vegalite_to_svg(spec), folder / f"{name}{more}")
     return written
@@ -68,7 +68,7 @@ def pictures(study: Study, made: Catalogue) -> Iterator[tuple[str, dict[str, Any
                 continue
             subtitle = "" if "*" in exhibit.titles else describe(scenario)
             name = exhibit.key if number == 0 else f"{exhibit.key}-{key}"
-            yield name, whole(study, made, exhibit, (title, subtitle), key, level)
+            yield name, whole(study, made, exhibit, (title, subtitle), (key, level))
 
 
 def whole(
@@ -76,13 +76,14 @@ def whole(
     made: Catalogue,
     exhibit: Exhibit,
     title: tuple[str, str],
-    scenario: str,
-    level: int,
+    at: tuple[str, int],
+    theme: int = 0,
 ) -> dict[str, Any]:
-    """A specification that stands by itself: with data, title, light theme, its own width."""
-    colours: dict[str, Any] = dict(style.tokens(study.subjects, 0))
+    """A specification that stands by itself: with data, title, its own width. `at`: the key of the
+    scenario, and the level; theme 0 is light, 1 is dark."""
+    colours: dict[str, Any] = dict(style.tokens(study.subjects, theme))
     spec = style.substitute(exhibit.spec, colours)
-    chosen = {"scenario": scenario, "level": level}
+    chosen = {"scenario": at[0], "level": at[1]}
     for parameter in spec.get("params", []):
         parameter["value"] = chosen.get(parameter["name"], parameter.get("value"))
     wanted = data_names(exhibit.spec)

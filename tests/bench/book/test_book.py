@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from bench.book import command
 from bench.book.chapter import BadChapter, read_chapter
+from bench.book.curve import NONE_YET, curve, newest
 from bench.book.difference import new_lines, side_by_side
-from bench.book.render import linker
+from bench.book.render import linker, step
 from bench.book.source import NoSuchFunction, function, paragraphs, passages
 from bench.host.project import ROOT
 from bench.records.errors import UserError
+from bench.records.store import load
 
 SOURCE = """\
 /* SPDX-License-Identifier: MIT */
@@ -36,13 +39,15 @@ int main(void) {
     return say(2);
 }
 """
+DECLARED = "static int say(int times,\n               int more);\n\n"
+RESULTS = ROOT / "tests" / "bench" / "report" / "recorded"
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """All pages of the book, by name."""
     folder = tmp_path_factory.mktemp("book")
-    command.build(folder)
+    command.build(folder, folder)
     return {file.name: file.read_text() for file in folder.glob("*.html")}
 
 
@@ -73,8 +78,11 @@ def test_functions_are_quoted_by_name() -> None:
     lines = SOURCE.splitlines()
     first, last = function(SOURCE, "say")
     assert (lines[first - 1], lines[last - 1]) == ("/* Says it.", "}")
+    assert function(DECLARED + SOURCE, "say") == (first + 3, last + 3)
     with pytest.raises(NoSuchFunction):
         function(SOURCE, "shout")
+    with pytest.raises(NoSuchFunction):
+        function(DECLARED, "say")
 
 
 def test_what_is_new_and_what_is_the_same() -> None:
@@ -107,10 +115,41 @@ def test_a_chapter_that_quotes_what_is_gone_is_refused() -> None:
     for quoted in (
         ":: function lib/net/evented.c no_such",
         ":: source lib/no_such.c",
+        ":: beside lib/net/blocking.c blocking_serve lib/net/evented.c no_such",
         ":: timeline no_such",
+        ":: lives 99",
     ):
         with pytest.raises(UserError):
             command.body(read_chapter("chapter", f"# Title\n{quoted}\n"), {})
+
+
+def test_two_functions_stand_side_by_side_with_their_comments() -> None:
+    other = SOURCE.replace("return times; /* beside */", "return 3;")
+    html = step(("a.c", "b.c"), (SOURCE, other), ("say", "say"))
+    assert html.count('class="code gone"') == html.count('class="code new"') == 1
+    assert "Here." in html
+    assert "Says it." not in html
+    whole = step(("a.c", "b.c"), (SOURCE, other))
+    assert "Here." not in whole
+    assert "main" in whole
+
+
+def test_curve_is_of_the_newest_results_with_the_chapters_server(tmp_path: Path) -> None:
+    assert newest(tmp_path) is None
+    assert curve(None, ["epoll"]) == NONE_YET
+    for name, source in (("2026-01-01", "version1"), ("2026-01-02", "version2")):
+        (tmp_path / name).mkdir()
+        shutil.copy(RESULTS / f"{source}.json", tmp_path / name / "results.json")
+    (tmp_path / "2026-01-03").mkdir()
+    (tmp_path / "2026-01-03" / "results.json").write_text("{half")
+    found = newest(tmp_path)
+    assert found is not None
+    assert found.started == load(RESULTS / "version2.json").started
+    names = found.servers[:2]
+    html = curve(found, names)
+    assert html.count("<svg") == 2
+    assert all(name in html for name in names)
+    assert curve(found, [*names, "no_such"]) == NONE_YET
 
 
 def test_each_architecture_has_its_chapter(pages: dict[str, str]) -> None:
@@ -119,6 +158,8 @@ def test_each_architecture_has_its_chapter(pages: dict[str, str]) -> None:
         assert 'class="timeline"' in page
         assert f"{folder.name}/main.c" in page
         assert 'class="question"' in page
+        assert "In the real world:" in page
+        assert NONE_YET in page
 
 
 def test_links_lead_somewhere_and_nothing_comes_from_elsewhere(pages: dict[str, str]) -> None:

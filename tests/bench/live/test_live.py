@@ -43,6 +43,8 @@ class Served:
     pid: int
     address: tuple[str, int]
     live: tuple[str, int]
+    redis: str
+    """The URL of its Redis."""
 
     def ask(self, path: str = "/files/small.txt") -> int:
         """One request to the server; its status."""
@@ -100,7 +102,9 @@ def serve() -> Iterator[Serve]:
         assert found, said
         places = [urlsplit(url) for url in found.groups()[1:]]
         addresses = [(str(place.hostname), place.port or 0) for place in places]
-        return Served(program, int(found[1]), *addresses)
+        redis = re.search(r"^redis +(\S+)$", said, re.M)
+        assert redis, said
+        return Served(program, int(found[1]), *addresses, redis[1])
 
     yield start
     for program in begun:
@@ -244,6 +248,16 @@ def test_a_slow_redis_is_seen_and_taken_back(serve: Serve, name: str) -> None:
     assert served.ask("/guestbook") == 200
 
 
+def test_a_redis_that_is_not_ours_is_never_slowed(serve: Serve) -> None:
+    first = serve("epoll")
+    other = serve("epoll", "--redis", first.redis)
+    events = other.events()
+    next(events)
+    assert other.live_answer("POST", "/live/slow-redis") == 204
+    told = next(events)
+    assert (told["can_slow"], told["slow"]) == (False, 0)
+
+
 def test_a_burst_is_answered_and_counted(serve: Serve) -> None:
     served = serve("epoll")
     events = served.events()
@@ -310,6 +324,7 @@ def test_other_memory_is_not_taken_for_counters() -> None:
     assert are_counters(cells_in(nothing + counted))
     assert not are_counters(cells_in(nothing + nothing))
     assert not are_counters(cells_in(counted + other))
+    assert Counters(os.getpid()).requests() is None
 
 
 def test_a_call_that_is_not_in_the_table_keeps_its_number() -> None:

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""The book in a real browser: it fits, asks nobody for anything, and is whole on paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from bench.book import command
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its folder."""
+    folder = tmp_path_factory.mktemp("book")
+    command.build(folder, folder)
+    return folder
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (360, "light")])
+def test_every_page_fits_and_asks_nobody(
+    browser: Browser, book: Path, width: int, scheme: str
+) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)  # type: ignore[arg-type]
+    troubles: list[str] = []
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("console", lambda said: troubles.append(said.text))
+    page.on("request", lambda asked: troubles.append(asked.url))
+    names = sorted(book.glob("*.html"))
+    assert len(names) > 10
+    for path in names:
+        page.goto(path.as_uri())
+        too_wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert too_wide <= 0, path.name
+    page.close()
+    assert troubles == [path.as_uri() for path in names]
+
+
+def test_pages_turn_and_answers_unfold(browser: Browser, book: Path) -> None:
+    page = browser.new_page()
+    page.goto((book / "00-first.html").as_uri())
+    page.get_by_role("link", name="01 iterative").last.click()
+    expect(page.locator("h1")).to_contain_text("01 iterative")
+    answer = page.locator("details.question").first.locator("p").last
+    expect(answer).to_be_hidden()
+    page.locator("details.question summary").first.press("Enter")
+    expect(answer).to_be_visible()
+    page.locator("a.word").first.click()
+    expect(page.locator("h1")).to_have_text("Words")
+    page.close()
+
+
+def test_on_paper_the_answers_are_there_and_the_picture_is_whole(
+    browser: Browser, book: Path
+) -> None:
+    page = browser.new_page(viewport={"width": 700, "height": 1000})
+    page.goto((book / "06-poll.html").as_uri())
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    expect(page.locator("details.question p").last).to_be_visible()
+    expect(page.locator(".contents")).to_be_hidden()
+    widest = page.locator("figure.timeline svg").first.bounding_box()
+    assert widest is not None
+    assert widest["x"] + widest["width"] <= 700
+    page.close()

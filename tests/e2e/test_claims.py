@@ -92,8 +92,8 @@ def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
         "Free workers all sleep in accept() on the same socket",
         "The main thread waits in accept() for the next client.",
         "Free threads wait for the queue, in pthread_cond_wait().",
-        "For the network nobody sleeps but poll().",
-        "For the network nobody sleeps but epoll_wait().",
+        "poll() is the only call that waits for the network",
+        "epoll_wait() is the only call that waits for the network",
         "poll(), for everybody",
         "epoll_wait(), for everybody",
     )

@@ -48,11 +48,9 @@ def passages(text: str) -> list[Passage]:
     for passage in found:
         while passage.code and not passage.code[-1].strip():
             passage.code.pop()
-    return [one for one in found if one.code or (one.comment and not _is_licence(one))]
-
-
-def _is_licence(passage: Passage) -> bool:
-    return passage.comment[0].startswith("SPDX-License-Identifier")
+        if passage.comment and passage.comment[0].startswith("SPDX-License-Identifier"):
+            del passage.comment[0]
+    return [one for one in found if one.code or one.comment]
 
 
 def _bare(lines: list[str]) -> list[str]:

@@ -155,13 +155,14 @@ def verdict(
 def differences(old: Results, new: Results) -> list[str]:
     """What else was different, in lines."""
     pairs: list[tuple[str, object, object]] = [
-        ("kernel", old.machine.get("kernel"), new.machine.get("kernel")),
-        ("CPU", old.machine.get("cpu_model"), new.machine.get("cpu_model")),
-        ("CPUs", old.machine.get("cpus"), new.machine.get("cpus")),
+        ("kernel", old.machine.kernel, new.machine.kernel),
+        ("CPU", old.machine.cpu_model, new.machine.cpu_model),
+        ("CPUs", old.machine.cpus, new.machine.cpus),
         ("placement", old.placement and old.placement.note, new.placement and new.placement.note),
         ("hosts", _hosts(old), _hosts(new)),
         ("commit", _commit(old), _commit(new)),
-        *((name, old.versions.get(name), new.versions.get(name)) for name in ("ab", "redis")),
+        ("ab", old.versions.ab, new.versions.ab),
+        ("redis", old.versions.redis, new.versions.redis),
         *(
             (name, getattr(old.settings, name), getattr(new.settings, name))
             for name in ("runs", "redis")
@@ -251,8 +252,7 @@ def _hosts(of: Results) -> str:
 
 
 def _commit(of: Results) -> str | None:
-    git = of.versions.get("git")
-    return str(git.get("commit", ""))[:12] or None if isinstance(git, dict) else None
+    return of.versions.git.commit[:12] if of.versions.git else None
 
 
 STYLE: dict[Verdict, str] = {

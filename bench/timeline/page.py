@@ -139,7 +139,8 @@ def figure(recording: Recording) -> str:
     picture = _environment().get_template("picture.html.j2")
     axis = _axis(recording.length) | {"scale": FIGURE_PX / recording.length}
     made = picture.render(drawing=Drawing(recording), recording=recording, **axis)
-    return f'<figure class="timeline">{made}</figure>'
+    words = f"{recording.server}: {named(recording.scenario).title}"
+    return f'<figure class="timeline"><figcaption>{words}</figcaption>{made}</figure>'
 
 
 def picture_style() -> str:

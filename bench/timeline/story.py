@@ -223,6 +223,8 @@ class _Story:
         length = self._end - self._begin
         born = max((task.created or self._begin) - self._begin, 0)
         over = (task.ended if task.ended is not None else self._end) - self._begin
+        for bar in task.bars:  # who is killed never returns from the call in which he slept
+            bar.end = max(bar.begin, min(bar.end, over))
         return Lane(
             task=number,
             name="",
@@ -289,16 +291,17 @@ def name_lanes(recording: Recording, first: int) -> None:
     threads = any(arrow.kind == "thread" for arrow in recording.arrows)
     created = {arrow.to_task for arrow in recording.arrows if arrow.kind != "wake"}
     others = [lane for lane in recording.lanes if lane.task != first]
+    made_before = any(lane.task not in created for lane in others)
     for lane in recording.lanes:
         if lane.task == first:
             lane.name = "main thread" if threads or _shares(recording) else "parent"
     if not others:
         recording.lanes[0].name = "the process"
     for position, lane in enumerate(others, 1):
-        if lane.task in created:
-            lane.name = f"thread {position}" if threads else f"child {position}"
+        if threads or _shares(recording):
+            lane.name = f"thread {position}"
         else:
-            lane.name = f"thread {position}" if _shares(recording) else f"worker {position}"
+            lane.name = f"worker {position}" if made_before else f"child {position}"
 
 
 def _shares(recording: Recording) -> bool:

@@ -13,6 +13,8 @@ let cursor = null; // milliseconds; null: all is shown
 let playing = null;
 
 const PAPER_PX = 840; // what A4 across has beside the names of the lanes
+const NAMES_PX = 150; // of the lanes' names and the margins
+const LEAST_SCALE = 1.2; // pixels for a millisecond
 const SHOWN_AROUND = 5; // lines of source before and behind the one that made the call
 
 function text(name, content, parent) {
@@ -72,6 +74,15 @@ function layOut() {
     line.setAttribute("x2", x(line.dataset.x2 ?? line.dataset.x1));
   });
   drawCurtain();
+}
+
+// At first all of the axis, if that leaves the bars wide enough to be seen.
+function fit() {
+  const wide = (scroller.clientWidth - NAMES_PX) / data.length;
+  if (wide < scale) {
+    scale = Math.max(wide, LEAST_SCALE);
+    layOut();
+  }
 }
 
 function drawCurtain() {
@@ -182,3 +193,4 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   KEYS[event.key]();
 });
+fit();

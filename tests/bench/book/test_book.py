@@ -160,6 +160,7 @@ def test_each_architecture_has_its_chapter(pages: dict[str, str]) -> None:
         assert 'class="question"' in page
         assert "In the real world:" in page
         assert NONE_YET in page
+        assert "SPDX-License" not in page
 
 
 def test_links_lead_somewhere_and_nothing_comes_from_elsewhere(pages: dict[str, str]) -> None:

@@ -15,6 +15,7 @@ from bench.timeline.command import RECORDED, kept, make
 from bench.timeline.page import chrome_trace, render
 from bench.timeline.record import Refused, picture, require_tracing
 from bench.timeline.recording import Kind, Recording
+from bench.timeline.scenarios import SCENARIOS
 from bench.timeline.strace import Call, Ended, Signal, Source, parse, today
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -167,3 +168,19 @@ def test_where_nobody_may_be_traced_recorded_ones_are_shown(
     page = make(["epoll"], "eight", tmp_path)
     assert "strace is not installed" in page.read_text()
     assert "Showing recorded traces instead" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("server", ["forking", "preforking"])
+def test_who_is_killed_does_nothing_more_and_loses_one_answer(server: str) -> None:
+    told = picture(kept([server], "child-killed")[0])
+    killed = [lane for lane in told.lanes if lane.ended == "killed by SIGKILL"]
+    assert len(killed) == 1
+    assert all(bar.end <= killed[0].end for bar in killed[0].bars)
+    assert [r.answer for r in told.requests].count("closed without an answer") == 1
+    kind = "worker" if server == "preforking" else "child"
+    assert all(lane.name.startswith(kind) for lane in told.lanes[1:])
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_scenario_is_recorded_for_all_seven(scenario: str) -> None:
+    assert [picture(text).server for text in kept(None, scenario)] == list(SERVERS)

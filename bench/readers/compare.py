@@ -161,8 +161,13 @@ def differences(old: Results, new: Results) -> list[str]:
         ("placement", old.placement and old.placement.note, new.placement and new.placement.note),
         ("hosts", _hosts(old), _hosts(new)),
         ("commit", _commit(old), _commit(new)),
+<<<<<<< HEAD
         ("ab", old.versions.ab, new.versions.ab),
         ("redis", old.versions.redis, new.versions.redis),
+=======
+        ("share of a core for each server", _quotas(old), _quotas(new)),
+        *((name, old.versions.get(name), new.versions.get(name)) for name in ("ab", "redis")),
+>>>>>>> z-c
         *(
             (name, getattr(old.settings, name), getattr(new.settings, name))
             for name in ("runs", "redis")
@@ -249,6 +254,12 @@ def _hosts(of: Results) -> str:
         for host in of.hosts
     ]
     return ", ".join(found) or "one machine"
+
+
+def _quotas(of: Results) -> str:
+    """Cells are compared under the same conditions only: with another share none is."""
+    shares = sorted({run.conditions.quota for run in of.runs})
+    return ", ".join(f"{share:.0%}" if share else "all of it" for share in shares)
 
 
 def _commit(of: Results) -> str | None:

@@ -126,7 +126,8 @@ static bool create_thread(struct server *server, const struct client *client,
     return error == 0;
 }
 
-/* Wakes those who sleep, so that they see that the server stops.  Returns false
+/* Wakes those who sleep, so that they see that the server stops: a signal for
+   the process wakes one thread only, so it is passed on to each.  Returns false
    when there are none any more. */
 static bool wake_threads(void) {
     struct thread *thread;

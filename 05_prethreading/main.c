@@ -112,6 +112,8 @@ static void queue_put(const struct client *client) {
 /* Sleeps until there is a client.  False: there will be none any more. */
 static bool queue_take(struct client *client) {
     pthread_mutex_lock(&queue.lock);
+    /* Not `if`: before who is woken has the lock, another one may have taken
+       the client. */
     while (queue.count == 0 && !queue.closed)
         pthread_cond_wait(&queue.changed, &queue.lock);
     bool taken = queue.count > 0;

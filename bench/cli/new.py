@@ -26,14 +26,17 @@ def run(words: Sequence[str]) -> int:
     options = parser.parse_args(words)
     folder = make(options.name, options.origin)
     program = folder.name.partition("_")[2]
-    print(
-        f"{folder.name}/main.c is yours.\n"
-        f"  make {program}                      build it\n"
-        f"  make serve ARCH={program}           look at it in a browser\n"
-        f"  make grade SERVER={folder.name}        what it can do, and what stands in the way\n"
-        f"  make timeline SERVER={program}      see what it does, call by call\n"
-        f'  make test ARGS="--server {program}" all that the seven must pass'
-    )
+    lines = {
+        f"make {program}": "build it",
+        f"make serve ARCH={program}": "look at it in a browser",
+        f"make grade SERVER={folder.name}": "what it can do, and what stands in the way",
+        f"make timeline SERVER={program}": "see what it does, call by call",
+        f'make test ARGS="--server {program}"': "all that the seven must pass",
+    }
+    width = max(map(len, lines))
+    print(f"{folder.name}/main.c is yours.")
+    for line, what in lines.items():
+        print(f"  {line:<{width}}  {what}")
     return 0
 
 

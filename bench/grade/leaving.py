@@ -83,7 +83,7 @@ def limit(scene: Scene) -> None:
         with scene.client() as client:
             client.send(data[:-2])
             barrier.append(position)
-            scene.until(lambda: len(barrier) >= CROWD, 2)
+            scene.until(lambda: len(barrier) >= CROWD)
             try:
                 return str(client.ask(data[-2:]).status)
             except NoAnswer as error:

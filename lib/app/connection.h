@@ -3,6 +3,9 @@
  * The life of a client's connection, one exchange (app/exchange.h) after
  * another: a state machine that owns no I/O.
  *
+ * Its state is its own business: how far it is.  Its need is what the driver
+ * must do now; several states need the same, as head and body need bytes.
+ *
  * It can be asked at any time what it needs now.  Whoever drives it does that,
  * by calls that sleep or by calls that do not, and tells it the outcome:
  *

@@ -104,7 +104,8 @@ static bool may_sleep(const struct serving *serving) {
     return !server_is_stopping() || !connection_is_idle(&serving->connection);
 }
 
-/* recv brought nothing: the time is over, or it was told not to sleep. */
+/* EAGAIN, though the socket blocks: its receive timeout (SO_RCVTIMEO) is over,
+   or recv was told not to sleep. */
 static void nothing_came(struct serving *serving) {
     if (!serving->is_new)
         connection_timed_out(&serving->connection);
@@ -195,6 +196,8 @@ static bool takes_bytes(struct serving *serving, ssize_t count, int64_t begun) {
            options_time(options, SEND_TIMEOUT);
 }
 
+/* As much as the kernel has room for.  After a short write the rest is still
+   pending: the need stays NEED_SEND, and this is called again. */
 static void send_some(struct serving *serving) {
     struct connection *connection = &serving->connection;
     int64_t begun = clock_milliseconds();

@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* Readiness.  poll and epoll have different names for the same things. */
+/* Readiness.  poll and epoll have different names for the same things.  It is
+   level-triggered in both: who is ready and was not served yet is told again in
+   the next round, so bytes may be left for later.  (Edge-triggered, EPOLLET: it
+   is told once, and who does not read until EAGAIN never hears of the rest.) */
 enum {
     READABLE = 1,
     WRITABLE = 2,

@@ -44,7 +44,7 @@ SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 PYTHON = .venv/bin/python
 # What tests put into /tmp, and a browser into the home, goes with them. Others than root must get
 # through the folder.
-PYTEST = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && chmod 755 "$$folder" && \
+PYTEST = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP && chmod 755 "$$folder" && \
 	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder $(PYTHON) -m pytest
 ZEROHTTPD = .venv/bin/zerohttpd
 SETUP = CC='$(CC)' scripts/setup.sh
@@ -98,6 +98,11 @@ measure: ## CPU and memory against nginx, Go and the barest loops
 	@$(MAKE) --no-print-directory all floor
 	@$(ZEROHTTPD) measure $(ARGS)
 
+cost: ## where the microseconds go: calls, switches, faults, floors, tricks switched off
+	@$(SETUP) build bench compare trace
+	@$(MAKE) --no-print-directory all floor
+	@$(ZEROHTTPD) cost $(ARGS)
+
 timeline: ## draw what each server does, call by call; SERVER=epoll SCENARIO=silent
 	@$(SETUP) build bench trace
 	@$(MAKE) --no-print-directory all
@@ -141,7 +146,7 @@ torture: ## every server under every attack, five minutes; ARGS="--servers epoll
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) torture $(ARGS)
 
-floor: $(FLOORS:%=$(FLOOR)/%) $(FLOOR)/first ## build the first server and the barest loop of each architecture
+floor: $(FLOORS:%=$(FLOOR)/%) $(FLOOR)/first $(FLOOR)/without.so ## build the first server and the barest loop of each architecture
 
 # The lab needs root; for others its tests are skipped, and its packages are not wanted.
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
@@ -242,6 +247,11 @@ $(PARSERS): $(BUILD)/tests/properties/parsers.o $(call objects,$(PROTO))
 
 # They stand in for functions of the C library, whose types ISO C does not allow.
 build/%.so: tests/faults/%.c Makefile
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(COMPILE) -Wno-pedantic -fPIC -shared $< $(LDLIBS) -o $@
+
+$(FLOOR)/%.so: floors/%.c Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(COMPILE) -Wno-pedantic -fPIC -shared $< $(LDLIBS) -o $@

@@ -27,13 +27,11 @@
  * up until its time is over.  For the same reason no connection is kept alive
  * here: one idle browser would own the server.
  *
- * What to try: run `(printf 'GET '; sleep 60) | nc localhost 8000`, and load
- * the guestbook in a browser.  How long does it take, and which two constants
- * in lib/config.h say so?  Then send nothing: the kernel keeps such a
- * connection to itself for 15 seconds, and the server closes it at once when
- * it is handed over.  With more of them than the backlog holds it gets through
- * sooner; what does each cost then?  (See TCP_DEFER_ACCEPT in
- * lib/net/listener.c.)
+ * What to try: let one client send half a word, and see what another gets
+ * meanwhile.  course/book/01-iterative.md has the commands, and what to expect.
+ *
+ * To see it: `strace -e trace=network,close ./iterative`, and load a page:
+ * accept4, recvfrom, sendmsg, close, and only then the next client.
  */
 #include "net/blocking.h"
 

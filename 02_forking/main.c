@@ -12,7 +12,7 @@
  *
  * Who waits, and where?  Each child for its own client and for Redis, in recv
  * and send (and in poll, while it connects).  The parent waits in ppoll() for
- * the next client or a child's end, and for nothing else.
+ * the next client or a child's end; it never reads from a client or from Redis.
  *
  * Where does a half-done request live?  On the stack of its child's
  * blocking_serve().  A crash takes one client with it.
@@ -29,7 +29,11 @@
  * to Redis can outlive its child, if somebody knows how the child left it: see
  * net/redis/lending.h; and how a child's end is noticed: net/children.c.
  *
- * What to try: kill -9 a child under load, and see who notices.
+ * What to try: kill -9 a child while three clients are being served, and see
+ * who notices; then the same with 04.  The commands: course/book/02-forking.md.
+ *
+ * To see it: `strace -f -e trace=process ./forking`, and load a page: clone in
+ * the parent, exit_group in the child, wait4 in the parent, for each client.
  */
 #include "config.h"
 #include "net/blocking.h"

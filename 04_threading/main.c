@@ -33,12 +33,12 @@
  * pool, which a lock guards (net/redis/pool.h).  Compare 02_forking, where no
  * lock is needed and giving back is the hard part.
  *
- * What to try: raise CHILDREN_LIMIT to 20,000, and load the guestbook with
- * `ab -c 10000`.  What ends first?  Descriptors, three a thread (`ulimit -n`):
- * that costs time only.  Memory lasts: 16 KB a thread.  Then raise
- * REDIS_NEW_AT_ONCE as well.  Now Redis ends first, and pages are 503: its
- * backlog of 511 overflows, and with thousands of commands before it an answer
- * takes longer than REDIS_REPLY_TIMEOUT.
+ * What to try: the price of a request here and in 02.  The commands, and what
+ * to expect: course/book/04-threading.md.
+ *
+ * To see it: `gdb -p $(pgrep -x threading) -batch -ex 'thread apply all bt'`,
+ * while a client has sent half a request: the main thread sleeps in accept4,
+ * the client's in recv, and below that on its stack is blocking_serve.
  */
 #include "config.h"
 #include "net/blocking.h"

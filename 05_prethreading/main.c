@@ -39,8 +39,11 @@
  * 03_preforking has none, since processes cannot hand a connection on so
  * easily; there each worker accepts for itself.
  *
- * What to try: let each thread call accept(), as the processes of 03 do, and
- * run ab with 15,000 connections.  What becomes of those that find no room?
+ * What to try: more clients than workers, and where they wait, here and in 03.
+ * The commands, and what to expect: course/book/05-prethreading.md.
+ *
+ * To see it: `gdb -p $(pgrep -x prethreading) -batch -ex 'print queue.count'`,
+ * with --workers 2 and five clients who have sent half a request: 3.
  */
 #include "config.h"
 #include "net/blocking.h"

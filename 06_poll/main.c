@@ -30,8 +30,11 @@
  * until a client leaves; the rest wait in the backlog.  And one core is all it
  * uses: a handler that computes holds everybody up (try /sorted).
  *
- * What to try: hold 5,000 idle connections open, and see what one more request
- * costs here and in 07_epoll.
+ * What to try: 2,000 silent clients, and what one more request costs, here and
+ * in 07.  The commands, and what to expect: course/book/06-poll.md.
+ *
+ * To see it: `strace -e trace=poll ./poll`, with some clients who have sent
+ * half a request: each call is handed all of them.
  */
 #include "config.h"
 #include "net/evented.h"

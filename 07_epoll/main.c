@@ -30,8 +30,12 @@
  * until a client leaves; the rest wait in the backlog.  And one core is all it
  * uses: a handler that computes holds everybody up (try /sorted).
  *
- * What to try: compare this file with 06_poll/main.c; their difference is the
- * difference between the two calls.
+ * What to try: a small file, while others ask for /sorted, which computes.  The
+ * commands, and what to expect: course/book/07-epoll.md.
+ *
+ * To see it: `strace -e trace=epoll_ctl,epoll_wait ./epoll`: no epoll_ctl for
+ * `curl -0 localhost:8000`, which asks at once and leaves; EPOLL_CTL_ADD for a
+ * client who stays.
  */
 #include "config.h"
 #include "net/evented.h"

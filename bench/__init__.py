@@ -4,6 +4,7 @@
 A folder is a room, and imports run down this list, never up; `make lint` sees to it:
 
     cli                       the commands; each loads only what it needs
+    grade                     points for a server, and its faults by name; within limits
     faults                    copies with a fault in them, to be found
     deploy    book            the way to other hosts and back; the annotated source
     timeline  torture  live   a server call by call; under attack; watched while it runs

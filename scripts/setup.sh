@@ -16,114 +16,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly venv=.venv
-readonly policy=/usr/sbin/policy-rc.d
 readonly groups="build bench read openloop hosts test sanitize fuzz lint compare trace fault"
 readonly oldest_python=3.10
 readonly oha_version=1.16.0 # 1.4 or newer will do, if one is there already
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
-
-# ---- The part that runs as root: scripts/setup.sh --install PACKAGE... ----
-
-# While packages are installed, policy-rc.d answers 101, "do not", to whoever wants to start a
-# service. Should this process be killed, the file that it leaves behind allows everything.
-forbid_services() {
-    [[ -e $policy || -L $policy ]] && return
-    trap 'rm -f "$policy"' EXIT
-    trap 'exit 129' HUP
-    trap 'exit 130' INT
-    trap 'exit 143' TERM
-    printf '#!/bin/sh\n# Put here by %s for as long as process %s runs.\n%s\nexit 0\n' \
-        "${BASH_SOURCE[0]}" "$$" "kill -0 $$ 2>/dev/null && exit 101" >"$policy"
-    chmod 755 "$policy"
-}
-
-# A policy-rc.d that a killed setup left behind is ours to take away.
-forget_old_policy() {
-    local owner
-    owner=$(sed -n 's/^# Put here by .*setup\.sh for as long as process \([0-9]*\) runs\.$/\1/p' \
-        "$policy" 2>/dev/null) || return 0
-    if [[ -n $owner && ! -d /proc/$owner ]]; then rm -f "$policy"; fi
-}
-
-installed_packages() {
-    dpkg-query --show --showformat '${db:Status-Abbrev}${binary:Package}\n' |
-        sed -n 's/^ii *//p' | sort
-}
-
-# Of packages that were not there before, no service starts at the next boot either. Those that
-# were there are left alone.
-disable_services_of() {
-    local file files
-    files=$(dpkg-query --listfiles "$@")
-    while read -r file; do
-        case $file in
-        *@.*) ;; # a pattern for units, not a unit
-        /lib/systemd/system/*.* | /usr/lib/systemd/system/*.*) disable_unit "${file##*/}" ;;
-        /etc/init.d/*) update-rc.d "${file##*/}" disable ;;
-        esac || say "could not disable ${file##*/}; please do"
-    done <<<"$files"
-}
-
-disable_unit() {
-    if command -v systemctl >/dev/null; then
-        [[ $(systemctl is-enabled "$1" 2>/dev/null) != enabled ]] || systemctl disable "$1"
-    else
-        DPKG_MAINTSCRIPT_PACKAGE=zerohttpd deb-systemd-helper disable "$1"
-    fi >/dev/null 2>&1
-}
-
-apt_get() {
-    # needrestart, where it is installed, would restart services of the user after an installation.
-    DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 LC_ALL=C \
-        apt-get --quiet=2 --yes --no-install-recommends \
-        -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@"
-}
-
-# Says how much there is to download, and on a terminal how far it is.
-install_and_count() { # FILE PACKAGE...: all that apt-get says goes into the file
-    local said=$1 watched=
-    shift
-    apt_get --quiet=1 --assume-no install "$@" 2>/dev/null |
-        sed -n 's/^Need to get \(.*\) of archives.*/setup: to download: \1/p' >&2 || true
-    [[ -t 2 ]] && watched=yes
-    apt_get --quiet=1 install "$@" 2>&1 | tee "$said" | awk -v watched="$watched" '
-        !watched { next }
-        /^Get:/ { got++ }
-        /^Unpacking / { unpacked++ }
-        /^Setting up / { ready++ }
-        { printf "\rsetup: packages downloaded %d, unpacked %d, set up %d ", got, unpacked, ready }
-        END { if (NR) print "" }' >&2
-}
-
-install_as_root() {
-    local before new said
-    forget_old_policy
-    forbid_services
-    before=$(installed_packages)
-    said=$(mktemp)
-    # The package lists are fetched only when it does not go without: they may be missing (a fresh
-    # machine) or too old (a version that the archive no longer has).
-    if ! install_and_count "$said" "$@"; then
-        say "fetching the lists of packages"
-        apt_get update >&2 # its warnings are worth reading, and it has no others
-        install_and_count "$said" "$@" || {
-            cat "$said" >&2
-            rm -f "$said"
-            exit 1
-        }
-    fi
-    rm -f "$said"
-    mapfile -t new < <(comm -13 <(printf '%s\n' "$before") <(installed_packages))
-    if ((${#new[@]})); then disable_services_of "${new[@]}"; fi
-}
-
-if [[ ${1-} == --install ]]; then
-    shift
-    install_as_root "$@"
-    exit
-fi
 
 # ---- What is missing ----
 
@@ -347,7 +245,7 @@ install_packages() {
     local list
     list=$(printf ', %s' "${reasons[@]}")
     say "installing${as_root[0]:+ with sudo} what is missing: ${list#, }; this takes a while"
-    "${as_root[@]}" bash scripts/setup.sh --install "${missing[@]}" ||
+    "${as_root[@]}" bash scripts/install.sh "${missing[@]}" ||
         explain_and_stop "the installation did not succeed"
 }
 

@@ -21,15 +21,19 @@ from bench.sweep.options import Options
 MANY = 15_000
 MANY_REQUESTS = 30_000
 MANY_SECONDS = 120.0
+STRANGERS = ("nginx", "h2o", "lighttpd")
+"""Those that serve files."""
 TRACED_REQUESTS, TRACED_CONNECTIONS = 300, 10
 PARTS = (
-    *("redirect", "guestbook", "floor", "floor_guestbook"),
+    *("redirect", "small", "large", "guestbook", "floor", "floor_kept", "floor_guestbook"),
     *("memory", "connections", "syscalls"),
 )
 
 
-def parts_of(chosen: argparse.Namespace, servers: tuple[str, ...]) -> dict[str, list[Part]]:
-    """What can be asked for, as parts of a sweep."""
+def parts_of(
+    chosen: argparse.Namespace, servers: tuple[str, ...], present: tuple[str, ...]
+) -> dict[str, list[Part]]:
+    """What can be asked for, as parts of a sweep. `present`: strangers that are installed."""
 
     def cost(
         workload: str, subjects: tuple[str, ...], floors: bool = False, kept: bool = False
@@ -47,7 +51,11 @@ def parts_of(chosen: argparse.Namespace, servers: tuple[str, ...]) -> dict[str, 
         )
         return Part(plan, subjects, floors)
 
-    nginx, go = ("epoll", "nginx"), ("epoll", "go")
+    def beside(workload: str, strangers: tuple[str, ...]) -> list[Part]:
+        """Those that are here, in one part: the runs of all of them take turns."""
+        subjects = ("epoll", *strangers)
+        return [cost(workload, subjects), cost(workload, subjects, kept=True)]
+
     memory = Plan(levels=(MANY,), runs=1, varied={"mode": ("parked", "pending")})
     many = Plan(levels=(MANY,), requests=MANY_REQUESTS, runs=1, timeout=MANY_SECONDS)
     calls = Plan(
@@ -58,9 +66,10 @@ def parts_of(chosen: argparse.Namespace, servers: tuple[str, ...]) -> dict[str, 
         varied={"mode": ("traced",), "keep_alive": (False, True)},
     )
     return {
-        "redirect": [cost("redirect", nginx), cost("redirect", nginx, kept=True)],
-        "guestbook": [cost("guestbook", go), cost("guestbook", go, kept=True)],
+        **{name: beside(name, present) for name in ("redirect", "small", "large")},
+        "guestbook": beside("guestbook", ("go",)),
         "floor": [cost("redirect", servers, floors=True)],
+        "floor_kept": [cost("redirect", ("epoll",), floors=True, kept=True)],
         "floor_guestbook": [cost("guestbook", servers, floors=True)],
         "memory": [Part(memory, ("poll", "epoll"))],
         "connections": [Part(many, ("epoll", "prethreading"))],
@@ -80,8 +89,10 @@ def run(words: Sequence[str]) -> int:
     programs = chosen.programs.resolve()
     out = console()
     subjects = select(words_of(chosen.servers), programs=programs)
-    every = parts_of(chosen, tuple(subject.name for subject in subjects))
-    parts, left_out = [], []
+    parts: list[Part] = []
+    left_out: list[str] = []
+    present = tuple(name for name in STRANGERS if _is_here(name, left_out))
+    every = parts_of(chosen, tuple(subject.name for subject in subjects), present)
     for name in names:
         try:
             for part in every[name]:
@@ -101,6 +112,16 @@ def run(words: Sequence[str]) -> int:
         return done.status
     status = targets.show(store.load(done.folder), out)
     return 1 if left_out else status
+
+
+def _is_here(stranger: str, left_out: list[str]) -> bool:
+    """Whether it can be measured; else why not stands in `left_out` behind it."""
+    try:
+        select((stranger,))
+    except LeftOut as missing:
+        left_out.append(str(missing))
+        return False
+    return True
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -6,6 +6,7 @@ import socket
 import time
 from urllib.parse import quote_plus
 
+from bench.grade.check import Check, Stage
 from bench.grade.faults import (
     BELIEVES,
     CRASH,
@@ -20,7 +21,7 @@ from bench.grade.faults import (
     WRONG_ANSWER,
 )
 from bench.grade.scene import CLOSE, Scene, word
-from bench.grade.stage import Check, Failed, Stage
+from bench.grade.stage import Failed
 from bench.load.client import NoAnswer, request
 
 SMALL_BUFFER = 16_384

@@ -43,7 +43,10 @@ class Built:
         if sum(file.stat().st_size for file in source.rglob("*") if file.is_file()) > MOST_BYTES:
             raise UserError(f"{source} holds more than {MOST_BYTES >> 20} MB: that is no source")
         # Links are copied as links: what they lead to is not read with our rights.
-        shutil.copytree(source, folder / self._folder, symlinks=True)
+        try:
+            shutil.copytree(source, folder / self._folder, symlinks=True)
+        except (OSError, shutil.Error) as error:
+            raise UserError(f"{source} cannot be copied: {error}") from error
         give(folder)
         found = discover(folder)
         if len(found) != 1:

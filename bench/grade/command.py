@@ -69,7 +69,7 @@ def stalled_by(source: Path) -> str:
     """What the server's own tests.toml says of it. Raises UserError if it cannot be read."""
     file = source / "tests.toml"
     try:
-        said = tomllib.loads(file.read_text()) if file.exists() else {}
+        said = tomllib.loads(file.read_text()) if file.is_file() else {}
     except (OSError, ValueError) as error:
         raise UserError(f"{file} cannot be read: {error}") from error
     return str(said.get("stalled_by", "nobody"))

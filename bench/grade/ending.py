@@ -3,10 +3,11 @@
 
 import contextlib
 
+from bench.grade.check import Check, Stage
 from bench.grade.faults import BAD_STATUS, CUTS_OFF, DEAF, ORPHANS
 from bench.grade.holding import SETTLE_SECONDS, hold
 from bench.grade.scene import CLOSE, Scene
-from bench.grade.stage import Check, Failed, Stage
+from bench.grade.stage import Failed
 from bench.load.client import NoAnswer, request
 
 END_SECONDS = 9.0

@@ -16,6 +16,7 @@ import redis
 
 from bench.grade.answering import BAD_INPUT, SERVES
 from bench.grade.building import Built, NotBuilt
+from bench.grade.check import Check, Stage
 from bench.grade.ending import ENDS
 from bench.grade.faults import BY_NATURE, CRASH, NO_ANSWER, Fault
 from bench.grade.holding import SILENT
@@ -24,7 +25,7 @@ from bench.grade.loading import UNDER_LOAD
 from bench.grade.redis import REDIS
 from bench.grade.sandbox import isolation
 from bench.grade.scene import Scene, Site, make_site
-from bench.grade.stage import Check, Failed, Finding, Grade, NotHere, Outcome, Stage, StageOutcome
+from bench.grade.stage import Failed, Finding, Grade, NotHere, Outcome, StageOutcome
 from bench.host.process import StartError
 from bench.host.signals import SignalWatch
 from bench.services.slow_redis import SlowRedis

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 from bench.grade.answering import SMALL_BUFFER
+from bench.grade.check import Check, Stage
 from bench.grade.faults import BY_NATURE, NO_PATIENCE, ONE_STOPS_ALL, SPINS
 from bench.grade.scene import CLOSE, Scene
-from bench.grade.stage import Check, Failed, Stage
+from bench.grade.stage import Failed
 from bench.load.client import Client, request
 
 SETTLE_SECONDS = 0.3

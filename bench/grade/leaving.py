@@ -2,6 +2,7 @@
 """Stage 4: what is left when clients have gone, and where the system gives no more."""
 
 from bench.grade import sandbox
+from bench.grade.check import Check, Stage
 from bench.grade.faults import (
     DESCRIPTOR_LEAK,
     DIES_AT_LIMIT,
@@ -10,7 +11,7 @@ from bench.grade.faults import (
 )
 from bench.grade.sandbox import Limits
 from bench.grade.scene import CLOSE, Scene
-from bench.grade.stage import Check, Failed, NotHere, Stage
+from bench.grade.stage import Failed, NotHere
 from bench.load.client import NoAnswer, request
 
 FEW_TASKS = 40

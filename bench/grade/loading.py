@@ -7,11 +7,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from bench.grade.building import NotBuilt
+from bench.grade.check import Check, Stage
 from bench.grade.faults import CRASH, DATA_RACE, DEAR, FAILS_UNDER_LOAD
 from bench.grade.holding import hold
 from bench.grade.sandbox import Limits
 from bench.grade.scene import Scene
-from bench.grade.stage import Check, Failed, Stage
+from bench.grade.stage import Failed, NotHere
 from bench.host.accounting import rusage_of_buried
 from bench.host.project import ROOT
 from bench.load import ab
@@ -97,7 +98,8 @@ def races(scene: Scene) -> str | None:
             "tsan", ("CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED -fsanitize=thread",)
         )
     except NotBuilt as error:
-        return f"the thread sanitizer is not to be had here: {str(error).splitlines()[-1]}"
+        why = str(error).splitlines()[-1]
+        raise NotHere(f"it cannot be built with the thread sanitizer: {why}") from error
     slow = replace(
         scene,
         server=server,

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Stage 5: Redis goes away, comes back, and answers each his own."""
 
+from bench.grade.check import Check, Stage
 from bench.grade.faults import NO_REDIS, REDIS_NOT_BACK, REDIS_STOPS_ALL, WRONG_REPLY
 from bench.grade.scene import Scene, word
-from bench.grade.stage import Check, Failed, Stage
+from bench.grade.stage import Failed
 from bench.services.redis_server import connect
 
 BACK_SECONDS = 5.0

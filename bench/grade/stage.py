@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Stages, checks, and what came of them."""
+"""What came of checks and stages: failures, findings, the whole grade."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import BaseModel
 
 from bench.grade.faults import Fault
-from bench.grade.sandbox import Limits
-
-if TYPE_CHECKING:
-    from bench.grade.scene import Scene
 
 Came = Literal["right", "failed", "by nature", "not tried"]
 
@@ -97,34 +92,3 @@ class Grade(BaseModel):
     stages: list[StageOutcome]
     faults: list[str]
     """The short names of all that were found."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """Something that a server can do."""
-
-    name: str
-    points: int
-    run: Callable[["Scene"], str | None]
-    """Raises Failed; may return what is worth knowing."""
-    options: tuple[str, ...] = ()
-    """Of the server's command line."""
-    gate: bool = False
-    """Who fails here need not try the rest."""
-    traced: bool = False
-    """The ends of its processes are traced from the beginning, where that is allowed."""
-    starts_server: bool = True
-    limits: Limits = field(default_factory=Limits)
-    redis_delay_ms: float = 0
-    """Each reply of Redis comes so much later."""
-    seconds: float = 3
-    """About how long it takes where all is well: it is not begun with less left."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Checks that belong together."""
-
-    name: str
-    title: str
-    checks: Sequence[Check]

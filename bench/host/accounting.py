@@ -123,11 +123,12 @@ def remove_stale_groups(parent: Path) -> None:
     for folder in parent.glob(f"{_PREFIX}-{_process_namespace()}-*-*"):
         owner = folder.name.split("-")[3]
         if owner.isdigit() and not Path("/proc", owner).exists():
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(FileNotFoundError):  # removed by somebody else meanwhile
                 for pid in (folder / "cgroup.procs").read_text().split():
                     if int(pid) > 0:  # 0: one that is in another namespace
-                        os.kill(int(pid), signal.SIGKILL)
-                remove_group(folder)
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(int(pid), signal.SIGKILL)
+            remove_group(folder)
 
 
 def _process_namespace() -> int:

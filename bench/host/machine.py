@@ -7,12 +7,11 @@ import re
 import resource
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from bench.host.quota import Host
-from bench.records.environment import HostInfo, Placement
+from bench.records.environment import HostInfo, Machine, Placement
 
 SETTINGS = (
     "net.core.somaxconn",
@@ -24,17 +23,17 @@ SETTINGS = (
 """Settings of the kernel that decide how many connections a host can take."""
 
 
-def describe_machine() -> dict[str, Any]:
+def describe_machine() -> Machine:
     """Hardware, kernel and load of this machine."""
-    return {
-        "system": _system(),
-        "kernel": platform.release(),
-        "architecture": platform.machine(),
-        "cpu_model": _cpu_model(Path("/proc/cpuinfo").read_text()),
-        "cpus": os.cpu_count(),
-        "memory_bytes": psutil.virtual_memory().total,
-        "load_average_at_start": [round(value, 2) for value in os.getloadavg()],
-    }
+    return Machine(
+        system=_system(),
+        kernel=platform.release(),
+        architecture=platform.machine(),
+        cpu_model=_cpu_model(Path("/proc/cpuinfo").read_text()),
+        cpus=os.cpu_count(),
+        memory_bytes=psutil.virtual_memory().total,
+        load_average_at_start=[round(value, 2) for value in os.getloadavg()],
+    )
 
 
 def describe_host(host: Host) -> HostInfo:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.host.programs import first_line, output_of
+from bench.records.environment import Checkout
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -48,10 +49,10 @@ def digest_of(root: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def git_state() -> dict[str, Any] | None:
+def git_state() -> Checkout | None:
     """The commit that is checked out, and whether files differ from it; None outside of git."""
     commit = first_line(["git", "-C", str(ROOT), "rev-parse", "--verify", "--quiet", "HEAD"])
     if not commit:
         return None
     changed = output_of(["git", "-C", str(ROOT), "status", "--porcelain"])
-    return {"commit": commit, "changed_files": len(changed.splitlines())}
+    return Checkout(commit=commit, changed_files=len(changed.splitlines()))

@@ -206,15 +206,20 @@ def predictions(results: Results) -> list[Prediction]:
         reference = conditions._replace(instances=1)
         for demand in demands(results, reference):
             if cell := best.get((demand.subject, conditions)):
-                rate, limit = limit_of(demand, conditions.instances, results.hosts)
+                rate, limit = limit_of(
+                    demand, conditions.instances, results.hosts, conditions.quota
+                )
                 found.append(Prediction(demand.subject, conditions, cell[1], rate, limit, cell[0]))
     return found
 
 
-def limit_of(demand: Demand, instances: int, hosts: Sequence[HostInfo]) -> tuple[float, str]:
+def limit_of(
+    demand: Demand, instances: int, hosts: Sequence[HostInfo], quota: float = 0.0
+) -> tuple[float, str]:
     """The rate at which the first host is at what it may use, and that host's name. Instances are
     started on the server hosts in turn, each on a CPU of its own, and nginx, which has a worker for
-    each CPU, gives each of them the same share of the work. Redis and ab use one CPU.
+    each CPU, gives each of them the same share of the work. Redis and ab use one CPU. `quota`: of
+    a core, for each instance; 0: a whole one.
     """
     ends = [
         (_may_use(host, tasks) * 1e6 / demand.of(host.role), host.name)
@@ -226,7 +231,8 @@ def limit_of(demand: Demand, instances: int, hosts: Sequence[HostInfo]) -> tuple
     for number, host in enumerate(servers[:instances]):
         here = len(range(number, instances, len(servers)))
         share = demand.server * here / instances
-        ends.append((_may_use(host, here) * 1e6 / share, host.name))
+        most = min(_may_use(host, here), here * (quota or 1.0))
+        ends.append((most * 1e6 / share, host.name))
     if not ends:
         raise UserError("these results are of one machine: there are no hosts to tell apart")
     return min(ends)

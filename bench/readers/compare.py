@@ -155,13 +155,19 @@ def verdict(
 def differences(old: Results, new: Results) -> list[str]:
     """What else was different, in lines."""
     pairs: list[tuple[str, object, object]] = [
-        ("kernel", old.machine.get("kernel"), new.machine.get("kernel")),
-        ("CPU", old.machine.get("cpu_model"), new.machine.get("cpu_model")),
-        ("CPUs", old.machine.get("cpus"), new.machine.get("cpus")),
+        ("kernel", old.machine.kernel, new.machine.kernel),
+        ("CPU", old.machine.cpu_model, new.machine.cpu_model),
+        ("CPUs", old.machine.cpus, new.machine.cpus),
         ("placement", old.placement and old.placement.note, new.placement and new.placement.note),
         ("hosts", _hosts(old), _hosts(new)),
         ("commit", _commit(old), _commit(new)),
+<<<<<<< HEAD
+        ("ab", old.versions.ab, new.versions.ab),
+        ("redis", old.versions.redis, new.versions.redis),
+=======
+        ("share of a core for each server", _quotas(old), _quotas(new)),
         *((name, old.versions.get(name), new.versions.get(name)) for name in ("ab", "redis")),
+>>>>>>> z-c
         *(
             (name, getattr(old.settings, name), getattr(new.settings, name))
             for name in ("runs", "redis")
@@ -250,9 +256,14 @@ def _hosts(of: Results) -> str:
     return ", ".join(found) or "one machine"
 
 
+def _quotas(of: Results) -> str:
+    """Cells are compared under the same conditions only: with another share none is."""
+    shares = sorted({run.conditions.quota for run in of.runs})
+    return ", ".join(f"{share:.0%}" if share else "all of it" for share in shares)
+
+
 def _commit(of: Results) -> str | None:
-    git = of.versions.get("git")
-    return str(git.get("commit", ""))[:12] or None if isinstance(git, dict) else None
+    return of.versions.git.commit[:12] if of.versions.git else None
 
 
 STYLE: dict[Verdict, str] = {

@@ -54,6 +54,8 @@ class Conditions(NamedTuple):
     quota: float = 0.0
     """CPU time per time that each process of a server may use with its children: 0.2 is a fifth of
     a core. 0: as much as there is."""
+    without: str = ""
+    """A trick of the servers that is switched off, see floors/without.c; "": none."""
 
     @property
     def server_keeps(self) -> bool:
@@ -117,7 +119,19 @@ class Aspect:
     metavar: str = "N"
 
 
+TRICKS = ("more", "defer", "gather", "sendfile", "nodelay")
+"""Those that floors/without.c can switch off."""
+
 ASPECTS = (
+    Aspect(
+        "without",
+        "--without",
+        lambda word: "" if word == "none" else one_of("trick", word, TRICKS),
+        f"switch a trick of the servers off: {', '.join(TRICKS)} (none)",
+        lambda trick: f"without {trick}",
+        lambda trick: f"without-{trick}",
+        metavar="TRICK",
+    ),
     Aspect(
         "keep_alive",
         "--keep-alive",

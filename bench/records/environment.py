@@ -9,6 +9,46 @@ from pydantic import BaseModel
 from bench.records.figures import Role
 
 
+class Machine(BaseModel):
+    """The machine that the sweep ran on. None: older files, or the kernel, did not say."""
+
+    system: str | None = None
+    kernel: str | None = None
+    architecture: str | None = None
+    cpu_model: str | None = None
+    cpus: int | None = None
+    memory_bytes: int | None = None
+    load_average_at_start: list[float] = []
+
+
+class Checkout(BaseModel):
+    """The commit of this project."""
+
+    commit: str
+    changed_files: int = 0
+    """So many files differ from it."""
+
+
+class SubjectVersions(BaseModel):
+    """Of the subjects, by name, as each of them states it; None: it did not say."""
+
+    servers: dict[str, str | None] = {}
+    strangers: dict[str, str | None] = {}
+    compilers: dict[str, str | None] = {}
+    """Of the servers."""
+
+
+class Versions(SubjectVersions):
+    """Of everything that takes part in a sweep. None: not there, or it did not say."""
+
+    ab: str | None = None
+    oha: str | None = None
+    redis: str | None = None
+    python: str | None = None
+    git: Checkout | None = None
+    nginx: str | None = None
+
+
 class HostInfo(BaseModel):
     """A host that takes part."""
 

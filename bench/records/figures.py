@@ -66,6 +66,8 @@ class ProcessFigures(BaseModel):
     """It gave up the CPU in order to wait."""
     involuntary_switches_per_request: float | None = None
     """The kernel took the CPU away from it."""
+    page_faults_per_request: float | None = None
+    """Pages that the kernel had to find for it, copied ones too: a fork's are its child's."""
     pss_peak_mb: float | None = None
     """Proportional set size: a page that n processes share counts 1/n in each, so that the sum
     over all processes is right where the sum of resident sizes is not."""

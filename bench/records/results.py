@@ -18,7 +18,15 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from bench.records.conditions import CellKey, Conditions
-from bench.records.environment import Finding, HostInfo, Line, Placement, SystemLimits
+from bench.records.environment import (
+    Finding,
+    HostInfo,
+    Line,
+    Machine,
+    Placement,
+    SystemLimits,
+    Versions,
+)
 from bench.records.figures import Bottleneck, Kind
 from bench.records.run import Held, Reason, Run
 
@@ -89,8 +97,8 @@ class Results(BaseModel):
     started: datetime
     finished: datetime | None = None
     command: list[str] = []
-    machine: dict[str, Any] = {}
-    versions: dict[str, Any] = {}
+    machine: Machine = Machine()
+    versions: Versions = Versions()
     settings: Settings = Settings()
     hosts: list[HostInfo] = []
     """The hosts and what they are there for; empty: one machine for everything."""

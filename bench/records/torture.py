@@ -8,12 +8,12 @@ it is the price of an architecture, and the figure says how high it is.
 
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
 from bench.records import json_file
-from bench.records.environment import Placement
+from bench.records.environment import Machine, Placement, Versions
 from bench.records.errors import UserError, in_words
 from bench.records.figures import Kind
 from bench.records.store import replace
@@ -143,6 +143,17 @@ class Cell(BaseModel):
     """All in all."""
 
 
+class Settings(BaseModel):
+    """How it was done."""
+
+    attack_seconds: float | None = None
+    minutes: float | None = None
+    """For all of it."""
+    visitors: int | None = None
+    think_seconds: float = 0.0
+    """After each answer."""
+
+
 class Record(BaseModel):
     """The content of torture.json."""
 
@@ -152,10 +163,10 @@ class Record(BaseModel):
     started: datetime
     seconds: float = 0.0
     command: list[str] = []
-    machine: dict[str, Any] = {}
-    versions: dict[str, Any] = {}
+    machine: Machine = Machine()
+    versions: Versions = Versions()
     placement: Placement | None = None
-    settings: dict[str, Any] = {}
+    settings: Settings = Settings()
     notes: list[str] = []
     """Who or what was left out altogether, and why."""
     subjects: list[str] = []

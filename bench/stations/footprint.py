@@ -63,6 +63,7 @@ class _Moment:
     starved_us: list[float | None]
     periods: list[Periods | None]
     tasks: dict[int, Task]
+    faults: int
     tcp: TcpCounters | None
     ticks: CpuTicks
     at: float
@@ -129,6 +130,7 @@ class Footprint:
             spent_us=[None if ran is None else ran.total for ran in spent],
             throttled=[None if p is None else p.throttled / max(p.all, 1) for p in periods],
             switches=switches_between(before.tasks, after.tasks, _sum(spent)),
+            faults=max(after.faults - before.faults, 0),
             seconds=after.at - before.at,
             busy=after.ticks.busy_since(before.ticks),
             cpus=len(self._cpus),
@@ -150,6 +152,7 @@ class Footprint:
             [server.starved_us() for server in self._servers],
             [server.periods() for server in self._servers],
             tasks_of(self._pids()),
+            page_faults_of(self._pids()),
             tcp_counters(),
             cpu_ticks(self._cpus),
             time.monotonic(),
@@ -205,6 +208,19 @@ def tasks_of(pids: Sequence[int]) -> dict[int, Task]:
                 found[int(task.name)] = Task(_switches_in((task / "status").read_text()), ran)
         except (OSError, ValueError):
             continue  # it has ended
+    return found
+
+
+def page_faults_of(pids: Sequence[int]) -> int:
+    """Of some processes so far, and of the children that they have waited for: minflt, cminflt,
+    majflt and cmajflt of proc_pid_stat(5)."""
+    found = 0
+    for pid in pids:
+        try:
+            text = Path("/proc", str(pid), "stat").read_text()
+        except OSError:
+            continue  # it has ended
+        found += sum(map(int, text.rpartition(")")[2].split()[7:11]))
     return found
 
 

@@ -14,7 +14,7 @@ from bench.host.kernel import REST_SECONDS, TcpCounters
 from bench.host.process import HelperError, StartError
 from bench.host.quota import HostCount
 from bench.records.conditions import Conditions
-from bench.records.environment import HostInfo, SystemLimits
+from bench.records.environment import HostInfo, SubjectVersions, SystemLimits
 from bench.records.errors import UserError
 from bench.records.figures import Kind
 from bench.services.balancer import BalancerEnd, BalancerOrder, BalancerUse
@@ -65,8 +65,7 @@ class Surveyed(BaseModel):
     host: HostInfo
     limits: SystemLimits
     subjects: list[SubjectFacts] = []
-    versions: dict[str, dict[str, str | None]] = {}
-    """Of the subjects and their compilers, as `bench.host.machine` has them."""
+    versions: SubjectVersions = SubjectVersions()
     nginx: str | None = None
     """The version of nginx; None where there is none."""
     slicing: str = ""
@@ -134,6 +133,8 @@ class ServersUse(BaseModel):
     """By server: in which share of the periods of its quota it was stopped; None: it had none."""
     switches: Switches | None
     """Of all; None where tasks have come and gone, so that only their lives can be told."""
+    faults: int | None = None
+    """Page faults of all, and of those that they have waited for."""
     seconds: float
     """For so long they were watched: the load, and what is read around it."""
     busy: float | None

@@ -4,14 +4,14 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import redis
 
 from bench.host.machine import place_here
 from bench.host.signals import SignalWatch
-from bench.records.environment import HostInfo, Placement, SystemLimits
+from bench.records.environment import HostInfo, Placement, SystemLimits, Versions
 from bench.records.errors import UserError
 from bench.records.figures import Role
 from bench.services.balancer import INSTALL, BalancerOrder, nginx
@@ -151,11 +151,12 @@ class Site:
         names = [host.name for host in self.hosts.servers] if self.hosts else [""]
         return min(self._seen[name].slicing for name in names)
 
-    def versions(self) -> dict[str, Any]:
+    def versions(self) -> Versions:
         """Of the subjects, on the first server's host, and of nginx on its."""
         name = self.hosts.nginx.name if self.hosts and self.hosts.nginx else ""
         seen = self._seen.get(name)
-        return {**self._of_server().versions, "nginx": seen.nginx if seen else None}
+        known = self._of_server().versions.model_dump()
+        return Versions(**known, nginx=seen.nginx if seen else None)
 
     def limits(self) -> dict[str, SystemLimits]:
         """The limits of each host, by its name; those of ab are not in it."""

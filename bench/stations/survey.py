@@ -4,7 +4,6 @@
 import platform
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from bench.host import machine, programs
 from bench.host.kernel import read_limits
@@ -12,6 +11,7 @@ from bench.host.programs import compiler_of, first_line, stranger_version
 from bench.host.project import ROOT, git_state
 from bench.host.quota import Host
 from bench.load import ab, open_loop
+from bench.records.environment import SubjectVersions, Versions
 from bench.stations.orders import SubjectFacts, Survey, Surveyed
 from bench.subjects.subject import Subject, select
 
@@ -35,23 +35,24 @@ def survey(order: Survey, host: Host) -> tuple[Surveyed, list[Subject]]:
 # ---- Versions of everything that takes part in a sweep ----
 
 
-def versions(redis_version: str) -> dict[str, Any]:
-    """Versions of the tools and of this project, as each of them states it."""
-    return {
+def with_tools(known: Versions, redis_version: str) -> Versions:
+    """With those of the tools and of this project, as each of them states it."""
+    tools = {
         "ab": ab.version(),
         "oha": open_loop.version(),
         "redis": redis_version,
         "python": platform.python_version(),
         "git": git_state(),
     }
+    return known.model_copy(update=tools)
 
 
-def versions_of(subjects: Iterable[Subject]) -> dict[str, dict[str, str | None]]:
+def versions_of(subjects: Iterable[Subject]) -> SubjectVersions:
     """Versions of the subjects and their compilers."""
     subjects = list(subjects)
     servers = [(s.name, s.executable) for s in subjects if s.kind == "server" and s.executable]
-    return {
-        "servers": {name: first_line([str(path), "--version"]) for name, path in servers},
-        "strangers": {s.name: stranger_version(s.name) for s in subjects if s.kind == "stranger"},
-        "compilers": {name: compiler_of(path) for name, path in servers},
-    }
+    return SubjectVersions(
+        servers={name: first_line([str(path), "--version"]) for name, path in servers},
+        strangers={s.name: stranger_version(s.name) for s in subjects if s.kind == "stranger"},
+        compilers={name: compiler_of(path) for name, path in servers},
+    )

@@ -21,9 +21,19 @@ from bench.subjects.subject import Place, Subject
 START_SECONDS = 10.0
 """How long a server may take until it listens."""
 
+WITHOUT = ROOT / "build" / "floor" / "without.so"
+"""What switches tricks off."""
+
 STOP_SECONDS = 20.0
 """How long it may take to end: the 5 s that it grants requests in flight, and more for a machine so
 busy that a hundred processes come to their ends late."""
+
+
+def without(trick: str, command: Sequence[str]) -> list[str]:
+    """The same command, with one of the tricks of floors/without.c switched off."""
+    if not WITHOUT.exists():
+        raise StartError(f"{WITHOUT.name} is not built: make floor")
+    return ["env", f"LD_PRELOAD={WITHOUT}", f"WITHOUT={trick}", *command]
 
 
 class RunningServer:
@@ -49,6 +59,8 @@ class RunningServer:
         self._child: Child | None = None
         try:
             command = subject.command(place)
+            if place.conditions.without:
+                command = without(place.conditions.without, command)
             if self._group:
                 command = self._group.wrap(command)
             self._child = Child(command, cpus, cwd=ROOT)

@@ -24,7 +24,7 @@ def begun(
         started=datetime.now().astimezone(),
         command=list(options.command),
         machine=machine.describe_machine(),
-        versions=survey.versions(redis.version()) | site.versions(),
+        versions=survey.with_tools(site.versions(), redis.version()),
         settings=Settings(
             full=options.parts[0].plan.full,
             path=next((name for name in workloads if name.startswith("/")), None),
@@ -51,6 +51,6 @@ def require_same_machine(results: Results) -> None:
     """Raise UserError unless this is the machine that a sweep was begun on."""
     now = machine.describe_machine()
     for name in ("kernel", "cpu_model", "cpus"):
-        if now[name] != results.machine.get(name):
-            old = results.machine.get(name)
-            raise UserError(f"another machine: {name} was {old}, is {now[name]}")
+        old, new = getattr(results.machine, name), getattr(now, name)
+        if new != old:
+            raise UserError(f"another machine: {name} was {old}, is {new}")

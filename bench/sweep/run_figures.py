@@ -173,6 +173,7 @@ def _servers(
         foreign_share=_foreign_share(uses, cpu),
         voluntary_switches_per_request=round(switches[0], 4),
         involuntary_switches_per_request=round(switches[1], 4),
+        page_faults_per_request=_each([use.faults for use in uses], served),
         pss_peak_mb=_megabytes([use.pss_peak_mb for use in uses]),
         pss_mean_mb=_megabytes([use.pss_mean_mb for use in uses]),
         processes_peak=_count([use.processes_peak for use in uses]),
@@ -270,6 +271,11 @@ def _other(user: float, system: float, seconds: float) -> OtherProcess:
 def _megabytes(values: Sequence[float | None]) -> float | None:
     found = total(values)
     return None if found is None else round(found, 3)
+
+
+def _each(values: Sequence[int | None], requests: int) -> float | None:
+    found = total(values)
+    return None if found is None else round(found / requests, 4)
 
 
 def _count(values: Sequence[int | None]) -> int | None:

@@ -15,9 +15,10 @@ from bench.host.machine import place_here
 from bench.host.signals import Interrupted, SignalWatch
 from bench.readers.console import console
 from bench.records import torture as record
+from bench.records.environment import Versions
 from bench.records.errors import UserError
 from bench.records.store import make_folder
-from bench.records.torture import Cell, Record
+from bench.records.torture import Cell, Record, Settings
 from bench.report.page.build import build_torture
 from bench.report.page.torture_markdown import markdown
 from bench.stations.survey import versions_of
@@ -64,14 +65,14 @@ def empty_record(options: Options) -> Record:
         started=datetime.now().astimezone(),
         command=list(options.words),
         machine=machine.describe_machine(),
-        versions={"git": project.git_state(), **versions_of(options.subjects)},
+        versions=Versions(git=project.git_state(), **versions_of(options.subjects).model_dump()),
         placement=placement,
-        settings={
-            "attack_seconds": options.seconds,
-            "minutes": options.minutes,
-            "visitors": cells.VISITORS,
-            "think_seconds": cells.THINK_SECONDS,
-        },
+        settings=Settings(
+            attack_seconds=options.seconds,
+            minutes=options.minutes,
+            visitors=cells.VISITORS,
+            think_seconds=cells.THINK_SECONDS,
+        ),
         notes=list(options.notes),
         subjects=[subject.name for subject in options.subjects],
         attacks=[attack.facts() for attack in options.attacks],
@@ -92,7 +93,7 @@ def ground(watch: SignalWatch, made: Record) -> Iterator[Ground]:
         except line.NoLine as reason:
             why = f"no slow line here: {reason}"
         own = stack.enter_context(OwnRedis(made.placement.load, watch))
-        made.versions["redis"] = own.version()
+        made.versions.redis = own.version()
         yield Ground(own, made.placement, watch, parent_of_groups(), far_end, why)
 
 

@@ -76,8 +76,8 @@ def _memory_of(study: Study) -> float | None:
     hosts = [h.memory_mb for h in study.results.hosts if h.role == "server" and h.memory_mb]
     if hosts:
         return min(hosts) * 2**20 / 1e6
-    whole = study.results.machine.get("memory_bytes")
-    return whole / 1e6 if isinstance(whole, int | float) else None
+    whole = study.results.machine.memory_bytes
+    return whole / 1e6 if whole else None
 
 
 def _worse(study: Study, names: Sequence[str]) -> dict[str, float]:

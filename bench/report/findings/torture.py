@@ -175,8 +175,8 @@ def heading(record: Record) -> str:
         )
         placed += f"on CPU {listed([str(cpu) for cpu in record.placement.load])}"
     return (
-        f"{machine.get('cpu_model', 'unknown')}, {machine.get('cpus', '?')} CPUs, "
-        f"Linux {machine.get('kernel', '?')}{placed}; {took}"
+        f"{machine.cpu_model or 'unknown'}, {machine.cpus or '?'} CPUs, "
+        f"Linux {machine.kernel or '?'}{placed}; {took}"
     )
 
 
@@ -203,11 +203,11 @@ def conditions(record: Record) -> str:
     """How it was done, in two sentences."""
     said = record.settings
     return (
-        f"{said.get('visitors')} well-behaved visitors ask for pages over new connections, think "
-        f"for {1000 * said.get('think_seconds', 0):.0f} ms after each answer and ask again: so "
+        f"{said.visitors} well-behaved visitors ask for pages over new connections, think "
+        f"for {1000 * said.think_seconds:.0f} ms after each answer and ask again: so "
         "they want far less than a server can do, and what they do not get is what it did not "
         f"give. Each server is started anew for each attack, which lasts "
-        f"{said.get('attack_seconds')} s."
+        f"{said.attack_seconds} s."
     )
 
 

@@ -27,11 +27,9 @@ def groups(study: Study) -> list[Group]:
     """All facts; a group without any is left out."""
     results = study.results
     placement = results.placement.note if results.placement else ""
-    machine = dict(_flat(results.machine))
-    memory = results.machine.get("memory_bytes")
-    if isinstance(memory, int | float):
-        machine = {k: v for k, v in machine.items() if k != "memory bytes"}
-        machine["memory"] = f"{memory / GIB:.1f} GiB"
+    machine = dict(_flat(results.machine.model_dump(exclude={"memory_bytes"})))
+    if results.machine.memory_bytes:
+        machine["memory"] = f"{results.machine.memory_bytes / GIB:.1f} GiB"
     if placement:
         machine["placement"] = placement
     limits = results.limits.model_dump(exclude_none=True) if results.limits else {}
@@ -51,7 +49,7 @@ def groups(study: Study) -> list[Group]:
     found = {
         "Machine": machine,
         "Sweep": sweep | dict(_flat(settings)),
-        "Versions": dict(_flat(results.versions)),
+        "Versions": dict(_flat(results.versions.model_dump())),
         "Limits": dict(_flat(limits)),
     }
     if results.hosts:
@@ -83,11 +81,11 @@ def _host(host: HostInfo) -> dict[str, str]:
 def machine_line(study: Study) -> str:
     """The machine in one line."""
     machine = study.results.machine
-    parts = [str(machine[key]) for key in ("cpu_model",) if machine.get(key)]
-    if machine.get("cpus"):
-        parts.append(f"{machine['cpus']} CPUs")
-    if machine.get("kernel"):
-        parts.append(f"Linux {machine['kernel']}")
+    parts = [machine.cpu_model] if machine.cpu_model else []
+    if machine.cpus:
+        parts.append(f"{machine.cpus} CPUs")
+    if machine.kernel:
+        parts.append(f"Linux {machine.kernel}")
     return ", ".join(parts) or "Machine not recorded"
 
 
@@ -101,13 +99,11 @@ def checkout(study: Study) -> str:
 
     Results may be a stranger's, and this is to be pasted into a shell.
     """
-    git = study.results.versions.get("git")
-    if not isinstance(git, dict) or not re.fullmatch("[0-9a-f]+", str(git.get("commit"))):
+    git = study.results.versions.git
+    if git is None or not re.fullmatch("[0-9a-f]+", git.commit):
         return ""
-    changed = git.get("changed_files")
-    known = isinstance(changed, int) and changed
-    remark = f"    # and {changed} changed files that are not in it" if known else ""
-    return f"git checkout {git['commit']}{remark}\n"
+    changed = f"    # and {git.changed_files} changed files that are not in it"
+    return f"git checkout {git.commit}{changed if git.changed_files else ''}\n"
 
 
 def commands(study: Study) -> list[str]:
@@ -141,8 +137,8 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         for key, inner in value.items():
             word = str(key).replace("_", " ")
             yield from _flat(inner, f"{name}: {word}" if name else word)
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, list | tuple) and value:
         yield name, ", ".join(map(str, value))
-    elif value not in (None, ""):
+    elif value not in (None, "", []):
         words = {True: "yes", False: "no"} if isinstance(value, bool) else {}
         yield name, words.get(value, str(value))

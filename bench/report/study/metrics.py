@@ -102,6 +102,13 @@ METRICS = (
         _process("involuntary_switches_per_request"),
         "the kernel took the CPU away",
     ),
+    Metric(
+        "faults",
+        "page faults",
+        "/request",
+        _process("page_faults_per_request"),
+        "pages that the kernel had to find or copy for it",
+    ),
     Metric("memory", "memory, peak", "MB", _memory, "peak, all processes (PSS); see memory_source"),
     Metric("memory_mean", "memory, mean", "MB", _process("pss_mean_mb"), "mean, PSS"),
     Metric("processes", "processes", "", _process("processes_peak"), "most at once"),

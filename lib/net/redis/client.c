@@ -194,9 +194,8 @@ static bool is_stale(struct redis_client *client) {
         return false;
     client->suspect = false;
     ssize_t count = recv(client->descriptor, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return count >= 0 ||
-           errno !=
-               EAGAIN; /* closed, an error, or bytes that nobody asked for */
+    /* Closed, an error, or bytes that nobody asked for. */
+    return count >= 0 || errno != EAGAIN;
 }
 
 /* Tries what was begun earlier, then all addresses, beginning with the one that

@@ -114,6 +114,23 @@ def test_the_whole_of_it(tmp_path: Path) -> None:
     assert "System calls per request" in again.stdout
 
 
+def test_a_trick_switched_off(tmp_path: Path) -> None:
+    """Without the gathering of head and body a response takes two calls: so the server was asked
+    what it does without."""
+    if not (ROOT / "build/floor/without.so").exists() or not shutil.which("strace"):
+        pytest.skip("needs make floor, and strace")
+    words = ["sweep", "--servers", "epoll", "--workloads", "redirect", "--probe", "traced"]
+    words += ["--without", "none,gather", "--levels", "5", "--requests", "200", "--runs", "1"]
+    done = bench(*words, "--results", str(tmp_path))
+    assert done.returncode == 0, done.stdout
+    (folder,) = tmp_path.iterdir()
+    calls = {run.conditions.without: run.calls for run in load(folder).runs}
+    assert calls[""]
+    assert calls["gather"]
+    assert round(calls[""].per_request["sendmsg"], 1) == 1
+    assert round(calls["gather"].per_request["sendmsg"], 1) == 2
+
+
 def test_memory_of_connections(tmp_path: Path) -> None:
     words = ["sweep", "--servers", "epoll", "--probe", "parked,pending", "--levels", "200"]
     for _ in range(ATTEMPTS):

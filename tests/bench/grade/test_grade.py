@@ -14,9 +14,10 @@ from bench.grade.faults import FAULTS
 from bench.grade.stage import Grade
 from bench.host.project import ROOT
 
-from .patches import PATCHES, Patch
+from .patches import PATCHES, WHOLE, Patch
 
 SEVEN = [f"{file.parent.name}" for file in sorted(ROOT.glob("0[1-7]_*/main.c"))]
+STAGES_WITHOUT_LOAD = [stage.name for stage in STAGES if stage.name != "load"]
 LOAD = pytest.mark.xdist_group("grade-load")  # it builds what the others only use
 
 
@@ -43,8 +44,7 @@ def told(found: Grade) -> str:
 
 @pytest.mark.parametrize("folder", SEVEN)
 def test_the_seven_have_all_points(folder: str) -> None:
-    stages = [stage.name for stage in STAGES if stage.name != "load"]
-    found = grade(folder, "--only", *stages)
+    found = grade(folder, "--only", *STAGES_WITHOUT_LOAD)
     if folder == "01_iterative":
         assert found.faults == ["by-nature"], told(found)
         assert found.points == found.of - 7
@@ -53,12 +53,18 @@ def test_the_seven_have_all_points(folder: str) -> None:
         assert found.points == found.of > 60
 
 
+def test_the_skeleton_can_be_filled(tmp_path: Path) -> None:
+    found = grade(Patch("", "", WHOLE, ()).apply(tmp_path), "--only", *STAGES_WITHOUT_LOAD)
+    assert (found.faults, found.points) == ([], found.of), told(found)
+
+
 @LOAD
 @pytest.mark.usefixtures("sanitized")
 def test_under_load_beside_the_seven() -> None:
     found = grade("05_prethreading", "--only", "load")
     assert found.faults == [], told(found)
     assert "place" in found.stages[1].checks[0].note
+    assert [check.came for check in found.stages[1].checks] == ["right", "right"], told(found)
 
 
 @pytest.mark.parametrize(

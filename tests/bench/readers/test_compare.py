@@ -140,7 +140,7 @@ def test_cells_of_one_side_and_cells_that_fail() -> None:
 def test_what_else_was_different() -> None:
     old, new = sweep(), sweep()
     assert differences(old, new) == []
-    new.machine["kernel"] = "6.2"
+    new.machine.kernel = "6.2"
     assert differences(old, new) == ["kernel: 6.1 before, 6.2 after"]
 
 
@@ -160,7 +160,7 @@ def test_it_is_shown(tmp_path: Path) -> None:
 def test_names_of_a_stranger_are_shown_as_they_are(tmp_path: Path) -> None:
     strange = sweep(**{"[/x]": (0,), "\x1b[2Jnginx": (1000.0,)})
     strange.runs[0].reason = Reason(label="[/]", text="[bold]")
-    strange.versions["git"] = "no table"
+    strange.versions.redis = "[/redis]"
     save(strange, tmp_path)
     console = Console(width=160)
     with console.capture() as capture:

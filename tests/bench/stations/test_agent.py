@@ -103,7 +103,7 @@ def all_started(station: RemoteStation) -> list[str]:
 def test_a_run_step_by_step(station: RemoteStation, mark: str) -> None:
     seen = station.survey(Survey(subjects=["preforking"]))
     assert [subject.name for subject in seen.subjects] == ["preforking"]
-    assert seen.versions["servers"]["preforking"]
+    assert seen.versions.servers["preforking"]
     assert seen.host.cpus >= 1
     assert seen.limits.descriptors > 0
 

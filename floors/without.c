@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tricks switched off: a library to preload (ld.so(8), LD_PRELOAD), so that
+ * what one of them brings can be measured on a server that knows nothing of it.
+ * The variable WITHOUT names one:
+ *
+ *     more      MSG_MORE: the end of a connection no more rides on its last
+ *               bytes, nor the first bytes of a file on the head
+ *     defer     TCP_DEFER_ACCEPT: a connection is shown before its first bytes
+ *     gather    one sendmsg() for head and body: now they are two
+ *     sendfile  files go out through a buffer of ours
+ *     nodelay   TCP_NODELAY: Nagle's algorithm waits for acknowledgements
+ */
+#include <dlfcn.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define PIECE 65536
+
+static const char *trick = "";
+
+__attribute__((constructor)) static void read_trick(void) {
+    const char *named = getenv("WITHOUT");
+    if (named != NULL)
+        trick = named;
+}
+
+static bool is_without(const char *name) {
+    return strcmp(trick, name) == 0;
+}
+
+/* The function of that name that would have been called without us. */
+#define NEXT(name)                                                             \
+    static __typeof__(&name) next;                                             \
+    if (next == NULL)                                                          \
+    next = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+
+ssize_t send(int socket, const void *data, size_t length, int flags) {
+    NEXT(send);
+    return next(socket, data, length,
+                is_without("more") ? flags & ~MSG_MORE : flags);
+}
+
+ssize_t sendmsg(int socket, const struct msghdr *message, int flags) {
+    NEXT(sendmsg);
+    struct msghdr first = *message;
+
+    if (is_without("more"))
+        flags &= ~MSG_MORE;
+    if (is_without("gather")) { /* the caller sends the rest */
+        while (first.msg_iovlen > 1 && first.msg_iov->iov_len == 0)
+            first.msg_iov++, first.msg_iovlen--;
+        first.msg_iovlen = 1;
+    }
+    return next(socket, &first, flags);
+}
+
+ssize_t sendfile(int to, int from, off_t *offset, size_t length) {
+    NEXT(sendfile);
+    char piece[PIECE];
+
+    if (!is_without("sendfile") || offset == NULL)
+        return next(to, from, offset, length);
+    ssize_t count =
+        pread(from, piece, length < PIECE ? length : PIECE, *offset);
+    if (count <= 0)
+        return count;
+    ssize_t sent = send(to, piece, (size_t)count, MSG_NOSIGNAL);
+    if (sent > 0)
+        *offset += sent;
+    return sent;
+}
+
+int setsockopt(int socket, int level, int name, const void *value,
+               socklen_t length) {
+    NEXT(setsockopt);
+
+    if (level == IPPROTO_TCP &&
+        ((name == TCP_DEFER_ACCEPT && is_without("defer")) ||
+         (name == TCP_NODELAY && is_without("nodelay"))))
+        return 0;
+    return next(socket, level, name, value, length);
+}

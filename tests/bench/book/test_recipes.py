@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""The recipes at the end of the opening comments: each is run, and shows what it says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from typing import NamedTuple
+
+import pytest
+
+from bench.host.project import ROOT
+
+from .exercises import run
+
+SMALL = "curl -s -o /dev/null localhost:8000/files/small.txt"
+LEAVES = "curl -0 -s -o /dev/null localhost:8000; sleep 0.3"
+WAIT = "until (: <> /dev/tcp/localhost/8000) 2> /dev/null; do sleep 0.1; done; sleep 0.3"
+"""A connection that is closed at once is no client: it never has a byte to show."""
+
+
+class Recipe(NamedTuple):
+    """What to do around the line that is copied, and what must be seen."""
+
+    options: str
+    """With which the server is started, where it is not the line itself that starts it."""
+    clients: str
+    """What happens while it runs."""
+    seen: tuple[str, ...]
+    """Regular expressions for lines that must follow each other in what is printed."""
+    told: str
+    """What the comment says of it."""
+
+
+def half(count: int) -> str:
+    """So many clients who have sent half a request."""
+    return (
+        f"for i in $(seq {count}); do exec {{client}}<> /dev/tcp/localhost/8000; "
+        "printf 'GET /' >&$client; done; sleep 0.5"
+    )
+
+
+def in_order(lines: list[str], patterns: tuple[str, ...]) -> str:
+    """The first pattern that no line matches behind those of the patterns before; empty: all do."""
+    rest = iter(lines)
+    return next((one for one in patterns if not any(re.search(one, line) for line in rest)), "")
+
+
+SERVED = (r"accept4\(.* = 7$", r"recvfrom\(7, \"GET", r"sendmsg\(7,", r"close\(7\)")
+CHILD = (r"clone\(", r"exit_group\(0\)", r"wait4\(-1, .* = \d\d*")
+RECIPES = {
+    "01_iterative": Recipe(
+        "",
+        f"{SMALL}; {SMALL}",
+        SERVED + SERVED,
+        "accept4, recvfrom, sendmsg, close, and only then the next client.",
+    ),
+    "02_forking": Recipe(
+        "",
+        f"{SMALL}; sleep 0.3; {SMALL}",
+        CHILD + CHILD,
+        "clone in the parent, exit_group in the child, wait4 in the parent",
+    ),
+    "03_preforking": Recipe(
+        "",
+        "",
+        (r"LISTEN.*(\"preforking\",pid=\d+,fd=\d+\),?\(?){101}\)",),
+        "one listening socket, and 101 processes that have it.",
+    ),
+    "04_threading": Recipe(
+        "",
+        half(1),
+        (r"recv", r"blocking_serve", r"accept4"),  # the newest thread comes first
+        "the main thread sleeps in accept4, the client's in recv, and below that on its stack is "
+        "blocking_serve.",
+    ),
+    "05_prethreading": Recipe(
+        "--workers 2",
+        half(5),
+        (r"^\$1 = 3$",),
+        "with --workers 2 and five clients who have sent half a request: 3.",
+    ),
+    "06_poll": Recipe(
+        "",
+        half(3),
+        (r"poll\(\[({fd=\d+, events=POLLIN}(, )?){4}\], 4, ",),
+        "each call is handed all of them.",
+    ),
+    "07_epoll": Recipe(
+        "",
+        f"{LEAVES}; printf '\\nstays\\n' >&2; {SMALL}",
+        (r"^stays$", r"epoll_ctl\(\d+, EPOLL_CTL_ADD, "),
+        "no epoll_ctl for `curl -0 localhost:8000`, which asks at once and leaves; EPOLL_CTL_ADD "
+        "for a client who stays.",
+    ),
+}
+
+
+def comment_of(folder: str) -> str:
+    """The opening comment of a server, on one line."""
+    text = (ROOT / folder / "main.c").read_text()
+    comment = text[text.index("/*\n") : text.index(" */\n", text.index("/*\n"))]
+    return " ".join(re.sub(r"(?m)^ \*", "", comment).split())
+
+
+@pytest.mark.parametrize("folder", RECIPES)
+def test_a_recipe_shows_what_it_says(folder: str) -> None:
+    recipe, comment = RECIPES[folder], comment_of(folder)
+    line = re.search(r"To see it: `([^`]+)`", comment)
+    assert line is not None, f"{folder} ends with no recipe"
+    assert recipe.told in comment
+    tool, program = line[1].split()[0], folder.partition("_")[2]
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    if tool in ("strace", "gdb"):
+        tried = subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True)
+        if tried.returncode != 0:
+            pytest.skip("nobody may be traced here")
+    if tool == "strace":
+        script = f"{line[1]} & {WAIT}; {recipe.clients}; sleep 0.3; kill -9 $(pgrep -x {program})"
+    else:
+        start = f"./{shlex.quote(program)} {recipe.options} > /dev/null"
+        script = f"{start} & {WAIT}; {recipe.clients}\n{line[1]}"
+    said = run(script)
+    missing = in_order(said.splitlines(), recipe.seen)
+    assert not missing, f"{missing}\n{said[-6000:]}"
+    if folder == "07_epoll":  # there is one before: of the listening socket
+        assert said.partition("stays")[0].count("EPOLL_CTL_ADD") == 1, said
+
+
+def test_each_of_the_seven_ends_with_a_recipe() -> None:
+    assert set(RECIPES) == {folder.name for folder in ROOT.glob("0[1-7]_*")}

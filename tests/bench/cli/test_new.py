@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""`make new`: folders that build at once."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.cli.new import SKELETON, make
+from bench.host.project import ROOT
+from bench.records.errors import UserError
+
+ORIGINS = [SKELETON, *(file.parent.name for file in sorted(ROOT.glob("0[1-7]_*/main.c")))]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A copy of what building and testing a server takes."""
+    for name in ("Makefile", "pyproject.toml", "redirects"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    for name in ("lib", "public", "templates", "tests", "course"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    for folder in ROOT.glob("0[1-7]_*"):
+        shutil.copytree(folder, tmp_path / folder.name)
+    return tmp_path
+
+
+def test_each_origin_makes_a_folder_that_builds(project: Path) -> None:
+    names = []
+    for number, origin in enumerate(ORIGINS, 10):
+        name = f"mine-{number}"
+        folder = make(f"{number}_{name}", origin, project)
+        names.append(name)
+        assert f'.name = "{name}"' in (folder / "main.c").read_text()
+        assert f" * {name}: " in (folder / "main.c").read_text()
+    command = ["make", "-s", "-j2", *names, "CPPFLAGS=-Werror"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for name in names:
+        said = subprocess.run([project / name, "--help"], capture_output=True, text=True).stdout
+        assert said.startswith(f"usage: {name} ")
+
+
+def test_a_copy_passes_tests_of_its_origin(project: Path) -> None:
+    make("08_mine", "05_prethreading", project)
+    pytest_words = [sys.executable, "-m", "pytest", "-q", "--server", "mine", "-m", "not waits"]
+    for command in (["make", "-s", "mine"], [*pytest_words, "tests/e2e/test_stalling.py"]):
+        done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "origin", "why"),
+    [
+        ("mine", SKELETON, "no name"),
+        ("08_../x", SKELETON, "no name"),
+        ("08_epoll", SKELETON, "there already"),
+        ("08_mine", "04_nobody", "no 04_nobody/main.c"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(project: Path, name: str, origin: str, why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        make(name, origin, project)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""The grade of what nobody knows: a program that means harm, a folder that is none, no server."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.grade.faults import FAULTS
+from bench.grade.stage import Grade
+from bench.host.project import ROOT
+
+HARM = r"""
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <sys/socket.h>
+
+extern char **environ;
+
+int main(void) {
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(@PORT@)};
+    int variables = 0, children = 0;
+
+    inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+    int net = connect(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&to,
+                      sizeof to);
+    FILE *file = fopen("@FILE@", "a");
+    while (environ[variables] != NULL)
+        variables++;
+    for (int i = 0; i < 3000; i++) {
+        pid_t child = fork();
+        if (child == 0)
+            for (;;)
+                pause();
+        children += child > 0;
+    }
+    fprintf(stderr, "user %d net %d file %d variables %d children %d\n",
+            (int)getuid(), net, file != NULL, variables, children);
+    return 1;
+}
+"""
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    """The command, to its end."""
+    command = [sys.executable, "-m", "bench", "grade", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a user of its own is for root to give")
+def test_a_program_that_means_harm_does_none(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine\n")
+    tmp_path.chmod(0o755)
+    (tmp_path / "08_harm").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        text = HARM.replace("@PORT@", str(port)).replace("@FILE@", str(tmp_path / "mine.txt"))
+        (tmp_path / "08_harm" / "main.c").write_text(text)
+        done = run(str(tmp_path / "08_harm"), "--json", "--only", "serves")
+    assert done.returncode == 0, done.stderr
+    found = Grade.model_validate_json(done.stdout)
+    assert found.faults == ["no-answer"]
+    finding = found.stages[1].checks[0].finding
+    assert finding is not None
+    said = re.search(
+        r"user (\d+) net (-?\d) file (\d) variables (\d+) children (\d+)", finding.seen
+    )
+    assert said is not None, finding.seen
+    user, net, file, variables, children = map(int, said.groups())
+    assert (net, file, variables) == (-1, 0, 2), said[0]  # PATH and LC_ALL
+    assert user not in (0, os.getuid())
+    assert 0 < children < 512
+    left = [pid for pid in Path("/proc").glob("[0-9]*") if _owner(pid) == user]
+    assert left == []
+
+
+def _owner(process: Path) -> int:
+    try:
+        return process.stat().st_uid
+    except OSError:
+        return -1
+
+
+def test_what_does_not_compile_is_shown_as_the_compiler_shows_it(tmp_path: Path) -> None:
+    (tmp_path / "08_broken").mkdir()
+    (tmp_path / "08_broken" / "main.c").write_text("int main(void) { return 0 }\n")
+    tmp_path.chmod(0o755)
+    found = json.loads(run(str(tmp_path / "08_broken"), "--json").stdout)
+    assert (found["points"], found["faults"]) == (0, ["does-not-compile"])
+    assert "expected" in found["stages"][0]["checks"][0]["finding"]["seen"]
+
+
+@pytest.mark.parametrize("name", ["09_nobody", "lib"])
+def test_what_is_no_server_is_refused(name: str) -> None:
+    done = run(name)
+    assert done.returncode == 2
+    assert "main.c" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_same_seed_asks_the_same(tmp_path: Path) -> None:
+    asked = []
+    (tmp_path / "08_empty").mkdir()
+    tmp_path.chmod(0o755)
+    (tmp_path / "08_empty" / "main.c").write_text((ROOT / "course/own/main.c").read_text())
+    for seed in ("5", "5", "6"):
+        found = json.loads(run(str(tmp_path / "08_empty"), "--json", "--seed", seed).stdout)
+        proof = found["stages"][1]["checks"][0]["finding"]
+        assert proof["fault"] == "fixed-answer"
+        asked.append((found["seed"], found["points"]))
+    assert asked[0] == asked[1] == (5, 3)
+    assert asked[2] == (6, 3)
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_what_is_to_be_read_is_there(fault: object) -> None:
+    read = str(fault.read)
+    for name in re.findall(r"(?:lib|course|docs|0\d_\w+)/[\w./-]+\w", read):
+        assert (ROOT / name).is_file(), name
+    for word, file in re.findall(r"`(\w+)` in ((?:lib|0\d_)[\w./-]+\w)", read):
+        assert word in (ROOT / file).read_text(), f"{file} has no {word}"

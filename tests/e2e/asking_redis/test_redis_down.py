@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: MIT
+"""Redis absent, killed, restarted, frozen: what needs it says 503, the rest goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from .. import processes
+from ..client import Client, Response, fetch, request, sign
+from ..conftest import Start
+from ..harness import Server
+from ..markup import assert_well_formed
+from ..redisbox import PrivateRedis
+from ..sockets import any_unread, free_port
+from ..timing import TRIES, wait_until
+
+AWAY = "unavailable: "
+BACK = "is back"
+
+
+@pytest.fixture
+def own() -> Iterator[PrivateRedis]:
+    """A Redis of the test's own, to be disturbed."""
+    with PrivateRedis() as server:
+        yield server
+
+
+def _assert_unavailable(response: Response) -> None:
+    assert response.status == 503
+    assert response.field("Retry-After") == "1"
+    assert response.field("Content-Type") == "text/html; charset=utf-8"
+    assert_well_formed(response.text)
+
+
+def _assert_rest_is_served(server: Server) -> None:
+    assert fetch(server, "/t/digits.txt").status == 200
+    assert fetch(server, "/t/plain").status == 302
+    assert fetch(server, "/sorted").status == 200
+    assert fetch(server, "/t/none").status == 404
+
+
+def _is_back(server: Server) -> bool:
+    """Whether ten pages in a row are served: with any of the server's connections."""
+    return all(fetch(server, "/guestbook").status == 200 for _ in range(10))
+
+
+def _said(server: Server, words: str) -> int:
+    return server.stderr.count(words)
+
+
+def _stays_away(server: Server, times: int) -> bool:
+    """Whether it has said so many times that Redis is away; it does once a second at most."""
+    assert fetch(server, "/go/name").status == 503
+    return _said(server, AWAY) == times
+
+
+def test_absent_at_the_start(start: Start) -> None:
+    """A server starts without Redis, serves what it can, and finds it when it comes."""
+    with PrivateRedis() as late:
+        late.kill()
+        server = start(redis=late.url())
+        for _ in range(10):
+            _assert_unavailable(fetch(server, "/guestbook"))
+            _assert_unavailable(fetch(server, "/go/name"))
+            _assert_unavailable(sign(server, "Ann", "lost"))
+        _assert_unavailable(sign(server, "", ""))
+        _assert_rest_is_served(server)
+        assert _said(server, AWAY) == 1, server.stderr
+        assert server.stderr.startswith(f"{server.name}: Redis ")
+        late.start()
+        wait_until(lambda: _is_back(server), "service is back")
+        assert late.client().remarks() == []
+    assert _said(server, BACK) == 1, server.stderr
+
+
+def test_killed_and_restarted(start: Start, own: PrivateRedis) -> None:
+    """Redis is killed under the server and started again, several times."""
+    server = start(redis=own.url())
+    for times in (1, 2, 3):
+        assert _is_back(server)
+        own.kill()
+        assert fetch(server, "/guestbook").status == 503
+        _assert_rest_is_served(server)
+        wait_until(lambda n=times: _stays_away(server, n), "it says that Redis is away")
+        own.start()
+        wait_until(lambda: _is_back(server), "service is back")
+        wait_until(lambda n=times: _is_back(server) and _said(server, BACK) == n, "it says so")
+
+
+def test_back_with_a_count(start: Start, own: PrivateRedis) -> None:
+    """The line that Redis is back says how many requests have done without it: all of them."""
+    server = start(redis=own.url())
+    assert _is_back(server)
+    own.kill()
+    statuses = [fetch(server, "/guestbook").status for _ in range(7)]
+    assert statuses == [503] * 7
+    own.start()
+    while not _said(server, BACK):
+        statuses.append(fetch(server, "/guestbook").status)
+    assert f"{BACK}; {statuses.count(503)} requests have done without it\n" in server.stderr
+
+
+def test_restart_between_two_requests(start: Start, own: PrivateRedis) -> None:
+    """A connection that died while nobody used it costs no remark: at most an honest 503."""
+    server = start(redis=own.url())
+    assert _is_back(server)
+    own.kill()
+    own.start()
+    wait_until(lambda: _is_back(server), "service is back")
+    answers = [sign(server, "Ann", f"number {n}").status for n in range(10)]
+    assert answers == [303] * 10
+    assert len(own.client().remarks()) == 10
+
+
+def test_connections_closed_by_redis(start: Start, own: PrivateRedis) -> None:
+    """Redis closes idle connections (its timeout, CLIENT KILL): the next request works soon."""
+    server = start(redis=own.url())
+    client = own.client()
+    for _ in range(3):
+        assert _is_back(server)
+        client.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        time.sleep(0.2)  # a connection that has not rested is not looked at
+        wait_until(lambda: _is_back(server), "service is back")
+
+
+def _is_served_meanwhile(server: Server) -> bool:
+    """Whether a static file comes while another client waits for the frozen Redis."""
+    with Client(server) as waiting:
+        waiting.send(request("GET", "/guestbook"))
+        waiting.wait_until_read()
+        assert fetch(server, "/t/digits.txt").status == 200
+        meanwhile = waiting.is_quiet(0)
+        _assert_unavailable(waiting.read())
+    if not meanwhile:  # it came too late to wait, or stood still until the wait was over
+        time.sleep(0.3)
+    return meanwhile
+
+
+@pytest.mark.waits
+def test_frozen(start: Start, own: PrivateRedis) -> None:
+    """Redis accepts and never answers: 503 after the timeout, static files meanwhile."""
+    server = start(redis=own.url())
+    own.client().do("SET", "link:name", "/there")
+    assert _is_back(server)
+    own.pause()
+    try:
+        if server.kind.is_stalled_by_one:
+            _assert_unavailable(fetch(server, "/guestbook"))
+        else:
+            served = any(_is_served_meanwhile(server) for _ in range(TRIES))
+            assert served, "static files waited for the frozen Redis"
+        _assert_rest_is_served(server)
+        assert _said(server, AWAY) == 1, server.stderr
+    finally:
+        own.resume()
+    wait_until(lambda: _is_back(server), "service is back")
+    assert _said(server, BACK) == 1, server.stderr
+    for _ in range(10):
+        assert fetch(server, "/go/name").field("Location") == "/there"
+
+
+@pytest.mark.waits
+def test_frozen_for_many(start: Start, own: PrivateRedis) -> None:
+    """Many wait at once for a frozen Redis; each gets its 503, and afterwards all is well."""
+    server = start("--workers", "8", redis=own.url())
+    assert _is_back(server)
+    own.pause()
+    count = 2 if server.kind.is_stalled_by_one else 8
+    clients = [Client(server) for _ in range(count)]
+    try:
+        for client in clients:
+            client.send(request("GET", "/guestbook", (("Connection", "close"),)))
+        for client in clients:
+            assert client.read().status == 503
+            client.close()
+        for _ in range(3):
+            assert fetch(server, "/guestbook").status == 503
+    finally:
+        own.resume()
+    wait_until(lambda: _is_back(server), "service is back")
+
+
+def _set_links(own: PrivateRedis) -> None:
+    client = own.client()
+    for number in range(20):
+        client.do("SET", f"link:{number}", f"/target-{number}")
+    client.close()
+
+
+def _finds_link(server: Server, number: int) -> bool:
+    """Whether a link is found; AssertionError when the reply to another command is taken for it."""
+    response = fetch(server, f"/go/{number}")
+    assert response.status in (302, 503)
+    assert response.field("Location") in (f"/target-{number}", None)
+    return response.status == 302
+
+
+@pytest.mark.waits
+def test_late_replies_go_to_nobody_else(start: Start, own: PrivateRedis) -> None:
+    """A reply that comes after its request gave up is never taken for another's."""
+    server = start(redis=own.url())
+    _set_links(own)
+    assert _is_back(server)
+    own.pause()
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(fetch, server, f"/go/{number}") for number in range(4)]
+        try:
+            assert [one.result().status for one in waiting] == [503] * 4
+        finally:
+            own.resume()
+    for number in list(range(20)) * 2:
+        wait_until(lambda number=number: _finds_link(server, number), "service is back")
+
+
+def test_client_leaves_while_redis_works(start: Start, own: PrivateRedis) -> None:
+    """Clients that give up in mid-command leave no reply behind for the next."""
+    server = start(redis=own.url())
+    _set_links(own)
+    assert _is_back(server)
+    for number in range(10):
+        own.pause()
+        leaving = Client(server)
+        leaving.send(request("GET", f"/go/{number}"))
+        leaving.wait_until_read()
+        leaving.reset()
+        own.resume()
+        other = (number + 7) % 20
+        wait_until(lambda other=other: _finds_link(server, other), "service is back")
+
+
+def test_child_killed_while_redis_works(start: Start, own: PrivateRedis) -> None:
+    """What a killed child has left in its Redis connection reaches nobody."""
+    server = start(redis=own.url())
+    _set_links(own)
+    assert _is_back(server)
+    for _ in range(3):
+        own.pause()
+        try:
+            with Client(server) as waiting:
+                waiting.send(request("GET", "/go/0"))
+                wait_until(lambda: any_unread(own.port), "Redis is asked")
+                children = server.children()
+                if not children or server.kind.has_workers:
+                    pytest.skip("it has no child per connection")
+                for pid in children:  # one may be about to end that has served before
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+        finally:
+            own.resume()
+        for number in range(1, 20):
+            assert _finds_link(server, number)
+    wait_until(lambda: not processes.zombies(server.pid), "the killed children are reaped")
+
+
+def test_nobody_listens_at_all(start: Start) -> None:
+    """A port without a listener, a socket that is not there."""
+    for url in (f"redis://127.0.0.1:{free_port()}", "unix:/nowhere/redis.sock"):
+        server = start(redis=url)
+        _assert_unavailable(fetch(server, "/guestbook"))
+        _assert_rest_is_served(server)
+        assert _said(server, AWAY) == 1, server.stderr
+        server.finish()
+
+
+def test_memory_full(start: Start) -> None:
+    """Redis that refuses to write refuses the remark; what can be read is served."""
+    with PrivateRedis("--maxmemory", "1") as full:
+        server = start(redis=full.url())
+        assert sign(server, "Ann", "refused").status == 503
+        assert fetch(server, "/go/name").status == 404
+        assert full.client().remarks() == []

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: MIT
+"""Something that is no Redis, or one that lies: the pages say 503, the server stays well."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ..client import Client, fetch, request, sign
+from ..conftest import Start
+from ..harness import Server
+from ..markup import part, remarks
+from ..redisbox import Conversation, FalseRedis, Script, answering
+from ..timing import PACE, PATIENCE
+
+LRANGE = b"*2\r\n$5\r\nx - A\r\n$5\r\ny - B\r\n"
+
+
+def _says(data: bytes, close: bool = False) -> Script:
+    """A script that answers anything with the same bytes, whether it is a reply or not."""
+
+    def script(conversation: Conversation) -> None:
+        while conversation.receive():
+            conversation.send(data)
+            if close:
+                return
+
+    return script
+
+
+def _greets(data: bytes) -> Script:
+    """A script that speaks first, as no Redis does, and then answers nothing."""
+
+    def script(conversation: Conversation) -> None:
+        conversation.send(data)
+        while conversation.receive():
+            pass
+
+    return script
+
+
+NONSENSE = {
+    "HTTP": _says(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"),
+    "SSH": _greets(b"SSH-2.0-OpenSSH_9.2\r\n"),
+    "closes at once": lambda conversation: None,
+    "closes after a command": _says(b"", close=True),
+    "closes in mid-reply": _says(b"*2\r\n$5\r\nx - ", close=True),
+    "zeros": _says(b"\0" * 5000),
+    "empty lines": _says(b"\r\n" * 100),
+    "only a type": _says(b"*\r\n"),
+    "size with letter": _says(b"*1x\r\n"),
+    "bulk too long": _says(b"$999999999999\r\n"),
+    "bulk beyond integers": _says(b"$99999999999999999999999\r\n"),
+    "bulk of minus two": _says(b"$-2\r\n"),
+    "array too long": _says(b"*2000000000\r\n"),
+    "array of minus two": _says(b"*-2\r\n"),
+    "nested arrays": _says(b"*1\r\n" * 5000),
+    "line without end": _says(b"+" + b"x" * 200000),
+    "endless reply": _says(b"$1000000\r\n" + b"x" * 300000),
+    "wrong end of bulk": _says(b"*1\r\n$3\r\nabcde\r\n"),
+    "bare LF": _says(b":1\n"),
+    "RESP3": _says(b"%1\r\n+a\r\n:1\r\n"),
+    "error": _says(b"-ERR no\r\n"),
+    "loading": _says(b"-LOADING Redis is loading the dataset in memory\r\n"),
+    "no password": _says(b"-NOAUTH Authentication required.\r\n"),
+    "error without text": _says(b"-\r\n"),
+    "always an integer": _says(b":1\r\n"),
+    "always nil": _says(b"$-1\r\n"),
+    "always a nil array": _says(b"*-1\r\n"),
+    "array of integers": _says(b"*2\r\n:1\r\n:2\r\n"),
+    "array of arrays": _says(b"*1\r\n*1\r\n$1\r\na\r\n"),
+    "array with an error": _says(b"*1\r\n-ERR inside\r\n"),
+}
+# Nil for LRANGE is refused; nil for GET is what Redis says of a link that is not there.
+NOT_FOUND = ("always nil", "always a nil array")
+MAY_BE_A_STRING = ("always an integer",)
+
+
+def _assert_alive(server: Server) -> None:
+    assert fetch(server, "/t/digits.txt").body == b"0123456789"
+    assert fetch(server, "/t/plain").status == 302
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_nonsense(start: Start, name: str) -> None:
+    """Whatever it says, pages that need Redis are 503 and the others are served."""
+    with FalseRedis(NONSENSE[name]) as false:
+        server = start(redis=false.url)
+        for _ in range(3):
+            assert fetch(server, "/guestbook").status == 503
+            _assert_alive(server)
+        link = fetch(server, "/go/name").status
+        assert link in (404, 503) if name in NOT_FOUND else link == 503
+        posted = sign(server, "Ann", "x").status
+        assert posted in (303, 503) if name in MAY_BE_A_STRING else posted == 503
+        _assert_alive(server)
+
+
+ANSWERS = {"LRANGE": LRANGE, "INCR": b":1234\r\n", "LLEN": b":2\r\n", "RPUSH": b":3\r\n"}
+
+
+@pytest.mark.parametrize(
+    ("command", "reply"),
+    [
+        ("LRANGE", b"$3\r\nabc\r\n"),
+        ("LRANGE", b":7\r\n"),
+        ("INCR", b"$3\r\nabc\r\n"),
+        ("INCR", b"-ERR value is not an integer or out of range\r\n"),
+        ("INCR", b"*0\r\n"),
+        ("LLEN", b"$2\r\n12\r\n"),
+        ("LLEN", b"*1\r\n:1\r\n"),
+        ("LLEN", b"$-1\r\n"),
+        ("LLEN", b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"),
+    ],
+)
+def test_wrong_type_at_each_step(start: Start, command: str, reply: bytes) -> None:
+    """A reply of a wrong type is found at each of the three steps."""
+    with FalseRedis(answering({**ANSWERS, command: reply})) as false:
+        server = start(redis=false.url)
+        for _ in range(3):
+            assert fetch(server, "/guestbook").status == 503
+        _assert_alive(server)
+
+
+def test_replies_in_single_bytes(start: Start) -> None:
+    """Replies that come byte by byte are replies all the same."""
+
+    def script(conversation: Conversation) -> None:
+        while (words := conversation.next_command()) is not None:
+            reply = ANSWERS.get(words[0].decode().upper(), b"+OK\r\n")
+            end = time.monotonic() + 0.5  # a reply has two seconds to come
+            for i in range(len(reply)):
+                conversation.send(reply[i : i + 1])
+                if time.monotonic() < end:
+                    time.sleep(0.001)
+
+    with FalseRedis(script) as false:
+        server = start(redis=false.url)
+        for _ in range(3):
+            page = fetch(server, "/guestbook").text
+            assert remarks(page) == ["y - B", "x - A"]
+            assert part(page, "count") == "1,234"
+        assert sign(server, "Ann", "x").status == 303
+
+
+def test_one_command_after_another(start: Start) -> None:
+    """The three commands of a visit are three waits: none is sent before the last reply."""
+    seen: list[tuple[bytes, bytes]] = []
+
+    def script(conversation: Conversation) -> None:
+        while (words := conversation.next_command()) is not None:
+            time.sleep(0.05)
+            seen.append((b" ".join(words), conversation.pending))
+            conversation.send(ANSWERS.get(words[0].decode().upper(), b"+OK\r\n"))
+
+    with FalseRedis(script) as false:
+        server = start(redis=false.url)
+        assert fetch(server, "/guestbook").status == 200
+    key = b"guestbook_remarks"
+    expected = [b"LRANGE " + key + b" -50 -1", b"INCR visitor_count", b"LLEN " + key]
+    visit = [item for item in seen if item[0].split()[0] in (b"LRANGE", b"INCR", b"LLEN")]
+    assert visit == [(command, b"") for command in expected]
+
+
+def test_replies_nobody_asked_for(start: Start) -> None:
+    """A reply too many must not be taken for the next command's: the two would mix for good."""
+
+    def script(conversation: Conversation) -> None:
+        while (words := conversation.next_command()) is not None:
+            link = words[-1].removeprefix(b"link:")
+            reply = b"$%d\r\n/%s\r\n" % (len(link) + 1, link)
+            conversation.send(reply + b"$6\r\n/wrong\r\n")
+
+    with FalseRedis(script) as false:
+        server = start(redis=false.url)
+        for number in range(30):
+            response = fetch(server, f"/go/{number}")
+            assert response.status in (302, 503)
+            assert response.field("Location") in (f"/{number}", None)
+            time.sleep(0.02)
+        _assert_alive(server)
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
+@pytest.mark.parametrize("behind", ["LRANGE", "INCR", "LLEN", "GET", "RPUSH"])
+def test_no_success_by_another_reply(start: Start, behind: str, later: bool) -> None:
+    """An integer too many is never the confirmation of a remark that was refused."""
+
+    def script(conversation: Conversation) -> None:
+        while (words := conversation.next_command()) is not None:
+            name = words[0].decode().upper()
+            if name == "RPUSH":
+                too_many = b":99\r\n" if behind == "RPUSH" else b""
+                conversation.send(too_many + b"-OOM command not allowed\r\n")
+                continue
+            reply = {**ANSWERS, "LLEN": b":2\r\n"}.get(name, b"+OK\r\n")
+            if name == behind and later:
+                conversation.send(reply)
+                time.sleep(0.01)
+                reply = b""
+            conversation.send(reply + (b":99\r\n" if name == behind else b""))
+
+    with FalseRedis(script) as false:
+        server = start(redis=false.url)
+        for number in range(6):
+            fetch(server, "/guestbook" if number % 2 else "/go/name")
+            if later:
+                time.sleep(0.03)  # it is there before the remark is posted
+            assert sign(server, "Ann", "x").status == 503
+        _assert_alive(server)
+
+
+def test_wrong_type_for_one_of_many(start: Start) -> None:
+    """Who waits behind a reply of a wrong type gets no reply of another."""
+
+    def script(conversation: Conversation) -> None:
+        count = 0
+        while (words := conversation.next_command()) is not None:
+            time.sleep(0.002)
+            count += 1
+            link = words[-1].removeprefix(b"link:")
+            wrong = b":99\r\n" if count % 3 == 0 else b""
+            conversation.send(wrong + b"$%d\r\n/%s\r\n" % (len(link) + 1, link))
+
+    def visit(number: int) -> None:
+        response = fetch(server, f"/go/{number}")
+        assert response.status in (302, 503)
+        assert response.field("Location") in (f"/{number}", None)
+
+    with FalseRedis(script) as false:
+        server = start("--workers", "20", redis=false.url)
+        with ThreadPoolExecutor(20) as pool:
+            list(pool.map(visit, range(200)))
+        _assert_alive(server)
+
+
+def test_news_is_counted(start: Start) -> None:
+    """A Redis that comes and goes many times a second is not told each time."""
+
+    def script(conversation: Conversation) -> None:
+        nonlocal answers
+        answers += 1
+        if answers % 2 and conversation.next_command() is not None:
+            conversation.send(b"$2\r\n/x\r\n")
+            conversation.next_command()
+
+    answers = 0
+    with FalseRedis(script) as false:
+        server = start("--workers", "1", redis=false.url)
+        begun = time.monotonic()
+        while time.monotonic() - begun < 4 or "since the last such line" not in server.stderr:
+            fetch(server, "/go/name")
+            assert time.monotonic() - begun < PATIENCE * PACE.slowness, server.stderr
+        seconds = time.monotonic() - begun
+        for words in ("is unavailable", "is back"):
+            assert 1 <= server.stderr.count(words) <= seconds + 2, server.stderr
+
+
+def test_replies_in_their_order(start: Start) -> None:
+    """Each of many waiting clients gets the answer to its own question."""
+
+    def script(conversation: Conversation) -> None:
+        while (words := conversation.next_command()) is not None:
+            time.sleep(0.01)
+            link = words[-1].removeprefix(b"link:")
+            conversation.send(b"$%d\r\n/%s\r\n" % (len(link) + 1, link))
+
+    with FalseRedis(script) as false:
+        server = start("--workers", "20", redis=false.url)
+        clients = [Client(server) for _ in range(20)]
+        for number, client in enumerate(clients):
+            client.send(request("GET", f"/go/{number}", (("Connection", "close"),)))
+        for number, client in enumerate(clients):
+            assert client.read().field("Location") == f"/{number}"
+            client.close()
+
+
+@pytest.mark.waits
+def test_half_a_reply(start: Start) -> None:
+    """A reply that never ends is waited for as long as one that never begins: not long."""
+    halves = (b"*2\r\n$5\r\nx - A\r\n", b"$100\r\nhalf", b"*")
+    begun = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        falses = [stack.enter_context(FalseRedis(_says(half))) for half in halves]
+        servers = [start(redis=false.url) for false in falses]
+        clients = [stack.enter_context(Client(server)) for server in servers]
+        for client in clients:
+            client.send(request("GET", "/guestbook"))
+        assert [client.read().status for client in clients] == [503, 503, 503]
+        assert time.monotonic() - begun > 1, "not waited for at all"
+        for server in servers:
+            _assert_alive(server)
+
+
+@pytest.mark.waits
+def test_trickling_reply(start: Start) -> None:
+    """A reply that trickles for ever is given up as well."""
+
+    def script(conversation: Conversation) -> None:
+        while conversation.receive():
+            conversation.send(b"$100000\r\n")
+            while conversation.send(b"x"):
+                time.sleep(0.1)
+
+    with FalseRedis(script) as false:
+        server = start(redis=false.url)
+        with Client(server) as client:
+            assert client.exchange(request("GET", "/guestbook")).status == 503
+        _assert_alive(server)

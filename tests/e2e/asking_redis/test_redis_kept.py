@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: MIT
+"""Connections to Redis are reused, and no remark that was answered with success is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from ..client import FORM, Client, EndOfStreamError, fetch, form, request, sign
+from ..conftest import Start
+from ..harness import Server
+from ..redisbox import PrivateRedis
+from ..timing import wait_until
+
+VISIT = request("GET", "/guestbook")
+
+
+@pytest.fixture
+def own() -> Iterator[PrivateRedis]:
+    """A Redis of the test's own that writes every command to its file before it answers.
+
+    It leaves it to the kernel when the file reaches the disk, which may be slow: what survives
+    the death of a process is what was written.
+    """
+    with PrivateRedis("--appendonly", "yes", "--appendfsync", "no") as server:
+        yield server
+
+
+def _warm_up(server: Server, at_once: int) -> None:
+    """Make as many of the server's workers as wanted meet Redis.
+
+    One after another, each holding its worker: a server may close connections after one
+    response while others wait.
+    """
+    if not server.kind.keeps_alive:
+        fetch(server, "/guestbook")
+        return
+    # The first visits tell 02's parent that Redis is wanted: from then on it connects and lends.
+    for _ in range(3):
+        fetch(server, "/guestbook")
+    # Where a worker lives for one connection, some may still be ending when the next comes.
+    spare = 0 if server.kind.has_workers else 10
+    with contextlib.ExitStack() as stack:
+        for _ in range(at_once + spare):
+            client = stack.enter_context(Client(server))
+            assert client.exchange(VISIT).status == 200
+
+
+def _visit(server: Server, times: int) -> None:
+    for _ in range(times):
+        assert fetch(server, "/guestbook").status == 200
+
+
+def _spare(server: Server) -> int:
+    """How many connections to Redis may be added although no more clients come than before.
+
+    Where a worker lives for one connection, one that has answered and not yet ended still holds
+    what it was lent: for a moment there may be more of them than clients. Where threads share,
+    there are as many as have ever asked at the same moment. Where each of several workers serves
+    many clients, one may not have met Redis yet. But dozens of visits must not make dozens of
+    connections.
+    """
+    kind = server.kind
+    may_be_new = kind.has_workers and not kind.worker_per_client
+    return 5 if kind.lends_redis or kind.shares_redis or may_be_new else 0
+
+
+def test_no_connection_per_request(start: Start, own: PrivateRedis) -> None:
+    """In the steady state no connection to Redis is opened, one client after another."""
+    server = start("--workers", "3", redis=own.url())
+    client = own.client()
+    _warm_up(server, 3)
+    before = client.connections()
+    _visit(server, 60)
+    for number in range(20):
+        assert sign(server, "Ann", str(number)).status == 303
+        assert fetch(server, f"/go/{number}").status == 404
+    assert client.connections() - before <= _spare(server)
+
+
+def test_no_connection_per_request_at_once(start: Start, own: PrivateRedis) -> None:
+    """Nor when several clients come at once, no more of them than before."""
+    server = start("--workers", "6", redis=own.url())
+    client = own.client()
+    for _ in range(3):
+        _warm_up(server, 6)
+    before = client.connections()
+    threads = [threading.Thread(target=_visit, args=(server, 15)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert client.number("visitor_count") >= 60
+    assert client.connections() - before <= _spare(server)
+
+
+def test_error_replies_keep_the_connection(start: Start, own: PrivateRedis) -> None:
+    """An error that Redis reports is no broken connection."""
+    server = start("--workers", "3", redis=own.url())
+    client = own.client()
+    _warm_up(server, 3)
+    client.do("RPUSH", "link:list", "x")
+    before = client.connections()
+    for _ in range(20):
+        assert fetch(server, "/go/list").status == 503
+    assert fetch(server, "/guestbook").status == 200
+    assert client.connections() - before <= _spare(server)
+
+
+def test_static_files_need_no_redis(start: Start, own: PrivateRedis) -> None:
+    """Static files, redirects and the sorted page never speak to Redis."""
+    server = start("--workers", "3", redis=own.url())
+    client = own.client()
+    client.do("CONFIG", "RESETSTAT")
+    for target in ("/", "/t/digits.txt", "/t/plain", "/sorted", "/t/none", "/t/sub") * 5:
+        fetch(server, target)
+    assert client.commands() == {}
+
+
+class _Writer(threading.Thread):
+    """Posts one remark after another, each its own, and remembers what became of it."""
+
+    def __init__(self, server: Server, name: str, leaves: bool) -> None:
+        super().__init__()
+        self.server = server
+        self.writer = name
+        self.leaves = leaves
+        self.go_on = True
+        self.accepted: list[bytes] = []
+        self.statuses: set[int] = set()
+
+    def run(self) -> None:
+        """Post until told to stop."""
+        number = 0
+        while self.go_on:
+            number += 1
+            text = f"{self.writer}-{number}"
+            body = form(guest_name="W", guest_remarks=text)
+            try:
+                with Client(self.server) as client:
+                    client.send(request("POST", "/guestbook", (FORM,), body))
+                    if self.leaves and number % 3 == 0:
+                        client.reset()
+                        continue
+                    status = client.read().status
+            except (EndOfStreamError, OSError):
+                time.sleep(0.01)
+                continue
+            self.statuses.add(status)
+            if status == 303:
+                self.accepted.append(f"{text} - W".encode())
+
+
+def _all_get_on(writers: list[_Writer]) -> None:
+    """Wait until each of them has had three more remarks accepted."""
+    for writer in writers:
+        wanted = len(writer.accepted) + 3
+        wait_until(lambda w=writer, n=wanted: len(w.accepted) >= n, "remarks are accepted")
+
+
+@contextlib.contextmanager
+def _writing(writers: list[_Writer]) -> Iterator[None]:
+    for writer in writers:
+        writer.start()
+    try:
+        yield
+    finally:
+        for writer in writers:
+            writer.go_on = False
+        for writer in writers:
+            writer.join()
+
+
+def test_no_accepted_remark_is_lost(start: Start, own: PrivateRedis) -> None:
+    """Redis is killed twice, clients leave in the middle: what got a 303 is there."""
+    server = start(redis=own.url())
+    writers = [_Writer(server, f"w{n}", leaves=n % 2 == 1) for n in range(4)]
+    with _writing(writers):
+        for _ in range(2):
+            _all_get_on(writers)
+            time.sleep(0.2)
+            own.kill()
+            time.sleep(0.2)
+            own.start()
+        _all_get_on(writers)
+    stored = own.client().remarks()
+    for writer in writers:
+        assert writer.statuses <= {303, 503}
+        assert set(writer.accepted) <= set(stored)
+    assert len(stored) == len(set(stored)), "a remark was stored twice"
+
+
+def test_no_accepted_remark_is_lost_at_the_end(start: Start, own: PrivateRedis) -> None:
+    """The server is stopped among many remarks: what got a 303 is there."""
+    server = start(redis=own.url())
+    writers = [_Writer(server, f"w{n}", leaves=False) for n in range(4)]
+    with _writing(writers):
+        _all_get_on(writers)
+        assert server.stop() == 0
+    stored = own.client().remarks()
+    for writer in writers:
+        assert set(writer.accepted) <= set(stored)

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT
+"""Redis that has fewer clients to spare than we have workers: no outage, but a wait."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ..client import Client, fetch, request
+from ..conftest import Start
+from ..harness import Server
+from ..redisbox import PrivateRedis, encode
+from ..timing import undisturbed, wait_until
+
+REFUSED = "has no connection for us: ERR max number of clients reached"
+# A little less than what a server waits for Redis.
+PATIENCE_OF_SERVER = 1.5
+VISIT = request("GET", "/guestbook")
+
+
+@contextlib.contextmanager
+def few_clients(count: int) -> Iterator[PrivateRedis]:
+    """A Redis that serves so many clients at once, and nobody is one of them yet."""
+    with PrivateRedis("--maxclients", str(count)) as redis:
+        yield redis
+
+
+class Hog:
+    """Somebody else, who takes all the clients that a Redis has to spare."""
+
+    def __init__(self, redis: PrivateRedis) -> None:
+        self.port = redis.port
+        self._sockets: list[socket.socket] = []
+
+    def _take_one(self) -> bool:
+        taken = socket.create_connection(("127.0.0.1", self.port))
+        taken.sendall(encode("PING"))
+        with contextlib.suppress(ConnectionError):
+            if taken.recv(100).startswith(b"+PONG"):
+                self._sockets.append(taken)
+                return True
+        taken.close()
+        return False
+
+    def __enter__(self) -> Hog:
+        while self._take_one():
+            pass
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for taken in self._sockets:
+            taken.close()
+
+
+def _visit_at_once(servers: list[Server], clients: int, visits: int) -> None:
+    """Each of so many clients gets all its pages; it takes another server each time."""
+
+    def visit(number: int) -> list[int]:
+        count = len(servers)
+        return [fetch(servers[(number + i) % count], "/guestbook").status for i in range(visits)]
+
+    with ThreadPoolExecutor(clients) as pool:
+        statuses = [status for one in pool.map(visit, range(clients)) for status in one]
+    assert Counter(statuses) == {200: clients * visits}
+
+
+def _assert_no_outage(server: Server) -> None:
+    """Assert that it never took the refusal for an outage, and did not repeat itself."""
+    assert "unavailable" not in server.stderr
+    assert server.stderr.count(REFUSED) <= 1, server.stderr
+    assert server.stderr.count("\n") == server.stderr.count(REFUSED), server.stderr
+
+
+@pytest.mark.parametrize(("connections", "clients"), [(1, 8), (2, 12), (20, 30)])
+def test_fewer_connections_than_clients(start: Start, connections: int, clients: int) -> None:
+    """Many clients at once, and then a single one: each page is served."""
+    with few_clients(connections) as redis:
+        server = start("--workers", "100", redis=redis.url())
+        undisturbed(PATIENCE_OF_SERVER, lambda: _visit_at_once([server], clients, 10))
+        for _ in range(30):
+            assert fetch(server, "/guestbook").status == 200
+        _assert_no_outage(server)
+        if server.kind.has_workers and not server.kind.shares_redis:
+            assert REFUSED in server.stderr, "each worker had its own connection?"
+
+
+def test_fewer_connections_than_idle_clients(start: Start) -> None:
+    """Clients that stay connected and ask now and then do not take them from one another."""
+    with few_clients(3) as redis:
+        server = start("--workers", "16", redis=redis.url())
+        with contextlib.ExitStack() as stack:
+            count = 12 if server.kind.keeps_alive else 1
+            clients = [stack.enter_context(Client(server)) for _ in range(count)]
+            for client in clients * (5 if server.kind.keeps_alive else 1):
+                assert client.exchange(VISIT).status == 200
+        _assert_no_outage(server)
+
+
+def test_two_servers_share(start: Start) -> None:
+    """Two servers work with what one Redis grants to both."""
+    with few_clients(6) as redis:
+        servers = [start("--workers", "16", redis=redis.url()) for _ in range(2)]
+        undisturbed(PATIENCE_OF_SERVER, lambda: _visit_at_once(servers, 12, 10))
+        for server in servers:
+            _assert_no_outage(server)
+
+
+@pytest.mark.parametrize("place", ["TCP", "TCP and a database", "Unix socket"])
+def test_others_take_all_for_a_while(start: Start, place: str) -> None:
+    """Who is refused waits until others give back what they have; files are served meanwhile."""
+    with few_clients(4) as redis:
+        urls = {
+            "TCP": redis.url(),
+            "TCP and a database": redis.url(7),
+            "Unix socket": f"unix:{redis.socket_path}",
+        }
+        server = start(redis=urls[place])
+        undisturbed(PATIENCE_OF_SERVER, lambda: _assert_waits(server, redis))
+        assert fetch(server, "/guestbook").status == 200
+        _assert_no_outage(server)
+
+
+def _assert_waits(server: Server, redis: PrivateRedis) -> None:
+    with Client(server) as client:
+        with Hog(redis):
+            client.send(VISIT)
+            client.wait_until_read()
+            if not server.kind.is_stalled_by_one:
+                assert fetch(server, "/t/digits.txt").status == 200
+            assert client.is_quiet(0.1), "it did not wait"
+        assert client.read().status == 200
+
+
+@pytest.mark.waits
+def test_others_take_all_for_long(start: Start) -> None:
+    """Who has waited in vain gets a 503; that is not held against Redis, nor against others."""
+    with few_clients(4) as redis:
+        server = start(redis=redis.url())
+        with Hog(redis):
+            begun = time.monotonic()
+            assert fetch(server, "/guestbook").status == 503
+            assert time.monotonic() - begun > 1, "it did not wait"
+            assert fetch(server, "/t/digits.txt").status == 200
+        for _ in range(10):
+            assert fetch(server, "/guestbook").status == 200
+        _assert_no_outage(server)
+
+
+@pytest.mark.waits
+def test_connections_are_kept_again(start: Start) -> None:
+    """When clients are scarce no more, connections are kept as before."""
+    with few_clients(4) as redis:
+        server = start("--workers", "2", redis=redis.url())
+        with Hog(redis):
+            fetch(server, "/guestbook")
+        counter = redis.client()
+
+        def is_kept() -> bool:
+            before = counter.connections()
+            for _ in range(20):
+                assert fetch(server, "/guestbook").status == 200
+            return counter.connections() - before <= 2
+
+        wait_until(is_kept, "connections are kept")

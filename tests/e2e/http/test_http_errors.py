@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""Requests right and wrong, one byte sequence and one status each."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..cases import SYNTAX, Case
+from ..client import Client, Response, fetch
+from ..harness import Server
+from ..markup import assert_well_formed
+
+
+def assert_error_page(response: Response) -> None:
+    """Assert that an error comes as a small, well-formed page with all its fields."""
+    assert response.field("Content-Type") == "text/html; charset=utf-8"
+    assert response.field("Server") == "ZeroHTTPd-Seven"
+    assert response.field("Date") is not None
+    assert len(response.body) < 4096
+    assert str(response.status) in response.text
+    assert_well_formed(response.text)
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in SYNTAX])
+def test_request(server: Server, case: Case) -> None:
+    """Each request of the table gets the status that is its due."""
+    with Client(server) as client:
+        response = client.exchange(case.raw)
+        assert response.status in case.statuses, response.text
+        if case.allow is not None:
+            assert response.field("Allow") == case.allow
+        if response.status >= 400:
+            assert_error_page(response)
+        if case.closes:
+            assert response.closes, response.head
+        if response.closes:
+            assert client.read_to_end() == b""
+
+
+GETS = [case for case in SYNTAX if case.raw.lstrip(b"\r\n").startswith(b"GET ")]
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in GETS])
+def test_head_has_no_body(server: Server, case: Case) -> None:
+    """HEAD gets the head that GET gets and no body, whatever its status (RFC 9110, 9.3.2)."""
+    with Client(server) as client:
+        response = client.exchange(case.raw.replace(b"GET ", b"HEAD ", 1), "HEAD")
+        assert response.status in case.statuses, response.head
+        assert int(response.field("Content-Length") or 0) > 0
+        client.half_close()
+        assert client.read_to_end() == b""
+
+
+def test_not_found(server: Server) -> None:
+    """A path nobody serves is 404, and the connection stays open."""
+    response = fetch(server, "/t/nothing-here.html")
+    assert response.status == 404
+    assert_error_page(response)
+    assert response.closes != server.kind.keeps_alive
+
+
+def test_name_too_long_for_a_file(server: Server) -> None:
+    """A path longer than the system's file names is not found, however long it is."""
+    for size in (256, 1023, 1024, 4096, 7900):
+        assert fetch(server, "/" + "n" * size).status in (404, 414)
+    assert fetch(server, "/" + "d/" * 3000).status in (404, 414)
+
+
+def test_error_pages_do_not_repeat_the_request(server: Server) -> None:
+    """No text of the request comes back unescaped in an error page."""
+    for target in ("/<script>alert(1)</script>", "/%3Cscript%3Ealert(1)%3C/script%3E"):
+        response = fetch(server, target)
+        assert response.status in (400, 404)
+        assert "<script>" not in response.text

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""The end of a connection rides on its last bytes, and whatever comes between them loses nothing.
+
+Between the call that sends the last bytes and the one that ends the connection they wait in the
+kernel. There a process can be killed or stopped, the reader of the log can be slow, and a client
+can have sent what nobody reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ..client import Client, fetch, request
+from ..conftest import Start
+from ..faults import FaultyServer, Plan
+from ..harness import Server
+from ..limits.test_small_machine import redirected
+from ..redisbox import PrivateRedis
+
+CLOSE = (("Connection", "close"),)
+LAST, KEPT = (request("GET", "/t/digits.txt", fields) for fields in (CLOSE, ()))
+# linux/tcp.h: where struct tcp_info has tcpi_segs_in.
+SEGMENTS_IN = 140
+
+
+def _segments(server: Server, raw: bytes, ends: bool) -> int:
+    """How many packets it took from connecting to the response, or to the end behind it."""
+    with Client(server) as client:
+        assert client.exchange(raw).body == b"0123456789"
+        if ends:
+            assert client.read_to_end() == b""
+        info = client.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    (segments,) = struct.unpack_from("I", info, SEGMENTS_IN)
+    assert isinstance(segments, int)
+    return segments
+
+
+def _fewest(server: Server, raw: bytes, ends: bool) -> int:
+    """Of many: how a kernel that is busy acknowledges is its own affair."""
+    return min(_segments(server, raw, ends) for _ in range(30))
+
+
+def test_end_costs_no_packet(server: Server) -> None:
+    """Response and end are one packet, where the client said that it asks for no more. Where it
+    did not (01 closes after each) the end comes alone: see is_last() in lib/app/connection.c."""
+    alone = _fewest(server, LAST, ends=False)
+    with_end = _fewest(server, LAST, ends=True)
+    if server.kind.keeps_alive:
+        assert with_end == alone == _fewest(server, KEPT, ends=False)
+    else:
+        assert with_end == alone == _fewest(server, KEPT, ends=True) - 1
+
+
+@pytest.fixture
+def faulty(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) -> Iterator[FaultyServer]:
+    """One whose processes can be sent a signal behind a call. It is killed in the end: what a
+    killed process would have said at its end is lost anyway."""
+    options = ("--no-confinement", "--workers", "2")
+    server = FaultyServer(binary, site, redis.url(262), options, plan=Plan(tmp_path / "plan"))
+    try:
+        yield server.start()
+    finally:
+        server.kill()
+
+
+@pytest.mark.plain_build("a sanitizer's own library must be the first one")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_process_is_gone_between(faulty: FaultyServer, number: int) -> None:
+    """Killed behind the call that has sent: the kernel closes, and the response arrives. Stopped:
+    the kernel waits a fifth of a second, and then for nobody."""
+    plan = faulty.plan
+    assert plan is not None
+    right = fetch(faulty, "/t/plain", *CLOSE)
+    plan.arm("sendmsg", 1, -number)
+    with Client(faulty) as client:
+        response = client.exchange(request("GET", "/t/plain", CLOSE))
+        assert (response.status, response.body) == (right.status, right.body)
+        if number == signal.SIGKILL:
+            assert client.read_to_end() == b""
+    assert plan.disarm()
+
+
+def test_log_is_not_read(start: Start, tmp_path: Path) -> None:
+    """A pipe full of lines that nobody reads holds a server up, but neither the response that the
+    next line is about nor the end of its connection."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    server = start("--log", prefix=redirected(f"> '{pipe}'"))
+    writer = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x")
+    os.close(writer)
+    with Client(server) as client:
+        assert client.exchange(LAST).body == b"0123456789"
+        assert client.read_to_end() == b""
+    server.finish()
+    os.close(reader)
+
+
+def test_next_request_has_come(start: Start) -> None:
+    """A client that was not told before gets its response though it has sent another request,
+    which nobody reads, so that its connection is reset."""
+    with PrivateRedis() as redis:
+        server = start(redis=redis.url())
+        fetch(server, "/guestbook")
+        redis.pause()
+        with Client(server) as client:
+            client.send(request("GET", "/guestbook"))
+            client.wait_until_read()
+            server.begin_to_stop()  # so this is the last one here, which the client cannot know
+            client.send(KEPT)
+            redis.resume()
+            response = client.read()
+        assert response.status == 200
+        assert response.closes
+        assert server.wait() == 0

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT
+"""Nothing outside public/ is ever served, whatever the path says or leads to."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..client import fetch, send
+from ..harness import Server
+from ..site import SECRET
+
+CLIMBING = [
+    "/../secret.txt",
+    "/..",
+    "/../",
+    "/t/../../secret.txt",
+    "/t/sub/../../../secret.txt",
+    "/%2e%2e/secret.txt",
+    "/%2E%2e/secret.txt",
+    "/.%2e/secret.txt",
+    "/..%2fsecret.txt",
+    "/..%2Fsecret.txt",
+    "/%2e%2e%2fsecret.txt",
+    "/t/..%2f..%2fsecret.txt",
+    "/t/%2e%2e/%2e%2e/secret.txt",
+    "/../../../../../../../../etc/passwd",
+    "/t/../../public-secret/secret.txt",
+    "/../public-secret/secret.txt",
+    "/../templates/guestbook/index.html",
+    "/../redirects",
+    "http://test/../secret.txt",
+]
+STRANGE = [
+    "//secret.txt",
+    "/./../secret.txt",
+    "//../secret.txt",
+    "/t//../../secret.txt",
+    "/%252e%252e/secret.txt",
+    "/%252e%252e%252fsecret.txt",
+    "/..%255csecret.txt",
+    "/..\\secret.txt",
+    "/..%5csecret.txt",
+    "/..%5c..%5csecret.txt",
+    "/..;/secret.txt",
+    "/....//secret.txt",
+    "/...//secret.txt",
+    "/%c0%ae%c0%ae/secret.txt",
+    "/%c0%ae%c0%ae%c0%afsecret.txt",
+    "/%e0%80%ae%e0%80%ae/secret.txt",
+    "/%uff0e%uff0e/secret.txt",
+    "/..%c0%afsecret.txt",
+    "/%2fetc/passwd",
+    "//etc/passwd",
+    "/etc/passwd",
+    "/t/links/../../../secret.txt",
+    "/t/links/outside-folder/secret.txt",
+    "/secret.txt%00.html",
+    "/..%00/secret.txt",
+    "/%00/../secret.txt",
+    "/-secret/secret.txt",
+    "/~root/.profile",
+    "/proc/self/environ",
+    "/index.html/../../secret.txt",
+]
+
+
+@pytest.mark.parametrize("target", CLIMBING)
+def test_climbing_is_refused(server: Server, target: str) -> None:
+    """A path that climbs above the root is an error of the client's."""
+    response = fetch(server, target)
+    assert response.status == 400
+    assert SECRET not in response.body
+
+
+@pytest.mark.parametrize("target", STRANGE)
+def test_strange_paths_lead_nowhere(server: Server, target: str) -> None:
+    """Other spellings of the way out do not lead out either."""
+    response = fetch(server, target)
+    assert response.status in (400, 404), response.head
+    assert SECRET not in response.body
+    assert b"root:" not in response.body
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["/%", "/%2", "/%zz", "/%2g", "/%g2", "/t/%", "/t/digits.txt%", "/%%32e", "/% 41", "/%-1"],
+)
+def test_bad_escapes(server: Server, target: str) -> None:
+    """A percent sign without two hexadecimal digits is an error."""
+    assert fetch(server, target).status == 400
+
+
+@pytest.mark.parametrize(
+    "target", ["/%00", "/t/digits.txt%00", "/%00index.html", "/t%00/digits.txt"]
+)
+def test_nul_in_path(server: Server, target: str) -> None:
+    """No path holds a NUL."""
+    assert fetch(server, target).status == 400
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        ("inside.txt", 200),
+        ("inside-folder/page.html", 200),
+        ("inside-folder/", 200),
+        ("outside.txt", 404),
+        ("outside-absolute.txt", 404),
+        ("outside-folder/secret.txt", 404),
+        ("outside-folder/public/index.html", 404),
+        ("outside-folder", 404),
+        ("outside-folder/", 404),
+        ("outside-slash/etc/passwd", 404),
+        ("beside/secret.txt", 404),
+        ("dangling.txt", 404),
+        ("loop", 404),
+    ],
+)
+def test_symbolic_links(server: Server, name: str, status: int) -> None:
+    """Links inside public/ are followed, links that lead outside are not there."""
+    response = fetch(server, f"/t/links/{name}")
+    assert response.status == status
+    assert SECRET not in response.body
+
+
+@pytest.mark.parametrize("name", ["fifo", "fifo.html", "fifo-index/", "folder-index/", "socket"])
+def test_not_files(server: Server, name: str) -> None:
+    """What is no regular file is not served, and nobody waits for it."""
+    assert fetch(server, f"/t/odd/{name}").status == 404
+    assert fetch(server, "/t/digits.txt").status == 200
+
+
+def test_one_byte_targets(server: Server) -> None:
+    """Every byte as a path of its own gets an answer, and none of them a file of ours."""
+    for byte in range(256):
+        if byte in b"\r\n":
+            continue
+        raw = b"GET /" + bytes([byte]) + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+        # "/." is "/", "?" begins a query, "//" may be taken for "/" or not, "/t" is a folder
+        expected = {b".": (200,), b"?": (200,), b"/": (200, 301, 404), b"t": (301,)}.get(
+            bytes([byte]), (400, 404)
+        )
+        assert send(server, raw).status in expected, bytes([byte])
+        if byte != ord("?"):
+            assert fetch(server, f"/%{byte:02x}").status in expected, f"%{byte:02x}"
+    assert fetch(server, "/%3f").status == 404

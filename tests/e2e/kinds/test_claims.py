@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: MIT
+"""What the seven say of themselves: who waits and where, and what it costs.
+
+Each test quotes the sentence that it keeps true. Who changes the sentence must look at the test.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from .. import processes
+from ..claims import (
+    CLOSE,
+    DIGITS,
+    ELSEWHERE,
+    HALF,
+    HALF_TIME,
+    KEPT,
+    VISIT,
+    WORKERS,
+    answer,
+    crowd,
+    of,
+    says,
+)
+from ..client import Client, fetch
+from ..conftest import Start
+from ..faults import FaultyServer, Plan
+from ..harness import Server
+from ..redisbox import PrivateRedis
+from ..timing import PATIENCE, deadline_in, undisturbed, wait_until
+from ..tracing import Trace, call_of, skip_unless_traceable, skip_unless_visible, waiting
+
+
+@pytest.fixture
+def own() -> Iterator[PrivateRedis]:
+    """A Redis that only one server uses."""
+    with PrivateRedis() as server:
+        yield server
+
+
+# ---- Who waits, and where? ----
+
+# In which call the main thread sleeps; and the workers: those that have nothing to do, those whose
+# client is silent (or Redis), none (None) where there are no workers.
+SLEEP = {
+    "iterative": ("accept4", None, "recvfrom"),
+    "forking": ("ppoll", None, "recvfrom"),
+    "preforking": ("wait4", "accept4", "recvfrom"),
+    "threading": ("accept4", None, "recvfrom"),
+    "prethreading": ("accept4", "futex", "recvfrom"),
+    "poll": ("poll", None, None),
+    "epoll": ("epoll_wait", None, None),
+}
+
+
+def _expected(name: str, silent: int) -> tuple[str, Counter[str]]:
+    """Who sleeps where while so many clients, or Redis, are waited for."""
+    main, idle, busy = SLEEP[name]
+    workers: Counter[str] = Counter()
+    if name == "iterative":
+        return (busy if silent else main), workers
+    if busy is not None and silent:
+        workers[busy] = silent
+    if idle is not None and silent < WORKERS:
+        workers[idle] = WORKERS - silent
+    return main, workers
+
+
+def _sleeps(server: Server, silent: int) -> None:
+    expected = _expected(server.name, silent)
+    wait_until(lambda: waiting(server) == expected, f"{expected}, not {waiting(server)}")
+
+
+@pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
+def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
+    """Idle, with silent clients, and with a Redis that does not answer: everybody sleeps where
+    it is said; and nothing sleeps anywhere else."""
+    says(
+        "The only process waits for the one client whom it serves, in recv and send, and for "
+        "Redis, in recv.",
+        "Each child for its own client and for Redis, in recv and send (and in poll",
+        "The parent waits in ppoll() for the next client or a child's end",
+        "Free workers all sleep in accept() on the same socket",
+        "The main thread waits in accept() for the next client.",
+        "Free threads wait for the queue, in pthread_cond_wait().",
+        "poll() is the only call that waits for the network",
+        "epoll_wait() is the only call that waits for the network",
+        "poll(), for everybody",
+        "epoll_wait(), for everybody",
+    )
+    skip_unless_visible()
+    server = start("--workers", str(WORKERS), redis=own.url())
+    if server.name not in SLEEP:
+        pytest.skip("nobody has said where it waits")
+    _sleeps(server, 0)
+    silent = 1 if server.kind.is_stalled_by_one else 3
+    with crowd(server, silent, HALF) as clients:
+        _sleeps(server, silent)
+        answer(clients)
+    for _ in range(3):
+        assert fetch(server, "/guestbook").status == 200
+    own.pause()
+    with crowd(server, 1, VISIT):
+        _sleeps(server, 1)
+        own.resume()
+    _sleeps(server, 0)
+
+
+@of("poll", "epoll")
+def test_loop_sleeps_for_nobody_alone(start: Start) -> None:
+    """06, 07: not for one who says nothing either, whom the kernel hands over after a while."""
+    says(
+        "Every other call on a socket returns at once; where it would have to wait, the loop goes "
+        "on with somebody else."
+    )
+    skip_unless_visible()
+    server = start("--time-scale", "20")
+    slept: Counter[str] = Counter()
+    end = deadline_in(PATIENCE)
+    with crowd(server, 2, b"") as silent:
+        while any(client.is_quiet(0.005) for client in silent):
+            assert time.monotonic() < end, "their time is never over"
+            slept[call_of(server.pid, server.pid)[0]] += 1
+    known = ("", SLEEP[server.name][0])
+    elsewhere = {call: times for call, times in slept.items() if call not in known}
+    # A look may find it in the middle of a call that does not wait.
+    assert sum(elsewhere.values()) < 5, f"it also slept in {elsewhere}"
+
+
+@of("forking")
+def test_parent_never_reads(start: Start, own: PrivateRedis, tmp_path: Path) -> None:
+    """02: what clients and Redis send is the children's."""
+    says("it never reads from a client or from Redis")
+    skip_unless_traceable()
+    server = start(redis=own.url())
+    trace = Trace(server, tmp_path / "trace", alone=True)
+    for _ in range(5):
+        assert fetch(server, "/guestbook").status == 200
+    assert server.stop() == 0
+    calls = trace.calls()
+    assert calls["clone"] == calls["accept4"] - _failed_accepts(tmp_path / "trace") == 5
+    assert calls["recvfrom"] == calls["read"] == calls["recvmsg"] == 0
+
+
+def _failed_accepts(trace: Path) -> int:
+    return len(re.findall(r"^accept4\(.* = -1 ", trace.read_text(), re.MULTILINE))
+
+
+@of("preforking", "prethreading")
+@pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
+def test_wakes_one(start: Start) -> None:
+    """03, 05: a connection wakes one worker, and the others sleep on."""
+    says("the kernel wakes one for each connection, and not the whole herd")
+    skip_unless_visible()
+    workers, connections = 16, 40
+    server = start("--workers", str(workers))
+    wait_until(lambda: server.is_at_rest(workers), "it has all its workers")
+    tasks = [(p, t) for p in server.pids() for t in processes.tasks(p) if t != server.pid]
+
+    def switches() -> list[int]:
+        return [_switches(*task) for task in tasks]
+
+    idle = Counter({SLEEP[server.name][1]: workers})
+    fetch(server, "/t/digits.txt")
+    before = switches()
+    for _ in range(connections):
+        wait_until(lambda: waiting(server)[1] == idle, "all workers sleep")
+        fetch(server, "/t/digits.txt")
+    woken = sum(after - once for after, once in zip(switches(), before, strict=True))
+    # A herd would be 16 for each; a worker may sleep again for its client, and for a lock.
+    assert connections <= woken + 1 < 5 * connections
+
+
+@of("preforking", "prethreading")
+def test_each_of_a_burst_is_taken(start: Start) -> None:
+    """03, 05: where there are workers enough, nobody waits for another's end, not in a burst."""
+    workers = 16
+    server = start("--workers", str(workers))
+    wait_until(lambda: server.is_at_rest(workers), "it has all its workers")
+
+    def attempt() -> None:
+        for pid in server.pids():
+            _queue_up_behind_main(server, pid)
+            os.kill(pid, signal.SIGSTOP)
+        with crowd(server, workers, HALF) as clients:  # all are there before anybody is woken
+            for pid in server.pids():
+                os.kill(pid, signal.SIGCONT)
+            for client in clients:
+                client.wait_until_read()
+            answer(clients)
+
+    undisturbed(HALF_TIME, attempt)
+
+
+def _queue_up_behind_main(server: Server, pid: int) -> None:
+    """Put all on one processor, where a worker that is woken does not interrupt who wakes it."""
+    processor = {min(os.sched_getaffinity(server.pid))}
+    for task in processes.tasks(pid):
+        os.sched_setaffinity(task, processor)
+        if task != server.pid:
+            os.sched_setscheduler(task, os.SCHED_BATCH, os.sched_param(0))
+
+
+def _switches(pid: int, task: int) -> int:
+    """How often a thread has gone to sleep."""
+    text = Path(f"/proc/{pid}/task/{task}/status").read_text(encoding="utf-8")
+    found = re.search(r"^voluntary_ctxt_switches:\t(\d+)", text, re.MULTILINE)
+    assert found is not None
+    return int(found[1])
+
+
+# ---- What does it cost? ----
+
+
+def _calls(start: Start, tmp_path: Path, serve: Callable[[Server], object]) -> Counter[str]:
+    """The calls that a server makes while it serves, and at its end."""
+    skip_unless_traceable()
+    server = start("--workers", str(WORKERS))
+    fetch(server, "/t/digits.txt")  # the file is open now
+    wait_until(lambda: server.is_at_rest(WORKERS), "it is at rest")
+    trace = Trace(server, tmp_path / f"trace-{len(list(tmp_path.iterdir()))}")
+    serve(server)
+    wait_until(lambda: server.is_at_rest(WORKERS), "it is at rest again")
+    assert server.stop() == 0
+    return trace.calls()
+
+
+@pytest.mark.plain_build("sanitizers make calls of their own")
+def test_cost_of_a_connection(start: Start, tmp_path: Path) -> None:
+    """Who is made for a connection: a child in 02, a thread in 04, nobody elsewhere."""
+    says(
+        "Nothing but the work itself: no second process, no switch, no lock.",
+        "A fork, an exit and a wait for each connection",
+        "A thread created and ended for each connection",
+        "a fixed number of processes, forked at the start",
+        "a fixed number of threads, created at the start",
+    )
+    connections = 7
+
+    def serve(server: Server) -> None:
+        for _ in range(connections):
+            assert fetch(server, "/t/digits.txt", *CLOSE).status == 200
+
+    calls = _calls(start, tmp_path, serve)
+    made = calls["clone"] + calls["clone3"]
+    name = start().name
+    assert made == (connections if name in ("forking", "threading") else 0)
+    if name == "forking":
+        assert calls["exit_group"] == connections + 1
+        assert calls["wait4"] >= connections
+    if name == "threading":
+        assert calls["exit"] == connections
+    if name == "iterative":
+        assert calls["futex"] == 0
+
+
+@pytest.mark.plain_build("sanitizers make calls of their own")
+def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
+    """A request that comes in one piece is read with one call, however long its head is."""
+    connections = 5
+    fields = (*CLOSE, ("X-Long", "x" * 700))
+
+    def serve(server: Server) -> None:
+        for _ in range(connections):
+            assert fetch(server, "/t/digits.txt", *fields).status == 200
+
+    calls = _calls(start, tmp_path, serve)
+    assert calls["recvfrom"] == connections, "a read for each request, and no more"
+
+
+@of("poll", "epoll")
+@pytest.mark.plain_build("sanitizers make calls of their own")
+def test_change_of_interest(start: Start, tmp_path: Path) -> None:
+    """06, 07: what it costs to begin to watch a client: an assignment, or a system call."""
+    says(
+        "a change of interest is an assignment and costs no system call",
+        "Each change of interest is a system call, which is why a connection whose request is "
+        "already there is served without ever entering the set.",
+    )
+    connections = 5
+
+    def in_one_piece(server: Server) -> None:
+        for _ in range(connections):
+            with Client(server) as client:
+                client.send(DIGITS)
+                assert client.read().status == 200
+
+    def in_two_pieces(server: Server) -> None:
+        for _ in range(connections):
+            with Client(server) as client:
+                client.send(HALF)
+                client.wait_until_read()
+                assert client.exchange(b"\r\n").status == 200
+
+    whole = _calls(start, tmp_path, in_one_piece)
+    halves = _calls(start, tmp_path, in_two_pieces)
+    name = start().name
+    assert halves["recvfrom"] - whole["recvfrom"] == connections
+    more = {key for key in halves if halves[key] - whole[key] >= connections}
+    more -= {"recvfrom", "accept4", "poll", "epoll_wait"}  # another round of the loop
+    assert more == ({"epoll_ctl"} if name == "epoll" else set())
+    assert whole["epoll_ctl"] == 0
+    assert halves["epoll_ctl"] == (connections if name == "epoll" else 0)
+
+
+@of("poll")
+def test_poll_hands_over_everything(start: Start) -> None:
+    """06: each call of poll() is given every connection, idle ones too."""
+    says("each poll() hands all of it to the kernel", "an idle client costs a little of every poll")
+    skip_unless_visible()
+    server = start()
+    assert _polled(server) == 1  # the listening socket
+    with crowd(server, 50, KEPT) as clients:
+        for client in clients:
+            client.read()
+        wait_until(lambda: _polled(server) == 51, "poll() is called with 51 descriptors")
+
+
+def _polled(server: Server) -> int:
+    """How many descriptors its poll() was given; it sleeps in it."""
+    wait_until(lambda: call_of(server.pid, server.pid)[0] == "poll", "it sleeps in poll()")
+    arguments = call_of(server.pid, server.pid)[1]
+    return arguments[1] if arguments else 0
+
+
+@of("poll", "epoll", "prethreading", "iterative")
+def test_one_connection_to_redis(start: Start, own: PrivateRedis) -> None:
+    """06, 07: all share one; 05: as many as are used at once."""
+    says(
+        "all share one connection to it and replies come in order",
+        "Of connections to Redis as many as are used at once.",
+    )
+    server = start("--workers", str(WORKERS), redis=own.url())
+    before = own.client().connections()
+    own.pause()
+    at_once = 1 if server.name in ("prethreading", "iterative") else 10
+    with crowd(server, at_once, VISIT) as clients:
+        for client in clients:
+            client.wait_until_read()
+        own.resume()
+        assert {client.read().status for client in clients} == {200}
+    for _ in range(10):
+        assert fetch(server, "/guestbook").status == 200
+    assert own.client().connections() - before == 2  # one of them is that of the last line
+
+
+@of("prethreading")
+@pytest.mark.plain_build("a sanitizer's own library must be the first one")
+def test_locks(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) -> None:
+    """05: how often a lock is taken for what."""
+    says(
+        "two for each connection (put, take), one for each thread that wakes, two for each file "
+        "that it borrows, two for each page that asks Redis, and one for each request after which "
+        "the connection might be kept."
+    )
+    plan = Plan(tmp_path / "plan")
+    with FaultyServer(binary, site, redis.url(261), ("--workers", "2"), plan=plan) as server:
+        # A thread that wakes takes its lock inside of the C library, where nobody counts it.
+        costs = {ELSEWHERE: 2, DIGITS: 2 + 2, VISIT: 2 + 2 + 2}
+        for raw, cost in costs.items():
+            for path in ("/guestbook", "/t/digits.txt"):
+                fetch(server, path)  # the cache has them now
+            wait_until(lambda: waiting(server)[1]["futex"] == 2, "both threads wait")
+            plan.count("pthread_mutex_lock")
+            for _ in range(3):
+                with Client(server) as client:
+                    client.send(raw)
+                    client.read()
+                    assert client.read_to_end() == b""
+            assert plan.seen == 3 * cost, raw
+            plan.disarm()

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""What the seven say of themselves: the limit, a crash, an idle client; see test_claims.py."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .. import processes
+from ..claims import (
+    DIGITS,
+    HALF,
+    HALF_TIME,
+    KEPT,
+    WORKERS,
+    answer,
+    crowd,
+    limit,
+    of,
+    says,
+)
+from ..client import Client, EndOfStreamError, fetch
+from ..conftest import Start
+from ..sockets import backlog, longest_backlog
+from ..timing import undisturbed, wait_until
+from ..tracing import call_of, skip_unless_visible, waiting
+
+# ---- What happens at the limit? ----
+
+
+@of("iterative", "preforking", "prethreading")
+def test_the_rest_wait_in_the_backlog(start: Start) -> None:
+    """01, 03: whoever is not served waits in the kernel; 05: in a queue of the main thread's."""
+    says(
+        "All others wait for the process, in the kernel's backlog.",
+        "one client that stalls stops everybody until its time is over",
+        "N workers serve N connections; the next waits in the backlog until one ends.",
+        "N threads serve N connections; the next waits in the queue until one ends.",
+        "the next wait in a queue of the main thread's",
+    )
+    server = start("--workers", str(WORKERS))
+    holders = 1 if server.name == "iterative" else WORKERS
+
+    def attempt() -> None:
+        with crowd(server, holders, HALF) as holding:
+            for client in holding:
+                client.wait_until_read()
+            with crowd(server, 3, DIGITS) as others:
+                in_kernel = 0 if server.name == "prethreading" else 3
+                wait_until(lambda: backlog(server.port) == in_kernel, f"{in_kernel} wait")
+                assert all(client.is_quiet(0.1) for client in others)
+                answer(holding)
+                assert [client.read().status for client in others] == [200] * 3
+
+    undisturbed(HALF_TIME, attempt)
+
+
+def test_length_of_the_backlog(start: Start) -> None:
+    """As long as is asked for, or as the kernel allows: it lowers the rest without a word."""
+    most = int(Path("/proc/sys/net/core/somaxconn").read_text())
+    assert longest_backlog(start().port) == min(limit("DEFAULT_BACKLOG"), most)
+    assert longest_backlog(start("--backlog", "37").port) == min(37, most)
+
+
+@of("iterative")
+def test_full_backlog(start: Start) -> None:
+    """01: beyond the backlog the kernel drops connection requests."""
+    says("The backlog fills; then the kernel drops connection requests")
+    size = 4
+    server = start("--backlog", str(size))
+
+    def attempt() -> None:
+        with crowd(server, 1, HALF) as (holding,):
+            holding.wait_until_read()
+            with crowd(server, size + 1, DIGITS) as others:  # one more: listen(2)
+                wait_until(lambda: backlog(server.port) == size + 1, "the backlog is full")
+                with socket.socket() as late:
+                    late.settimeout(0.5)
+                    with pytest.raises(TimeoutError):
+                        late.connect((server.host, server.port))
+                answer([holding])
+                assert [client.read().status for client in others] == [200] * (size + 1)
+
+    undisturbed(HALF_TIME, attempt)
+
+
+@pytest.fixture
+def many_descriptors() -> Iterator[None]:
+    """As many descriptors as this process may have."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if before[1] != resource.RLIM_INFINITY and before[1] < 8192:
+        pytest.skip("this needs 8,192 descriptors (ulimit -Hn)")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (8192, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.usefixtures("many_descriptors")
+@of("forking", "threading")
+def test_limit_of_children(start: Start) -> None:
+    """02, 04: a thousand at once; then nobody is accepted until one ends."""
+    most = limit("CHILDREN_LIMIT")
+    says(
+        "With CHILDREN_LIMIT children alive the parent stops accepting until one ends; the rest "
+        "wait in the backlog.",
+        "With CHILDREN_LIMIT threads alive",
+        f"{most:,} children; then the parent stops accepting until one ends",
+        f"{most:,} threads; then the main thread stops accepting until one ends",
+    )
+    server = start()
+
+    def workers() -> int:
+        return sum(len(processes.tasks(pid)) for pid in server.pids()) - 1
+
+    def attempt() -> None:
+        with crowd(server, most, HALF) as clients:
+            wait_until(lambda: workers() == most, f"{most} workers")
+            with crowd(server, 3, DIGITS) as others:
+                wait_until(lambda: backlog(server.port) == 3, "three wait in the backlog")
+                assert workers() == most
+                answer(clients[:1])
+                assert {client.read().status for client in others} == {200}
+            assert workers() <= most
+
+    undisturbed(HALF_TIME, attempt)
+    wait_until(lambda: server.is_at_rest(0), "all have ended")
+
+
+# ---- A crash ----
+
+
+def _ends(client: Client) -> bool:
+    """Whether the connection ends without a response."""
+    try:
+        client.read()
+    except (EndOfStreamError, OSError):
+        return True
+    return False
+
+
+@of("forking", "preforking")
+def test_crash_of_a_child(start: Start) -> None:
+    """02, 03: one client suffers and nobody else; in 03 another worker is forked."""
+    says(
+        "A crash takes one client with it.",
+        "if one worker crashes, its client suffers and nobody else, and the parent forks another",
+    )
+    server = start("--workers", str(WORKERS))
+
+    def attempt() -> None:
+        with crowd(server, 3, HALF) as clients:
+            for client in clients:
+                client.wait_until_read()
+            wait_until(lambda: waiting(server)[1]["recvfrom"] == 3, "three workers wait")
+            busy = [p for p in server.children() if call_of(p, p)[0] == "recvfrom"]
+            os.kill(busy[0], signal.SIGKILL)
+            wait_until(lambda: not all(c.is_quiet(0) for c in clients), "one client is left")
+            lost = [client for client in clients if not client.is_quiet(0)]
+            assert len(lost) == 1
+            assert _ends(lost[0])
+            answer([client for client in clients if client is not lost[0]])
+        wait_until(lambda: server.is_at_rest(WORKERS), "there are as many workers as before")
+        assert busy[0] not in server.children()
+        assert fetch(server, "/t/digits.txt").status == 200
+
+    skip_unless_visible()
+    undisturbed(HALF_TIME, attempt)
+
+
+@of("threading", "prethreading")
+@pytest.mark.plain_build("a sanitizer handles the signal of a crash itself")
+def test_crash_of_a_thread(start: Start) -> None:
+    """04, 05: the crash of one is the end of all."""
+    says("a crash of one is the end of all", "nobody is left to start another")
+    server = start("--workers", str(WORKERS))
+    with crowd(server, 2, HALF) as clients:
+        for client in clients:
+            client.wait_until_read()
+        thread = next(task for task in processes.tasks(server.pid) if task != server.pid)
+        ctypes.CDLL(None).tgkill(server.pid, thread, signal.SIGSEGV)
+        assert all(_ends(client) for client in clients)
+    assert server.wait() == -signal.SIGSEGV
+
+
+# ---- Keep-alive ----
+
+
+@of("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
+def test_what_an_idle_client_holds(start: Start) -> None:
+    """A child, a thread, a worker, or nothing but memory; 01 keeps none."""
+    says(
+        "no connection is kept alive here: one idle browser would own the server",
+        "yes; an idle client holds a child",
+        "yes; an idle client holds a thread",
+        "an idle client holds a worker for up to 5 s",
+        "yes; an idle client costs memory only",
+    )
+    assert limit("IDLE_TIMEOUT") == 5000
+    server = start("--workers", str(WORKERS))
+    if server.name == "iterative":
+        assert fetch(server, "/t/digits.txt").closes
+        return
+    with Client(server) as client:
+        assert not client.exchange(KEPT).closes
+        if server.name in ("poll", "epoll"):
+            assert server.is_at_rest(WORKERS)
+        else:
+            skip_unless_visible()
+            wait_until(lambda: waiting(server)[1]["recvfrom"] == 1, "one waits for the client")

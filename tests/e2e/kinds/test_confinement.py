@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: MIT
+"""Least power: what a server gives up once it has started."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from ..claims import CLOSE, crowd, of
+from ..client import FORM, fetch, form, request, send_to_end, sign
+from ..conftest import Start
+from ..harness import REPOSITORY, Server, run_to_end
+from ..redisbox import PrivateRedis
+from ..site import build_project_site
+from ..sockets import free_port
+from ..timing import wait_until
+from ..tracing import Trace, skip_unless_traceable
+
+pytestmark = pytest.mark.plain_build("sanitizers make calls of their own: no confinement")
+
+INTRUDER = REPOSITORY / "build" / "intruder.so"
+LANDLOCK_CREATE_RULESET, LANDLOCK_VERSION = 444, 1
+
+# Why a call that is in the list need not be made in a session of this kind. Whatever is neither
+# made nor here stands in the list for nothing.
+NOT_ALWAYS = {
+    "fstat": "the C library before 2.33 and after 2.38",
+    "clone": "creates threads before glibc 2.34",
+    "clone3": "creates threads since glibc 2.34",
+    "rt_sigaction": "of the C library, when it creates its first thread",
+    "rseq": "where the C library is 2.35 or newer",
+    "set_robust_list": "of a thread that was created before",
+    "sched_getaffinity": "when a thread needs a heap of its own",
+    "mprotect": "when a thread's heap or stack is made",
+    "madvise": "when much memory of a heap or stack is given back",
+    "brk": "when the heap grows",
+    "mmap": "for large blocks of memory",
+    "munmap": "for large blocks of memory",
+    "mremap": "when a large block grows",
+    "sysinfo": "of qsort(3), once, and not in every version",
+    "clock_gettime": "where the vdso has none",
+    "time": "where the vdso has none",
+    "restart_syscall": "by the kernel, after a stop, of some calls",
+    "gettid": "when it crashes",
+    "tgkill": "when it crashes; and to wake threads",
+    "getpid": "when it crashes; and of the signal handler",
+    "openat": "when a thread's heap is made, and when one shrinks",
+    "lseek": "where standard output is a file with something left in it",
+    "kill": "of a parent with children that have not ended yet",
+    "exit": "when a thread ends",
+    "fcntl": "when a connection to Redis begins",
+    "getsockopt": "when a connection to Redis begins",
+    "socket": "when a connection to Redis begins",
+    "connect": "when a connection to Redis begins",
+}
+
+
+def landlock_version() -> int:
+    """What this kernel knows of Landlock; 0: nothing."""
+    libc = ctypes.CDLL(None)
+    return max(0, int(libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_VERSION)))
+
+
+def _status(pid: int, key: str) -> list[str]:
+    """The words of a line of /proc/PID/status."""
+    text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    return next(line.split()[1:] for line in text.splitlines() if line.startswith(key + ":"))
+
+
+def listed(binary: Path) -> set[str]:
+    """What --print-syscalls prints, one name a line, each once."""
+    status, out, err = run_to_end(binary, "--print-syscalls")
+    assert (status, err) == (0, "")
+    names = out.split()
+    assert len(names) == len(set(names))
+    return set(names)
+
+
+def test_list_of_calls(start: Start, tmp_path: Path) -> None:
+    """The calls that a server keeps are those that it makes: all of them, and no others."""
+    skip_unless_traceable()
+    root = build_project_site(tmp_path, REPOSITORY)
+    (root / "public" / "large").write_bytes(bytes(100_000))
+    with PrivateRedis() as own:
+        server = start("--log", root=root, redis=own.url(1))
+        wait_until(lambda: server.is_at_rest(4), "it has all its workers")
+        trace = Trace(server, tmp_path / "trace")
+        for _ in range(2):
+            for target in ("/", "/large", "/guestbook", "/sorted", "/none", "/go/x", "/home"):
+                fetch(server, target)
+            os.utime(root / "templates" / "guestbook" / "index.html")  # it is read again
+            assert sign(server, "Ann", "traced").status == 303
+            send_to_end(server, b"nonsense\r\n\r\n")
+            own.kill()
+            assert fetch(server, "/guestbook").status == 503
+            own.start()
+            wait_until(lambda: fetch(server, "/guestbook").status == 200, "Redis is back")
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for pid in server.pids():
+                with contextlib.suppress(ProcessLookupError):  # a child of 02 that has ended
+                    os.kill(pid, number)
+        if server.kind.has_workers and server.children():
+            victim = server.children()[0]
+            os.kill(victim, signal.SIGKILL)
+            wait_until(
+                lambda: victim not in server.children() and server.is_at_rest(4), "another is there"
+            )
+        fetch(server, "/")
+        assert server.stop() == 0
+        made, kept = set(trace.calls()), listed(server.binary)
+        assert made - kept == set()
+        assert kept - made - set(NOT_ALWAYS) == set()
+
+
+HEAP_FILES = {
+    "/sys/devices/system/cpu/online",
+    "/proc/stat",
+    "/proc/sys/vm/overcommit_memory",
+}
+
+
+@of("threading", "prethreading")
+def test_heaps_of_threads(start: Start, tmp_path: Path) -> None:
+    """What the C library opens for the threads' heaps is what net/confine.h says.
+
+    It is not told as a fault; and Landlock, where the kernel has it, refuses it.
+    """
+    skip_unless_traceable()
+    server = start("--workers", "8")
+    trace = Trace(server, tmp_path / "trace")
+    for _ in range(3):  # long forms at once: heaps grow, and shrink
+        body = form(guest_name="x", guest_remarks="%" * 20000)
+        with crowd(server, 8, request("POST", "/guestbook", (FORM, *CLOSE), body)) as clients:
+            assert {client.read().status for client in clients} == {400}
+        with crowd(server, 8, request("GET", "/sorted", CLOSE)) as clients:
+            assert {client.read().status for client in clients} == {200}
+    assert server.stop() == 0
+    trace.calls()
+    found = re.findall(r'openat\(AT_FDCWD, "(.*?)", .*? = (-?\d+)', trace.path.read_text())
+    assert {name for name, _ in found} <= HEAP_FILES
+    if landlock_version() >= 1:
+        assert {result for _, result in found} <= {"-1"}
+    assert server.stderr == ""
+
+
+@dataclass
+class _Intruded(Server):
+    """A server that somebody has taken over: see tests/faults/intruder.c."""
+
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def command(self) -> list[str]:
+        words = [f"{key}={value}" for key, value in self.variables.items()]
+        return ["env", f"LD_PRELOAD={INTRUDER}", *words, *super().command()]
+
+
+def _intrude(binary: Path, root: Path, redis: PrivateRedis, *options: str) -> dict[str, int]:
+    """What the intruder's attempts came to: an errno each, 0 for success."""
+    if not INTRUDER.exists():
+        pytest.fail(f"{INTRUDER} is missing: build it first (make faults)", pytrace=False)
+    with PrivateRedis() as other:
+        variables = {
+            "ROOT": f"{root}/",
+            "REDIS_PORT": str(redis.port),
+            "OTHER_PORT": str(other.port),
+            "TEST_PID": str(os.getpid()),
+        }
+        choice = ("--workers", "2", *options)
+        with _Intruded(binary, root, redis.url(), choice, variables=variables) as server:
+            assert fetch(server, "/t/digits.txt").status == 200
+            found = re.findall(r"^intruder (\w+) (\d+)$", server.stderr, re.MULTILINE)
+            return {name: int(number) for name, number in found}
+
+
+def test_intruder(binary: Path, site: Path, redis: PrivateRedis) -> None:
+    """Whoever takes a server over can do little more than it does itself."""
+    version = landlock_version()
+    denied = errno.EACCES if version >= 1 else 0
+    got = _intrude(binary, site, redis)
+    assert got["page"] == got["template"] == got["redis"] == 0
+    assert got["overwrite"] == got["redirects"] == got["passwd"] == got["environment"] == denied
+    assert got["connect"] == (errno.EACCES if version >= 4 else 0)
+    for name in ("bind", "execve", "ptrace", "setuid"):
+        assert got[name] == errno.ENOSYS, name
+    may_open, may_kill = ("openat" in listed(binary)), ("kill" in listed(binary))
+    assert got["open"] == (denied if may_open else errno.ENOSYS)
+    assert got["kill"] == (
+        0 if may_kill and version < 6 else errno.EPERM if may_kill else errno.ENOSYS
+    )
+
+
+def test_intruder_unconfined(binary: Path, site: Path, redis: PrivateRedis) -> None:
+    """The same attempts come through with --no-confinement: it was that which prevented them."""
+    got = _intrude(binary, site, redis, "--no-confinement")
+    # There is no such program, and the intruder traces nobody.
+    assert (got.pop("execve"), got.pop("ptrace")) == (errno.ENOENT, errno.ESRCH)
+    assert set(got.values()) == {0}, got
+
+
+def test_banner(start: Start) -> None:
+    """The banner says how far it is confined, and the kernel says so too."""
+    server = start()
+    calls = len(listed(server.binary))
+    assert server.banner["confined"].startswith(f"to {calls} system calls, ")
+    for pid in server.pids():
+        assert _status(pid, "NoNewPrivs") == ["1"]
+        assert _status(pid, "Seccomp") == ["2"]
+    server = start("--no-confinement")
+    assert server.banner["confined"] == "no"
+    for pid in server.pids():
+        assert _status(pid, "Seccomp") == ["0"]
+
+
+@pytest.fixture
+def open_site() -> Iterator[Path]:
+    """A site, and a copy of the executables' folder, that every user may read."""
+    with tempfile.TemporaryDirectory(prefix="zs-user-") as folder:
+        Path(folder).chmod(0o755)
+        yield build_project_site(Path(folder), REPOSITORY)
+
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+
+
+@as_root
+def test_user(start: Start, open_site: Path, redis: PrivateRedis) -> None:
+    """--user: all its processes are that user's, in its groups, with no rights left of root's."""
+    nobody = pwd.getpwnam("nobody")
+    server = start("--user", "nobody", root=open_site, redis=redis.url(250))
+    for pid in server.pids():
+        assert _status(pid, "Uid") == [str(nobody.pw_uid)] * 4
+        assert _status(pid, "Gid") == [str(nobody.pw_gid)] * 4
+        assert "0" not in _status(pid, "Groups")
+        assert int(_status(pid, "CapEff")[0], 16) == int(_status(pid, "CapPrm")[0], 16) == 0
+    assert fetch(server, "/").status == 200
+    assert sign(server, "Ann", "as nobody").status == 303
+    # It cannot read what only root may: for it, that file is not there.
+    secret = open_site / "public" / "secret.txt"
+    secret.write_text("for root")
+    secret.chmod(0o600)
+    assert fetch(server, "/secret.txt").status == 404
+
+
+@as_root
+def test_user_errors(binary: Path, open_site: Path) -> None:
+    """A user that is not there, or that only root could become, ends the start with one line."""
+    shutil.copy(binary, open_site / binary.name)
+    options = ("--port", str(free_port()), "--root", str(open_site))
+    status, out, err = run_to_end(binary, *options, "--user", "no-such-user")
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "no-such-user" in err
+    words = ["setpriv", "--reuid=65534", "--clear-groups", str(open_site / binary.name)]
+    done = subprocess.run(
+        [*words, *options, "--user", "root"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "only root can" in done.stderr

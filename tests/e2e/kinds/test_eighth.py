@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""README's "Adding an eighth", with kinds that none of the seven is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ..client import fetch
+from ..harness import REPOSITORY, Server
+from ..timing import wait_until
+
+EIGHTH = REPOSITORY / "tests" / "e2e" / "eighth"
+KINDS = (
+    "asking_redis/test_redis_kept",
+    "kinds/test_start",
+    *(f"limits/test_{name}" for name in ("stop", "stalling", "fairness", "clients")),
+)
+"""The files of tests that ask what kind of server it is."""
+FILES = ("Makefile", "redirects", "pyproject.toml")
+FOLDERS = ("lib", "public", "templates", "tests")
+WORKERS = 4
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A copy of the project, with folders for servers that are none of the seven."""
+    copy = tmp_path / "project"
+    copy.mkdir()
+    for name in FILES:
+        shutil.copy(REPOSITORY / name, copy / name)
+    for name in FOLDERS:
+        shutil.copytree(REPOSITORY / name, copy / name)
+    shutil.copytree(EIGHTH, copy, dirs_exist_ok=True)
+    return copy
+
+
+def _must_run(command: list[str], project: Path) -> str:
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=1800)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def _make(name: str, project: Path) -> None:
+    _must_run(["make", name, "CFLAGS=-O1 -Werror"], project)
+
+
+@pytest.mark.parametrize("name", ["looping", "listening"])
+def test_an_eighth_of_a_kind_of_its_own(name: str, project: Path) -> None:
+    """A pool whose processes each run a loop, with one listener for all or with one for each.
+
+    Its folder is all that is added.
+    """
+    _make(name, project)
+    command = [sys.executable, "-m", "pytest", "-q", "--server", name, "-m", "not waits"]
+    assert " passed" in _must_run([*command, *(f"tests/e2e/{kind}.py" for kind in KINDS)], project)
+
+
+def test_each_listens_for_itself(project: Path) -> None:
+    """All get a share of the connections, and whoever is forked in a worker's place gets its own.
+
+    A listener outlives its worker: no connection is refused or lost while there is none.
+    """
+    _make("listening", project)
+    options = ("--workers", str(WORKERS))
+    with Server(project / "listening", project, "redis://127.0.0.1:1", options) as server:
+        first, *_ = server.children()
+        for _ in range(16 * WORKERS):
+            assert fetch(server, "/redirect").status == 302
+        os.kill(first, signal.SIGTERM)
+        wait_until(lambda: first not in server.children(), "it has ended")
+        for _ in range(16 * WORKERS):
+            assert fetch(server, "/redirect").status == 302
+        wait_until(lambda: len(server.children()) == WORKERS, "another has been forked")
+    shares = [int(server.statistics()[f"worker {number}"]) for number in range(1, WORKERS + 1)]
+    assert sum(shares) == 2 * 16 * WORKERS
+    assert min(shares) > 0

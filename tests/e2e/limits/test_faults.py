@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: MIT
+"""Faults of system calls: one call after another fails, is interrupted, or is short.
+
+Over one fixed session the first call of a kind fails, then the second, until the session makes no
+more of them. Whatever fails, each answer is right, or 500 or 503, or the connection is closed;
+nothing crashes, hangs or is left behind; and the session after it is answered as ever.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ..client import FORM, Client, EndOfStreamError, Response, fetch, form, request
+from ..faults import LIBRARY, SHORT, FaultyServer, Plan
+from ..redisbox import PrivateRedis, RedisClient
+from ..site import eighty_kilobytes
+from ..timing import wait_until
+
+pytestmark = pytest.mark.plain_build("a sanitizer's own library must be the first one")
+
+WORKERS = 2
+MOST = 400
+CLOSE = (("Connection", "close"),)
+LARGE = eighty_kilobytes()
+RIGHT, REFUSED, CLOSED = "right", "refused", "closed"
+
+# Which faults are no failure at all: whoever is interrupted, or gets less, goes on.
+HARMLESS = (errno.EINTR, SHORT)
+FAULTS = {
+    "accept4": (errno.EMFILE, errno.ENOMEM, errno.ECONNABORTED, errno.EINTR),
+    "recv": (errno.ECONNRESET, errno.ENOMEM, errno.EINTR, SHORT),
+    "send": (errno.EPIPE, errno.ENOBUFS, errno.EINTR, SHORT),
+    "sendmsg": (errno.EPIPE, errno.ENOBUFS, errno.EINTR, SHORT),
+    "sendfile": (errno.EIO, errno.ENOMEM, errno.EINTR, SHORT),
+    "poll": (errno.ENOMEM, errno.EINTR),
+    "ppoll": (errno.ENOMEM, errno.EINTR),
+    "epoll_wait": (errno.EINTR,),
+    "epoll_ctl": (errno.ENOMEM,),
+    "fork": (errno.EAGAIN, errno.ENOMEM),
+    "waitpid": (errno.EINTR,),
+    "pthread_create": (errno.EAGAIN,),
+    "openat2": (errno.EMFILE, errno.ENOMEM, errno.EIO, errno.EAGAIN, errno.EINTR),
+    "fstatat": (errno.EIO, errno.ENOMEM),
+    "fstat": (errno.EIO,),
+    "pread": (errno.EIO, SHORT),
+    "read": (errno.EIO, SHORT),
+    "write": (errno.EIO, errno.EAGAIN, SHORT),
+    "socket": (errno.EMFILE, errno.ENOBUFS),
+    "connect": (errno.ECONNREFUSED, errno.EADDRNOTAVAIL, errno.EINTR),
+    "setsockopt": (errno.ENOMEM,),
+    "getsockopt": (errno.ENOBUFS,),
+    "fcntl": (errno.EINVAL,),
+    "shutdown": (errno.ENOTCONN,),
+    "malloc": (errno.ENOMEM,),
+    "calloc": (errno.ENOMEM,),
+    "realloc": (errno.ENOMEM,),
+    "mmap": (errno.ENOMEM,),
+}
+# Of these a short or an interrupted one may be an error, as long as the answer says so.
+MAY_REFUSE = ("openat2", "pread", "read", "connect")
+
+
+class Session:
+    """The fixed session, and what each of its answers must be."""
+
+    def __init__(self, server: FaultyServer, store: RedisClient) -> None:
+        self.server = server
+        self.store = store
+        self.number = 0
+
+    def run(self) -> list[str]:
+        """Go through it once; return what became of each request."""
+        self.number += 1
+        self.store.do("DEL", "guestbook_remarks")
+        self.store.do("RPUSH", "guestbook_remarks", "one - Ann", "two - Bob")
+        # A file that no cache has: it is opened, and a later session opens it again.
+        changed = self.server.root / "public" / "t" / "changed.txt"
+        changed.write_bytes(b"version %d" % self.number)
+        outcomes = self._talk(
+            (request("GET", "/t/digits.txt"), self._is(200, b"0123456789")),
+            (request("GET", "/t/changed.txt"), self._is(200, changed.read_bytes())),
+            (request("GET", "/t/sub", CLOSE), self._goes_to(301, "/t/sub/")),
+        )
+        outcomes += self._talk((request("GET", "/guestbook", CLOSE), self._is_page))
+        outcomes += self._sign()
+        outcomes += self._talk((request("GET", "/t/80k.bin", CLOSE), self._is(200, LARGE)))
+        outcomes += self._talk(
+            (request("GET", "/t/plain", CLOSE), self._goes_to(302, "/guestbook"))
+        )
+        outcomes += self._talk((request("GET", "/t/none", CLOSE), self._is(404)))
+        outcomes += self._talk((request("GET", "/sorted", CLOSE), self._is(200)))
+        outcomes += self._talk((b"nonsense\r\n\r\n", self._is(400)))
+        return outcomes
+
+    def _talk(self, *exchanges) -> list[str]:
+        """Requests on one connection, as long as that is kept, and then on another.
+
+        None is kept where something has run out just now.
+        """
+        outcomes: list[str] = []
+        try:
+            with Client(self.server) as client:
+                for number, (raw, is_right) in enumerate(exchanges, start=1):
+                    response = client.exchange(raw)
+                    outcomes.append(REFUSED if response.status in (500, 503) else RIGHT)
+                    if outcomes[-1] == RIGHT:
+                        is_right(response)
+                    if response.closes and number < len(exchanges):
+                        return outcomes + self._talk(*exchanges[number:])
+        except (EndOfStreamError, ConnectionError):
+            outcomes.append(CLOSED)
+        return outcomes
+
+    def _sign(self) -> list[str]:
+        """A remark, in two pieces: what is told to be stored is stored, once."""
+        text = f"number {self.number} " + "x" * 900
+        body = form(guest_name="Eve", guest_remarks=text)
+        raw = request("POST", "/guestbook", (FORM, *CLOSE), body)
+        outcome = CLOSED
+        try:
+            with Client(self.server) as client:
+                client.send(raw[:200])
+                client.wait_until_read()
+                status = client.exchange(raw[200:]).status
+                assert status in (303, 500, 503)
+                outcome = RIGHT if status == 303 else REFUSED
+        except (EndOfStreamError, ConnectionError):
+            pass
+        stored = self.store.remarks().count(f"{text} - Eve".encode())
+        assert stored == 1 if outcome == RIGHT else stored <= 1
+        return [outcome]
+
+    @staticmethod
+    def _is(status: int, body: bytes | None = None):
+        def check(response: Response) -> None:
+            assert response.status == status, response.head
+            assert body is None or response.body == body
+
+        return check
+
+    @staticmethod
+    def _goes_to(status: int, location: str):
+        def check(response: Response) -> None:
+            assert (response.status, response.field("Location")) == (status, location)
+
+        return check
+
+    def _is_page(self, response: Response) -> None:
+        assert response.status == 200, response.head
+        assert re.findall(r"<li class=\"remark\"><p>(.*?)</p>", response.text) == [
+            "two - Bob",
+            "one - Ann",
+        ]
+        count = re.search(r'<p id="count">([\d,]+)</p>', response.text)
+        assert count is not None
+        assert int(count[1].replace(",", "")) == self.store.number("visitor_count")
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[RedisClient]:
+    """A client of a Redis that nobody else uses but the server."""
+    with PrivateRedis() as own:
+        client = own.client(1)
+        yield client
+        client.close()
+
+
+@pytest.fixture(scope="module")
+def faulty(
+    binary: Path, site: Path, store: RedisClient, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[FaultyServer]:
+    """A server that all faults of this file go through, one after another."""
+    if not LIBRARY.exists():
+        pytest.fail(f"{LIBRARY} is missing: build it first (make faults)", pytrace=False)
+    plan = Plan(tmp_path_factory.mktemp("faults") / "plan")
+    url = f"redis://127.0.0.1:{store.port}/{store.database}"
+    options = ("--workers", str(WORKERS), "--log")
+    with FaultyServer(binary, site, url, options, plan=plan) as server:
+        yield server
+
+
+def _connections(store: RedisClient) -> int:
+    """How many connections Redis has, other than this test's own."""
+    clients = store.do("CLIENT", "LIST")
+    assert isinstance(clients, bytes)
+    return clients.count(b"\n") - 1
+
+
+def _assert_nothing_is_left(server: FaultyServer, store: RedisClient) -> None:
+    """It is as it was before: nothing of any client is kept, and nothing else is lost."""
+    wait_until(lambda: server.is_at_rest(WORKERS), "its processes and threads are at rest")
+    wait_until(lambda: server.open_sockets() == _connections(store), "it has sockets to Redis only")
+    assert server.files_opened_twice() == []
+
+
+@pytest.mark.parametrize("call", FAULTS)
+def test_faults(faulty: FaultyServer, store: RedisClient, call: str) -> None:
+    """Each call of a kind fails in turn, in each way: see the head of this file."""
+    plan = faulty.plan
+    assert plan is not None
+    session = Session(faulty, store)
+    for _ in range(3):
+        session.run()
+    _assert_nothing_is_left(faulty, store)
+    pids, blocks = set(faulty.pids()), plan.blocks
+    for error in FAULTS[call]:
+        for nth in range(1, MOST):
+            plan.arm(call, nth, error)
+            outcomes = session.run()
+            failed = plan.disarm()
+            what = f"{call} {nth}: {errno.errorcode.get(error, 'short')}: {outcomes}"
+            print(what, failed)
+            if not failed or (error in HARMLESS and call not in MAY_REFUSE):
+                assert set(outcomes) == {RIGHT}, what
+            wait_until(lambda: fetch(faulty, "/guestbook").status == 200, "Redis is back")
+            assert set(session.run()) == {RIGHT}, what
+            _assert_nothing_is_left(faulty, store)
+            if not failed:
+                break
+        else:
+            pytest.fail(f"more than {MOST} calls of {call} in one session")
+    assert set(faulty.pids()) == pids
+    assert plan.crashes == 0
+    if not faulty.kind.has_workers and not faulty.kind.lends_redis:  # one process, one thread
+        wait_until(lambda: plan.blocks <= blocks + 2, f"{plan.blocks} blocks, not {blocks}")
+    assert "is not in its list" not in faulty.stderr

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""Faults of system calls at the start: a server starts whole, or says why not and exits 1."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from pathlib import Path
+
+import pytest
+
+from ..client import fetch
+from ..faults import FaultyServer, Plan
+from ..redisbox import PrivateRedis
+from ..timing import wait_until
+
+pytestmark = pytest.mark.plain_build("a sanitizer's own library must be the first one")
+
+MOST = 400
+WORKERS = 2
+FAULTS = {
+    "socket": (errno.EMFILE,),
+    "setsockopt": (errno.ENOMEM,),
+    "bind": (errno.EADDRINUSE, errno.EACCES),
+    "listen": (errno.EADDRINUSE,),
+    "getsockname": (errno.ENOBUFS,),
+    "open": (errno.EMFILE, errno.EACCES),
+    "openat2": (errno.EMFILE, errno.EACCES),
+    "fstatat": (errno.EIO,),
+    "fstat": (errno.EIO,),
+    "read": (errno.EIO,),
+    "fcntl": (errno.EINVAL,),
+    "mmap": (errno.ENOMEM,),
+    "epoll_create1": (errno.EMFILE,),
+    "fork": (errno.EAGAIN,),
+    "pthread_create": (errno.EAGAIN,),
+    "malloc": (errno.ENOMEM,),
+    "calloc": (errno.ENOMEM,),
+    "realloc": (errno.ENOMEM,),
+    "seccomp": (errno.ENOSYS, errno.EINVAL),
+    "landlock_create_ruleset": (errno.ENOSYS, errno.EOPNOTSUPP),
+    "landlock_add_rule": (errno.EPERM,),
+    "landlock_restrict_self": (errno.EPERM,),
+}
+
+
+def _assert_whole(server: FaultyServer) -> None:
+    """Assert that it serves files, redirects and the guestbook, and ends as it should."""
+    with server:
+        statuses = [fetch(server, path).status for path in ("/t/digits.txt", "/t/plain")]
+        assert [*statuses, fetch(server, "/guestbook").status] == [200, 302, 200]
+
+
+def _fails_at_start(server: FaultyServer) -> bool:
+    """Whether it does not start; it must have said why, in one line, and exited with 1."""
+    with contextlib.suppress(AssertionError):
+        server.start()
+    # 03 forks its workers behind the banner.
+    wait_until(lambda: not server.running() or server.is_at_rest(WORKERS), "it ends or is at rest")
+    if server.running():
+        return False
+    assert server.wait() == 1, server.stderr
+    assert server.stderr.startswith(f"{server.name}: "), server.stderr
+    assert server.stderr.count("\n") == 1, server.stderr
+    assert len(server.stderr) > len(server.name) + 15, server.stderr
+    return True
+
+
+@pytest.mark.parametrize("call", FAULTS)
+def test_faults_at_start(
+    binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path, call: str
+) -> None:
+    """Each call of a kind fails in turn, until the start makes no more of them."""
+    plan = Plan(tmp_path / "plan")
+    for error in FAULTS[call]:
+        for nth in range(1, MOST):
+            plan.arm(call, nth, error)
+            options = ("--workers", str(WORKERS))
+            server = FaultyServer(binary, site, redis.url(260), options, plan=plan)
+            if not _fails_at_start(server):
+                # Later calls of this kind are those of test_faults.py.
+                failed = plan.disarm()
+                _assert_whole(server)
+                if not failed:
+                    break
+            assert plan.crashes == 0
+        else:
+            pytest.fail(f"more than {MOST} calls of {call} at the start")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("seccomp", "to all system calls, public/"),
+        ("landlock_create_ruleset", "all files and ports (this kernel has no Landlock)"),
+    ],
+)
+def test_old_kernel(
+    binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path, call: str, words: str
+) -> None:
+    """A kernel that knows nothing of seccomp or Landlock: the server runs, and says so."""
+    plan = Plan(tmp_path / "plan")
+    plan.arm(call, 1, errno.ENOSYS)
+    with FaultyServer(
+        binary, site, redis.url(260), ("--workers", str(WORKERS)), plan=plan
+    ) as server:
+        assert plan.disarm()
+        assert words in server.banner["confined"]
+        assert fetch(server, "/guestbook").status == 200
+
+
+def test_listener_cannot_be_watched(
+    binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path
+) -> None:
+    """An event loop that cannot watch the listening socket at first tries it again."""
+    plan = Plan(tmp_path / "plan")
+    plan.arm("epoll_ctl", 1, errno.ENOMEM)
+    with FaultyServer(binary, site, redis.url(260), plan=plan) as server:
+        assert fetch(server, "/guestbook").status == 200
+        assert plan.disarm() == (server.name == "epoll")

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""No port is left towards Redis: those who have one share, the log says what is wrong and what
+cures it, and when there are ports again all is as before.
+
+In a network namespace of the test's own, for the limit is the whole machine's (ip(7)).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ..claims import ELSEWHERE, crowd
+from ..client import fetch, request
+from ..conftest import Start
+from ..namespaces import inside, namespaces, run
+from ..redisbox import PrivateRedis
+from ..timing import undisturbed, wait_until
+
+VISIT = request("GET", "/guestbook", (("Connection", "close"),))
+REASON = "has no connection for us: Cannot assign requested address; widen net.ipv4.ip_local_port"
+# A little less than what a server waits for Redis.
+PATIENCE_OF_SERVER = 1.5
+FEW, MANY = (50_000, 50_001), (20_000, 49_999)
+
+
+def _allow_ports(first: int, last: int) -> None:
+    """From now on the namespace of this thread has these for the connections that it makes."""
+    Path("/proc/sys/net/ipv4/ip_local_port_range").write_text(f"{first} {last}")
+
+
+@pytest.fixture
+def _own_network(redis: PrivateRedis) -> Iterator[None]:
+    """The test, and all that it starts, is in a network namespace of its own."""
+    with contextlib.ExitStack() as stack:
+        try:
+            (name,) = stack.enter_context(namespaces(1))
+            run(f"ip -n {name} link set lo up")
+        except OSError as error:
+            pytest.skip(f"no network namespace here: {error}")
+        stack.enter_context(inside(name))
+        yield
+
+
+@contextlib.contextmanager
+def _all_ports_taken(port: int) -> Iterator[None]:
+    """Somebody else has all ports that there are, towards this one."""
+    with contextlib.ExitStack() as stack:
+        result = 0
+        while result == 0:
+            taken = stack.enter_context(socket.socket())
+            # Reset at the end: none is left in TIME_WAIT.
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            result = taken.connect_ex(("127.0.0.1", port))
+        assert result == errno.EADDRNOTAVAIL
+        yield
+
+
+@pytest.mark.usefixtures("_own_network")
+def test_fewer_ports_than_clients(start: Start) -> None:
+    """Twelve visitors at once, and two ports: each gets the page, and the next one too."""
+    with PrivateRedis() as redis:
+        server = start("--workers", "16", redis=redis.url())
+
+        def attempt() -> None:
+            _allow_ports(*MANY)
+            with crowd(server, 12, b"") as clients:
+                _allow_ports(*FEW)
+                for client in clients:
+                    client.send(VISIT)
+                assert [client.read().status for client in clients] == [200] * 12
+
+        undisturbed(PATIENCE_OF_SERVER, attempt)
+        _allow_ports(*MANY)
+        for _ in range(20):
+            assert fetch(server, "/guestbook").status == 200
+        assert "unavailable" not in server.stderr
+        assert server.stderr.count("\n") == server.stderr.count(REASON) <= 1, server.stderr
+
+
+@pytest.mark.waits
+@pytest.mark.usefixtures("_own_network")
+def test_no_port_at_all(start: Start) -> None:
+    """Pages are 503 after a while, all else is served; when there are ports again all is well."""
+    with PrivateRedis() as redis:
+        server = start("--workers", "16", redis=redis.url())
+        with crowd(server, 4, b"") as visitors, crowd(server, 4, b"") as others:
+            _allow_ports(*FEW)
+            with _all_ports_taken(redis.port):
+                for client in visitors:
+                    client.send(VISIT)
+                for client in others:
+                    client.send(ELSEWHERE)
+                assert [client.read().status for client in others] == [302] * 4
+                assert [client.read().status for client in visitors] == [503] * 4
+                _allow_ports(*MANY)
+        wait_until(lambda: fetch(server, "/guestbook").status == 200, "Redis is back")
+        for _ in range(20):
+            assert fetch(server, "/guestbook").status == 200
+        assert server.stderr.count(REASON) == 1, server.stderr

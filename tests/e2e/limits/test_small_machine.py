@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: MIT
+"""Small machines: each limit at its edge.
+
+A server either says at its start what is missing and what cures it, or serves everybody, perhaps
+slower. It never crashes, never spins, and is itself again when the clients have left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import random
+import re
+import resource
+import shutil
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ..claims import crowd, of
+from ..client import Client, fetch, request, sign
+from ..conftest import Start
+from ..harness import REPOSITORY, Server, run_to_end
+from ..redisbox import PrivateRedis
+from ..site import build_project_site, build_site
+from ..small import (
+    DIGITS,
+    HOME,
+    IDLE_TIME,
+    KEPT,
+    REQUEST_TIME,
+    assert_rests,
+    assert_serves,
+    assert_serves_crowd,
+    limited,
+    started_or_said,
+)
+from ..timing import undisturbed, wait_until
+
+# ---- Limits at the start ----
+
+
+@pytest.mark.parametrize("workers", [2, 100])
+@pytest.mark.parametrize("descriptors", [4, 8, 12, 16, 20, 24, 32, 64])
+def test_descriptors(start: Start, descriptors: int, workers: int) -> None:
+    """However few descriptors there are: all is served, or the start says that they are too few."""
+    prefix = limited(nofile=descriptors)
+    server = started_or_said(start, "--workers", str(workers), prefix=prefix)
+    if server is not None:
+        assert_serves(server)
+    assert server is not None or descriptors < 16, "that should have been enough"
+
+
+# ---- Few descriptors, many clients ----
+
+
+@pytest.mark.parametrize("descriptors", [20, 32, 64])
+def test_more_clients_than_descriptors(start: Start, descriptors: int) -> None:
+    """Sixty clients are slow, and all are served."""
+    server = start("--workers", "8", prefix=limited(nofile=descriptors))
+    undisturbed(REQUEST_TIME, lambda: assert_serves_crowd(server, 60))
+
+
+@pytest.mark.parametrize("descriptors", [20, 64])
+def test_pages_with_few_descriptors(start: Start, descriptors: int) -> None:
+    """Pages that need Redis are served to many at once; no descriptor is wanting."""
+    server = start("--workers", "8", prefix=limited(nofile=descriptors))
+    with ThreadPoolExecutor(30) as pool:
+        statuses = pool.map(lambda _: fetch(server, "/guestbook").status, range(300))
+        assert Counter(statuses) == {200: 300}
+
+
+def test_idle_clients_leave_room(start: Start) -> None:
+    """Clients that stay connected and say no more keep nobody out, however many they are."""
+    server = start("--workers", "64", prefix=limited(nofile=20))
+    undisturbed(IDLE_TIME, lambda: _assert_none_waits_for_idle(server, 40))
+
+
+def _assert_none_waits_for_idle(server: Server, count: int) -> None:
+    clients = [Client(server) for _ in range(count)]
+    for client in clients:
+        client.send(DIGITS)
+    for client in clients:
+        assert client.read(seconds=IDLE_TIME).status == 200
+    for client in clients:
+        client.close()
+
+
+def test_more_files_than_descriptors(start: Start, tmp_path: Path) -> None:
+    """Files are served beyond the number that can be open at once, and again."""
+    root = build_site(tmp_path / "site", REPOSITORY)
+    for number in range(120):
+        (root / "public" / f"{number}.txt").write_text(str(number))
+    server = start(root=root, prefix=limited(nofile=64))
+    for _ in range(2):
+        for number in range(120):
+            assert fetch(server, f"/{number}.txt").body == str(number).encode()
+    assert fetch(server, "/guestbook").status == 200
+
+
+@pytest.mark.parametrize("descriptors", [32, 64])
+def test_large_files_hold_descriptors(start: Start, tmp_path: Path, descriptors: int) -> None:
+    """While slow clients hold large files open, each another one, all the others are served."""
+    root = build_site(tmp_path / "site", REPOSITORY)
+    for number in range(120):
+        (root / "public" / f"{number}.txt").write_text(str(number))
+    for number in range(6):
+        with (root / "public" / f"{number}.bin").open("wb") as file:
+            file.truncate(8_000_000)
+    server = start("--workers", "8", root=root, prefix=limited(nofile=descriptors))
+    slow = 0 if server.kind.is_stalled_by_one else 6
+    undisturbed(REQUEST_TIME, lambda: _assert_serves_beside(server, slow))
+
+
+def _assert_serves_beside(server: Server, slow: int) -> None:
+    clients = [Client(server, receive_buffer=4096) for _ in range(slow)]
+    for number, client in enumerate(clients):
+        client.send(request("GET", f"/{number}.bin"))
+        assert b" 200 " in client.read_head()
+    for number in range(120):
+        assert fetch(server, f"/{number}.txt").body == str(number).encode()
+    assert fetch(server, "/guestbook").status == 200
+    for client in clients:
+        client.close()
+
+
+def test_limit_is_lifted(start: Start) -> None:
+    """More descriptors are used, or at least do no harm, as soon as they are allowed."""
+    server = start("--workers", "8", prefix=("prlimit", "--nofile=32:4096", "--"))
+    for limit in (24, 4096):
+        for pid in server.pids():
+            with contextlib.suppress(ProcessLookupError):  # a child may have ended meanwhile
+                resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, 4096))
+        undisturbed(REQUEST_TIME, lambda: assert_serves_crowd(server, 60))
+
+
+# ---- Few processes ----
+
+
+def unused_user() -> int:
+    """The number of a user whom nobody else is: the limit counts all processes of one."""
+    taken = set()
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            taken.add(path.stat().st_uid)
+    while True:
+        # Other tests that run at the same time do not meet it by chance either.
+        user = random.randrange(200_000, 2_000_000_000)
+        if user not in taken:
+            return user
+
+
+@pytest.fixture
+def small_user(binary: Path, redis: PrivateRedis) -> Iterator[Callable[..., Server]]:
+    """A function that makes a server which runs as a user who may have so many processes."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    user = str(unused_user())
+    with tempfile.TemporaryDirectory(prefix="zs-small-") as folder:
+        root = build_project_site(Path(folder), REPOSITORY)
+        shutil.copy(binary, root)
+        subprocess.run(["chmod", "-R", "a+rX", folder], check=True)
+
+        def make(processes: int, workers: int) -> Server:
+            become = ("setpriv", "--reuid", user, "--regid", user, "--clear-groups")
+            prefix = (*become, "--pdeathsig", "KILL", "--", *limited(nproc=processes))
+            options = ("--workers", str(workers))
+            return Server(root / binary.name, root, redis.url(0), options, prefix)
+
+        yield make
+
+
+def test_more_clients_than_processes(small_user: Callable[..., Server]) -> None:
+    """Sixty slow clients at thirty processes: who finds none waits for one."""
+    with small_user(processes=30, workers=8) as server:
+        undisturbed(REQUEST_TIME, lambda: _assert_crowd_waits(server))
+
+
+def _assert_crowd_waits(server: Server) -> None:
+    clients = [Client(server) for _ in range(60)]
+    for client in clients:
+        client.send(HOME[:-2])
+    assert_rests(server)
+    for client in clients:
+        client.send_if_open(HOME[-2:])
+    assert [client.read().status for client in clients] == [200] * 60
+    for client in clients:
+        client.close()
+    assert fetch(server, "/guestbook").status == 200
+
+
+@of("forking", "threading")
+def test_waits_for_a_process_at_the_end(small_user: Callable[..., Server]) -> None:
+    """Who waits for a process when the server is told to stop is served: idle clients go."""
+    undisturbed(IDLE_TIME, lambda: _stop_at_the_limit(small_user(processes=8, workers=1)))
+
+
+def _stop_at_the_limit(server: Server) -> None:
+    with contextlib.ExitStack() as stack, crowd(server.start(), 7, KEPT) as idle:
+        stack.callback(server.kill)
+        assert [client.read().closes for client in idle] == [False] * 7
+        with crowd(server, 3, HOME) as others:
+            wait_until(lambda: "clients wait" in server.stderr, "it lacks a process")
+            assert server.stop() == 0
+            assert [client.read().status for client in others] == [200] * 3
+        assert [client.read_to_end() for client in idle] == [b""] * 7
+
+
+@of("forking", "threading")
+def test_none_is_kept_while_processes_lack(small_user: Callable[..., Server]) -> None:
+    """Who came first and goes on asking does not keep out who waits for a process."""
+
+    def attempt() -> None:
+        with small_user(processes=8, workers=1) as server, crowd(server, 7, KEPT) as first:
+            assert [client.read().closes for client in first] == [False] * 7
+            with crowd(server, 1, KEPT) as (late,):
+                wait_until(lambda: "clients wait" in server.stderr, "it lacks a process")
+                assert first[0].exchange(KEPT).closes
+                assert late.read().status == 200
+
+    undisturbed(IDLE_TIME, attempt)
+
+
+def test_more_workers_than_processes(small_user: Callable[..., Server]) -> None:
+    """Who needs a hundred at the start says that they cannot be had."""
+    server = small_user(processes=30, workers=100)
+    if server.kind.has_workers:
+        status, _, error = run_to_end(*server.command())
+        assert status == 1
+        assert "give fewer --workers" in error
+        return
+    with server:
+        assert fetch(server, "/").status == 200
+
+
+@pytest.mark.plain_build("the search for leaks needs one more process")
+def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
+    """Who cannot make even one says so when it is needed, and ends well."""
+    server = small_user(processes=1, workers=1)
+    if server.kind.has_workers:
+        status, _, error = run_to_end(*server.command())
+        assert (status, "give fewer --workers" in error) == (1, True)
+        return
+    with server, Client(server) as client:
+        client.send(HOME)
+        if server.kind.lends_redis:
+            wait_until(lambda: "clients wait" in server.stderr, "it says what is missing")
+            assert_rests(server)
+            assert server.stderr.count("\n") == 1, server.stderr
+        else:
+            assert client.read().status == 200
+
+
+# ---- The access log ----
+
+
+def redirected(how: str) -> tuple[str, ...]:
+    """The prefix of a command whose descriptors are what a shell makes of `how`."""
+    return ("sh", "-c", f'exec "$0" "$@" {how}')
+
+
+@pytest.mark.parametrize("how", [">&-", ">/dev/full", "<&- >&-"])
+def test_log_to_nowhere(start: Start, how: str) -> None:
+    """A log that nobody keeps goes nowhere: to no client, and not to Redis."""
+    server = start("--log", prefix=redirected(how))
+    for _ in range(5):
+        assert_serves(server)
+    with Client(server) as client:
+        for _ in range(5 if server.kind.keeps_alive else 1):
+            assert client.exchange(DIGITS).body == b"0123456789"
+    complaints = [x for x in server.stderr.splitlines() if not re.match(r"[a-z]+ {2,}\S", x)]
+    assert complaints == []  # all else is the banner
+
+
+def test_without_standard_error(start: Start) -> None:
+    """What would be told goes to no client either."""
+    server = start(redis="redis://127.0.0.1:1", prefix=redirected("2>&-"))
+    for _ in range(3):
+        assert fetch(server, "/guestbook").status == 503
+        assert fetch(server, "/t/digits.txt").body == b"0123456789"
+
+
+def test_log_reaches_the_limit_of_a_file(start: Start) -> None:
+    """A log that may not grow any more ends nothing."""
+    server = start("--log", prefix=limited(fsize=4096))
+    for _ in range(100):
+        assert fetch(server, "/t/digits.txt").status == 200
+    assert len(server.stdout) == 4096
+
+
+def test_reader_of_the_log_has_left(start: Start, tmp_path: Path) -> None:
+    """A log that nobody reads any more, as with `| head -1`, goes nowhere."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    server = start("--log", prefix=redirected(f"> '{pipe}'"))
+    assert_serves(server)
+    os.close(reader)
+    assert_serves(server)
+
+
+def test_stops_while_nobody_reads_the_log(start: Start, tmp_path: Path) -> None:
+    """A full pipe holds the server up, as its source says, but not its end."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+    server = start("--log", prefix=redirected(f"> '{pipe}'"))
+    clients = [Client(server) for _ in range(30)]
+    for client in clients:
+        client.send(request("GET", "/" + 500 * "x"))
+    time.sleep(0.5)
+    server.finish()
+    os.close(reader)
+    for client in clients:
+        client.close()
+
+
+# ---- A strange place ----
+
+
+@pytest.mark.plain_build("the search for leaks reads /proc")
+def test_without_proc(start: Start) -> None:
+    """Nothing that is served needs /proc."""
+    hide = "mount -t tmpfs none /proc"
+    if subprocess.run(["unshare", "-m", "sh", "-c", hide], check=False).returncode != 0:
+        pytest.skip("this user may not mount")
+    assert_serves(start(prefix=("unshare", "-m", "sh", "-c", f'{hide} && exec "$0" "$@"')))
+
+
+def test_current_folder_is_deleted(start: Start, tmp_path: Path) -> None:
+    """The folder in which it was started goes away before it starts."""
+    here = tmp_path / "here"
+    here.mkdir()
+    leave = f"cd '{here}' && rmdir '{here}' && exec \"$0\" \"$@\""
+    assert_serves(start(prefix=("sh", "-c", leave)))
+
+
+def test_root_is_moved(start: Start, tmp_path: Path) -> None:
+    """What is served goes with its folder, wherever that goes."""
+    root = build_site(tmp_path / "site", REPOSITORY)
+    server = start(root=root)
+    assert fetch(server, "/guestbook").status == 200
+    root.rename(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "public" / "new.txt").write_text("new")
+    assert fetch(server, "/new.txt").body == b"new"
+    assert sign(server, "", "").status == 400
+    assert_serves(server)
+
+
+def test_shortest_backlog(start: Start) -> None:
+    """Nobody is lost where one connection may wait; the clients' kernels try again."""
+    server = start("--backlog", "1")
+    with ThreadPoolExecutor(12) as pool:
+        statuses = pool.map(lambda _: fetch(server, "/guestbook").status, range(24))
+        assert Counter(statuses) == {200: 24}

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""Small machines: little memory, little stack; see test_small_machine.py."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .. import processes
+from ..conftest import Start
+from ..harness import Server
+from ..small import REQUEST_TIME, assert_serves, assert_serves_crowd, limited, started_or_said
+from ..timing import PACE, PATIENCE, undisturbed
+
+
+@pytest.mark.plain_build("sanitizers reserve more address space than that")
+@pytest.mark.parametrize("megabytes", [4, 8, 16, 32, 64])
+@pytest.mark.parametrize("kind", ["as", "data"])
+def test_memory(start: Start, binary: Path, kind: str, megabytes: int) -> None:
+    """However little memory there is: all is served, or the start says that it is too little."""
+    server = started_or_said(start, prefix=limited(**{kind: megabytes << 20}))
+    if server is not None:
+        assert_serves(server)
+    assert server is not None or megabytes < 32, f"{binary.name} needs that much?"
+
+
+@pytest.mark.plain_build("sanitizers need more stack")
+@pytest.mark.parametrize("kilobytes", [20, 24, 32, 48, 64])
+def test_stack(start: Start, kilobytes: int) -> None:
+    """64 KB of stack are enough; with less there is a word, and no crash."""
+    server = started_or_said(start, prefix=limited(stack=kilobytes << 10))
+    if server is not None:
+        assert_serves(server)
+    assert (server is not None) == (kilobytes >= 64)
+
+
+@pytest.mark.plain_build("sanitizers need more stack")
+def test_stack_that_may_be_raised(start: Start) -> None:
+    """A soft limit that is too low is raised."""
+    assert_serves(start(prefix=("prlimit", "--stack=32768:8388608", "--")))
+
+
+@pytest.mark.plain_build("sanitizers reserve more address space than that")
+@pytest.mark.parametrize("megabytes", [6, 12, 40, 300])
+def test_more_clients_than_memory(start: Start, megabytes: int) -> None:
+    """However little memory there is, who cannot be served at once waits, and is served."""
+    server = started_or_said(start, "--workers", "8", prefix=limited(**{"as": megabytes << 20}))
+    if server is not None:
+        undisturbed(REQUEST_TIME, lambda: assert_serves_crowd(server, 250))
+    assert server is not None or megabytes < 12
+
+
+# ---- Memory ----
+
+
+@pytest.mark.plain_build("sanitizers keep what was freed")
+def test_memory_does_not_grow(start: Start) -> None:
+    """Twenty thousand connections leave no more memory behind than two thousand.
+
+    The heap may grow when more threads happen to run at once than ever before; what leaks, or
+    what walks through memory, grows each time.
+    """
+    server = start("--workers", "4")
+    _run_ab(server, 2000)
+    assert any(_kilobytes_grown(server, 18000) < 400 for _ in range(3)), "20 bytes a connection"
+
+
+def _kilobytes_grown(server: Server, connections: int) -> int:
+    before = processes.status_kilobytes(server.pid, "VmRSS")
+    _run_ab(server, connections)
+    return processes.status_kilobytes(server.pid, "VmRSS") - before
+
+
+def _run_ab(server: Server, count: int) -> None:
+    """More clients at once than there are workers, so that some always wait."""
+    command = ["ab", "-q", "-c", "50", "-n", str(count), f"{server.url}redirect"]
+    done = subprocess.run(
+        command, capture_output=True, timeout=5 * PATIENCE * PACE.slowness, check=True
+    )
+    assert re.search(rb"^Failed requests: +0$", done.stdout, re.M), done.stdout

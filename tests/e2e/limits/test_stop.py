@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: MIT
+"""Signals, statistics, and the processes that must not be left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from .. import processes
+from ..client import FORM, Client, fetch, form, request, send_to_end
+from ..conftest import Start
+from ..harness import Server, all_of, architecture
+from ..redisbox import PrivateRedis
+from ..site import MB
+from ..sockets import free_port
+from ..timing import PATIENCE, undisturbed, wait_until
+
+CLOSE = (("Connection", "close"),)
+# A little less than what a stopping server leaves to requests in flight, and a running one to
+# idle clients.
+STOP_TIME = IDLE_TIME = 4
+# And what any server leaves to a Redis that does not answer.
+REDIS_TIME = 1.5
+POST = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="A", guest_remarks="B"))
+
+
+def _whole(server: Server, data: bytes) -> bytes:
+    """Send a request that ends the connection and return every byte that comes back."""
+    with Client(server) as client:
+        client.send(data)
+        return client.read_to_end()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_statistics(start: Start, number: int) -> None:
+    """At the end the figures say exactly what was served."""
+    server = start()
+    sent = [request("GET", "/t/digits.txt", CLOSE)] * 5
+    sent += [request("GET", "/guestbook", CLOSE)] * 2 + [request("HEAD", "/t/80k.bin", CLOSE)]
+    sent += [request("GET", "/t/none", CLOSE)] * 3 + [b"nonsense\r\n\r\n"]
+    sent += [request("GET", "/t/plain", CLOSE)] * 4 + [POST]
+    received = [_whole(server, data) for data in sent]
+    expecting = POST.replace(b"Connection: close", b"Expect: 100-continue")
+    head, body = expecting[: -len(b"guest-name=A&guest-remarks=B")], b"guest-name=A&guest-remarks=B"
+    with Client(server) as client:
+        interim = client.exchange(head)
+        client.send(body)
+        client.half_close()
+        received.append(interim.head + client.read_to_end())
+    assert server.stop(number) == 0
+    figures = server.statistics()
+    assert figures["requests"] == "18"
+    assert " ".join(figures["responses"].split()) == "1xx 1 2xx 8 3xx 6 4xx 4 5xx 0"
+    assert int(figures["bytes"]) == sum(map(len, received))
+    assert re.fullmatch(r"user \d+\.\d{3} s  system \d+\.\d{3} s", figures["cpu"])
+    assert re.fullmatch(r"\d+\.\d us", figures["cpu/request"])
+    assert re.fullmatch(r"\d+\.\d MB \(largest process\)", figures["peak memory"])
+    workers = [int(v) for k, v in figures.items() if k.startswith("worker ")]
+    if server.kind.has_workers:
+        assert len(workers) == 4
+        assert sum(workers) == 18
+    else:
+        assert workers == []
+    assert not processes.session_processes(server.pid)
+
+
+def test_statistics_of_keep_alive(start: Start) -> None:
+    """Requests are counted, not connections; those still open at the end count too."""
+    server = start()
+    if not server.kind.keeps_alive:
+        pytest.skip("it closes after each response")
+    with Client(server) as client:
+        for _ in range(50):
+            client.exchange(request("GET", "/t/digits.txt"))
+        assert server.stop() == 0
+    assert server.statistics()["requests"] == "50"
+
+
+def test_statistics_of_nothing(start: Start) -> None:
+    """A server that served nothing says so, without dividing by it."""
+    server = start()
+    assert server.stop() == 0
+    figures = server.statistics()
+    assert figures["requests"] == "0"
+    assert not re.search("nan|inf", figures.get("cpu/request", ""))
+
+
+def _finish_request(server: Server) -> None:
+    with Client(server) as client:
+        client.send(POST[:-10])
+        client.wait_until_read()
+        server.begin_to_stop()
+        client.send(POST[-10:])
+        response = client.read()
+        assert response.status == 303
+        assert response.closes
+        assert client.read_to_end() == b""
+    assert server.wait() == 0
+    assert server.statistics()["requests"] == "1"
+
+
+def test_request_in_flight_is_finished(start: Start) -> None:
+    """A request that has begun is answered after SIGTERM, and the connection is closed."""
+    undisturbed(STOP_TIME, lambda: _finish_request(start()))
+
+
+def _end_keep_alive(server: Server) -> None:
+    with Client(server) as client, Client(server) as idle:
+        client.send(request("GET", "/t/digits.txt")[:-2])
+        client.wait_until_read()
+        if server.kind.keeps_alive:
+            idle.exchange(request("GET", "/t/digits.txt"))
+        server.begin_to_stop()
+        # A parent tells its children first, and then waits for those who serve nobody.
+        wait_until(
+            lambda: len(processes.session_processes(server.pid)) <= 2, "the idle children have gone"
+        )
+        client.send(b"\r\n")
+        assert client.read().closes
+        assert client.read_to_end() == b""
+    assert server.wait() == 0
+
+
+def test_keep_alive_ends_with_the_request_in_flight(start: Start) -> None:
+    """The answer after SIGTERM says close even to a client that wants to stay."""
+    undisturbed(STOP_TIME, lambda: _end_keep_alive(start()))
+
+
+def _finish_download(server: Server) -> None:
+    # More than the kernel holds ready; and less than a busy machine carries in five seconds.
+    size = 10 * MB
+    with Client(server, receive_buffer=1 << 18) as client:
+        client.send(request("GET", "/t/big.bin", (("Range", f"bytes=0-{size - 1}"),)))
+        client.read_head()
+        client.read_exactly(MB)
+        server.begin_to_stop()
+        client.read_exactly(size - MB)
+    assert server.wait() == 0
+
+
+def test_download_in_flight_is_finished(start: Start) -> None:
+    """A large part of a file on its way arrives whole after SIGTERM."""
+    undisturbed(STOP_TIME, lambda: _finish_download(start()))
+
+
+def _stop_while_many_wait(start: Start) -> None:
+    """Signal a server for whose Redis sixty clients wait, then let that go on; all are served."""
+    with PrivateRedis() as redis, contextlib.ExitStack() as stack:
+        server = start("--workers", "4", redis=redis.url(0))
+        assert fetch(server, "/guestbook").status == 200
+        redis.pause()
+        clients = [stack.enter_context(Client(server)) for _ in range(60)]
+        for client in clients:
+            client.send(request("GET", "/guestbook"))
+        server.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        redis.resume()
+        responses = [client.read() for client in clients]
+        assert {(response.status, response.closes) for response in responses} == {(200, True)}
+        assert server.wait() == 0
+        assert server.statistics()["requests"] == "61"
+
+
+def test_who_waits_is_served(start: Start) -> None:
+    """What waits in the backlog, or in a queue of ours, when the signal comes is no less served."""
+    undisturbed(REDIS_TIME, lambda: _stop_while_many_wait(start))
+
+
+def test_new_connections_are_refused(start: Start) -> None:
+    """After the end nobody listens."""
+    server = start()
+    assert server.stop() == 0
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((server.host, server.port), PATIENCE)
+
+
+HELD = {
+    "idle": b"",
+    "half a head": b"GET / HT",
+    "half a body": POST[:-5],
+    "an unread file": request("GET", "/t/big.bin"),
+    "unread pages": request("GET", "/sorted") * 900,
+}
+END_OF_HEAD = b"\r\n\r\n"
+
+
+def _hold(server: Server, raw: bytes) -> list[Client]:
+    """Three clients that a stopping server would have to wait for; the first reads faster."""
+    clients = [Client(server, receive_buffer=size) for size in (1 << 18, 4096, 4096)]
+    for client in clients:
+        if raw == b"" and server.kind.keeps_alive:
+            client.exchange(request("GET", "/t/digits.txt"))
+        client.send(raw)
+    if raw.endswith(END_OF_HEAD):
+        wait_until(lambda: not clients[0].is_quiet(0), "the answer has begun")
+    elif raw != b"":
+        clients[0].wait_until_read()
+    return clients
+
+
+def _all_ended(servers: list[Server], clients: list[list[Client]]) -> bool:
+    """Whether they have ended; of their clients the first goes on reading, a little at a time."""
+    for group in clients:
+        group[0].sip(65536)
+    return not any(server.running() for server in servers)
+
+
+@pytest.mark.waits
+def test_ends_in_spite_of_clients(start: Start) -> None:
+    """Idle, half-said, unread and slow clients cannot hold a stopping server for long.
+
+    If requests in flight had the time that they have otherwise, half ones would be answered
+    with 408, and those that are read slowly would hold it for minutes.
+    """
+    servers = [start() for _ in HELD]
+    begun = time.monotonic()
+    clients = [_hold(server, raw) for server, raw in zip(servers, HELD.values(), strict=True)]
+    for server in servers:
+        server.begin_to_stop()
+    in_time = time.monotonic() - begun < 2
+    wait_until(lambda: _all_ended(servers, clients), "all servers have ended")
+    for server in servers:
+        assert server.wait() == 0
+        assert not processes.session_processes(server.pid)
+    if in_time:
+        halves = [group[0] for what, group in zip(HELD, clients, strict=True) if "half" in what]
+        assert [client.read_to_end() for client in halves] == [b"", b""]
+    for client in itertools.chain(*clients):
+        client.close()
+
+
+def _leave_idle_clients(server: Server, other: Server) -> None:
+    """What was idle is closed while such clients of another server are still kept."""
+    kept, clients = Client(other), [Client(server) for _ in range(4)]
+    kept.exchange(request("GET", "/t/digits.txt"))
+    time.sleep(1)
+    for client in clients:
+        client.exchange(request("GET", "/t/digits.txt"))
+    server.send_signal(signal.SIGTERM)
+    for client in clients:
+        assert client.read_to_end() == b""
+        client.close()
+    assert server.wait() == 0
+    assert kept.is_quiet(0), "they were kept as long as if the server had not been stopped"
+    kept.close()
+
+
+def test_idle_clients_are_left_at_once(binary: Path, start: Start) -> None:
+    """Connections between two requests are not in flight: nobody waits for them."""
+    if not architecture(binary.name).keeps_alive:
+        pytest.skip("it closes after each response")
+    undisturbed(IDLE_TIME, lambda: _leave_idle_clients(start(), start()))
+
+
+def test_second_signal(start: Start) -> None:
+    """A second Ctrl-C does not end it in disorder."""
+    server = start()
+    with Client(server) as client:
+        client.send(b"GET / HT")
+        client.wait_until_read()
+        server.begin_to_stop(signal.SIGINT)
+        server.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+    server.wait()
+    assert not processes.session_processes(server.pid)
+
+
+def test_terminal_signals_everyone(start: Start) -> None:
+    """Ctrl-C in a terminal reaches all processes of the group; it ends as well as ever."""
+    server = start()
+    client = Client(server)
+    assert client.exchange(request("GET", "/t/digits.txt")).status == 200
+    os.killpg(server.pid, signal.SIGINT)
+    assert client.read_to_end() == b""
+    client.close()
+    assert server.wait() == 0
+    assert server.statistics()["requests"] == "1"
+    assert not processes.session_processes(server.pid)
+
+
+def test_death_of_the_parent(start: Start) -> None:
+    """When the parent is killed, every child ends at once."""
+    server = start("--workers", "5")
+    clients = [Client(server) for _ in range(5)]
+    for client in clients if server.kind.keeps_alive else clients[:1]:
+        client.exchange(request("GET", "/guestbook"))
+    server.send_signal(signal.SIGKILL)
+    server.wait()
+    wait_until(lambda: not processes.living(server.pid), "all children end")
+    processes.reap_orphans(server.pid)
+    for client in clients:
+        client.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((server.host, server.port), PATIENCE)
+
+
+def _wait_until_at_rest(server: Server) -> None:
+    """Wait until there are no children, dead ones included, but for four workers."""
+    expected = 5 if server.children() and server.kind.has_workers else 1
+    wait_until(
+        lambda: len(processes.session_processes(server.pid)) == expected, f"{expected} processes"
+    )
+
+
+def test_no_zombies(start: Start) -> None:
+    """Children that have ended are waited for while the server runs."""
+    server = start()
+    for _ in range(100):
+        fetch(server, "/t/digits.txt")
+    for _ in range(10):
+        client = Client(server)
+        client.send(b"GET / HT")
+        client.reset()
+    _wait_until_at_rest(server)
+
+
+def test_no_descriptors_left_open(start: Start) -> None:
+    """Whatever clients do, their descriptors are closed in the end."""
+    server = start()
+
+    def work() -> None:
+        for raw in (
+            request("GET", "/guestbook"),
+            b"nonsense\r\n\r\n",
+            request("GET", "/t/80k.bin"),
+            request("GET", "/t"),  # a folder: sent on to the one with the slash
+            request("GET", "/t/nothing"),
+        ):
+            for _ in range(20):
+                send_to_end(
+                    server, raw.replace(b"Host: test\r\n", b"Host: a\r\nConnection: close\r\n")
+                )
+        for _ in range(20):
+            client = Client(server)
+            client.send(request("GET", "/t/big.bin"))
+            client.reset()
+
+    def descriptors() -> int:
+        return sum(processes.open_descriptors(pid) for pid in server.pids())
+
+    work()
+    _wait_until_at_rest(server)
+    before = descriptors()
+    for _ in range(3):
+        work()
+    # A leak would leave 60 or more of 360; a pool of Redis connections may grow to 20.
+    wait_until(lambda: descriptors() <= before + 40, f"back to about {before} descriptors")
+
+
+def test_killed_child(start: Start) -> None:
+    """Who kills one child ends that child's connection, and nothing else."""
+    server = start()
+    with Client(server) as client:
+        client.send(b"GET / HT")
+        client.wait_until_read()
+        children = server.children()
+        if not children:
+            pytest.skip("it has no child processes")
+        os.kill(children[0], signal.SIGKILL)
+        for _ in range(8):
+            assert fetch(server, "/guestbook").status == 200
+    wait_until(lambda: not processes.zombies(server.pid), "the killed child is reaped")
+
+
+def test_several_servers_side_by_side(binary: Path, site: Path) -> None:
+    """Two of them, without any Redis, do not disturb each other."""
+    nobody = f"redis://127.0.0.1:{free_port()}"
+    with all_of([Server(binary, site, nobody, ("--workers", "2")) for _ in range(2)]) as both:
+        assert both[0].port != both[1].port
+        for server in both:
+            assert fetch(server, "/t/digits.txt").status == 200

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""Stopping with many workers: each is woken, and none of them takes the time of the others."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ..claims import HALF, crowd, limit, of
+from ..conftest import Start
+from ..harness import Server
+from ..timing import wait_until
+from ..tracing import Trace, skip_unless_traceable
+
+pytestmark = pytest.mark.plain_build("sanitizers make calls of their own")
+WORKERS = 40
+
+
+def _stop_traced(server: Server, path: Path) -> tuple[Counter[str], Counter[str]]:
+    """Stop it; which calls it made meanwhile, and which signals its tasks have got."""
+    trace = Trace(server, path)
+    assert server.stop() == 0
+    calls = trace.calls()
+    return calls, Counter(re.findall(r"^\d+ +--- (SIG\w+)", path.read_text(), re.MULTILINE))
+
+
+@of("preforking", "prethreading")
+def test_workers_that_wait_end_at_once(start: Start, tmp_path: Path) -> None:
+    """Nobody runs in circles until his turn to be told comes.
+
+    The parent of 03 closes the door when it hears the signal, and tells its children afterwards,
+    one by one: they find the listening socket closed meanwhile.
+    """
+    skip_unless_traceable()
+    server = start("--workers", str(WORKERS))
+    wait_until(lambda: server.is_at_rest(WORKERS), "it has all its workers")
+    calls, _ = _stop_traced(server, tmp_path / "trace")
+    assert calls["accept4"] <= 3 * WORKERS
+    assert server.stderr == ""
+
+
+@pytest.mark.waits
+def test_workers_that_serve_are_woken_rarely(start: Start, tmp_path: Path) -> None:
+    """Who waits for half a request is woken, but not again and again like a clock."""
+    skip_unless_traceable()
+    server = start("--workers", "8")
+    with crowd(server, 1 if server.kind.is_stalled_by_one else 8, HALF) as clients:
+        for client in clients:
+            client.wait_until_read()
+        tasks = len(server.pids()) + 8 * server.kind.shares_redis
+        _, signals = _stop_traced(server, tmp_path / "trace")
+    rarely = limit("STOP_TIMEOUT") // limit("STOP_PAUSE")
+    assert signals["SIGALRM"] <= 1.5 * rarely * tasks
+    assert signals["SIGALRM"] >= rarely / 2

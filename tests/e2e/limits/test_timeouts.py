@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: MIT
+"""Clients that wait, trickle or do not read are cut off when their time is over.
+
+All cases of one server wait at the same time, each with a server process of its own, so that
+none disturbs another. Most servers are told to give clients a part of their time only; a few
+cases sit the real figures out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ..client import FORM, Client, request, split_responses
+from ..conftest import Start
+from ..harness import Server
+from ..timing import PATIENCE, deadline_in, undisturbed
+
+IDLE, REQUEST, SENDING = 5.0, 10.0, 10.0
+TIME_SCALE = 4
+# What may be lost when each of two programs has a clock that tells milliseconds.
+GRAIN = 0.1
+DIGITS = request("GET", "/t/digits.txt")
+HALF_POST = request("POST", "/guestbook", (FORM, ("Content-Length", "100"))) + b"guest-name=A"
+
+
+def _part(server: Server, seconds: float) -> float:
+    """What --time-scale leaves of a time."""
+    return seconds / TIME_SCALE if "--time-scale" in server.options else seconds
+
+
+def idle_after_response(server: Server) -> None:
+    """A kept-alive connection is closed without a word after its idle time.
+
+    That is shorter than the time for a request, which another client begins at the same moment.
+    """
+    if server.kind.keeps_alive:
+        undisturbed(_part(server, REQUEST - 2), lambda: _idle_beside_half(server))
+
+
+def _idle_beside_half(server: Server) -> None:
+    with Client(server) as half, Client(server) as client:
+        begun = time.monotonic()
+        client.exchange(DIGITS)
+        half.send(b"GET / HT")
+        assert client.read_to_end() == b""
+        assert time.monotonic() - begun >= _part(server, IDLE) - GRAIN
+        assert half.is_quiet(0), "an idle client has as long as one in the midst of a request"
+
+
+def nothing_sent(server: Server) -> None:
+    """Connections on which nothing ever comes disturb nobody, and get nothing."""
+    silent = [Client(server) for _ in range(5)]
+    for _ in range(5):
+        with Client(server) as client:
+            assert client.exchange(DIGITS).status == 200
+    for client in silent:
+        # They may be closed, or the kernel may keep them from the server until they speak.
+        assert client.is_quiet(0.2) or client.read_to_end() == b""
+        client.close()
+
+
+def half_a_head(server: Server) -> None:
+    """A head that stops in the middle is 408 after the time for a request."""
+    _half(server, DIGITS[:-2])
+
+
+def half_a_body(server: Server) -> None:
+    """So is a body that stops."""
+    _half(server, HALF_POST)
+
+
+def half_a_chunk(server: Server) -> None:
+    """And a chunked body that stops."""
+    _half(
+        server,
+        request("POST", "/guestbook", (FORM, ("Transfer-Encoding", "chunked"))) + b"50\r\nguest",
+    )
+
+
+def expected_but_never_sent(server: Server) -> None:
+    """And a body that was asked for with 100 and never comes."""
+    fields = (FORM, ("Content-Length", "100"), ("Expect", "100-continue"))
+    begun = time.monotonic()
+    with Client(server) as client:
+        assert client.exchange(request("POST", "/guestbook", fields)).status == 100
+        _assert_408(server, client, begun)
+
+
+def half_second_request(server: Server) -> None:
+    """The second request on a connection has its own time from its first byte."""
+    if not server.kind.keeps_alive:
+        return
+    with Client(server) as client:
+        client.exchange(DIGITS)
+        time.sleep(_part(server, 4))
+        begun = time.monotonic()
+        client.send(b"GET / HT")
+        _assert_408(server, client, begun)
+
+
+def _half(server: Server, data: bytes) -> None:
+    begun = time.monotonic()
+    with Client(server) as client:
+        client.send(data)
+        _assert_408(server, client, begun)
+
+
+def _assert_408(server: Server, client: Client, begun: float) -> None:
+    """Assert that a 408 comes, not before its time."""
+    responses = split_responses(client.read_to_end())
+    assert [r.status for r in responses] == [408]
+    assert responses[0].closes
+    assert time.monotonic() - begun >= _part(server, REQUEST) - GRAIN
+
+
+def trickling_head(server: Server) -> None:
+    """A byte now and then does not make the time for a request longer."""
+    begun = time.monotonic()
+    with Client(server) as client:
+        client.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ")
+        end = deadline_in(PATIENCE)
+        while client.is_quiet(0.2):
+            assert time.monotonic() < end, "it goes on for as long as one more byte comes"
+            client.send_if_open(b"y")
+        _assert_408(server, client, begun)
+
+
+def reader_that_stops(server: Server) -> None:
+    """Who takes nothing of a response for so long is cut off."""
+    begun = time.monotonic()
+    with Client(server, receive_buffer=65536) as client:
+        client.send(request("GET", "/t/big.bin"))
+        client.wait_until_given_up()
+        assert time.monotonic() - begun >= _part(server, SENDING) - GRAIN
+        data = client.read_to_end()
+    assert data.startswith(b"HTTP/1.1 200 ")
+    assert len(data) < 50_000_000
+
+
+def ten_at_once(server: Server) -> None:
+    """After the time of many half requests is over, the server is as it was."""
+    count = 2 if server.kind.worker_per_client else 10 if server.kind.stalled_by == "nobody" else 1
+    clients = [Client(server) for _ in range(count)]
+    for client in clients:
+        client.send(b"GET / HT")
+    for client in clients:
+        assert [r.status for r in split_responses(client.read_to_end())] == [408]
+        client.close()
+    with Client(server) as client:
+        assert client.exchange(DIGITS).status == 200
+
+
+def slow_reader(server: Server) -> None:
+    """Who takes a little now and then is not cut off, however long it takes."""
+    with Client(server, receive_buffer=65536) as client:
+        client.send(request("GET", "/t/big.bin"))
+        client.read_head()
+        begun = time.monotonic()
+        while time.monotonic() - begun < _part(server, 1.2 * SENDING):
+            client.read_exactly(60_000)
+            time.sleep(0.1)
+        client.read_exactly(20_000_000)
+
+
+CASES: list[Callable[[Server], None]] = [
+    idle_after_response,
+    nothing_sent,
+    half_a_head,
+    half_a_body,
+    half_a_chunk,
+    expected_but_never_sent,
+    half_second_request,
+    trickling_head,
+    ten_at_once,
+    reader_that_stops,
+    slow_reader,
+]
+
+
+REAL: list[Callable[[Server], None]] = [idle_after_response, half_a_head, reader_that_stops]
+
+
+def _run(cases: list[Callable[[Server], None]], servers: list[Server]) -> None:
+    """All cases at once; every one that fails is named."""
+    with ThreadPoolExecutor(len(cases)) as pool:
+        running = [pool.submit(case, one) for case, one in zip(cases, servers, strict=True)]
+        problems = [(c.__name__, f.exception()) for c, f in zip(cases, running, strict=True)]
+    failed = [f"{name}: {error!r}" for name, error in problems if error is not None]
+    assert not failed, "\n".join(failed)
+
+
+def test_timeouts(start: Start) -> None:
+    """All cases, in a part of the time."""
+    _run(CASES, [start("--workers", "2", "--time-scale", str(TIME_SCALE)) for _ in CASES])
+
+
+@pytest.mark.waits
+def test_real_figures(start: Start) -> None:
+    """A case for each, in the time that clients are given when nothing else is said."""
+    _run(REAL, [start("--workers", "2") for _ in REAL])

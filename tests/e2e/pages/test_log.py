@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""The access log: one line in Common Log Format for each response."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from datetime import datetime
+
+from ..client import FORM, Client, fetch, form, request, send
+from ..conftest import Start
+from ..harness import Server
+from ..timing import wait_until
+
+LINE = re.compile(
+    r"127\.0\.0\.1 - - \[(?P<time>[^\]]+)\] "
+    r'"(?P<request>(?:[^"\\\x00-\x1f]|\\.)*)" (?P<status>\d{3}) (?P<bytes>\d+|-)'
+)
+
+
+def _lines(server: Server, count: int) -> list[re.Match[str]]:
+    """Wait for the log to have so many lines; return them, each one valid."""
+    wait_until(lambda: server.stdout.count("\n") >= count, f"{count} lines in the log")
+    time.sleep(0.1)
+    lines = server.stdout.removesuffix("\n").split("\n")
+    assert len(lines) == count, lines
+    found = [LINE.fullmatch(line) for line in lines]
+    assert all(found), [line for line, match in zip(lines, found, strict=True) if not match]
+    return [match for match in found if match]
+
+
+def test_lines(start: Start) -> None:
+    """Host, time, request line, status and size of the body."""
+    server = start("--log")
+    body = form(guest_name="Ann", guest_remarks="Hi")
+    raws = [
+        request("GET", "/t/80k.bin"),
+        request("GET", "/t/none?x=1"),
+        request("HEAD", "/t/digits.txt"),
+        request("POST", "/guestbook", (FORM,), body),
+        b"GET /t/digits.txt HTTP/1.0\r\n\r\n",
+    ]
+    for number, raw in enumerate(raws, 1):
+        send(server, raw, "HEAD" if raw.startswith(b"HEAD") else "GET")
+        found = _lines(server, number)  # only so is their order certain
+    assert [(m["request"], m["status"]) for m in found] == [
+        ("GET /t/80k.bin HTTP/1.1", "200"),
+        ("GET /t/none?x=1 HTTP/1.1", "404"),
+        ("HEAD /t/digits.txt HTTP/1.1", "200"),
+        ("POST /guestbook HTTP/1.1", "303"),
+        ("GET /t/digits.txt HTTP/1.0", "200"),
+    ]
+    assert found[0]["bytes"] == "80000"
+    assert found[2]["bytes"] in ("-", "0")
+    assert found[4]["bytes"] == "10"
+    moment = datetime.strptime(found[0]["time"], "%d/%b/%Y:%H:%M:%S %z")
+    assert abs(moment.timestamp() - time.time()) < 120
+
+
+def test_banner_and_statistics_elsewhere(start: Start) -> None:
+    """With a log on standard output everything else goes to standard error."""
+    server = start("--log")
+    fetch(server, "/t/digits.txt")
+    assert len(_lines(server, 1)) == 1
+    assert server.stderr.startswith("architecture")
+    assert server.stop() == 0
+    assert server.statistics()["requests"] == "1"
+    assert len(_lines(server, 1)) == 1
+
+
+def test_no_log_by_default(start: Start) -> None:
+    """Without the option nothing is logged."""
+    server = start()
+    before = server.stdout
+    fetch(server, "/t/digits.txt")
+    fetch(server, "/t/none")
+    time.sleep(0.1)
+    assert (server.stdout, server.stderr) == (before, "")
+
+
+def test_no_forged_lines(start: Start) -> None:
+    """Whatever a client sends stays inside its quotes, on its line, and harmless to read."""
+    server = start("--log")
+    raws = [
+        b'GET /a"b HTTP/1.1\r\nHost: a\r\n\r\n',
+        b'GET /" 200 1 HTTP/1.1\r\nHost: a\r\n\r\n',
+        b"GET /\x1b[31mred HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /a\nb HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /a\rb HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /%0a%22%1b HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /back\\slash\\ HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\r\n\r\n",
+        b"\xff\xfe \xfd HTTP/1.1\r\n\r\n",
+        b"GET /" + b"x" * 9000,
+        b"GET / HTTP/1.1\r\nbad\r\n\r\n",
+    ]
+    for raw in raws:
+        assert send(server, raw).status >= 400
+    found = _lines(server, len(raws))
+    assert all(int(m["status"]) >= 400 for m in found)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", server.stdout)
+
+
+def test_whole_lines_from_many(start: Start) -> None:
+    """Lines of requests served at the same time are not mixed, and none is missing."""
+    server = start("--log", "--workers", "8")
+    target = "/t/none-" + "x" * 500
+
+    def work() -> None:
+        for _ in range(50):
+            with Client(server) as client:
+                client.exchange(request("GET", target))
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {m["request"] for m in _lines(server, 300)} == {f"GET {target} HTTP/1.1"}

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""The worked example of docs/new-page.md, taken as it stands, built and asked for."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ..harness import REPOSITORY, Server, find_servers
+from ..redisbox import PrivateRedis
+from ..timing import PATIENCE
+
+DOCUMENT = REPOSITORY / "docs/new-page.md"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the sources with the document's blocks in their places, built."""
+    copy = tmp_path_factory.mktemp("new-page") / "project"
+    copy.mkdir()
+    for name in ("Makefile", "redirects"):
+        shutil.copy(REPOSITORY / name, copy / name)
+    folders = ["lib", "public", "templates", *(p.name for p in REPOSITORY.glob("[0-9][0-9]_*"))]
+    for name in folders:
+        shutil.copytree(REPOSITORY / name, copy / name)
+    text = DOCUMENT.read_text(encoding="utf-8")
+    for path, block in re.findall(r"^```(?:c|html) (\S+)\n(.*?)^```", text, re.M | re.S):
+        target = copy / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(block, encoding="utf-8")
+    (diff,) = re.findall(r"^```diff\n(.*?)^```", text, re.M | re.S)
+    run(["patch", "--strip=1", "--fuzz=0"], copy, diff)
+    run(["make", "-j2", "all", "CFLAGS=-O1 -Werror"], copy)
+    return copy
+
+
+def run(command: list[str], folder: Path, given: str = "") -> None:
+    """Run a command in the folder; its output is the test's failure."""
+    done = subprocess.run(
+        command, cwd=folder, input=given, capture_output=True, text=True, timeout=1800
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_page_of_the_document(project: Path, redis: PrivateRedis) -> None:
+    """Every server serves the new page, and all count together."""
+    redis.client(0).do("DEL", "hello:<Ada>")
+    for number, name in enumerate(find_servers(), start=1):
+        with Server(project / name, project, redis.url(0), ("--workers", "2")) as server:
+            answer = subprocess.run(
+                ["curl", "-q", "-sS", "--noproxy", "*", f"{server.url}hello/%3CAda%3E"],
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE,
+            )
+        assert answer.returncode == 0, answer.stderr
+        assert "<h1>Hello, &lt;Ada&gt;!</h1>" in answer.stdout
+        assert f"greeted {number} times" in answer.stdout

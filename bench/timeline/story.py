@@ -271,11 +271,8 @@ def _waits_for_whom(functions: Sequence[str]) -> str:
 def _watched(call: Call) -> str:
     if call.arguments.startswith(("NULL, 0", "[], 0")):
         return "a pause to pass"
-    if call.name in ("poll", "ppoll"):
-        watched = len(_DESCRIPTOR.findall(call.arguments.partition("]")[0] + "]"))
-        if "..." in call.arguments:
-            return "any of those watched"
-        return "anything that happens" if watched != 1 else "the next event"
+    if call.name in ("poll", "ppoll") and re.search(r"\}\], 1\b", call.arguments):
+        return "the next event" if "->" in call.arguments else "the next client"
     return "any of those watched"
 
 

@@ -97,8 +97,8 @@ def test_a_sleep_says_for_whom(told: Recording) -> None:
         assert blocking[told.server] in waits
         assert any(re.fullmatch(r"Redis, for client \d", who) for who in waits)
     else:
-        assert waits <= {"any of those watched", "anything that happens", "the next event"}
-        assert waits
+        assert waits <= {"any of those watched", "the next client"}
+        assert "any of those watched" in waits
 
 
 def test_bars_lie_in_their_lane_and_lead_to_a_line(told: Recording) -> None:

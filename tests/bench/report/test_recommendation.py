@@ -83,7 +83,7 @@ def test_a_machine_too_poor_for_it_rules_a_server_out() -> None:
     results = results_of(plain_runs(SEVEN, (20, 100), runs=3))
     plenty = everything(Study(results), GUESTBOOK)
     assert "memory" not in plenty.because
-    results.machine["memory_bytes"] = 100_000_000
+    results.machine.memory_bytes = 100_000_000
     poor = everything(Study(results), GUESTBOOK)
     assert "preforking (needs 60.0\xa0MB, 60 % of its machine's memory)" in poor.because
 

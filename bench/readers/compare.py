@@ -161,13 +161,9 @@ def differences(old: Results, new: Results) -> list[str]:
         ("placement", old.placement and old.placement.note, new.placement and new.placement.note),
         ("hosts", _hosts(old), _hosts(new)),
         ("commit", _commit(old), _commit(new)),
-<<<<<<< HEAD
+        ("share of a core for each server", _quotas(old), _quotas(new)),
         ("ab", old.versions.ab, new.versions.ab),
         ("redis", old.versions.redis, new.versions.redis),
-=======
-        ("share of a core for each server", _quotas(old), _quotas(new)),
-        *((name, old.versions.get(name), new.versions.get(name)) for name in ("ab", "redis")),
->>>>>>> z-c
         *(
             (name, getattr(old.settings, name), getattr(new.settings, name))
             for name in ("runs", "redis")

@@ -161,9 +161,9 @@ def differences(old: Results, new: Results) -> list[str]:
         ("placement", old.placement and old.placement.note, new.placement and new.placement.note),
         ("hosts", _hosts(old), _hosts(new)),
         ("commit", _commit(old), _commit(new)),
-        ("share of a core for each server", _quotas(old), _quotas(new)),
         ("ab", old.versions.ab, new.versions.ab),
         ("redis", old.versions.redis, new.versions.redis),
+        ("share of a core for each server", _quotas(old), _quotas(new)),
         *(
             (name, getattr(old.settings, name), getattr(new.settings, name))
             for name in ("runs", "redis")

@@ -22,8 +22,9 @@
  * all the rest of a small request.
  *
  * What happens at the limit?  With CHILDREN_LIMIT children alive the parent
- * stops accepting until one ends; the rest wait in the backlog.  Whoever takes
- * the last place is not kept alive.
+ * stops accepting until one ends; the rest wait in the backlog.  Where the
+ * system allows fewer processes, whoever was accepted waits until one ends.
+ * Meanwhile no connection is kept alive.
  *
  * A lesson of its own: who owns a socket after fork()?  Both.  So a connection
  * to Redis can outlive its child, if somebody knows how the child left it: see
@@ -52,10 +53,10 @@ static const struct architecture architecture = {
 static struct children children;
 static struct redis_lending lending; /* to each place of a child */
 
-/* Was this the last place?  Its copy tells a child how it was at the fork. */
+/* Perhaps, in the backlog, when nobody more is let in. */
 static bool others_wait(const struct worker *worker) {
     (void)worker;
-    return children.alive == children.limit - 1;
+    return children_are_complete(&children);
 }
 
 /* A child's whole life.  The worker, with the date in it, was made by its

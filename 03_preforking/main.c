@@ -111,9 +111,9 @@ static bool start_worker(struct server *server) {
 static void replace_workers(struct server *server) {
     size_t number;
 
-    while (workers.alive < workers.limit && start_worker(server)) {
+    while (!children_are_complete(&workers) && start_worker(server)) {
     }
-    if (children_reap(&workers, workers.alive == workers.limit, &number))
+    if (children_reap(&workers, children_are_complete(&workers), &number))
         is_busy[number] = true; /* nobody is free there, till it is replaced */
     redis_lending_spare(&lending, workers.pids);
     if (!server_is_stopping())
@@ -129,10 +129,10 @@ int main(int argc, char **argv) {
     children_init(&workers, count);
     is_busy = server_share(count * sizeof *is_busy);
     redis_lending_init(&lending, &server.redis, count);
-    while (workers.alive < count)
+    while (!children_are_complete(&workers))
         if (!start_worker(&server)) /* those that were forked die with us */
             server_give_up("cannot fork worker %zu (%s); give fewer --workers",
-                           workers.alive + 1, strerror(errno));
+                           *workers.alive + 1, strerror(errno));
 
     while (!server_is_stopping())
         replace_workers(&server);

@@ -9,7 +9,7 @@
  *     C --------+     |         |          |             | -----> | B | for
  *                     +---------+          +-------------+ -----> | C | each
  *                                          | pool of connections  +---+
- *                                          | to Redis: lent to whom asks
+ *                                          | to Redis: lent for a question
  *                                          +-------------------------------
  *
  * Who waits, and where?  Each thread for its own client and for Redis, in recv
@@ -26,8 +26,9 @@
  *
  * What happens at the limit?  With CHILDREN_LIMIT threads alive, or as many as
  * there are descriptors and memory for, the main thread sleeps in sem_wait()
- * until one ends; the rest wait in the backlog.  Whoever takes the last place
- * is not kept alive.
+ * until one ends; the rest wait in the backlog.  Where the
+ * system allows fewer threads, whoever was accepted waits until one ends.
+ * Meanwhile no connection is kept alive.
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
  * pool, which a lock guards (net/redis/pool.h).  Compare 02_forking, where no
@@ -74,7 +75,7 @@ static struct thread *alive;
 static sem_t room_for_threads;
 static struct redis_pool redis; /* its connections outlive the threads */
 
-/* Perhaps, in the backlog, when nobody more is let in. */
+/* Somebody may wait in the backlog when no more are let in. */
 static bool others_wait(const struct worker *worker) {
     int room;
 

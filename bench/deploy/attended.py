@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from bench.deploy.inventory import LoadHost
+from bench.deploy.inventory import WayToLoad
 from bench.host.process import POLL_SECONDS, guarded
 from bench.host.signals import SignalWatch
 
@@ -17,7 +17,7 @@ CONNECTION_LOST = 255
 """The exit status of ssh when the connection broke, or never was."""
 
 
-def sweep(host: LoadHost, options: Sequence[str], watch: SignalWatch) -> int:
+def sweep(host: WayToLoad, options: Sequence[str], watch: SignalWatch) -> int:
     """Run the sweep there; its exit status. A signal to us becomes one to the sweep, which then
     ends in order; and should we be killed, it notices that too.
 

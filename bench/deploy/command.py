@@ -115,7 +115,7 @@ def _all(options: Options, playbook: Playbook, watch: SignalWatch, scratch: Path
     # Before the check has passed nothing is tidied: it may be somebody else's sweep.
     if not playbook.run("check", watch):
         return _ended(watch, FAILED)
-    host = inventory.LoadHost(scratch / "load_host.json")
+    host = inventory.WayToLoad(scratch / "load_host.json")
     status = FAILED
     before = _folders(options.results)
     try:

@@ -31,7 +31,7 @@ def find(name: str) -> Path:
     return path.resolve()
 
 
-class LoadHost:
+class WayToLoad:
     """How the load host is reached, as the playbook found it: with all variables filled in."""
 
     def __init__(self, file: Path) -> None:

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from bench.host.project import ROOT
@@ -37,9 +37,9 @@ SOURCE_FOLDERS = (
 SOURCE_FILES = ("Makefile", "redirects", "pyproject.toml")
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Make the archives in the folder given; print what they are, as JSON."""
-    folder = Path(sys.argv[1]).resolve()
+    folder = Path(arguments[0]).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     try:
         print(json.dumps({"tree": pack_project(ROOT, folder), **pack_packages(folder)}))
@@ -172,4 +172,4 @@ def _of_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -38,5 +38,8 @@ def answer(chosen: Fault) -> str:
 
 
 def _wrap(text: str) -> str:
-    paragraphs = text.strip().split("\n\n")
-    return "\n\n".join(textwrap.fill(" ".join(one.split()), WIDTH) for one in paragraphs)
+    """Paragraphs in lines of a width; those that are indented are to be copied, and stay."""
+    return "\n\n".join(
+        one if one.startswith("    ") else textwrap.fill(" ".join(one.split()), WIDTH)
+        for one in text.strip("\n").split("\n\n")
+    )

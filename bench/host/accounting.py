@@ -7,8 +7,8 @@ Two ways, both exact in the total, since the kernel adds up nanoseconds:
   and warm-up are left out, and it also knows children that nobody has waited for. No controller
   is needed: every group has cpu.stat.
 - Where no group can be made (not root): getrusage(RUSAGE_CHILDREN) before and after the server is
-  buried, which holds all that it and its waited-for children used in their lives; what a
-  server uses to start and end without any request is measured once and subtracted.
+  buried, which holds all that it and its waited-for children used in their lives, their start and
+  their end included.
 
 How the total splits into user and system time is sampled by the timer's tick on most kernels.
 A process that ends before its first tick has no sample, and the kernel then books all of it as
@@ -123,11 +123,12 @@ def remove_stale_groups(parent: Path) -> None:
     for folder in parent.glob(f"{_PREFIX}-{_process_namespace()}-*-*"):
         owner = folder.name.split("-")[3]
         if owner.isdigit() and not Path("/proc", owner).exists():
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(FileNotFoundError):  # removed by somebody else meanwhile
                 for pid in (folder / "cgroup.procs").read_text().split():
                     if int(pid) > 0:  # 0: one that is in another namespace
-                        os.kill(int(pid), signal.SIGKILL)
-                remove_group(folder)
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(int(pid), signal.SIGKILL)
+            remove_group(folder)
 
 
 def _process_namespace() -> int:

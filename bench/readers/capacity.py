@@ -38,7 +38,7 @@ of some 80 bytes with their Ethernet, IP and TCP heads. An estimate; it is not m
 
 
 @dataclass(frozen=True)
-class Demand:
+class RequestCost:
     """What one request costs, in CPU microseconds of each role, and on the wire."""
 
     subject: str
@@ -99,7 +99,7 @@ class Prediction:
 # ---- From results ----
 
 
-def demands(results: Results, conditions: Conditions) -> list[Demand]:
+def demands(results: Results, conditions: Conditions) -> list[RequestCost]:
     """What a request costs each subject under some conditions: medians of all runs that hold, over
     all levels. A subject without such runs is not in it."""
     found = []
@@ -114,12 +114,12 @@ def demands(results: Results, conditions: Conditions) -> list[Demand]:
     return found
 
 
-def _demand(subject: str, runs: Sequence[Run]) -> Demand:
+def _demand(subject: str, runs: Sequence[Run]) -> RequestCost:
     def median(values: Iterator[float | None]) -> float:
         known = [value for value in values if value is not None]
         return statistics.median(known) if known else 0.0
 
-    return Demand(
+    return RequestCost(
         subject=subject,
         server=median(run.process.cpu_us_per_request if run.process else None for run in runs),
         redis=median(_cost(run.redis_process, run) for run in runs),
@@ -141,7 +141,7 @@ def _cost(process: OtherProcess | None, run: Run) -> float | None:
 # ---- The arithmetic ----
 
 
-def capacity(demand: Demand, layout: Layout, headroom: float = HEADROOM) -> Capacity:
+def capacity(demand: RequestCost, layout: Layout, headroom: float = HEADROOM) -> Capacity:
     """What one-core hosts carry, and who ends it."""
     ends = [(layout.servers * headroom * 1e6 / demand.server, "servers")]
     if layout.redis and demand.redis:
@@ -157,7 +157,7 @@ def capacity(demand: Demand, layout: Layout, headroom: float = HEADROOM) -> Capa
 
 
 def best_layout(
-    demand: Demand, hosts: int, redis_at_most: int | None = 1, headroom: float = HEADROOM
+    demand: RequestCost, hosts: int, redis_at_most: int | None = 1, headroom: float = HEADROOM
 ) -> Capacity:
     """The best way to share out some hosts. `redis_at_most`: how many Redis hosts can share the
     work; 1 as long as every page increments the same key, None if the keys are spread."""
@@ -175,7 +175,7 @@ def best_layout(
     return max(every, key=lambda found: (round(found.rate, 6), found.layout.servers))
 
 
-def fewest(found: Capacity, demand: Demand, headroom: float = HEADROOM) -> Capacity:
+def fewest(found: Capacity, demand: RequestCost, headroom: float = HEADROOM) -> Capacity:
     """The same rate from as few hosts as it needs: where one Redis is the limit, more servers
     only stand and wait."""
     layout = found.layout
@@ -206,15 +206,20 @@ def predictions(results: Results) -> list[Prediction]:
         reference = conditions._replace(instances=1)
         for demand in demands(results, reference):
             if cell := best.get((demand.subject, conditions)):
-                rate, limit = limit_of(demand, conditions.instances, results.hosts)
+                rate, limit = limit_of(
+                    demand, conditions.instances, results.hosts, conditions.quota
+                )
                 found.append(Prediction(demand.subject, conditions, cell[1], rate, limit, cell[0]))
     return found
 
 
-def limit_of(demand: Demand, instances: int, hosts: Sequence[HostInfo]) -> tuple[float, str]:
+def limit_of(
+    demand: RequestCost, instances: int, hosts: Sequence[HostInfo], quota: float = 0.0
+) -> tuple[float, str]:
     """The rate at which the first host is at what it may use, and that host's name. Instances are
     started on the server hosts in turn, each on a CPU of its own, and nginx, which has a worker for
-    each CPU, gives each of them the same share of the work. Redis and ab use one CPU.
+    each CPU, gives each of them the same share of the work. Redis and ab use one CPU. `quota`: of
+    a core, for each instance; 0: a whole one.
     """
     ends = [
         (_may_use(host, tasks) * 1e6 / demand.of(host.role), host.name)
@@ -226,7 +231,8 @@ def limit_of(demand: Demand, instances: int, hosts: Sequence[HostInfo]) -> tuple
     for number, host in enumerate(servers[:instances]):
         here = len(range(number, instances, len(servers)))
         share = demand.server * here / instances
-        ends.append((_may_use(host, here) * 1e6 / share, host.name))
+        most = min(_may_use(host, here), here * (quota or 1.0))
+        ends.append((most * 1e6 / share, host.name))
     if not ends:
         raise UserError("these results are of one machine: there are no hosts to tell apart")
     return min(ends)
@@ -282,7 +288,7 @@ def show(path: Path, fleets: Sequence[int], out: Console) -> int:
     return 0
 
 
-def demand_table(costs: Sequence[Demand]) -> Table:
+def demand_table(costs: Sequence[RequestCost]) -> Table:
     """CPU microseconds per request, by subject and role."""
     table = plain_table("<server", "CPU us: server", "nginx", "Redis", "load", "bytes")
     for cost in costs:
@@ -291,7 +297,7 @@ def demand_table(costs: Sequence[Demand]) -> Table:
     return table
 
 
-def fleet_table(costs: Sequence[Demand], fleets: Sequence[int]) -> Table:
+def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
     """What fleets carry with one Redis, and with the work spread over many."""
     heads = ("<server", "hosts", "<the keys", "nginx", "servers", "Redis", "requests/s")
     table = plain_table(*heads, "<the limit")

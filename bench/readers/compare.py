@@ -163,6 +163,7 @@ def differences(old: Results, new: Results) -> list[str]:
         ("commit", _commit(old), _commit(new)),
         ("ab", old.versions.ab, new.versions.ab),
         ("redis", old.versions.redis, new.versions.redis),
+        ("share of a core for each server", _quotas(old), _quotas(new)),
         *(
             (name, getattr(old.settings, name), getattr(new.settings, name))
             for name in ("runs", "redis")
@@ -249,6 +250,12 @@ def _hosts(of: Results) -> str:
         for host in of.hosts
     ]
     return ", ".join(found) or "one machine"
+
+
+def _quotas(of: Results) -> str:
+    """Cells are compared under the same conditions only: with another share none is."""
+    shares = sorted({run.conditions.quota for run in of.runs})
+    return ", ".join(f"{share:.0%}" if share else "all of it" for share in shares)
 
 
 def _commit(of: Results) -> str | None:

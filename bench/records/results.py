@@ -13,7 +13,7 @@ now, and the workload was a path; version 2 knew one machine and one instance on
 import statistics
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -28,6 +28,7 @@ from bench.records.environment import (
     Versions,
 )
 from bench.records.figures import Bottleneck, Kind
+from bench.records.plan import Part
 from bench.records.run import Held, Reason, Run
 
 SCHEMA = "zerohttpd-seven/sweep"
@@ -62,8 +63,8 @@ class Cell(BaseModel):
 class KeptOptions(BaseModel):
     """What was asked for, so that it can be resumed."""
 
-    parts: list[dict[str, Any]] = []
-    """As `bench.records.plan.Part` has them; empty: an older version did not keep them so."""
+    parts: list[Part] = []
+    """Empty: an older version did not keep them so."""
     redis: str | None = None
     hosts: str | None = None
     programs: str = "."

@@ -143,7 +143,7 @@ class Cell(BaseModel):
     """All in all."""
 
 
-class Settings(BaseModel):
+class TortureSettings(BaseModel):
     """How it was done."""
 
     attack_seconds: float | None = None
@@ -166,7 +166,7 @@ class Record(BaseModel):
     machine: Machine = Machine()
     versions: Versions = Versions()
     placement: Placement | None = None
-    settings: Settings = Settings()
+    settings: TortureSettings = TortureSettings()
     notes: list[str] = []
     """Who or what was left out altogether, and why."""
     subjects: list[str] = []

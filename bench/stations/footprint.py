@@ -38,7 +38,7 @@ MOST_LOOKED_AT = 64
 
 
 @dataclass(frozen=True)
-class Look:
+class Glance:
     """The servers' processes at one moment."""
 
     processes: int
@@ -92,7 +92,7 @@ class Footprint:
 
     def __init__(self, servers: Sequence[RunningServer], cpus: Sequence[int]) -> None:
         self._servers, self._cpus = servers, cpus
-        self._looks: list[Look] = []
+        self._looks: list[Glance] = []
         self._next_look = 0.0
 
     def begin(self) -> None:
@@ -185,12 +185,12 @@ def switches_between(
     return Switches(sum(s.voluntary for s in switches), sum(s.involuntary for s in switches))
 
 
-def look_at(pids: Sequence[int]) -> Look:
+def look_at(pids: Sequence[int]) -> Glance:
     """The processes as they are now; those that end meanwhile do not count."""
     chosen = pids if len(pids) <= MOST_LOOKED_AT else random.sample(pids, MOST_LOOKED_AT)
     found = [seen for pid in chosen if (seen := _process(Path("/proc", str(pid))))]
     scale = len(pids) / len(chosen) if chosen else 0
-    return Look(
+    return Glance(
         processes=round(len(found) * scale),
         threads=round(sum(threads for threads, _, _ in found) * scale),
         descriptors=round(sum(descriptors for _, descriptors, _ in found) * scale),

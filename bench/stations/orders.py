@@ -271,7 +271,7 @@ class Greeting(BaseModel):
 
     protocol: int
     digest: str
-    """Of the sources, see `bench.host.machine.source_digest`."""
+    """Of the sources, see `bench.host.project.source_digest`."""
 
 
 class Question(BaseModel):

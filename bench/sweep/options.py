@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
-
 from bench.host.project import ROOT
 from bench.records.conditions import ASPECTS, Value
 from bench.records.errors import UserError
@@ -182,13 +180,11 @@ def hide_password(words: Sequence[str]) -> list[str]:
 
 # ---- Kept, so that it can be resumed ----
 
-_PARTS = TypeAdapter(tuple[Part, ...])
-
 
 def kept(options: Options, redis: str) -> KeptOptions:
     """The options in the form in which `options_of` reads them; `redis`: without a password."""
     return KeptOptions(
-        parts=_PARTS.dump_python(options.parts, mode="json"),
+        parts=list(options.parts),
         redis=redis if options.redis else None,
         hosts=str(options.hosts.resolve()) if options.hosts else None,
         programs=str(options.programs),
@@ -198,16 +194,12 @@ def kept(options: Options, redis: str) -> KeptOptions:
 def options_of(old: Results, parent: Path, redis: str | None) -> Options:
     """The options of a sweep from its results. Raises UserError for those of older versions."""
     stored = old.settings.options
-    try:
-        parts = _PARTS.validate_python(stored.parts if stored else [])
-    except ValidationError:
-        parts = ()
-    if not stored or not parts:
+    if not stored or not stored.parts:
         raise UserError("this sweep was made by an older version; it cannot be resumed by this one")
     if redis is None and stored.redis and "***" in stored.redis:
         raise UserError("give --redis again: the password was not kept")
     return Options(
-        parts=parts,
+        parts=tuple(stored.parts),
         redis=redis or stored.redis,
         results=parent,
         hosts=Path(stored.hosts) if stored.hosts else None,

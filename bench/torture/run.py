@@ -18,7 +18,7 @@ from bench.records import torture as record
 from bench.records.environment import Versions
 from bench.records.errors import UserError
 from bench.records.store import make_folder
-from bench.records.torture import Cell, Record, Settings
+from bench.records.torture import Cell, Record, TortureSettings
 from bench.report.page.build import build_torture
 from bench.report.page.torture_markdown import markdown
 from bench.stations.survey import versions_of
@@ -67,7 +67,7 @@ def empty_record(options: Options) -> Record:
         machine=machine.describe_machine(),
         versions=Versions(git=project.git_state(), **versions_of(options.subjects).model_dump()),
         placement=placement,
-        settings=Settings(
+        settings=TortureSettings(
             attack_seconds=options.seconds,
             minutes=options.minutes,
             visitors=cells.VISITORS,

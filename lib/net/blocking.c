@@ -62,14 +62,16 @@ static void set_timeout(struct serving *serving) {
  * nothing has come on a new connection.  Either TCP_DEFER_ACCEPT's time is
  * over; then the kernel has sent its greeting (SYN-ACK) once more.  Or it came
  * by a SYN cookie, which the kernel cannot defer; then its request may come in
- * the next moment.
+ * the next moment, if it has not been in the backlog for long already.
  */
-static bool kernel_has_waited(int socket) {
+static bool kernel_has_waited(const struct server *server, int socket) {
     struct tcp_info info;
     socklen_t length = sizeof info;
 
     return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
-           info.tcpi_total_retrans > 0;
+           (info.tcpi_total_retrans > 0 ||
+            info.tcpi_last_ack_recv >=
+                (unsigned)options_time(&server->options, FIRST_TIMEOUT));
 }
 
 /* Nothing has come on a new connection: may it hold this worker?  As long as
@@ -79,7 +81,7 @@ static bool may_stay_silent(struct serving *serving) {
     int64_t now = clock_milliseconds();
 
     if (serving->silent_till == 0) {
-        if (kernel_has_waited(serving->client->socket))
+        if (kernel_has_waited(worker->server, serving->client->socket))
             return false;
         serving->silent_till =
             now + options_time(&worker->server->options, REQUEST_TIMEOUT);

@@ -28,6 +28,11 @@ void children_init(struct children *children, size_t limit) {
     children->pids = calloc(limit, sizeof children->pids[0]);
     if (children->pids == NULL)
         server_give_up("no memory for %zu children", limit);
+    children->alive = server_share(sizeof *children->alive);
+}
+
+bool children_are_complete(const struct children *children) {
+    return *children->alive == children->limit;
 }
 
 /* The place of a child; of 0, the first that is free; the limit: it is not one
@@ -49,12 +54,13 @@ static pid_t parent;
 
 pid_t children_fork(struct children *children, size_t place) {
     pid_t self = getpid();
-    pid_t child = fork();
 
-    if (child > 0) {
+    ++*children->alive; /* before the child could ask */
+    pid_t child = fork();
+    if (child > 0)
         children->pids[place] = child;
-        children->alive++;
-    }
+    if (child < 0)
+        --*children->alive;
     if (child != 0)
         return child;
     /* The kernel kills us when the parent dies; it may have died already. */
@@ -74,7 +80,7 @@ bool children_reap(struct children *children, bool wait, size_t *place) {
         *place = place_of(children, child);
     } while (*place == children->limit);
     children->pids[*place] = 0;
-    children->alive--;
+    --*children->alive;
     return true;
 }
 
@@ -99,7 +105,7 @@ void children_listen(struct children *children) {
 
 bool children_sleep(const struct children *children, int listener,
                     int milliseconds) {
-    bool room = children->alive < children->limit;
+    bool room = !children_are_complete(children);
     struct pollfd entry = {.fd = listener, .events = POLLIN};
     struct timespec time = {.tv_sec = milliseconds / 1000,
                             .tv_nsec = milliseconds % 1000 * 1000000L};

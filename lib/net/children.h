@@ -11,15 +11,18 @@
 /* Those of this process.  A child has the place that it was forked for until it
    has ended and was reaped. */
 struct children {
-    pid_t *pids;  /* of each place; 0: it is free */
-    size_t limit; /* places */
-    size_t alive; /* those that are taken */
-    bool stopped; /* they have been told to */
+    pid_t *pids;           /* of each place; 0: it is free */
+    size_t limit;          /* places */
+    _Atomic size_t *alive; /* those that are taken, for all to know */
+    bool stopped;          /* they have been told to */
     sigset_t mask;
 };
 
 /* Where there is no memory for so many places, it says so and exits 1. */
 void children_init(struct children *children, size_t limit);
+
+/* Is no place free?  Parent and children may ask. */
+bool children_are_complete(const struct children *children);
 
 /* The first place that is free; there must be one. */
 size_t children_free_place(const struct children *children);

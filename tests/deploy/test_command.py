@@ -15,7 +15,7 @@ import pytest
 
 from bench.cli.main import main
 from bench.deploy import command, inventory
-from bench.deploy.inventory import LoadHost
+from bench.deploy.inventory import WayToLoad
 from bench.deploy.pack import pack_project, project_files
 from bench.records.errors import UserError
 
@@ -87,12 +87,12 @@ def test_a_resumed_sweep_is_where_the_results_are(
     assert said == f"Here: {here}/first/; a page of it: make report RESULTS={here}/first\n"
 
 
-def load_host(tmp_path: Path, **found: object) -> LoadHost:
+def load_host(tmp_path: Path, **found: object) -> WayToLoad:
     nothing = dict.fromkeys(("port", "user", "key", "ssh_args", "common_args", "extra_args"), "")
     fixed = {"connection": "ssh", "host": "load.example", "password": False, "executable": "ssh"}
     file = tmp_path / "load_host.json"
     file.write_text(json.dumps({**nothing, **fixed, **found}))
-    return LoadHost(file)
+    return WayToLoad(file)
 
 
 def test_the_sweep_uses_the_inventorys_connection(tmp_path: Path) -> None:

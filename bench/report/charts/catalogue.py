@@ -10,10 +10,7 @@ from bench.records.conditions import Conditions
 from bench.report.charts import bars, base, lines, rows
 from bench.report.findings import findings, findings_across, floors, instances, ordering
 from bench.report.study import across, hosts
-from bench.report.study.metrics import BY_KEY
-from bench.report.study.scaling import scalings
 from bench.report.study.study import Study
-from bench.report.study.words import upper_first
 
 Finding = Callable[[Study, Conditions], str]
 FindingAt = Callable[[Study, Conditions, int], str]
@@ -123,7 +120,7 @@ class _Maker:
             return
         shared = (self.study.subjects, self.levels, self.parameters)
         self._add("law", lines.law(*shared), findings.law)
-        self._add("residuals", lines.residuals(*shared), _residuals)
+        self._add("residuals", lines.residuals(*shared), findings.residuals)
 
     def _across(self, data: dict[str, list[dict[str, Any]]]) -> None:
         names = [s.name for s in self.study.subjects if s.kind != "floor"]
@@ -135,15 +132,11 @@ class _Maker:
         for key, (found, axis) in made.items():
             if found is None:
                 continue
-            title = findings_across.comparison(found, names)
+            title = findings_across.title(found, names, axis)
             subjects, parameters = self.study.subjects, self.parameters
             labels = {name: found.labels.get(name, name) for name in found.order}
             spec = lines.over_conditions(subjects, key, labels, axis, found.metric, parameters)
-            about = f"{found.about}, " if found.about else ""
-            title = title or upper_first(f"{BY_KEY[found.metric].label} by {axis}")
-            self.exhibits[key] = Exhibit(
-                key, spec, {"*": f"{title} ({about}{found.level:,} connections)"}
-            )
+            self.exhibits[key] = Exhibit(key, spec, {"*": title})
             data[key] = found.rows
         if data["loops"]:
             by: dict[str, list[dict[str, Any]]] = {}
@@ -167,11 +160,3 @@ class _Maker:
 
     def _chosen(self) -> list[tuple[Conditions, str]]:
         return [(s, self.keys[s]) for s in self.study.scenarios]
-
-
-def _residuals(study: Study, scenario: Conditions) -> str:
-    worst = [(s.fit.mean_error, s.subject) for s in scalings(study, scenario) if s.fit is not None]
-    if not worst:
-        return ""
-    error, name = max(worst)
-    return f"What the law leaves unexplained: {100 * error:.0f} % on average for {name}, the worst"

@@ -285,6 +285,15 @@ def memory(study: Study, scenario: Conditions) -> str:
     return words
 
 
+def residuals(study: Study, scenario: Conditions) -> str:
+    """What the law leaves unexplained, at most."""
+    worst = [(s.fit.mean_error, s.subject) for s in scalings(study, scenario) if s.fit is not None]
+    if not worst:
+        return ""
+    error, name = max(worst)
+    return f"What the law leaves unexplained: {100 * error:.0f} % on average for {name}, the worst"
+
+
 def law(study: Study, scenario: Conditions) -> str:
     """How many servers follow the law."""
     found = scalings(study, scenario)

@@ -4,13 +4,22 @@
 from collections.abc import Sequence
 
 from bench.report.findings.findings import EACH_AT_LIMIT, NEAR, share_left
-from bench.report.study.across import Change, Comparison
+from bench.report.study.across import Contrast, Shift
+from bench.report.study.metrics import BY_KEY
 from bench.report.study.study import WAYS
-from bench.report.study.words import duration, listed, times
+from bench.report.study.words import duration, listed, times, upper_first
 
 
-def comparison(found: Comparison, names: Sequence[str]) -> str:
-    """What the change from the first condition to the last did: the least and the most hurt."""
+def title(found: Contrast, names: Sequence[str], axis: str) -> str:
+    """What the change from the first condition to the last did, and where it was seen; `axis`: what
+    was changed, for where nothing can be told."""
+    told = comparison(found, names) or upper_first(f"{BY_KEY[found.metric].label} by {axis}")
+    about = f"{found.about}, " if found.about else ""
+    return f"{told} ({about}{found.level:,} connections)"
+
+
+def comparison(found: Contrast, names: Sequence[str]) -> str:
+    """What the change did: to whom least, to whom most."""
     changes = found.changes(names)
     if found.ends is None or not changes:
         return ""
@@ -29,7 +38,7 @@ def comparison(found: Comparison, names: Sequence[str]) -> str:
     return f"With {what} a request costs {most} {times(more)} as much CPU, {least} {times(less)}"
 
 
-def _left(what: str, changes: dict[str, Change]) -> str:
+def _left(what: str, changes: dict[str, Shift]) -> str:
     """How much of the rates is left."""
     known = sorted((c.ratio, name, c.at_least) for name, c in changes.items() if not c.unknown)
     unknown = [name for name, change in changes.items() if change.unknown]

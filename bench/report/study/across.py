@@ -18,7 +18,7 @@ BASES = ("redirect", "link")
 """What waiting is measured against. A file or a sorted page costs other things than a wait."""
 
 
-class Change(NamedTuple):
+class Shift(NamedTuple):
     """What a changed condition did to one subject."""
 
     ratio: float
@@ -30,7 +30,7 @@ class Change(NamedTuple):
 
 
 @dataclass
-class Comparison:
+class Contrast:
     """One kind of figure of all subjects under several conditions, at one level."""
 
     key: str
@@ -58,11 +58,11 @@ class Comparison:
         most = max(self.order, key=lambda w: WAITS.get(w, 0))
         return (base, most) if base and WAITS[base] < WAITS.get(most, 0) else None
 
-    def changes(self, names: Container[str]) -> dict[str, Change]:
+    def changes(self, names: Container[str]) -> dict[str, Shift]:
         """What became of each of these subjects from one end to the other."""
         first, last = self.ends or ("", "")
         return {
-            name: Change(
+            name: Shift(
                 by[last] / by[first], (name, first) in self.bounds, (name, last) in self.bounds
             )
             for name, by in self.values.items()
@@ -70,7 +70,7 @@ class Comparison:
         }
 
 
-def workloads(study: Study) -> Comparison | None:
+def workloads(study: Study) -> Contrast | None:
     """Rates by workload, those that wait least first."""
     plain = [s for s in study.scenarios if s == Conditions(s.workload)]
     plain.sort(key=lambda s: (s.workload == "sorted", WAITS.get(s.workload, 0), s.workload))
@@ -81,7 +81,7 @@ def workloads(study: Study) -> Comparison | None:
     return _compare("workloads", study, plain, lambda s: s.workload, label, ("rate",))
 
 
-def delays(study: Study) -> Comparison | None:
+def delays(study: Study) -> Contrast | None:
     """Rates by the delay of Redis' replies."""
     found = _family(study, "redis_delay_ms")
 
@@ -91,7 +91,7 @@ def delays(study: Study) -> Comparison | None:
     return _compare("delays", study, found, lambda s: f"{s.redis_delay_ms:g}", label, ("rate",))
 
 
-def idles(study: Study) -> Comparison | None:
+def idles(study: Study) -> Contrast | None:
     """CPU per request (or, where that was not measured, rates) by idle connections."""
     found = _family(study, "idle")
     return _compare(
@@ -115,7 +115,7 @@ def _compare(
     name: Callable[[Conditions], str],
     label: Callable[[Conditions], str],
     metrics: Sequence[str],
-) -> Comparison | None:
+) -> Contrast | None:
     """None if there are not two conditions to compare at one level."""
     shared = {n for s in scenarios for n in study.levels(s)}
     level = max(shared, key=lambda n: (_held_at(study, scenarios, n), n), default=0)
@@ -123,7 +123,7 @@ def _compare(
     if len(there) < 2:
         return None
     metric = next((m for m in metrics if all(study.has(m, s) for s in there)), metrics[-1])
-    found = Comparison(key, level, metric, [name(s) for s in there])
+    found = Contrast(key, level, metric, [name(s) for s in there])
     found.about = workload_name(there[0].workload) if key != "workloads" else ""
     for scenario in there:
         for point in study.of(scenario):

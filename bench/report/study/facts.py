@@ -16,14 +16,14 @@ GIB = 2**30
 
 
 @dataclass(frozen=True)
-class Group:
+class FactGroup:
     """Some facts under one heading."""
 
     name: str
     rows: list[tuple[str, str]]
 
 
-def groups(study: Study) -> list[Group]:
+def groups(study: Study) -> list[FactGroup]:
     """All facts; a group without any is left out."""
     results = study.results
     placement = results.placement.note if results.placement else ""
@@ -56,7 +56,7 @@ def groups(study: Study) -> list[Group]:
         found = {"Machine of the load generator": found.pop("Machine")} | found
     for host in in_order(results.hosts):
         found[f"Host {label(host.role, host.name)}"] = _host(host)
-    return [Group(name, list(rows.items())) for name, rows in found.items() if rows]
+    return [FactGroup(name, list(rows.items())) for name, rows in found.items() if rows]
 
 
 def _own_path(study: Study) -> bool:

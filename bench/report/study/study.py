@@ -10,21 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from bench.readers.compare import Spread
 from bench.records.conditions import Conditions
 from bench.records.figures import HostFigures
 from bench.records.results import Results, cell_of
 from bench.records.run import Reason, Run
 from bench.records.workloads import WORKLOADS
 from bench.report.study.metrics import figures_of
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A figure of a cell over its runs."""
-
-    median: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -182,7 +174,10 @@ def _point(runs: list[Run]) -> Point:
     for run in runs if cell.state == "held" else ():
         for key, value in figures_of(run).items():
             values.setdefault(key, []).append(value)
-    spreads = {k: Spread(statistics.median(v), min(v), max(v)) for k, v in values.items()}
+    spreads = {
+        key: Spread(statistics.median(known), min(known), max(known), len(known))
+        for key, known in values.items()
+    }
     return Point(
         subject=Subject(first.subject, first.kind, architecture),
         scenario=first.conditions,

@@ -9,7 +9,7 @@
 struct redis_client {
     const struct redis_server *server;
     int descriptor;   /* -1: not connected */
-    bool ready;       /* AUTH and SELECT are behind us */
+    bool ready;       /* AUTH and SELECT have been answered */
     bool heard;       /* Redis has replied on this connection */
     bool asked;       /* in this call, the command has begun to leave */
     bool refused;     /* in this call, no connection was to be had */

@@ -12,10 +12,11 @@
  * itself.
  *
  * A process cannot hand a connection to its neighbour, as threads do.  So where
- * Redis has no client to spare, each closes its own when it does not use it.
- * Who sleeps over one has to be woken: whoever was refused wakes the parent,
- * and the parent those who keep one, again and again, so that no wake-up can be
- * lost.  Only the parent knows for certain whose process id that still is.
+ * Redis has no client to spare, each closes its own when it does not use it.  A
+ * child that sleeps and keeps one has to be woken for that: the child that was
+ * refused wakes the parent, and the parent wakes those that keep one, again and
+ * again, so that no wake-up can be lost.  It is the parent's part because only
+ * a parent can be sure that a process id is still that of its child.
  */
 #ifndef NET_REDIS_LENDING_H
 #define NET_REDIS_LENDING_H

@@ -71,8 +71,9 @@ static void wait_for_another(struct redis_pool *pool, int64_t time) {
     pool->waiting--;
 }
 
-/* Is there one, or may there be another?  Waits for it as long as Redis answers
-   others: for long only if clients are not scarce. */
+/* Sleeps until one is idle, or another may begin.  False: for as long as a
+   reply may take there was none, and clients of Redis are scarce; or time is
+   up. */
 static bool is_available(struct redis_pool *pool) {
     int64_t begun = clock_milliseconds(), now = begun;
 

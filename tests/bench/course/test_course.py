@@ -30,7 +30,11 @@ make() {{ command make SETUP=true ZEROHTTPD='{command}' "$@"; }}
 """
 COMMAND = """\
 #!/bin/sh
-case $1 in timeline) where=--output ;; *) where=--results ;; esac
+case $1 in
+fault) exec {python} -m bench "$@" ;;
+timeline) where=--output ;;
+*) where=--results ;;
+esac
 exec {python} -m bench "$@" $where {folder}
 """
 
@@ -86,12 +90,24 @@ def _idle(said: str) -> None:
     assert poll > 1.5 * epoll
 
 
+def _fault(said: str) -> None:
+    assert "Somebody complains" in said
+
+
+def _step(said: str) -> None:
+    lines = [int(line) for line in said.splitlines() if line.isdecimal()]
+    assert len(lines) == 2
+    assert lines[0] > 2 * lines[1]
+
+
 CHECKS: dict[str, Callable[[str], None]] = {
     "1-floor": _floor,
     "2-who-waits": _who_waits,
     "3-stall": _stall,
     "4-redis": _redis,
     "5-idle": _idle,
+    "6-fault": _fault,
+    "7-step": _step,
 }
 
 
@@ -113,6 +129,7 @@ def test_a_sheet_shows_what_it_promises(name: str, tmp_path: Path) -> None:
     command.chmod(0o755)
     script = PRELUDE.format(command=command) + _commands(text)
     script = script.replace("PORT=8000", f"PORT={_free_port()}")
+    script = script.replace("INTO=/tmp/fault-01", f"INTO={tmp_path / 'fault'}")
     done = subprocess.run(
         ["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_SECONDS
     )

@@ -7,8 +7,8 @@ from bench.readers.capacity import (
     HEADROOM,
     LINK_BYTES,
     Capacity,
-    Demand,
     Layout,
+    RequestCost,
     best_layout,
     capacity,
     fewest,
@@ -18,7 +18,7 @@ from bench.records.environment import HostInfo
 from bench.records.errors import UserError
 from bench.records.figures import Role
 
-PAGE = Demand("epoll", server=40.0, redis=20.0, nginx=80.0, load=60.0, bytes=2000.0)
+PAGE = RequestCost("epoll", server=40.0, redis=20.0, nginx=80.0, load=60.0, bytes=2000.0)
 
 
 def host(role: Role, name: str, limit: float | None = None, cpus: int = 1) -> HostInfo:
@@ -39,7 +39,7 @@ def test_a_second_nginx_moves_the_limit_to_the_server() -> None:
 
 
 def test_large_answers_end_at_the_network() -> None:
-    large = Demand("epoll", server=40.0, redis=0.0, nginx=80.0, bytes=80_000.0)
+    large = RequestCost("epoll", server=40.0, redis=0.0, nginx=80.0, bytes=80_000.0)
     found = capacity(large, Layout(servers=1, nginx=1, redis=0))
     assert found.limit == "network of nginx"
     assert found.rate < HEADROOM * LINK_BYTES / 80_000
@@ -73,7 +73,7 @@ def test_too_few_hosts_are_refused() -> None:
 def test_what_a_host_may_use_counts() -> None:
     hosts = [host("load", "load"), host("nginx", "nginx", 0.4), host("redis", "redis", 0.4)]
     hosts += [host("server", "zerohttpd", 0.2), host("server", "zerohttpd2", 0.2)]
-    cheap = Demand("epoll", server=40.0, redis=20.0, nginx=10.0, load=60.0)
+    cheap = RequestCost("epoll", server=40.0, redis=20.0, nginx=10.0, load=60.0)
     assert limit_of(cheap, 1, hosts) == (pytest.approx(5_000), "zerohttpd")
     assert limit_of(cheap, 2, hosts) == (pytest.approx(10_000), "zerohttpd")
     assert limit_of(cheap, 3, hosts)[0] == pytest.approx(7_500)
@@ -81,12 +81,12 @@ def test_what_a_host_may_use_counts() -> None:
 
 def test_what_has_one_thread_uses_one_cpu() -> None:
     hosts = [host(role, role, None, 4) for role in ("load", "nginx", "redis", "server")]
-    dear_server = Demand("epoll", server=100.0, redis=20.0, nginx=10.0, load=10.0)
+    dear_server = RequestCost("epoll", server=100.0, redis=20.0, nginx=10.0, load=10.0)
     assert limit_of(dear_server, 1, hosts) == (pytest.approx(10_000), "server")
     assert limit_of(dear_server, 2, hosts) == (pytest.approx(20_000), "server")
-    dear_redis = Demand("epoll", server=10.0, redis=50.0, nginx=10.0, load=10.0)
+    dear_redis = RequestCost("epoll", server=10.0, redis=50.0, nginx=10.0, load=10.0)
     assert limit_of(dear_redis, 2, hosts) == (pytest.approx(20_000), "redis")
-    dear_nginx = Demand("epoll", server=10.0, redis=10.0, nginx=100.0, load=10.0)
+    dear_nginx = RequestCost("epoll", server=10.0, redis=10.0, nginx=100.0, load=10.0)
     assert limit_of(dear_nginx, 2, hosts) == (pytest.approx(40_000), "nginx")
 
 

@@ -2,16 +2,24 @@
 """Which runs a sweep consists of."""
 
 import itertools
+from collections import Counter
 
 import pytest
 
 from bench.records.conditions import Conditions
 from bench.records.figures import Balancer
 from bench.records.plan import Plan, RunSpec
+from bench.subjects.subject import Subject
+from bench.sweep.options import chosen_options, sweep_parser
 from bench.sweep.runs import (
     FULL_LEVELS,
+    ORDER_LEVEL,
+    ORDER_RUNS,
+    SHORT_LEVELS,
+    SLICE,
     conditions_of,
     levels_of,
+    plan_runs,
     requests_of,
     runs_in_order,
     runs_of,
@@ -62,6 +70,28 @@ def test_the_short_ladder_measures_each_cell_once() -> None:
     cells = {(r.subject, r.concurrency) for r in runs}
     assert len(cells) == len(runs)
     assert {server for server, _ in cells} == set(SEVEN)
+
+
+@pytest.mark.parametrize("can", [True, False])
+def test_the_default_sweep_has_the_runs_that_an_order_takes(can: bool) -> None:
+    options = chosen_options(sweep_parser().parse_args(["--servers", "epoll,poll"])).answering(can)
+    subjects = [Subject(name, "server", lambda _: [], name) for name in ("epoll", "poll")]
+    planned = plan_runs(options.parts, subjects)
+    seen = Counter((r.subject, r.concurrency) for r in planned.runs)
+    for name in ("epoll", "poll"):
+        assert {level: n for (s, level), n in seen.items() if s == name} == {
+            level: ORDER_RUNS if level == ORDER_LEVEL else 1 for level in SHORT_LEVELS
+        }
+    assert {r.conditions.quota for r in planned.runs} == {SLICE if can else 0.0}
+
+
+@pytest.mark.parametrize(
+    "words", [["--full"], ["--levels", "10"], ["--runs", "2"], ["--idle", "5"], ["--quota", "0"]]
+)
+def test_who_says_how_to_measure_gets_what_was_said(words: list[str]) -> None:
+    options = chosen_options(sweep_parser().parse_args(words))
+    assert options.answering(True) == options
+    assert not options.values("quota") - {0.0}
 
 
 def test_conditions_multiply_and_redis_is_slowed_only_where_it_is_asked() -> None:

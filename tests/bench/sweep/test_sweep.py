@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.host.accounting import remove_stale_groups
 from bench.host.project import ROOT
+from bench.host.slices import Slicing, find_slicing
 from bench.records.errors import UserError
 from bench.records.store import latest_unfinished
 from bench.sweep.options import chosen_options, sweep_parser
@@ -85,6 +87,50 @@ def test_idle_connections_and_a_slow_redis(tmp_path: Path) -> None:
     assert run["process"]["descriptors_peak"] >= 200
     assert run["process"]["pss_peak_mb"] > 0
     assert next(c for c in run["checks"] if c["name"] == "visitors in Redis")["holds"]
+
+
+@pytest.fixture
+def slicing() -> Slicing:
+    found = find_slicing()
+    if found is None:
+        pytest.skip("no control group with a quota can be made here")
+    return found
+
+
+def test_a_sweep_in_slices_ends_with_an_order(tmp_path: Path, slicing: Slicing) -> None:
+    """Of the process that serves and of those that it forks: a tenth of a core for all of them."""
+    words = ("--levels", "20", "--requests", "400", "--quota", "10", "--servers")
+    sweep = Sweep(*words, "preforking,forking", "--results", str(tmp_path))
+    said = sweep.end()
+    assert sweep.process.returncode == 0, said
+    runs = json.loads(next(tmp_path.glob("*/results.json")).read_text())["runs"]
+    assert {run["quota"] for run in runs} == {0.1}
+    for run in runs:
+        assert 0 < run["process"]["quota_used"] < 1.2
+        limited = run["process"]["quota_used"] >= 0.9 and run["process"]["throttled_share"] > 0.5
+        assert (run["bottleneck"] == "server") == limited
+    assert "guestbook, 10% of a core for each, 20 connections" in said
+    assert f"make report RESULTS={next(tmp_path.glob('*/'))}" in said
+    assert next(tmp_path.glob("*/order.svg")).exists()
+    assert groups_of(sweep, slicing) == []
+
+
+def test_a_killed_sweep_leaves_no_group_for_long(tmp_path: Path, slicing: Slicing) -> None:
+    if slicing.quotas is None:
+        pytest.skip("systemd removes its scopes")
+    sweep, _ = stopped_in_the_middle(tmp_path, signal.SIGKILL, "--quota", "20")
+    sweep.end()
+    assert sweep.strays() == []
+    find_slicing()
+    remove_stale_groups(slicing.parent)
+    assert groups_of(sweep, slicing) == []
+
+
+def groups_of(sweep: Sweep, slicing: Slicing) -> list[Path]:
+    """The control groups that a sweep has now."""
+    places = {slicing.parent, slicing.quotas or slicing.parent}
+    mark = f"zerohttpd-measure-*-{sweep.process.pid}-*"
+    return [folder for place in places for folder in place.glob(mark)]
 
 
 def test_what_somebody_elses_redis_must_not_be_asked() -> None:

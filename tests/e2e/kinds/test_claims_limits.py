@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import resource
@@ -28,6 +29,8 @@ from ..claims import (
 )
 from ..client import Client, EndOfStreamError, fetch
 from ..conftest import Start
+from ..harness import Server
+from ..small import limited
 from ..sockets import backlog, longest_backlog
 from ..timing import undisturbed, wait_until
 from ..tracing import call_of, skip_unless_visible, waiting
@@ -60,6 +63,66 @@ def test_the_rest_wait_in_the_backlog(start: Start) -> None:
                 assert [client.read().status for client in others] == [200] * 3
 
     undisturbed(HALF_TIME, attempt)
+
+
+@of("prethreading")
+def test_queue_holds_more_than_the_backlog(start: Start) -> None:
+    """05: the main thread takes all who come, until there are no descriptors left for them."""
+    says(
+        "The queue is why this server holds more connections than the kernel's backlog",
+        "at the limit of descriptors it sleeps in sem_wait()",
+    )
+    skip_unless_visible()
+    server = start("--workers", "2", "--backlog", "4", prefix=limited(nofile=64))
+
+    def attempt() -> None:
+        with contextlib.ExitStack() as stack:
+            count = 0
+            while call_of(server.pid, server.pid)[0] != "futex":
+                stack.enter_context(Client(server)).send(HALF)
+                count += 1
+                wait_until(lambda: _main_sleeps(server), "it has been accepted")
+            assert count > 4 + 2
+            stack.enter_context(Client(server)).send(HALF)
+            wait_until(lambda: backlog(server.port) == 1, "one waits in the backlog")
+
+    undisturbed(HALF_TIME, attempt)
+
+
+def _main_sleeps(server: Server) -> bool:
+    name = call_of(server.pid, server.pid)[0]
+    return name == "futex" or (name == "accept4" and backlog(server.port) == 0)
+
+
+@of("preforking", "prethreading")
+def test_idle_client_holds_its_worker(start: Start) -> None:
+    """03, 05: who waits is served when the idle one's time is over."""
+    says(
+        "one that is idle already holds its worker until IDLE_TIMEOUT",
+        "one that is idle already holds its thread until IDLE_TIMEOUT",
+        "yes, while nobody waits; an idle client holds a worker for up to 5 s",
+    )
+    server = start("--workers", "1")
+    with Client(server) as idle, Client(server) as late:
+        assert not idle.exchange(KEPT).closes
+        late.send(KEPT)
+        assert idle.read_to_end() == b""
+        assert late.read().status == 200
+
+
+@of("forking", "threading")
+def test_idle_client_holds_its_child(start: Start) -> None:
+    """02, 04: for the same time."""
+    says(
+        "an idle client holds a child for up to 5 s",
+        "an idle client holds a thread for up to 5 s",
+    )
+    server = start()
+    with Client(server) as idle:
+        assert not idle.exchange(KEPT).closes
+        assert not server.is_at_rest(0)
+        assert idle.read_to_end() == b""
+    wait_until(lambda: server.is_at_rest(0), "it ends")
 
 
 def test_length_of_the_backlog(start: Start) -> None:
@@ -197,8 +260,8 @@ def test_what_an_idle_client_holds(start: Start) -> None:
     """A child, a thread, a worker, or nothing but memory; 01 keeps none."""
     says(
         "no connection is kept alive here: one idle browser would own the server",
-        "yes; an idle client holds a child",
-        "yes; an idle client holds a thread",
+        "yes; an idle client holds a child for up to 5 s",
+        "yes; an idle client holds a thread for up to 5 s",
         "an idle client holds a worker for up to 5 s",
         "yes; an idle client costs memory only",
     )

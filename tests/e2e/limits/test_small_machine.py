@@ -258,6 +258,50 @@ def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
             assert client.read().status == 200
 
 
+# ---- Other limits ----
+
+
+@pytest.mark.parametrize("limit", ["memlock", "sigpending", "msgqueue", "rtprio", "core"])
+def test_nothing_of_a_kind(start: Start, limit: str) -> None:
+    """Of what a server does not need it may have none: all is served, and it stops in time."""
+    server = start(prefix=limited(**{limit: 0}))
+    assert_serves(server)
+    server.finish()
+
+
+@pytest.fixture
+def few_tasks() -> Iterator[Path]:
+    """A control group that may have so many processes and threads: its folder."""
+    places = [Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup")]
+    place = next((p for p in places if "pids" in _controllers(p)), None)
+    if place is None:
+        pytest.skip("no control group here that counts processes")
+    group = place / f"zs-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / "pids.max").write_text("12")
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    yield group
+    group.rmdir()
+
+
+def _controllers(place: Path) -> str:
+    """What a control group counts for those below it."""
+    if (place / "pids.max").exists() or place.name == "pids":
+        return "pids" if place.is_dir() else ""
+    file = place / "cgroup.subtree_control"
+    return file.read_text() if file.exists() else ""
+
+
+def test_few_tasks_in_a_control_group(start: Start, few_tasks: Path) -> None:
+    """As a container has them: who finds none waits, and is served."""
+    enter = f'echo $$ > {few_tasks}/cgroup.procs && exec "$0" "$@"'
+    server = start("--workers", "8", prefix=("sh", "-c", enter))
+    undisturbed(REQUEST_TIME, lambda: assert_serves_crowd(server, 40))
+    server.finish()
+
+
 # ---- The access log ----
 
 
@@ -279,12 +323,34 @@ def test_log_to_nowhere(start: Start, how: str) -> None:
     assert complaints == []  # all else is the banner
 
 
-def test_without_standard_error(start: Start) -> None:
+@pytest.mark.parametrize("how", ["2>&-", "2>/dev/full"])
+def test_without_standard_error(start: Start, how: str) -> None:
     """What would be told goes to no client either."""
-    server = start(redis="redis://127.0.0.1:1", prefix=redirected("2>&-"))
+    server = start(redis="redis://127.0.0.1:1", prefix=redirected(how))
     for _ in range(3):
         assert fetch(server, "/guestbook").status == 503
         assert fetch(server, "/t/digits.txt").body == b"0123456789"
+
+
+def test_disk_of_the_log_is_full(start: Start, tmp_path: Path) -> None:
+    """A log on a disk that is full ends nothing; when there is room again it goes on."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8k", "none", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("this user may not mount")
+    try:
+        server = start("--log", prefix=redirected(f">> '{disk}/log'"))
+        (disk / "other").write_bytes(bytes(4096))
+        for _ in range(100):
+            assert fetch(server, "/t/digits.txt").status == 200
+        assert (disk / "log").stat().st_size <= 4096
+        (disk / "other").unlink()
+        assert fetch(server, "/t/80k.bin").status == 200
+        wait_until(lambda: "80k.bin" in (disk / "log").read_text(), "it is in the log")
+        server.finish()
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
 def test_log_reaches_the_limit_of_a_file(start: Start) -> None:

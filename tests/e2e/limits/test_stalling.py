@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from pathlib import Path
 
 import pytest
@@ -130,6 +132,23 @@ def test_many_silent_clients(start: Start) -> None:
         pytest.skip("three are enough there")
     undisturbed(HALF_TIME, lambda: _ask_beside_many(server))
     wait_until(lambda: server.is_at_rest(3), "all children have ended")
+
+
+def test_flood_of_silent_clients(start: Start) -> None:
+    """Who has waited in the backlog without a word holds no worker; somebody who asks is served.
+
+    There are more of them than the kernel remembers, so it hands over those that came by a SYN
+    cookie before they have said anything. If each held the worker of 01 for a second, the others
+    would wait for minutes.
+    """
+    server = start("--workers", "1", "--backlog", "64")
+    with contextlib.ExitStack() as stack:
+        for _ in range(600):
+            silent = stack.enter_context(socket.socket())
+            silent.setblocking(False)
+            silent.connect_ex((server.host, server.port))
+        for _ in range(5):
+            assert fetch(server, "/t/digits.txt").status == 200
 
 
 def _ask_beside_idle(server: Server) -> None:

@@ -122,12 +122,12 @@ int main(int argc, char **argv) {
     server_accept_without_waiting(&server);
     server_ready(&server);
     children_init(&workers, server.options.workers);
-    while (workers.alive < workers.limit)
+    while (!children_are_complete(&workers))
         if (!start_worker(&server))
             server_give_up("cannot fork worker %zu (%s); give fewer --workers",
-                           workers.alive + 1, strerror(errno));
+                           *workers.alive + 1, strerror(errno));
     while (!server_is_stopping()) {
-        bool whole = workers.alive == workers.limit || start_worker(&server);
+        bool whole = children_are_complete(&workers) || start_worker(&server);
         (void)children_reap(&workers, whole, &number);
         if (!server_is_stopping())
             poll(NULL, 0, PAUSE);

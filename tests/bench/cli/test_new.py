@@ -48,7 +48,7 @@ def test_each_origin_makes_a_folder_that_builds(project: Path) -> None:
 def test_a_copy_passes_tests_of_its_origin(project: Path) -> None:
     make("08_mine", "05_prethreading", project)
     pytest_words = [sys.executable, "-m", "pytest", "-q", "--server", "mine", "-m", "not waits"]
-    for command in (["make", "-s", "mine"], [*pytest_words, "tests/e2e/test_stalling.py"]):
+    for command in (["make", "-s", "mine"], [*pytest_words, "tests/e2e/limits/test_stalling.py"]):
         done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout

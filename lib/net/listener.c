@@ -110,7 +110,7 @@ int listener_open(const struct options *options) {
 /* The first one was bound without the option, so that a port that another
    server has taken, with the option or without, is found out. */
 int listener_open_beside(const struct options *options, int first) {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
     int on = 1;
 

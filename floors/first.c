@@ -6,7 +6,7 @@
  *     make floor && build/floor/first 8000
  *     curl -i http://localhost:8000/
  *
- * A server's life is six system calls: socket, bind and listen once, then
+ * A server's life is seven system calls: socket, bind and listen once, then
  * accept, read, write and close for each client.  `strace build/floor/first
  * 8000` shows each of them as it happens.
  *

@@ -228,16 +228,6 @@ static bool must_linger(const struct connection *connection) {
            connection->input.length > exchange->head + exchange->body;
 }
 
-/* Will close() or shutdown() follow at once?  One who was not told before that
-   this is the end may have sent his next request meanwhile: bytes unread, which
-   we have not seen.  He shall have the response before the connection is reset,
-   so it must not wait for close(). */
-static bool is_last(const struct connection *connection) {
-    return connection->state == STATE_SEND && !connection->keep_alive &&
-           (must_linger(connection) ||
-            !connection->exchange.request.keep_alive);
-}
-
 static struct view behind(struct view view, uint64_t *skip) {
     size_t step = *skip < view.length ? (size_t)*skip : view.length;
     *skip -= step;
@@ -247,7 +237,9 @@ static struct view behind(struct view view, uint64_t *skip) {
 struct pending connection_pending(const struct connection *connection) {
     const struct exchange *exchange = &connection->exchange;
     const struct response *response = &exchange->response;
-    struct pending pending = {.descriptor = -1, .last = is_last(connection)};
+    struct pending pending = {.descriptor = -1,
+                              .last = connection->state == STATE_SEND &&
+                                      !connection->keep_alive};
     uint64_t skip = exchange->sent;
 
     if (connection->state == STATE_CONTINUE) {

@@ -231,9 +231,6 @@ void blocking_serve(struct worker *worker, const struct client *client) {
     while ((need = connection_need(connection)) != NEED_CLOSE) {
         switch (need) {
         case NEED_LINGER:
-            shutdown(client->socket, SHUT_WR);
-            receive(&serving);
-            break;
         case NEED_RECEIVE:
             receive(&serving);
             break;
@@ -247,6 +244,8 @@ void blocking_serve(struct worker *worker, const struct client *client) {
             send_some(&serving);
             break;
         case NEED_DONE:
+            if (!connection->keep_alive)
+                transmit_end(client->socket);
             statistics_count(worker->counters, &connection->exchange);
             server_log(worker->server, client, connection);
             serving.awaited = PATIENCE_NONE; /* the next has its own time */

@@ -188,6 +188,8 @@ static bool may_keep(const struct evented *evented) {
 static void finish_exchange(struct evented *evented, struct serving *serving) {
     struct connection *connection = &serving->connection;
 
+    if (!connection->keep_alive)
+        transmit_end(serving->source.descriptor);
     statistics_count(evented->server->counters, &connection->exchange);
     server_log(evented->server, &serving->client, connection);
     stop_waiting(evented, serving); /* the next exchange has its own time */
@@ -211,8 +213,6 @@ static void drive(struct evented *evented, struct serving *serving,
     for (;;) {
         switch (connection_need(connection)) {
         case NEED_LINGER:
-            shutdown(serving->source.descriptor, SHUT_WR);
-            /* fall through */
         case NEED_RECEIVE:
             if (!readable) {
                 wait_for(evented, serving, READABLE);

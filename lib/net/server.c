@@ -198,10 +198,6 @@ void server_log(const struct server *server, const struct client *client,
 
     if (!server->options.log)
         return;
-    /* The last bytes may still wait for this (see transmit.c), and we perhaps
-       for the reader of the log. */
-    if (!connection->keep_alive)
-        shutdown(client->socket, SHUT_WR);
     log_line_append(&line, client->address, &connection->exchange);
     if (!line.failed &&
         write(STDOUT_FILENO, line.data, line.length) < (ssize_t)line.length) {
@@ -213,6 +209,7 @@ void server_log(const struct server *server, const struct client *client,
 /* ---- The end ---- */
 
 int server_end(struct server *server) {
+    stop_end();
     for (size_t i = 0; i < server->listeners_count; i++)
         close(server->listeners[i]);
     free(server->listeners);

@@ -118,6 +118,11 @@ void stop_init(const int *listeners, size_t count) {
     handle(SIGINT, on_stop);
 }
 
+void stop_end(void) {
+    stop.count = 0;
+    handle(SIGALRM, SIG_IGN);
+}
+
 bool server_is_stopping(void) {
     return stop.stopping;
 }

@@ -21,6 +21,9 @@
    where they are.  The first is the one that server_somebody_waits() means. */
 void stop_init(const int *listeners, size_t count);
 
+/* The last of it: signals find nothing to do any more. */
+void stop_end(void);
+
 /* In a worker that has a listening socket to itself: means that one. */
 void stop_look_at(int listener);
 

@@ -11,15 +11,16 @@
 /*
  * MSG_MORE (since Linux 2.4.4): what does not fill a packet waits for what
  * comes next.  That is the file's first bytes; or, behind the last bytes of a
- * connection, its end: close() and shutdown() put their FIN into the packet
- * that still waits.  So a small response and the end are one packet in place of
- * two, which was a fourth of all that a short connection cost.
+ * connection, its end: shutdown() puts the FIN into the packet that still
+ * waits.  So a small response and the end are one packet in place of two, which
+ * was a fourth of all that a short connection cost.
  *
  * Whatever happens in between, the bytes leave: the kernel closes what a killed
  * process had open, and after 200 ms it waits for nobody (TCP_CORK in tcp(7)).
  * One thing would destroy them: to close() while something is unread sends a
- * reset, and what still waits is dropped.  So `last` is said only where the
- * client has nothing to send any more, or where shutdown() comes first.
+ * reset, and what still waits is dropped.  Nobody can know that nothing is
+ * unread: an empty line behind a request is enough, and may come at any moment.
+ * So transmit_end() comes before close(): one call more, and the bytes are out.
  */
 ssize_t transmit(int socket, struct pending pending) {
     if (pending.first.length + pending.second.length > 0) {
@@ -35,6 +36,10 @@ ssize_t transmit(int socket, struct pending pending) {
     size_t count = pending.count < SENDFILE_AT_ONCE ? (size_t)pending.count
                                                     : SENDFILE_AT_ONCE;
     return sendfile(socket, pending.descriptor, &offset, count);
+}
+
+void transmit_end(int socket) {
+    shutdown(socket, SHUT_WR); /* fails where the client has gone: no matter */
 }
 
 int64_t transmit_stalled(int socket, struct progress *progress, int64_t now) {

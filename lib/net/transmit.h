@@ -13,6 +13,10 @@
  */
 ssize_t transmit(int socket, struct pending pending);
 
+/* No response follows: ends our side, with the last bytes where they still
+   wait for this (see transmit.c). */
+void transmit_end(int socket);
+
 /*
  * Whether the client takes what it is sent.  When a call of ours returns, the
  * kernel had room, and no more is known.  With a slow client it may have none

@@ -75,9 +75,9 @@ struct waiting {
     struct waiting *prev, *next;
 };
 
-/* All who wait, in the order of their arrival.  The place that was left last is
-   taken first, so that no more places are ever touched, and take memory, than
-   clients have waited at once. */
+/* All clients that wait, in the order of their arrival.  The place that became
+   free last is used first, so memory grows only to the largest number that ever
+   waited at once. */
 static struct queue {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t changed;
@@ -112,7 +112,7 @@ static void queue_put(const struct client *client) {
 /* Sleeps until there is a client.  False: there will be none any more. */
 static bool queue_take(struct client *client) {
     pthread_mutex_lock(&queue.lock);
-    /* Not `if`: before who is woken has the lock, another one may have taken
+    /* Not `if`: before the woken thread gets the lock, another thread may take
        the client. */
     while (queue.count == 0 && !queue.closed)
         pthread_cond_wait(&queue.changed, &queue.lock);

@@ -133,11 +133,28 @@ static void await_body(struct connection *connection) {
     advance_body(connection);
 }
 
+/* RFC 9112, section 2.2: some clients send an empty line too many.  It begins
+   no request: whoever has sent no more is idle. */
+static void drop_empty_lines(struct connection *connection) {
+    struct buffer *input = &connection->input;
+    size_t empty = 0;
+
+    while (view_starts_with(view_from(buffer_view(input), empty), VIEW("\r\n")))
+        empty += 2;
+    if (empty == 0)
+        return;
+    buffer_consume(input, empty);
+    connection->seen = 0;
+    if (input->length == 0)
+        buffer_free(input);
+}
+
 static void advance_head(struct connection *connection) {
     struct exchange *exchange = &connection->exchange;
     struct http_request *request = &exchange->request;
-    struct view input = buffer_view(&connection->input);
 
+    drop_empty_lines(connection);
+    struct view input = buffer_view(&connection->input);
     if (input.length == 0)
         return;
     ssize_t result = http_parse_head(input, connection->seen, request);

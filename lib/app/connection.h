@@ -3,8 +3,9 @@
  * The life of a client's connection, one exchange (app/exchange.h) after
  * another: a state machine that owns no I/O.
  *
- * Its state is its own business: how far it is.  Its need is what the driver
- * must do now; several states need the same, as head and body need bytes.
+ * The state says how far the connection has come; only connection.c looks at
+ * it.  The need is what the driver must do now; several states have the same
+ * need, as head and body both need bytes.
  *
  * It can be asked at any time what it needs now.  Whoever drives it does that,
  * by calls that sleep or by calls that do not, and tells it the outcome:
@@ -14,9 +15,9 @@
  *     NEED_ASK_REDIS  carry exchange_command(), connection_replied()
  *     NEED_KEEP       connection_keep(): may the connection be kept?
  *     NEED_SEND       send connection_pending(), connection_sent()
- *     NEED_DONE       note the exchange in statistics and log,
- *                     connection_next()
- *     NEED_LINGER     shutdown(SHUT_WR), then as for RECEIVE
+ *     NEED_DONE       shutdown(SHUT_WR) unless it is kept alive; note the
+ *                     exchange in statistics and log, connection_next()
+ *     NEED_LINGER     as for RECEIVE; what comes is dropped
  *     NEED_CLOSE      close, connection_free()
  *
  * In any state the driver may, for reasons of its own, close and
@@ -84,7 +85,8 @@ void connection_replied(struct connection *connection,
                         const struct resp_reply *reply);
 
 /* May the connection be kept after this response?  Asked at most once a
-   request, at the last moment, and only where nothing else ends it. */
+   request, at the last moment, and only if no other reason has already decided
+   to close it. */
 void connection_keep(struct connection *connection, bool may_keep);
 
 /* What is to be sent now: some bytes, then some more, then part of a file.
@@ -114,7 +116,7 @@ void connection_abandon(struct connection *connection);
    PATIENCE_SEND, which counts from the last byte that the client took. */
 enum patience {
     PATIENCE_NONE, /* it is not the client that is waited for; time: -1 */
-    PATIENCE_IDLE, /* between requests; the first one counts as begun */
+    PATIENCE_IDLE, /* between requests; before the first: PATIENCE_REQUEST */
     PATIENCE_REQUEST,
     PATIENCE_SEND,
     PATIENCE_LINGER,

@@ -62,14 +62,14 @@ enum exchange_result exchange_replied(struct exchange *exchange,
 
 struct view exchange_command(const struct exchange *exchange);
 
-/* Is it a request that shall change something (RFC 9110, section 9.2.1)?  Then
-   no stray reply may be taken for the confirmation. */
+/* Is it meant to change data, as a POST is (RFC 9110, section 9.2.1)?  Then a
+   left-over reply to an older command must not be mistaken for success. */
 bool exchange_changes_something(const struct exchange *exchange);
 
 /* Is that the type of reply that the handler asked for?  Where it is not, the
    driver reports it and answers with NULL instead; and if it is no error that
-   Redis tells, its connection to Redis is not used any more, for the replies
-   may be off by one. */
+   Redis tells, its connection to Redis is not used any more, for each reply
+   may belong to the command before. */
 bool exchange_accepts(const struct exchange *exchange,
                       const struct resp_reply *reply);
 

@@ -16,12 +16,12 @@ struct serving {
     struct worker *worker;
     const struct client *client;
     struct connection connection;
-    bool is_new;           /* nothing has been received yet */
-    int64_t silent_till;   /* a new one that says nothing is closed then; 0: it
-                              should have said something by now */
-    enum patience awaited; /* what is being waited for */
-    int64_t deadline;      /* when that must have come */
-    int timeout;           /* the socket's receive timeout, milliseconds */
+    bool is_new;              /* nothing has been received yet */
+    int64_t silent_till;      /* a new one that says nothing is closed then; 0:
+                                 this wait has not begun */
+    enum patience awaited;    /* what is being waited for */
+    int64_t deadline;         /* when that must have come */
+    int timeout;              /* the socket's receive timeout, milliseconds */
     struct progress progress; /* of what is sent */
 };
 
@@ -34,8 +34,9 @@ static bool may_keep(const struct worker *worker) {
 }
 
 /* Lets the next recv sleep as long as the client may take: one deadline for a
-   whole request, however many pieces it comes in.  The usual request, in one
-   piece, finds the timeout of the listening socket and costs no call here. */
+   whole request, however many pieces it comes in.  A first request in one piece
+   finds the timeout of the listening socket and costs no call here; a
+   connection that is kept costs one, once. */
 static void set_timeout(struct serving *serving) {
     const struct server *server = serving->worker->server;
     enum patience awaited = connection_patience(&serving->connection);
@@ -59,10 +60,11 @@ static void set_timeout(struct serving *serving) {
 
 /*
  * Has the kernel waited for this client already?  There are two reasons why
- * nothing has come on a new connection.  Either TCP_DEFER_ACCEPT's time is
- * over; then the kernel has sent its greeting (SYN-ACK) once more.  Or it came
- * by a SYN cookie, which the kernel cannot defer; then its request may come in
- * the next moment, if it has not been in the backlog for long already.
+ * nothing has come on a new connection.
+ * 1. TCP_DEFER_ACCEPT's time is over.  Then the kernel has sent its greeting
+ *    (SYN-ACK) once more.
+ * 2. It came by a SYN cookie, which the kernel cannot defer.  Then its request
+ *    may come in the next moment, unless it has been in the backlog for long.
  */
 static bool kernel_has_waited(const struct server *server, int socket) {
     struct tcp_info info;
@@ -182,8 +184,8 @@ static void ask_redis(struct serving *serving) {
     redis_pool_return(serving->worker->redis, redis);
 }
 
-/* Does the client take what it is sent?  A call that sleeps for SEND_LOOK
-   returns with what went out, or EAGAIN. */
+/* Does the client take what it is sent?  send() sleeps at most SEND_LOOK
+   (SO_SNDTIMEO), then returns what it has sent, or EAGAIN. */
 static bool takes_bytes(struct serving *serving, ssize_t count, int64_t begun) {
     const struct options *options = &serving->worker->server->options;
     int64_t now = clock_milliseconds();

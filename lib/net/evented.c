@@ -17,7 +17,8 @@ void evented_init(struct evented *evented, struct server *server,
                   struct watcher watcher) {
     *evented = (struct evented){.server = server, .watcher = watcher};
     redis_pipeline_init(&evented->redis, &server->redis, &evented->watcher);
-    /* Some of them may be sent large files, each another one. */
+    /* Each client may be receiving a different large file: one descriptor more
+       for each. */
     evented->limit = server_room_in_memory(
         server_room_for_clients(OPEN_FILES, 1), CONNECTION_MEMORY);
     evented_begin_round(evented);
@@ -32,9 +33,8 @@ static void stop_waiting(struct evented *evented, struct serving *serving) {
     serving->awaited = PATIENCE_NONE;
 }
 
-/* Notes by when the client must have done something.  If it is waited for
-   already its deadline stays, but for a client that is sent to: that one is
-   looked at again and again. */
+/* Notes by when the client must have done something.  A deadline that has been
+   set stays, except while we send: then each look sets it anew. */
 static void start_waiting(struct evented *evented, struct serving *serving) {
     enum patience awaited = connection_patience(&serving->connection);
 
@@ -279,8 +279,8 @@ static void give_reply(struct evented *evented,
 }
 
 /* No reply will come to those who have asked so far.  One of them may ask again
-   at once, and then stands at the end of the queue: so it ends with who is last
-   now. */
+   at once, and then stands at the end of the queue: so remember who is last
+   now, and stop after that one. */
 static void give_up_redis(struct evented *evented) {
     struct serving *last = evented->last_asker;
 
@@ -362,7 +362,8 @@ void evented_end_round(struct evented *evented) {
     evented->closed = NULL;
 }
 
-/* Memory is had beforehand: who would find none waits in the backlog. */
+/* Memory is allocated before the client is accepted: if there is none, the
+   client stays in the backlog. */
 bool evented_has_room(struct evented *evented) {
     if (evented->count >= evented->limit ||
         evented->now < evented->paused_till || !server_goes_on())

@@ -120,6 +120,25 @@ def test_bytes_that_nobody_reads(start: Start, late: bytes) -> None:
         assert (response.status, len(response.body)) == (200, len(right.body))
 
 
+def test_empty_line_is_no_request(start: Start) -> None:
+    """Who sends an empty line behind a request (RFC 9112, section 2.2) has not begun the next one:
+    the idle connection ends without a word, be it by time or because the server stops."""
+    server = start("--time-scale", "10")
+    if not server.kind.keeps_alive:
+        pytest.skip("it closes after each response")
+    with Client(server) as client:
+        for _ in range(2):
+            assert client.exchange(KEPT).status == 200
+            client.send(b"\r\n")
+        assert client.read_to_end() == b""
+    with Client(server) as client:
+        assert client.exchange(KEPT).status == 200
+        client.send(b"\r\n")
+        client.wait_until_read()
+        assert server.stop() == 0
+        assert client.read_to_end() == b""
+
+
 def test_next_request_has_come(start: Start) -> None:
     """A client that was not told before gets its response though it has sent another request,
     which nobody reads, so that its connection is reset."""

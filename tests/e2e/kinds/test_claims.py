@@ -364,17 +364,22 @@ def test_locks(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) ->
     )
     plan = Plan(tmp_path / "plan")
     with FaultyServer(binary, site, redis.url(261), ("--workers", "2"), plan=plan) as server:
+
+        def both_wait() -> None:
+            wait_until(lambda: waiting(server)[1]["futex"] == 2, "both threads wait")
+
         # A thread that wakes takes its lock inside of the C library, where nobody counts it.
         costs = {ELSEWHERE: 2, DIGITS: 2 + 2, VISIT: 2 + 2 + 2}
         for raw, cost in costs.items():
             for path in ("/guestbook", "/t/digits.txt"):
                 fetch(server, path)  # the cache has them now
-            wait_until(lambda: waiting(server)[1]["futex"] == 2, "both threads wait")
+            both_wait()
             plan.count("pthread_mutex_lock")
             for _ in range(3):
                 with Client(server) as client:
                     client.send(raw)
                     client.read()
                     assert client.read_to_end() == b""
+            both_wait()
             assert plan.seen == 3 * cost, raw
             plan.disarm()

@@ -62,30 +62,35 @@ def test_pipeline_does_not_stop_the_others(binary: Path, start: Start) -> None:
     assert any(_is_served_among_many(start("--log", "--workers", "16")) for _ in range(TRIES))
 
 
-def _pipeline(server: Server, rounds: int, depth: int) -> int:
-    """Send rounds of pipelined requests on one connection; return how many answers said close."""
-    closing = 0
+def _is_kept(server: Server, rounds: int, depth: int) -> bool:
+    """Send rounds of pipelined requests on one connection; return whether no answer said close."""
     with Client(server) as client:
         for _ in range(rounds):
             client.send(DIGITS * depth)
-            closing += sum(client.read().closes for _ in range(depth))
-    return closing
+            if any(client.read().closes for _ in range(depth)):
+                return False
+    return True
 
 
 def test_connections_are_kept_while_workers_are_free(start: Start) -> None:
     """Nobody's connection is ended for clients who come: more than half of the workers are free.
 
     Those who come ask one thing each, so that now and then one has not been taken yet by the
-    worker that is free for it; it must not count as one who waits for want of a worker.
+    worker that is free for it; it must not count as one who waits for want of a worker. On a busy
+    machine many workers may not have seen yet that their client has left: then it is tried again.
     """
     server = start("--workers", "16")
     if not server.kind.keeps_alive:
         pytest.skip("it closes after each response")
-    with ThreadPoolExecutor(6) as pool:
-        kept = [pool.submit(_pipeline, server, 30, 8) for _ in range(4)]
-        for _ in range(300):
-            assert fetch(server, "/t/digits.txt").status == 200
-        assert [one.result() for one in kept] == [0] * 4
+
+    def all_are_kept() -> bool:
+        with ThreadPoolExecutor(6) as pool:
+            kept = [pool.submit(_is_kept, server, 30, 8) for _ in range(4)]
+            for _ in range(300):
+                assert fetch(server, "/t/digits.txt").status == 200
+            return all(one.result() for one in kept)
+
+    assert any(all_are_kept() for _ in range(TRIES))
 
 
 def _gives_way(server: Server) -> bool:

@@ -181,6 +181,7 @@ def test_wakes_one(start: Start) -> None:
 
 
 @of("preforking", "prethreading")
+@pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
 def test_each_of_a_burst_is_taken(start: Start) -> None:
     """03, 05: where there are workers enough, nobody waits for another's end, not in a burst."""
     workers = 16

@@ -120,7 +120,6 @@ void stop_init(const int *listeners, size_t count) {
 
 void stop_end(void) {
     stop.count = 0;
-    handle(SIGALRM, SIG_IGN);
 }
 
 bool server_is_stopping(void) {

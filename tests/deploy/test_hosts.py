@@ -191,7 +191,7 @@ def test_a_sweep_can_be_resumed_and_every_check_holds(hosts: Hosts) -> None:
     assert run.end() == 0, run.output
     found = only_results(hosts)
     assert found.state == "complete"
-    assert [(r.balancer, r.run, r.state) for r in found.runs] == [
+    assert [(r.conditions.balancer, r.run, r.state) for r in found.runs] == [
         ("none", 1, "held"),
         ("none", 2, "held"),
         ("close", 1, "held"),

@@ -142,7 +142,7 @@ class PrivateRedis:
         return f"redis://127.0.0.1:{self.port}/{database}"
 
     def client(self, database: int = 0) -> RedisClient:
-        """A client of one of its databases (0 to 511)."""
+        """A client of one of its databases (0 to 4095)."""
         return RedisClient(self.port, database)
 
     def start(self) -> Self:
@@ -157,7 +157,7 @@ class PrivateRedis:
         raise AssertionError("redis-server does not start")
 
     def _try_start(self, port: int) -> bool:
-        fixed = f"--port {port} --bind 127.0.0.1 --databases 512 --tcp-backlog 511".split()
+        fixed = f"--port {port} --bind 127.0.0.1 --databases 4096 --tcp-backlog 511".split()
         place = ["--dir", self._folder.name, "--unixsocket", self.socket_path]
         quiet = ["--save", "", "--loglevel", "warning", "--daemonize", "no"]
         process = subprocess.Popen(

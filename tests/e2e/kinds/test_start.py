@@ -247,7 +247,7 @@ def test_redis_with_password_and_database(start: Start) -> None:
         assert fetch(wrong, "/guestbook").status == 503
         assert fetch(wrong, "/t/digits.txt").status == 200
         assert "wrong-word" not in wrong.stderr
-        beyond = start(redis=f"redis://ann:{escaped}@127.0.0.1:{own.port}/600")
+        beyond = start(redis=f"redis://ann:{escaped}@127.0.0.1:{own.port}/5000")
         assert fetch(beyond, "/guestbook").status == 503
 
 

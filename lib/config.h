@@ -54,9 +54,10 @@
 /* How often we look whether it takes some; so a client that has gone is cut off
    up to two of these late. */
 #define SEND_LOOK           1000
-/* How long we read on after an early error response, so that the kernel does
-   not reset the connection before the client has read it.  Who still sends then
-   without having read is reset: it holds a worker in 01, 03 and 05. */
+/* How long we read on after an early error response, or a long one, so that the
+   kernel does not reset the connection before the client has read it.  Who
+   still sends then without having read is reset: it holds a worker in 01, 03
+   and 05. */
 #define LINGER_TIMEOUT      2000
 #define LINGER_LIMIT        (1024 * 1024)
 /* A long-lived connection would let a lucky client keep its worker for good. */

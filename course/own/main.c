@@ -112,10 +112,6 @@ static void serve(struct serving *serving) {
                     architecture.requests_per_connection);
     while ((need = connection_need(connection)) != NEED_CLOSE) {
         switch (need) {
-        case NEED_LINGER: /* end our side, then read what still comes */
-            shutdown(serving->client->socket, SHUT_WR);
-            receive(serving);
-            break;
         case NEED_RECEIVE:
             receive(serving);
             break;
@@ -129,8 +125,8 @@ static void serve(struct serving *serving) {
             send_some(serving);
             break;
         case NEED_DONE:
-            statistics_count(serving->counters, &connection->exchange);
-            server_log(serving->server, serving->client, connection);
+            server_exchange_done(serving->server, serving->counters,
+                                 serving->client, connection);
             connection_next(connection);
             break;
         case NEED_CLOSE:

@@ -146,10 +146,6 @@ static void serve(struct serving *serving) {
                     architecture.requests_per_connection);
     while ((need = connection_need(connection)) != NEED_CLOSE) {
         switch (need) {
-        case NEED_LINGER:
-            shutdown(serving->client->socket, SHUT_WR);
-            receive(serving);
-            break;
         case NEED_RECEIVE:
             receive(serving);
             break;
@@ -163,8 +159,8 @@ static void serve(struct serving *serving) {
             send_some(serving);
             break;
         case NEED_DONE:
-            statistics_count(serving->counters, &connection->exchange);
-            server_log(serving->server, serving->client, connection);
+            server_exchange_done(serving->server, serving->counters,
+                                 serving->client, connection);
             connection_next(connection);
             serving->awaited = PATIENCE_NONE;
             break;

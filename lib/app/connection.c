@@ -18,7 +18,8 @@
  *      +------- the connection is kept ------------+
  *                                                  |
  *               LINGER <-- some of the request ----+---- otherwise --> CLOSED
- *                 |        was left unread
+ *                 |        was left unread, or the
+ *                 |        response is a long one
  *                 +--> CLOSED
  *
  * Whatever cannot be answered (out of memory, a client that left) is closed.
@@ -50,7 +51,7 @@ enum connection_need connection_need(const struct connection *connection) {
         [STATE_HEAD] = NEED_RECEIVE, [STATE_CONTINUE] = NEED_SEND,
         [STATE_BODY] = NEED_RECEIVE, [STATE_REDIS] = NEED_ASK_REDIS,
         [STATE_KEEP] = NEED_KEEP,    [STATE_SEND] = NEED_SEND,
-        [STATE_SENT] = NEED_DONE,    [STATE_LINGER] = NEED_LINGER,
+        [STATE_SENT] = NEED_DONE,    [STATE_LINGER] = NEED_RECEIVE,
         [STATE_CLOSED] = NEED_CLOSE,
     };
     return needs[connection->state];
@@ -133,14 +134,11 @@ static void await_body(struct connection *connection) {
     advance_body(connection);
 }
 
-/* RFC 9112, section 2.2: some clients send an empty line too many.  It begins
-   no request: whoever has sent no more is idle. */
+/* They begin no request: whoever has sent no more is idle. */
 static void drop_empty_lines(struct connection *connection) {
     struct buffer *input = &connection->input;
-    size_t empty = 0;
+    size_t empty = http_empty_lines(buffer_view(input));
 
-    while (view_starts_with(view_from(buffer_view(input), empty), VIEW("\r\n")))
-        empty += 2;
     if (empty == 0)
         return;
     buffer_consume(input, empty);
@@ -236,15 +234,6 @@ void connection_replied(struct connection *connection,
 
 /* ---- Sending ---- */
 
-/* To close with bytes unread resets the connection, and the client may lose
-   the response: RFC 9112, section 9.6. */
-static bool must_linger(const struct connection *connection) {
-    const struct exchange *exchange = &connection->exchange;
-
-    return exchange->unread ||
-           connection->input.length > exchange->head + exchange->body;
-}
-
 static struct view behind(struct view view, uint64_t *skip) {
     size_t step = *skip < view.length ? (size_t)*skip : view.length;
     *skip -= step;
@@ -293,7 +282,11 @@ void connection_next(struct connection *connection) {
     struct exchange *exchange = &connection->exchange;
     struct buffer *input = &connection->input;
     size_t used = exchange->head + exchange->body;
-    bool lingers = must_linger(connection);
+    /* To close with bytes unread resets the connection, and the client may lose
+       the response: RFC 9112, section 9.6.  Much of a long one is still on its
+       way; whatever comes until it has arrived would be unread. */
+    bool lingers = exchange->unread || input->length > used ||
+                   exchange->sent > SENDFILE_AT_ONCE;
 
     assert(connection->state == STATE_SENT);
     exchange_free(exchange);

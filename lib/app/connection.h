@@ -11,13 +11,12 @@
  * by calls that sleep or by calls that do not, and tells it the outcome:
  *
  *     need            the driver's next call
- *     NEED_RECEIVE    put bytes into connection_room(), connection_received()
+ *     NEED_RECEIVE    put bytes into connection_room(), connection_received();
+ *                     of a connection that has ended they are dropped
  *     NEED_ASK_REDIS  carry exchange_command(), connection_replied()
  *     NEED_KEEP       connection_keep(): may the connection be kept?
  *     NEED_SEND       send connection_pending(), connection_sent()
- *     NEED_DONE       shutdown(SHUT_WR) unless it is kept alive; note the
- *                     exchange in statistics and log, connection_next()
- *     NEED_LINGER     as for RECEIVE; what comes is dropped
+ *     NEED_DONE       server_exchange_done(), connection_next()
  *     NEED_CLOSE      close, connection_free()
  *
  * In any state the driver may, for reasons of its own, close and
@@ -34,7 +33,6 @@ enum connection_need {
     NEED_KEEP,
     NEED_SEND,
     NEED_DONE,
-    NEED_LINGER,
     NEED_CLOSE,
 };
 

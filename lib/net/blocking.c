@@ -232,7 +232,6 @@ void blocking_serve(struct worker *worker, const struct client *client) {
                     worker->server->architecture->requests_per_connection);
     while ((need = connection_need(connection)) != NEED_CLOSE) {
         switch (need) {
-        case NEED_LINGER:
         case NEED_RECEIVE:
             receive(&serving);
             break;
@@ -246,10 +245,8 @@ void blocking_serve(struct worker *worker, const struct client *client) {
             send_some(&serving);
             break;
         case NEED_DONE:
-            if (!connection->keep_alive)
-                transmit_end(client->socket);
-            statistics_count(worker->counters, &connection->exchange);
-            server_log(worker->server, client, connection);
+            server_exchange_done(worker->server, worker->counters, client,
+                                 connection);
             serving.awaited = PATIENCE_NONE; /* the next has its own time */
             connection_next(connection);
             break;

@@ -151,10 +151,12 @@ static void receive(struct serving *serving) {
     size_t size;
 
     char *room = connection_room(connection, &size);
-    if (room == NULL)
+    if (room == NULL) {
         server_is_out_of("memory");
-    ssize_t count =
-        room == NULL ? 0 : recv(serving->source.descriptor, room, size, 0);
+        connection_abandon(connection);
+        return;
+    }
+    ssize_t count = recv(serving->source.descriptor, room, size, 0);
     if (count >= 0)
         connection_received(connection, (size_t)count);
     else if (!would_wait())
@@ -188,10 +190,8 @@ static bool may_keep(const struct evented *evented) {
 static void finish_exchange(struct evented *evented, struct serving *serving) {
     struct connection *connection = &serving->connection;
 
-    if (!connection->keep_alive)
-        transmit_end(serving->source.descriptor);
-    statistics_count(evented->server->counters, &connection->exchange);
-    server_log(evented->server, &serving->client, connection);
+    server_exchange_done(evented->server, evented->server->counters,
+                         &serving->client, connection);
     stop_waiting(evented, serving); /* the next exchange has its own time */
     connection_next(connection);
     if (server_is_stopping() && connection_is_idle(connection))
@@ -212,7 +212,6 @@ static void drive(struct evented *evented, struct serving *serving,
 
     for (;;) {
         switch (connection_need(connection)) {
-        case NEED_LINGER:
         case NEED_RECEIVE:
             if (!readable) {
                 wait_for(evented, serving, READABLE);

@@ -4,6 +4,7 @@
 #include "app/app.h"
 #include "app/log_line.h"
 #include "config.h"
+#include "net/transmit.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -187,23 +188,33 @@ void server_accept_without_waiting(const struct server *server) {
         listener_never_waits(server->listeners[i]);
 }
 
-/* ---- The access log ---- */
+/* ---- After each exchange ---- */
 
-/* Written in one piece, so that lines of many workers do not mix, and without
-   stdio, whose buffer a fork would double.  A production server hands its log
-   to a thread or a pipe: here the reader of a full pipe holds everybody up. */
-void server_log(const struct server *server, const struct client *client,
-                const struct connection *connection) {
+/* A line of the access log.  Written in one piece, so that lines of many
+   workers do not mix, and without stdio, whose buffer a fork would double.  A
+   production server hands its log to a thread or a pipe: here the reader of a
+   full pipe holds everybody up. */
+static void log_exchange(const struct client *client,
+                         const struct exchange *exchange) {
     struct buffer line = {0};
 
-    if (!server->options.log)
-        return;
-    log_line_append(&line, client->address, &connection->exchange);
+    log_line_append(&line, client->address, exchange);
     if (!line.failed &&
         write(STDOUT_FILENO, line.data, line.length) < (ssize_t)line.length) {
         /* Nobody reads the log: no reason not to serve. */
     }
     buffer_free(&line);
+}
+
+void server_exchange_done(const struct server *server,
+                          struct counters *counters,
+                          const struct client *client,
+                          const struct connection *connection) {
+    if (!connection->keep_alive)
+        transmit_end(client->socket);
+    statistics_count(counters, &connection->exchange);
+    if (server->options.log)
+        log_exchange(client, &connection->exchange);
 }
 
 /* ---- The end ---- */

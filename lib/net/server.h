@@ -46,9 +46,13 @@ void server_accept_without_waiting(const struct server *server);
 bool server_accept(const struct server *server, int flags,
                    struct client *client);
 
-/* A line of the access log, if there is one, for an exchange that is done. */
-void server_log(const struct server *server, const struct client *client,
-                const struct connection *connection);
+/* What is to be done at NEED_DONE, before connection_next(): ends our side of a
+   connection that is not kept (net/transmit.h), and notes the exchange in the
+   counters and in the access log, if there is one. */
+void server_exchange_done(const struct server *server,
+                          struct counters *counters,
+                          const struct client *client,
+                          const struct connection *connection);
 
 /* Closes everything, prints the statistics, and returns main's exit status. */
 int server_end(struct server *server);

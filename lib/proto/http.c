@@ -373,15 +373,20 @@ static enum http_method find_method(struct view input) {
                               : HTTP_UNKNOWN;
 }
 
+size_t http_empty_lines(struct view input) {
+    size_t length = 0;
+
+    while (view_starts_with(view_from(input, length), VIEW("\r\n")))
+        length += 2;
+    return length;
+}
+
 ssize_t http_parse_head(struct view input, size_t seen,
                         struct http_request *request) {
     struct gathered gathered = {0};
-    size_t start = 0;
+    size_t start = http_empty_lines(input);
 
     *request = (struct http_request){.method = HTTP_UNKNOWN};
-    /* RFC 9112, section 2.2: blank lines before a request are ignored. */
-    while (view_starts_with(view_from(input, start), VIEW("\r\n")))
-        start += 2;
     /* Something that is not HTTP at all, such as TLS, is told so at once. */
     if (start < input.length && input.data[start] != '\r' &&
         !http_is_token_byte(input.data[start]))

@@ -66,11 +66,16 @@ struct http_request {
 /* RFC 9110, section 5.6.2: may this byte stand in a token? */
 bool http_is_token_byte(char byte);
 
+/* RFC 9112, section 2.2: some clients send an empty line too many before a
+   request.  How many bytes of the input are such lines? */
+size_t http_empty_lines(struct view input);
+
 /*
- * Parses a request's head: the request line and the fields, up to and with the
- * blank line (RFC 9112, sections 2 to 6).  `seen` bytes of the input were
- * there at the last call, which wanted more: they are not searched again for
- * the end of the head.  *request is whole only if the result is positive.
+ * Parses a request's head, behind empty lines: the request line and the fields,
+ * up to and with the blank line (RFC 9112, sections 2 to 6).  `seen` bytes of
+ * the input were there at the last call, which wanted more: they are not
+ * searched again for the end of the head.  *request is whole only if the result
+ * is positive.
  */
 ssize_t http_parse_head(struct view input, size_t seen,
                         struct http_request *request);

@@ -17,15 +17,15 @@ static int chunk_byte(struct http_chunks *chunks, char byte) {
     case CHUNK_SIZE: {
         int value = hex_digit(byte);
         if (value >= 0) {
-            /* Eight digits are 4 GiB: far above BODY_LIMIT, and no overflow. */
-            if (++chunks->digits > 8)
+            if (chunks->size > BODY_LIMIT) /* so it cannot overflow, either */
                 return -413;
             chunks->size = chunks->size * 16 + (uint64_t)value;
+            chunks->has_digit = true;
             return 0;
         }
-        if (chunks->digits == 0)
+        if (!chunks->has_digit)
             return -400;
-        chunks->digits = 0;
+        chunks->has_digit = false;
         if (byte == '\r')
             chunks->state = CHUNK_SIZE_LF;
         else if (byte == ';')

@@ -23,7 +23,7 @@ struct http_chunks {
         TRAILER_LF,
         TRAILER_END_LF,
     } state;
-    int digits;        /* of the size being read */
+    bool has_digit;    /* of the size being read */
     uint64_t size;     /* of this chunk, bytes still to come */
     uint64_t body;     /* bytes of the body so far */
     uint64_t overhead; /* bytes that were not body so far */

@@ -205,10 +205,19 @@ class Server:
         """Whether its first process still runs."""
         return self._process is not None and self._process.poll() is None
 
-    def begin_to_stop(self, number: int = signal.SIGTERM) -> None:
-        """Send it a signal that ends it, and wait until it has heard it: nobody listens."""
+    def begin_to_stop(self, number: int = signal.SIGTERM, busy: int | None = None) -> None:
+        """Send it a signal that ends it, and wait until it has heard it: nobody listens.
+
+        A parent tells its children afterwards. If it is known how many clients are being served,
+        this waits until all other children have gone.
+        """
         self.send_signal(number)
         wait_until(lambda: not sockets.listens(self.port), f"{self.name} hears the signal")
+        if busy is not None:
+            wait_until(
+                lambda: len(processes.session_processes(self.pid)) <= 1 + busy,
+                f"{self.name}'s idle children have gone",
+            )
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """End it with a signal; return its exit status. It has 5 s for what is in flight."""

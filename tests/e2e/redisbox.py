@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import signal
 import socket
 import subprocess
@@ -231,6 +232,10 @@ class Conversation:
             return False
         self.pending += data
         return bool(data)
+
+    def has_more(self, seconds: float | None = 0) -> bool:
+        """Whether there is more from the client, or its end, to be looked at; None: wait for it."""
+        return bool(self.pending or select.select([self._connection], [], [], seconds)[0])
 
     def next_command(self) -> list[bytes] | None:
         """Return the next whole command, None when the client has left."""

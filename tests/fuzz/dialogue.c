@@ -68,6 +68,11 @@ static void must_agree(const struct dialogue *dialogue) {
     must(connection->requests_left >= 0);
     switch (connection_need(connection)) {
     case NEED_RECEIVE:
+        if (connection->state == STATE_LINGER) {
+            must(patience == PATIENCE_LINGER);
+            must(connection->dropped <= LINGER_LIMIT);
+            break;
+        }
         must(patience == PATIENCE_REQUEST || patience == PATIENCE_IDLE);
         must(patience != PATIENCE_IDLE || dialogue->answers > 0);
         must(patience != PATIENCE_IDLE || connection_is_idle(connection));
@@ -89,10 +94,6 @@ static void must_agree(const struct dialogue *dialogue) {
         break;
     case NEED_DONE:
         must(patience == PATIENCE_NONE);
-        break;
-    case NEED_LINGER:
-        must(patience == PATIENCE_LINGER);
-        must(connection->dropped <= LINGER_LIMIT);
         break;
     case NEED_CLOSE:
         break;
@@ -223,7 +224,7 @@ static void deliver(struct dialogue *dialogue, size_t count) {
 
 static void run_out_of_patience(struct dialogue *dialogue) {
     struct connection *connection = &dialogue->connection;
-    bool lingers = connection_need(connection) == NEED_LINGER;
+    bool lingers = connection->state == STATE_LINGER;
     bool idle = connection_is_idle(connection);
 
     dialogue->cut = true;
@@ -348,7 +349,8 @@ static void finish(struct dialogue *dialogue) {
     size_t rest = connection->input.length - used;
     size_t start = dialogue->delivered.length - rest;
     bool keeps = connection->keep_alive;
-    bool unread = exchange->unread || rest > 0;
+    bool lingers =
+        exchange->unread || rest > 0 || exchange->sent > SENDFILE_AT_ONCE;
 
     must_be_answered(dialogue);
     must(start > dialogue->start || exchange->unread); /* one a request */
@@ -360,10 +362,11 @@ static void finish(struct dialogue *dialogue) {
     inside = true;
     connection_next(connection);
     inside = false;
-    enum connection_need need = connection_need(connection);
-    must(keeps == (need != NEED_LINGER && need != NEED_CLOSE) || !has_memory());
+    bool ends = connection->state == STATE_LINGER ||
+                connection_need(connection) == NEED_CLOSE;
+    must(keeps != ends || !has_memory());
     if (!keeps)
-        must((need == NEED_LINGER) == unread);
+        must((connection->state == STATE_LINGER) == lingers);
 }
 
 enum connection_need dialogue_need(const struct dialogue *dialogue) {
@@ -373,7 +376,6 @@ enum connection_need dialogue_need(const struct dialogue *dialogue) {
 void dialogue_step(struct dialogue *dialogue) {
     switch (dialogue_need(dialogue)) {
     case NEED_RECEIVE:
-    case NEED_LINGER:
         receive(dialogue);
         break;
     case NEED_ASK_REDIS:

@@ -312,6 +312,7 @@ void redis_misbehaves(const struct redis_server *server,
     tell(server, &server->shared->nonsense, "gives an unexpected reply",
          reply->type == RESP_ERROR ? reply->text : VIEW("of another type"),
          clock_milliseconds());
+    redis_is_missed(server, 1);
 }
 
 void redis_is_missed(const struct redis_server *server, size_t requests) {

@@ -94,7 +94,8 @@ bool redis_is_down(const struct redis_server *server, const char *reason,
    NULL for a shortage of our own, which errno tells. */
 void redis_refuses(const struct redis_server *server,
                    const struct resp_reply *refusal, int64_t now);
-/* It has refused a command, or answered what no Redis would. */
+/* It has refused a command, or answered what no Redis would: one request has
+   done without it. */
 void redis_misbehaves(const struct redis_server *server,
                       const struct resp_reply *reply);
 /* So many requests have done without it; the log will say so when it is back.

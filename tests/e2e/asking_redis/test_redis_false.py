@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +15,7 @@ from ..conftest import Start
 from ..harness import Server
 from ..markup import part, remarks
 from ..redisbox import Conversation, FalseRedis, Script, answering
-from ..timing import PACE, PATIENCE
+from ..timing import PACE, PATIENCE, wait_until
 
 LRANGE = b"*2\r\n$5\r\nx - A\r\n$5\r\ny - B\r\n"
 
@@ -188,27 +189,40 @@ def test_replies_nobody_asked_for(start: Start) -> None:
 @pytest.mark.parametrize("behind", ["LRANGE", "INCR", "LLEN", "GET", "RPUSH"])
 def test_no_success_by_another_reply(start: Start, behind: str, later: bool) -> None:
     """An integer too many is never the confirmation of a remark that was refused."""
+    talks: list[Conversation] = []
+    speaking = threading.Lock()  # from a command to the last thing that is said to it
+
+    def answer(conversation: Conversation, name: str) -> None:
+        if name == "RPUSH":
+            too_many = b":99\r\n" if behind == "RPUSH" else b""
+            conversation.send(too_many + b"-OOM command not allowed\r\n")
+            return
+        reply = {**ANSWERS, "LLEN": b":2\r\n"}.get(name, b"+OK\r\n")
+        if name == behind and later:
+            conversation.send(reply)
+            time.sleep(0.01)
+            reply = b""
+        conversation.send(reply + (b":99\r\n" if name == behind else b""))
 
     def script(conversation: Conversation) -> None:
-        while (words := conversation.next_command()) is not None:
-            name = words[0].decode().upper()
-            if name == "RPUSH":
-                too_many = b":99\r\n" if behind == "RPUSH" else b""
-                conversation.send(too_many + b"-OOM command not allowed\r\n")
-                continue
-            reply = {**ANSWERS, "LLEN": b":2\r\n"}.get(name, b"+OK\r\n")
-            if name == behind and later:
-                conversation.send(reply)
-                time.sleep(0.01)
-                reply = b""
-            conversation.send(reply + (b":99\r\n" if name == behind else b""))
+        talks.append(conversation)
+        while conversation.has_more(None):
+            with speaking:
+                words = conversation.next_command()
+                if words is None:
+                    talks.remove(conversation)
+                    return
+                answer(conversation, words[0].decode().upper())
+
+    def all_is_said() -> bool:
+        with speaking:
+            return not any(conversation.has_more() for conversation in talks)
 
     with FalseRedis(script) as false:
         server = start(redis=false.url)
         for number in range(6):
             fetch(server, "/guestbook" if number % 2 else "/go/name")
-            if later:
-                time.sleep(0.03)  # it is there before the remark is posted
+            wait_until(all_is_said, "what is too many is there before the remark is posted")
             assert sign(server, "Ann", "x").status == 503
         _assert_alive(server)
 

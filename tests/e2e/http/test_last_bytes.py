@@ -149,10 +149,24 @@ def test_next_request_has_come(start: Start) -> None:
         with Client(server) as client:
             client.send(request("GET", "/guestbook"))
             client.wait_until_read()
-            server.begin_to_stop()  # so this is the last one here, which the client cannot know
+            server.begin_to_stop(busy=1)  # so it is the last one here; the client cannot know
             client.send(KEPT)
             redis.resume()
             response = client.read()
         assert response.status == 200
         assert response.closes
         assert server.wait() == 0
+
+
+def test_bytes_behind_a_long_response(start: Start) -> None:
+    """Much of a long response is still on its way when the server has handed over all of it. What
+    the client sends meanwhile costs it nothing."""
+    size = 1 << 20
+    part = request("GET", "/t/big.bin", (*CLOSE, ("Range", f"bytes=0-{size - 1}")))
+    with Client(start(), receive_buffer=1 << 16) as client:
+        client.send(part)
+        assert client.read_head().startswith(b"HTTP/1.1 206")
+        for _ in range(64):
+            assert len(client.read_exactly(size // 64)) == size // 64
+            client.send_if_open(KEPT)
+        assert client.read_to_end() == b""

@@ -70,6 +70,7 @@ def test_each_listens_for_itself(project: Path) -> None:
     _make("listening", project)
     options = ("--workers", str(WORKERS))
     with Server(project / "listening", project, "redis://127.0.0.1:1", options) as server:
+        wait_until(lambda: len(server.children()) == WORKERS, "all have been forked")
         first, *_ = server.children()
         for _ in range(16 * WORKERS):
             assert fetch(server, "/redirect").status == 302

@@ -19,6 +19,8 @@ from bench.records.errors import UserError
 STRANGERS = ROOT / "bench" / "strangers"
 BUILD = ROOT / "build" / "strangers"
 BUILD_SECONDS = 300
+_OTHERS = re.compile(r"^\.\./[^/]+/")
+"""Of a file: it is that of another stranger."""
 _WORD = re.compile(r"@([A-Z_]+)@")
 _LIMIT = re.compile(r"^#define\s+([A-Z_]+)\s+(\d+)\s*(?:/\*.*)?$", re.MULTILINE)
 
@@ -64,8 +66,11 @@ class Stranger:
             "FOLDER": str(folder),
             **words,
         }
+        folder.chmod(0o755)  # one that gives up being root must still be able to read in it
         for name in self.files:
-            (folder / name).write_text(fill([(self.folder / name).read_text()], known)[0])
+            copy = folder / _OTHERS.sub("", name)
+            copy.parent.mkdir(exist_ok=True)
+            copy.write_text(fill([(self.folder / name).read_text()], known)[0])
         program, *rest = fill(self.command, known)
         return [find_program(program) or program, *rest]
 

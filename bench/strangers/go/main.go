@@ -128,6 +128,9 @@ func main() {
 	mux.HandleFunc("GET /redirect", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/guestbook", http.StatusFound)
 	})
+	mux.HandleFunc("GET /old", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/guestbook", http.StatusMovedPermanently)
+	})
 	listener, err := net.Listen("tcp", net.JoinHostPort(*address, *port))
 	if err != nil {
 		log.Fatalf("cannot listen: %v", err)

@@ -19,6 +19,7 @@ from bench.records.errors import UserError
 from bench.records.figures import Kind
 from bench.services.balancer import BalancerEnd, BalancerOrder, BalancerUse
 from bench.stations.hosts import Address
+from bench.subjects.declared import Keeps
 from bench.subjects.running import START_SECONDS as SERVER_SECONDS
 from bench.subjects.running import STOP_SECONDS, Ended
 from bench.subjects.subject import Subject
@@ -43,6 +44,8 @@ class SubjectFacts(BaseModel):
     workloads: list[str] | None
     announces: bool
     always_closes: bool
+    keeps: Keeps = "yes"
+    warm_up: int = 0
     stalled_by: str | None = None
 
     @staticmethod

@@ -36,12 +36,19 @@ func (s *site) handle(ctx *fasthttp.RequestCtx) {
 	case "/guestbook":
 		s.showGuestbook(ctx)
 	case "/redirect":
-		// ctx.Redirect would make an absolute URI of it, and the answer longer than that of others.
-		ctx.Response.Header.Set(fasthttp.HeaderLocation, "/guestbook")
-		ctx.SetStatusCode(fasthttp.StatusFound)
+		redirect(ctx, fasthttp.StatusFound)
+	case "/old":
+		redirect(ctx, fasthttp.StatusMovedPermanently)
 	default:
 		s.files(ctx)
 	}
+}
+
+// redirect leads to the guestbook. ctx.Redirect would make an absolute URI of the path, and so the
+// answer longer than that of the others.
+func redirect(ctx *fasthttp.RequestCtx, status int) {
+	ctx.Response.Header.Set(fasthttp.HeaderLocation, "/guestbook")
+	ctx.SetStatusCode(status)
 }
 
 func (s *site) showGuestbook(ctx *fasthttp.RequestCtx) {

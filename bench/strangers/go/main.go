@@ -55,6 +55,9 @@ func main() {
 	mux.HandleFunc("GET /redirect", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/guestbook", http.StatusFound)
 	})
+	mux.HandleFunc("GET /old", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/guestbook", http.StatusMovedPermanently)
+	})
 	mux.Handle("GET /", http.FileServer(http.Dir(filepath.Join(*root, "public"))))
 	listener, err := net.Listen("tcp", net.JoinHostPort(*address, *port))
 	if err != nil {

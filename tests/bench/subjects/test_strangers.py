@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Every declared stranger that is installed, started for real: it answers what the seven answer, and
-what its stranger.toml says of it is true."""
+"""Every declared stranger that is installed, started for real: it answers what the seven answer,
+and what its stranger.toml says of it is true."""
 
 import contextlib
 import re
@@ -107,7 +107,8 @@ def test_it_answers_as_the_seven_do(peer: Peer) -> None:
         require_content(its, workload)
         assert its.status == ours.status
         if not workload.leads:
-            assert its.body == ours.body, name
+            # Go's html/template writes a quotation mark by its number: the same to a browser.
+            assert its.body.replace(b"&#34;", b"&quot;") == ours.body, name
     if "guestbook" in peer.said.workloads:
         assert peer.store.get("visitor_count") == b"1234567", "it counts each visit once"
 
@@ -217,5 +218,6 @@ def test_it_ends_with_all_that_it_started(peer: Peer) -> None:
         assert time.monotonic() < deadline, left
         time.sleep(0.02)
     ended = peer.server.stop()
-    assert ended is not None and ended.obeyed
+    assert ended is not None
+    assert ended.obeyed
     assert ended.status in (0, -signal.SIGTERM, 128 + signal.SIGTERM), ended.describe()

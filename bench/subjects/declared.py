@@ -23,6 +23,8 @@ from bench.records.errors import UserError, in_words
 STRANGERS = ROOT / "bench" / "strangers"
 BUILD = ROOT / "build" / "strangers"
 BUILD_SECONDS = 300
+_OTHERS = re.compile(r"^\.\./[^/]+/")
+"""Of a file: it is that of another stranger."""
 _WORD = re.compile(r"@([A-Z_]+)@")
 _LIMIT = re.compile(r"^#define\s+([A-Z_]+)\s+(\d+)\s*(?:/\*.*)?$", re.MULTILINE)
 
@@ -119,9 +121,11 @@ class Stranger:
             "FOLDER": str(folder),
             **words,
         }
+        folder.chmod(0o755)  # one that gives up being root must still be able to read in it
         for name in self.said.files:
-            source = self.folder / name
-            (folder / source.name).write_text(fill([source.read_text()], known)[0])
+            copy = folder / _OTHERS.sub("", name)
+            copy.parent.mkdir(exist_ok=True)
+            copy.write_text(fill([(self.folder / name).read_text()], known)[0])
         program, *rest = fill(self.said.command, known)
         return [find_program(program) or program, *rest]
 

@@ -28,6 +28,7 @@ from bench.records.figures import (
     OtherProcess,
     ProcessFigures,
     ServerStatistics,
+    WrkFigures,
 )
 
 
@@ -92,6 +93,7 @@ class Run(BaseModel):
     ab_command: list[str] = []
     """The load generator's command line, also where it is not ab."""
     ab: AbFigures | None = None
+    wrk: WrkFigures | None = None
     open_loop: OpenLoopFigures | None = None
     latency: Latency | None = None
     process: ProcessFigures | None = None
@@ -158,4 +160,6 @@ class Run(BaseModel):
             return None
         if self.open_loop:
             return self.open_loop.rate_done
+        if self.wrk:
+            return self.wrk.requests_per_second
         return self.ab.requests_per_second if self.ab else None

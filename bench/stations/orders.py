@@ -17,6 +17,7 @@ from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo, SubjectVersions, SystemLimits
 from bench.records.errors import UserError
 from bench.records.figures import Kind
+from bench.records.peers import Peer
 from bench.services.balancer import BalancerEnd, BalancerOrder, BalancerUse
 from bench.stations.hosts import Address
 from bench.subjects.declared import Keeps
@@ -31,6 +32,8 @@ class Survey(BaseModel):
     subjects: list[str] | None = None
     """Also find these subjects, by name; None: none, empty: all servers."""
     floors: bool = False
+    some: bool = False
+    """Whether subjects that cannot be had here may be left out."""
     programs: str | None = None
     """The folder of the servers' executables; None: the project's."""
 
@@ -68,6 +71,10 @@ class Surveyed(BaseModel):
     host: HostInfo
     limits: SystemLimits
     subjects: list[SubjectFacts] = []
+    left_out: dict[str, str] = {}
+    """Subjects that cannot be had here, and why."""
+    peers: dict[str, Peer] = {}
+    """What the strangers among the subjects say of themselves."""
     versions: SubjectVersions = SubjectVersions()
     nginx: str | None = None
     """The version of nginx; None where there is none."""

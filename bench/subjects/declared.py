@@ -11,6 +11,7 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from glob import glob
 from pathlib import Path
 from typing import Literal
 
@@ -105,7 +106,7 @@ class Stranger:
 
     def lacks(self) -> bool:
         """Whether one of its programs is not here."""
-        return not all(find_program(program) for program in self.said.programs)
+        return not all(_is_there(program) for program in self.said.programs)
 
     def prepare(self) -> None:
         """Look for what it needs and build it, if it must be. Raises LeftOut."""
@@ -149,6 +150,11 @@ class Stranger:
         if done.returncode != 0:
             said = (done.stderr.strip().splitlines() or ["it did not say why"])[-1]
             raise LeftOut(f"{self.name} is left out: its build failed ({said})")
+
+
+def _is_there(program: str) -> bool:
+    """Whether a program is installed; or, for a path, which may be a pattern, such a file."""
+    return bool(glob(program)) if "/" in program else find_program(program) is not None
 
 
 def names() -> list[str]:

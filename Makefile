@@ -44,7 +44,7 @@ SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 PYTHON = .venv/bin/python
 # What tests put into /tmp, and a browser into the home, goes with them. Others than root must get
 # through the folder.
-PYTEST = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP && chmod 755 "$$folder" && \
+PYTEST = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP TERM && chmod 755 "$$folder" && \
 	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder $(PYTHON) -m pytest
 ZEROHTTPD = .venv/bin/zerohttpd
 SETUP = CC='$(CC)' scripts/setup.sh
@@ -86,7 +86,7 @@ NEWEST = $(lastword $(sort $(wildcard results/[0-9]*)))
 report: ## one HTML page of the newest results, or of RESULTS=results/...
 	@$(SETUP) read
 	@test -n '$(or $(RESULTS),$(NEWEST))' || { echo 'no results yet: run make bench first'; exit 1; }
-	@$(ZEROHTTPD) report $(or $(RESULTS),$(NEWEST)) $(ARGS)
+	@$(ZEROHTTPD) report '$(or $(RESULTS),$(NEWEST))' $(ARGS)
 
 serve: ## run one server with a Redis of its own, and the page /live: make serve SERVER=epoll
 	@$(SETUP) build bench
@@ -267,6 +267,8 @@ $(BUILD)/lib/net/options.o: $(wildcard pyproject.toml)
 
 # Said once, in words, before a compiler says it five times in its own.
 $(BUILD)/headers: Makefile
+	@command -v '$(firstword $(CC))' >/dev/null || { echo 'There is no C compiler called $(firstword $(CC)).'; \
+		echo '  Debian, Ubuntu: apt-get install gcc libc6-dev; or take another one: make all CC=clang'; exit 1; } >&2
 	@mkdir -p $(@D)
 	@printf '#include <%s.h>\n' uthash utlist linux/openat2 linux/landlock | \
 		$(COMPILE) -E -xc - >$@ 2>&1 || { grep -i 'error' $@; rm $@; \

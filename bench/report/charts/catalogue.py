@@ -40,6 +40,12 @@ class Catalogue:
     exhibits: dict[str, Exhibit]
     data: dict[str, list[dict[str, Any]]]
 
+    def titles(self, study: Study) -> dict[str, str]:
+        """The title of each chart as it is when the page opens."""
+        first = study.scenarios[0]
+        key, level = study.keys[first], study.reference(first)
+        return {name: chart.title(key, level) for name, chart in self.exhibits.items()}
+
 
 def catalogue(study: Study) -> Catalogue:
     """Make all charts for which there are data."""

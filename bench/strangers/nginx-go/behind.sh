@@ -6,7 +6,6 @@
 # with FOLDER/front.conf. Ends both when it is told to, or when nginx ends; the kernel does if this
 # shell is killed.
 set -u
-ulimit -n "$(ulimit -H -n)"
 PATH=$PATH:/usr/sbin # where Debian puts nginx
 folder=$1
 shift

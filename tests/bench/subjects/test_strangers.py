@@ -3,6 +3,7 @@
 and what its stranger.toml says of it is true."""
 
 import contextlib
+import os
 import re
 import shutil
 import signal
@@ -41,6 +42,8 @@ CLIENTS = 20
 ROUNDS = 5
 REMARKS = ("plain", "a < b & \"c\" > 'd'", "日本語 – ü", "$VISITOR_COUNT$ \\1 $& $1")
 VERSIONS = ("HTTP/1.0", "HTTP/1.1")
+SPELLINGS = ((b"&#34;", b"&quot;"), (b"&#43;", b"+"))
+"""Other ways to write the same character, which html/template of Go has."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,8 @@ def started(name: str, redis_url: str) -> Iterator[RunningServer]:
     with tempfile.TemporaryDirectory(prefix="zerohttpd-subject-") as folder:
         port = 0 if subject.announces else free_port()
         place = Place(port, redis_url, Path(folder))
-        server = RunningServer(subject, place, (), SignalWatch())
+        one_core = sorted(os.sched_getaffinity(0))[:1]  # as where it is measured
+        server = RunningServer(subject, place, one_core, SignalWatch())
         try:
             yield server
         finally:
@@ -100,6 +104,13 @@ def answer(server: RunningServer, name: str, store: redis.Redis) -> Answer:
     return probe(server.url + workload.path.lstrip("/"), workload, workload.status)
 
 
+def spelt(page: bytes) -> bytes:
+    """The page with one spelling for each character."""
+    for theirs, ours in SPELLINGS:
+        page = page.replace(theirs, ours)
+    return page
+
+
 def test_it_answers_as_the_seven_do(peer: Peer) -> None:
     for name in peer.said.workloads:
         workload = WORKLOADS[name]
@@ -107,8 +118,7 @@ def test_it_answers_as_the_seven_do(peer: Peer) -> None:
         require_content(its, workload)
         assert its.status == ours.status
         if not workload.leads:
-            # Go's html/template writes a quotation mark by its number: the same to a browser.
-            assert its.body.replace(b"&#34;", b"&quot;") == ours.body, name
+            assert spelt(its.body) == spelt(ours.body), name
     if "guestbook" in peer.said.workloads:
         assert peer.store.get("visitor_count") == b"1234567", "it counts each visit once"
 

@@ -20,6 +20,9 @@ from bench.report.study.study import Point, Study
 MANY = 2.0
 """From here on a ratio of today counts as another than then: twice as much, or half."""
 
+CLOSE = 1.1
+"""Two that differ by less cannot be told apart by a run or two."""
+
 
 @dataclass(frozen=True)
 class Then:
@@ -104,9 +107,8 @@ def _table(study: Study, asked: PeerStudy, scenario: Conditions, level: int) -> 
         for row in asked.published
         if (row.workload, row.keep_alive, row.at) == (scenario.workload, scenario.keep_alive, level)
     ]
-    base = next(
-        (row.requests_per_second for row in published if row.subject == asked.reference), None
-    )
+    refers_to = asked.reference_of(scenario.workload)
+    base = next((row.requests_per_second for row in published if row.subject == refers_to), None)
     names = dict.fromkeys(
         name
         for some in asked.measured
@@ -114,7 +116,7 @@ def _table(study: Study, asked: PeerStudy, scenario: Conditions, level: int) -> 
         for name in some.subjects
     )
     names |= dict.fromkeys(row.subject for row in published)
-    reference = study.find(asked.reference, scenario, level)
+    reference = study.find(refers_to, scenario, level)
     rows = [
         Row(
             name,
@@ -126,7 +128,7 @@ def _table(study: Study, asked: PeerStudy, scenario: Conditions, level: int) -> 
     return Table(
         scenario,
         level,
-        asked.reference,
+        refers_to,
         published[0].concurrency if published else None,
         tuple(sorted(rows, key=lambda row: row.now.cpu or math.inf)),
     )
@@ -232,8 +234,14 @@ def standing(found: Iterable[Dot]) -> str:
     others = [name for name in order if kinds[name] == "stranger"]
     if not seven or not others:
         return ""
+    places = _places(found)
     best, first = seven[0], others[0]
-    leaner = [name for name in others if order.index(name) < order.index(best)]
+    if abs(places[best] - places[first]) < math.log(CLOSE):
+        return (
+            f"The leanest of the seven, {best}, and of what people use, {first}, need about the "
+            "same CPU time for a request"
+        )
+    leaner = [name for name in others if places[name] < places[best] - math.log(CLOSE)]
     if not leaner:
         return f"{best} needs the least CPU of all; the leanest of what people use is {first}"
     return (

@@ -39,6 +39,7 @@ def _table(table: peers.Table) -> dict[str, Any]:
         "then": any(row.then for row in table.rows),
         "then_level": None if table.then_level in (None, table.level) else f"{table.then_level:,}",
         "rows": [_row(row) for row in table.rows],
+        "notes": [one for row in table.rows for one in row.then],
     }
 
 

@@ -29,6 +29,8 @@ SAID_OF_PROBES: dict[Value, str] = {
     "parked": "memory of connections that wait for their next request",
     "pending": "memory of connections that wait for Redis",
     "traced": "traced",
+    "sampled": "sampled by a profiler",
+    "counted": "instructions counted",
 }
 
 
@@ -174,7 +176,7 @@ ASPECTS = (
         "--probe",
         lambda word: one_of("probe", word, ("closed", *PROBES)),
         "closed: ab's load; parked, pending: the memory of so many connections; traced: count "
-        "system calls (closed)",
+        "system calls; sampled, counted: functions, by perf or callgrind (closed)",
         lambda mode: SAID_OF_PROBES.get(mode, "open loop"),
         str,
         metavar="HOW",

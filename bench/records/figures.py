@@ -18,11 +18,13 @@ Balancer = Literal["none", "close", "keep"]
 BALANCERS: tuple[Balancer, ...] = get_args(Balancer)
 Role = Literal["load", "nginx", "server", "redis"]
 Kind = Literal["server", "floor", "stranger"]
-Mode = Literal["closed", "open", "parked", "pending", "traced"]
+Mode = Literal["closed", "open", "parked", "pending", "traced", "sampled", "counted"]
 """How a server is asked. closed: by ab, which asks again when it has been answered; open: at a
 constant rate; parked: each connection asks once and is kept; pending: each asks once, and Redis is
-held, so that none is answered; traced: by ab, while the system calls are counted."""
-PROBES: tuple[Mode, ...] = ("parked", "pending", "traced")
+held, so that none is answered. By ab again: traced, while its system calls are counted; sampled,
+while a profiler looks thousands of times a second where it is; counted, while its instructions
+are."""
+PROBES: tuple[Mode, ...] = ("parked", "pending", "traced", "sampled", "counted")
 """What gives no rate, but other figures."""
 
 
@@ -261,3 +263,35 @@ class CallFigures(BaseModel):
     def total(self) -> float:
         """All calls per request."""
         return sum(self.per_request.values())
+
+
+class Frame(BaseModel):
+    """A function in the stacks of a profile, and what it has called."""
+
+    name: str
+    count: int
+    """Samples, or instructions: of itself and of all that it has called."""
+    below: list["Frame"] = []
+    """What it has called, the dearest first."""
+
+    @property
+    def own(self) -> int:
+        """Of itself alone, and of what was too small to be kept."""
+        return self.count - sum(frame.count for frame in self.below)
+
+
+class StackFigures(BaseModel):
+    """Where a server was under load, function by function."""
+
+    how: Literal["perf", "callgrind"]
+    """perf: samples of its CPU time, in the kernel too if that was allowed; callgrind:
+    instructions, of user space alone."""
+    kernel: bool
+    """Whether the kernel's functions were seen."""
+    frames: list[Frame]
+    """The outermost ones."""
+
+    @property
+    def count(self) -> int:
+        """Samples or instructions, all together."""
+        return sum(frame.count for frame in self.frames)

@@ -28,6 +28,7 @@ from bench.records.figures import (
     OtherProcess,
     ProcessFigures,
     ServerStatistics,
+    StackFigures,
     WrkFigures,
 )
 
@@ -101,6 +102,8 @@ class Run(BaseModel):
     """Of a run that looks at memory."""
     calls: CallFigures | None = None
     """Of a run that is traced."""
+    stacks: StackFigures | None = None
+    """Of a run that is sampled or counted."""
     load_process: OtherProcess | None = None
     redis_process: OtherProcess | None = None
     nginx_process: OtherProcess | None = None

@@ -16,7 +16,7 @@ from bench.host.quota import HostCount
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo, SubjectVersions, SystemLimits
 from bench.records.errors import UserError
-from bench.records.figures import Kind
+from bench.records.figures import Kind, StackFigures
 from bench.records.peers import Peer
 from bench.services.balancer import BalancerEnd, BalancerOrder, BalancerUse
 from bench.stations.hosts import Address
@@ -198,6 +198,8 @@ class Stopped(BaseModel):
     servers: list[Ended] = []
     life: Lifetime | None = None
     """Of all servers together."""
+    stacks: StackFigures | None = None
+    """Where the first server's instructions were counted."""
     balancer: BalancerEnd | None = None
 
 
@@ -244,6 +246,12 @@ class Station(Protocol):
 
     def stop_trace(self) -> Calls:
         """And until now."""
+
+    def start_sampling(self) -> None:
+        """Look at the servers' stacks from now on. Raises StartError."""
+
+    def stop_sampling(self) -> StackFigures:
+        """And until now. Raises StartError."""
 
     def stop_run(self) -> Stopped:
         """End what was started for this run. May be called twice; never raises."""
@@ -333,6 +341,8 @@ CALLS = {
     "weigh": Call(Nothing, Weight, 30.0),
     "start_trace": Call(Nothing, Nothing, 30.0),
     "stop_trace": Call(Nothing, Calls, 60.0),
+    "start_sampling": Call(Nothing, Nothing, 30.0),
+    "stop_sampling": Call(Nothing, StackFigures, 100.0),
     "stop_run": Call(Nothing, Stopped, 2 * STOP_SECONDS + 20.0),
 }
 

@@ -13,7 +13,7 @@ from bench.host.machine import place_here
 from bench.host.signals import SignalWatch
 from bench.records.environment import HostInfo, Placement, SystemLimits, Versions
 from bench.records.errors import UserError
-from bench.records.figures import Role
+from bench.records.figures import Role, StackFigures
 from bench.records.peers import Peer
 from bench.services.balancer import INSTALL, BalancerOrder, nginx
 from bench.services.private_redis import ExistingRedis, RunRedis
@@ -273,6 +273,16 @@ class Site:
         counted: Counter[str] = sum((Counter(calls.by_name) for calls in found), Counter())
         writes = sum(calls.writes for calls in found)
         return Calls(by_name=dict(counted.most_common()), writes=writes)
+
+    def start_sampling(self) -> None:
+        """Look at the stacks of all servers from now on. Raises StartError."""
+        for station in self.servers:
+            station.start_sampling()
+
+    def stop_sampling(self) -> StackFigures:
+        """And until now: those of the first host's servers. Raises StartError."""
+        first, *_ = [station.stop_sampling() for station in self.servers]
+        return first
 
     def stop_run(self) -> dict[str, Stopped]:
         """End what was started for a run; by host. May be called twice."""

@@ -17,14 +17,16 @@ from pathlib import Path
 
 from bench.host.accounting import parent_of_groups, remove_stale_groups
 from bench.host.kernel import raise_descriptors, wait_for_room
-from bench.host.process import free_port
+from bench.host.process import StartError, free_port
 from bench.host.quota import Host
 from bench.host.signals import SignalWatch
 from bench.host.slices import find_slicing
 from bench.records.environment import Placement
+from bench.records.figures import StackFigures
 from bench.services.balancer import Balancer, BalancerOrder
 from bench.services.redis_server import RedisServer
 from bench.services.slow_redis import SlowRedis
+from bench.stations.counting import what_was_counted
 from bench.stations.footprint import Footprint, lifetime_between, lives_buried, weigh
 from bench.stations.orders import (
     Calls,
@@ -39,6 +41,7 @@ from bench.stations.orders import (
     Surveyed,
     Weight,
 )
+from bench.stations.sampling import Sampler
 from bench.stations.survey import survey
 from bench.stations.tracing import Tracer
 from bench.subjects.running import RunningServer
@@ -74,6 +77,7 @@ class LocalStation(Station):
         self._balancer: Balancer | None = None
         self._footprint: Footprint | None = None
         self._tracer: Tracer | None = None
+        self._sampler: Sampler | None = None
 
     def __enter__(self) -> "LocalStation":
         return self
@@ -159,11 +163,25 @@ class LocalStation(Station):
         tracer, self._tracer = self._tracer, None
         return tracer.stop() if tracer else Calls()
 
+    def start_sampling(self) -> None:
+        self._sampler = Sampler(
+            self._pids(), self._placement.server, self._placement.load, self._watch
+        )
+
+    def stop_sampling(self) -> StackFigures:
+        sampler, self._sampler = self._sampler, None
+        if sampler is None:
+            raise StartError("nothing is being sampled")
+        return sampler.stop()
+
     def _pids(self) -> list[int]:
         return [pid for server in self._servers for pid in server.pids()]
 
     def stop_run(self) -> Stopped:
         self.stop_trace()
+        if self._sampler:
+            self._sampler.close()
+            self._sampler = None
         self._footprint = None
         found = Stopped()
         if self._balancer:
@@ -177,6 +195,7 @@ class LocalStation(Station):
             found.servers = [end for end in ended if end]
             found.life = lifetime_between(before, lives_buried())
             self._servers = []
+            found.stacks = what_was_counted(Path(self._folders[0]))
         for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)
         self._folders = []

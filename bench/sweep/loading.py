@@ -15,7 +15,7 @@ from bench.load.open_loop import OpenOutcome
 from bench.load.outcome import Load, Outcome
 from bench.load.wrk import WrkOutcome
 from bench.records.errors import NoFigure
-from bench.records.figures import CallFigures, MemoryFigures
+from bench.records.figures import CallFigures, MemoryFigures, StackFigures
 from bench.records.plan import RunSpec
 from bench.records.workloads import Workload
 from bench.services.private_redis import RedisUse, RunRedis
@@ -71,6 +71,8 @@ class Loaded:
     hosts: list[Seen]
     calls: CallFigures | None = None
     """Where they were counted."""
+    stacks: StackFigures | None = None
+    """Where they were sampled."""
 
     @property
     def seconds(self) -> float:
@@ -121,9 +123,11 @@ class Generator:
                 idle = IdleConnections(aim, conditions.idle, self._cpus, watch)
                 tidy.enter_context(idle)
             use = redis.use()
-            traced = conditions.mode == "traced"
+            traced, sampled = (conditions.mode == mode for mode in ("traced", "sampled"))
             if traced:
                 self._site.start_trace()
+            if sampled:
+                self._site.start_sampling()
             self._site.begin()
             begin = time.monotonic()
             outcome = self._make(url)
@@ -131,11 +135,12 @@ class Generator:
             watch.sleep(SETTLE_SECONDS)
             hosts = self._site.end()
             calls = calls_per_request(self._site.stop_trace(), self._spec) if traced else None
+            stacks = self._site.stop_sampling() if sampled else None
             used = redis.use() - use
             held = idle.end() if idle else None
         after = redis.counts()
         gained = (after[0] - visits, after[1] - remarks)
-        return Loaded(outcome, warmed_up, *gained, used, wall, held, hosts, calls)
+        return Loaded(outcome, warmed_up, *gained, used, wall, held, hosts, calls, stacks)
 
     def _make(self, url: str) -> AbOutcome | WrkOutcome | OpenOutcome | CrowdOutcome:
         mode, connections = self._spec.conditions.mode, self._spec.concurrency

@@ -32,6 +32,8 @@ def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped
     _enter_outcome(run, loaded)
     ended = [end.statistics for of in stopped.values() for end in of.servers]
     run.server_statistics = all_statistics(ended)
+    counted = next((of.stacks for of in stopped.values() if of.stacks), None)
+    run.stacks = loaded.stacks or counted
     if not loaded.completed or not spec.conditions.rated:
         return
     done, idle, seconds = loaded.outcome, loaded.idle, loaded.seconds

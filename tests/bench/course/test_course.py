@@ -19,6 +19,8 @@ from bench.book import course
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 
+from ..accessible import hindrances
+
 LIMIT_SECONDS = 170
 A4_PIXELS = (180 * 96 / 25.4, 267 * 96 / 25.4)
 """What the margins of 15 mm leave of a page."""
@@ -183,6 +185,17 @@ def test_slides_are_turned_with_the_keyboard(made: list[Path], browser: Browser)
         assert (
             abs(page.locator(f'[id="{place}"]').evaluate("e => e.getBoundingClientRect().top")) < 2
         )
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 360])
+@pytest.mark.parametrize("which", [0, 1], ids=["slides", "sheets"])
+def test_they_hinder_nobody(made: list[Path], browser: Browser, which: int, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto(made[which].as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert hindrances(page) == []
     page.close()
 
 

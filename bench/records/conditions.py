@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
-from bench.records.figures import BALANCERS, PROBES, Balancer, Mode
+from bench.records.figures import BALANCERS, GENERATORS, PROBES, Balancer, Generator, Mode
 from bench.records.values import milliseconds, one_of, positive, quota, whole, yes_or_no
 
 FLOOR_PREFIX = "floor-"
@@ -56,6 +56,8 @@ class Conditions(NamedTuple):
     quota: float = 0.0
     """CPU time per time that each process of a server may use with its children: 0.2 is a fifth of
     a core. 0: as much as there is."""
+    generator: Generator = "ab"
+    """Who asks, in the closed loop."""
     without: str = ""
     """A trick of the servers that is switched off, see floors/without.c; "": none."""
 
@@ -125,6 +127,15 @@ TRICKS = ("more", "defer", "gather", "sendfile", "nodelay")
 """Those that floors/without.c can switch off."""
 
 ASPECTS = (
+    Aspect(
+        "generator",
+        "--generator",
+        lambda word: one_of("load generator", word, GENERATORS),
+        "who asks: ab, over HTTP/1.0; wrk, over HTTP/1.1 (ab)",
+        lambda who: f"asked by {who}",
+        str,
+        metavar="WHO",
+    ),
     Aspect(
         "without",
         "--without",

@@ -11,6 +11,9 @@ from typing import Literal, get_args
 from pydantic import BaseModel
 
 Bottleneck = Literal["server", "load", "redis", "nginx", "none"]
+Generator = Literal["ab", "wrk"]
+"""Who asks, in the closed loop: ab, over HTTP/1.0, or wrk, over HTTP/1.1."""
+GENERATORS: tuple[Generator, ...] = get_args(Generator)
 Balancer = Literal["none", "close", "keep"]
 BALANCERS: tuple[Balancer, ...] = get_args(Balancer)
 Role = Literal["load", "nginx", "server", "redis"]
@@ -177,6 +180,35 @@ class AbFigures(BaseModel):
     """connect, processing, waiting, total: min, mean, deviation, median, max, in whole ms."""
     percentiles_ms: dict[str, float] = {}
     """Per cent of the requests -> served within; "100" is the longest."""
+
+
+class WrkFigures(BaseModel):
+    """What wrk saw of the answers to the requests that it was asked for, one by one."""
+
+    seconds: float
+    answered: int
+    """All answers in that time, with those that came behind the last that was asked for."""
+    transferred_bytes: int
+    """Of all of them, heads and bodies."""
+    statuses: dict[str, int]
+    """Answers by status, of those that were asked for."""
+    lengths: dict[str, int]
+    """The same by the length of their bodies."""
+    closes: int
+    """So many of them said that the connection will be closed."""
+    errors: dict[str, int]
+    """Connections that could not be opened, broke, could not be written to, or did not answer in
+    time."""
+
+    @property
+    def complete(self) -> int:
+        """So many of those that were asked for."""
+        return sum(self.statuses.values())
+
+    @property
+    def requests_per_second(self) -> float:
+        """Answers per second."""
+        return self.answered / self.seconds if self.seconds else 0.0
 
 
 class ServerStatistics(BaseModel):

@@ -29,6 +29,7 @@ from bench.records.figures import (
     ProcessFigures,
     ServerStatistics,
     StackFigures,
+    WrkFigures,
 )
 
 
@@ -93,6 +94,7 @@ class Run(BaseModel):
     ab_command: list[str] = []
     """The load generator's command line, also where it is not ab."""
     ab: AbFigures | None = None
+    wrk: WrkFigures | None = None
     open_loop: OpenLoopFigures | None = None
     latency: Latency | None = None
     process: ProcessFigures | None = None
@@ -161,4 +163,6 @@ class Run(BaseModel):
             return None
         if self.open_loop:
             return self.open_loop.rate_done
+        if self.wrk:
+            return self.wrk.requests_per_second
         return self.ab.requests_per_second if self.ab else None

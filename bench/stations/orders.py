@@ -17,8 +17,10 @@ from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo, SubjectVersions, SystemLimits
 from bench.records.errors import UserError
 from bench.records.figures import Kind, StackFigures
+from bench.records.peers import Peer
 from bench.services.balancer import BalancerEnd, BalancerOrder, BalancerUse
 from bench.stations.hosts import Address
+from bench.subjects.declared import Keeps
 from bench.subjects.running import START_SECONDS as SERVER_SECONDS
 from bench.subjects.running import STOP_SECONDS, Ended
 from bench.subjects.subject import Subject
@@ -30,6 +32,8 @@ class Survey(BaseModel):
     subjects: list[str] | None = None
     """Also find these subjects, by name; None: none, empty: all servers."""
     floors: bool = False
+    some: bool = False
+    """Whether subjects that cannot be had here may be left out."""
     programs: str | None = None
     """The folder of the servers' executables; None: the project's."""
 
@@ -43,6 +47,8 @@ class SubjectFacts(BaseModel):
     workloads: list[str] | None
     announces: bool
     always_closes: bool
+    keeps: Keeps = "yes"
+    warm_up: int = 0
     stalled_by: str | None = None
 
     @staticmethod
@@ -65,6 +71,10 @@ class Surveyed(BaseModel):
     host: HostInfo
     limits: SystemLimits
     subjects: list[SubjectFacts] = []
+    left_out: dict[str, str] = {}
+    """Subjects that cannot be had here, and why."""
+    peers: dict[str, Peer] = {}
+    """What the strangers among the subjects say of themselves."""
     versions: SubjectVersions = SubjectVersions()
     nginx: str | None = None
     """The version of nginx; None where there is none."""

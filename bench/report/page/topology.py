@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.records.environment import HostInfo
 from bench.report.charts import style
-from bench.report.charts.catalogue import Catalogue
+from bench.report.charts.exhibits import Catalogue
 from bench.report.page.templates import templates_of
 from bench.report.study.hosts import ROLES, in_order
 from bench.report.study.study import Study

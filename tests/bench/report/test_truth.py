@@ -10,7 +10,8 @@ import vl_convert
 
 from bench.records.results import Conditions
 from bench.records.run import Held, Reason, Run
-from bench.report.charts.catalogue import FindingAt, catalogue
+from bench.report.charts.catalogue import catalogue
+from bench.report.charts.exhibits import FindingAt
 from bench.report.charts.export import pictures
 from bench.report.charts.rows import curves_of_2019, paper_rows
 from bench.report.findings import findings, findings_across, instances

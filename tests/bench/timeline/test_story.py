@@ -13,7 +13,8 @@ import pytest
 from bench.records.errors import UserError
 from bench.timeline.command import RECORDED, kept, make
 from bench.timeline.page import chrome_trace, render
-from bench.timeline.record import Refused, picture, require_tracing
+from bench.timeline.picture import picture
+from bench.timeline.record import Refused, require_tracing
 from bench.timeline.recording import Kind, Recording
 from bench.timeline.scenarios import SCENARIOS
 from bench.timeline.strace import Call, Ended, Signal, Source, parse, today

@@ -44,7 +44,7 @@ SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 PYTHON = .venv/bin/python
 # What tests put into /tmp, and a browser into the home, goes with them. Others than root must get
 # through the folder.
-PYTEST = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP && chmod 755 "$$folder" && \
+PYTEST = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP TERM && chmod 755 "$$folder" && \
 	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder $(PYTHON) -m pytest
 ZEROHTTPD = .venv/bin/zerohttpd
 SETUP = CC='$(CC)' scripts/setup.sh
@@ -86,7 +86,7 @@ NEWEST = $(lastword $(sort $(wildcard results/[0-9]*)))
 report: ## one HTML page of the newest results, or of RESULTS=results/...
 	@$(SETUP) read
 	@test -n '$(or $(RESULTS),$(NEWEST))' || { echo 'no results yet: run make bench first'; exit 1; }
-	@$(ZEROHTTPD) report $(or $(RESULTS),$(NEWEST)) $(ARGS)
+	@$(ZEROHTTPD) report '$(or $(RESULTS),$(NEWEST))' $(ARGS)
 
 serve: ## run one server with a Redis of its own, and the page /live: make serve SERVER=epoll
 	@$(SETUP) build bench

@@ -3,6 +3,7 @@
 
 import argparse
 import json
+import shlex
 import sys
 import tarfile
 import tempfile
@@ -159,11 +160,12 @@ def _say_where(options: Options, before: set[Path]) -> None:
     # One that was resumed has come back under its name, wherever it was before.
     resumed = options.results / options.resume.resolve().name if options.resume else None
     for folder in sorted(found & {resumed} if resumed else found - before):
-        print(f"Here: {folder}/; a page of it: make report RESULTS={folder}")
+        quoted = shlex.quote(str(folder))
+        print(f"Here: {folder}/; a page of it: make report RESULTS={quoted}")
         if json.loads((folder / "results.json").read_text())["state"] != "complete":
             print(
                 "To go on with it from here: .venv/bin/zerohttpd hosts --inventory "
-                f"{options.inventory} --resume {folder}"
+                f"{shlex.quote(str(options.inventory))} --resume {quoted}"
             )
 
 

@@ -15,6 +15,7 @@ from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo, SubjectVersions, SystemLimits
 from bench.records.figures import Kind
 from bench.services.balancer import BalancerEnd, BalancerOrder, BalancerUse
+from bench.subjects.declared import Keeps
 from bench.subjects.running import Ended
 from bench.subjects.subject import Subject
 
@@ -38,6 +39,8 @@ class SubjectFacts(BaseModel):
     workloads: list[str] | None
     announces: bool
     always_closes: bool
+    keeps: Keeps = "yes"
+    warm_up: int = 0
     stalled_by: str | None = None
 
     @staticmethod

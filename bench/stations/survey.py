@@ -7,12 +7,13 @@ from pathlib import Path
 
 from bench.host import machine, programs
 from bench.host.kernel import read_limits
-from bench.host.programs import compiler_of, first_line, stranger_version
+from bench.host.programs import compiler_of, first_line, said_version
 from bench.host.project import ROOT, git_state
 from bench.host.quota import Host
 from bench.load import ab, open_loop
 from bench.records.environment import SubjectVersions, Versions
 from bench.stations.orders import SubjectFacts, Survey, Surveyed
+from bench.subjects.declared import stranger
 from bench.subjects.subject import Subject, select
 
 
@@ -27,7 +28,7 @@ def survey(order: Survey, host: Host) -> tuple[Surveyed, list[Subject]]:
         limits=read_limits(),
         subjects=[SubjectFacts.of(subject) for subject in found],
         versions=versions_of(found),
-        nginx=programs.stranger_version("nginx"),
+        nginx=programs.said_version(["nginx", "-v"]),
     )
     return surveyed, found
 
@@ -51,8 +52,9 @@ def versions_of(subjects: Iterable[Subject]) -> SubjectVersions:
     """Versions of the subjects and their compilers."""
     subjects = list(subjects)
     servers = [(s.name, s.executable) for s in subjects if s.kind == "server" and s.executable]
+    strangers = [s.name for s in subjects if s.kind == "stranger"]
     return SubjectVersions(
         servers={name: first_line([str(path), "--version"]) for name, path in servers},
-        strangers={s.name: stranger_version(s.name) for s in subjects if s.kind == "stranger"},
+        strangers={name: said_version(stranger(name).said.version) for name in strangers},
         compilers={name: compiler_of(path) for name, path in servers},
     )

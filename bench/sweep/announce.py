@@ -3,6 +3,7 @@
 
 import contextlib
 import logging
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -75,7 +76,7 @@ def conclude(results: Results, folder: Path, out: Console) -> None:
     out.print(f"{state} {in_words(took)}.", markup=False)
     say(out, f"Kept in {folder}/: {', '.join(names)}")
     if interrupted:
-        say(out, f"To go on: .venv/bin/zerohttpd sweep --resume {folder}")
+        say(out, f"To go on: .venv/bin/zerohttpd sweep --resume {shlex.quote(str(folder))}")
     _answer(results, folder, out)
 
 
@@ -88,7 +89,7 @@ def _answer(results: Results, folder: Path, out: Console) -> None:
         for line in order.lines(found, results.stalled_by):
             say(out, line)
         out.print()
-    say(out, f"Next, a page of it: make report RESULTS={folder}")
+    say(out, f"Next, a page of it: make report RESULTS={shlex.quote(str(folder))}")
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 
 import redis
 
-from bench.load.probe import Answer, probe
+from bench.load.probe import Answer, probe, require_content
 from bench.records.errors import NoFigure, UserError
 from bench.records.plan import RunSpec
 from bench.records.run import Held, Reason, Run
@@ -100,6 +100,8 @@ def _measure(subject: Subject, spec: RunSpec, bench: Bench, run: Run) -> str:
         url = urljoin(_start(spec, bench), workload.path)
         answer = probe(url, workload, 200 if subject.kind == "floor" else workload.status)
         run.probe_status = answer.status
+        if subject.kind != "floor":
+            require_content(answer, workload)
         run.waited = _make_room(spec, site, answer)
         generator = Generator(spec, workload, site, bench.redis)
         loaded = generator.run(url, generator.warm_up(url))

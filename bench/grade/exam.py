@@ -12,7 +12,7 @@ from bench.grade.building import Built, NotBuilt
 from bench.grade.proof import MOST_LINES
 from bench.grade.sandbox import isolation
 from bench.grade.scene import make_site
-from bench.grade.stage import Finding, Grade, Outcome, StageOutcome
+from bench.grade.stage import CheckOutcome, FaultFound, Grade, StageOutcome
 from bench.grade.stages import STAGES
 from bench.grade.trying import World
 from bench.host.signals import SignalWatch
@@ -71,7 +71,9 @@ class Exam:
     _server: Subject | None = None
 
     def _build(self, built: Built) -> StageOutcome:
-        check = Outcome(check="it compiles", points=BUILD_POINTS, of=BUILD_POINTS, came="right")
+        check = CheckOutcome(
+            check="it compiles", points=BUILD_POINTS, of=BUILD_POINTS, came="right"
+        )
         try:
             self._server, remarks = built.make("release")
             if remarks:
@@ -81,7 +83,7 @@ class Exam:
             check.points, check.came = 0, "failed"
             lines = str(error).splitlines()
             mistakes = [line for line in lines if "error" in line] or lines
-            check.finding = Finding(
+            check.finding = FaultFound(
                 fault="does-not-compile",
                 title="It does not compile",
                 meaning="Nothing else can be tried until it does.",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 from bench.grade.answering import SMALL_BUFFER
-from bench.grade.check import Check, Stage
+from bench.grade.check import Stage, Trial
 from bench.grade.faults import BY_NATURE, NO_PATIENCE, ONE_STOPS_ALL, SPINS
 from bench.grade.scene import CLOSE, Scene
 from bench.grade.stage import Failed
@@ -149,9 +149,9 @@ SILENT = Stage(
     "silent",
     "One is silent, the others are served",
     (
-        Check("others are served", 7, others),
-        Check("also beside who says nothing at all", 2, wordless, QUICKLY, seconds=5),
-        Check("who is silent is sent away", 4, cut_off, QUICKLY),
-        Check("it sleeps meanwhile", 2, sleeps, seconds=2),
+        Trial("others are served", 7, others),
+        Trial("also beside who says nothing at all", 2, wordless, QUICKLY, seconds=5),
+        Trial("who is silent is sent away", 4, cut_off, QUICKLY),
+        Trial("it sleeps meanwhile", 2, sleeps, seconds=2),
     ),
 )

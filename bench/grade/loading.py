@@ -4,7 +4,7 @@
 import statistics
 from dataclasses import replace
 
-from bench.grade.check import Check, Stage
+from bench.grade.check import Stage, Trial
 from bench.grade.faults import DEAR, FAILS_UNDER_LOAD
 from bench.grade.racing import races
 from bench.grade.scene import Scene
@@ -79,7 +79,7 @@ UNDER_LOAD = Stage(
     "load",
     "Under load, beside the seven",
     (
-        Check("load", 10, load, starts_server=False, seconds=8),
-        Check("threads do not race", 5, races, starts_server=False, seconds=6),
+        Trial("load", 10, load, starts_server=False, seconds=8),
+        Trial("threads do not race", 5, races, starts_server=False, seconds=6),
     ),
 )

@@ -5,16 +5,16 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.grade.stage import Failed, Finding
+from bench.grade.stage import Failed, FaultFound
 
 MOST_LINES = 8
 MOST_COLUMNS = 110
 
 
-def finding(failed: Failed, proof: Sequence[str]) -> Finding:
+def finding(failed: Failed, proof: Sequence[str]) -> FaultFound:
     """What is told of a failure."""
     fault = failed.fault
-    return Finding(
+    return FaultFound(
         fault=fault.name,
         title=fault.title,
         meaning=fault.meaning,

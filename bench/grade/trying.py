@@ -13,11 +13,11 @@ from pathlib import Path
 import redis
 
 from bench.grade.building import Built
-from bench.grade.check import Check, Stage
+from bench.grade.check import Stage, Trial
 from bench.grade.faults import BY_NATURE, CRASH, NO_ANSWER
 from bench.grade.proof import excerpt, finding
-from bench.grade.scene import Scene, Site
-from bench.grade.stage import Failed, NotHere, Outcome
+from bench.grade.scene import Scene, SeededSite
+from bench.grade.stage import CheckOutcome, Failed, NotHere
 from bench.host.process import StartError
 from bench.host.signals import SignalWatch
 from bench.services.slow_redis import SlowRedis
@@ -37,7 +37,7 @@ class World:
     server: Subject
     built: Built
     store: OwnRedis
-    site: Site
+    site: SeededSite
     folder: Path
     seed: int
     watch: SignalWatch
@@ -51,10 +51,10 @@ class World:
     _closed: str = ""
     """Why nothing else is tried; empty while it is."""
 
-    def check(self, stage: Stage, check: Check) -> Outcome:
+    def check(self, stage: Stage, check: Trial) -> CheckOutcome:
         """One check, tried again where its failure may be the machine's, and once more for a
         proof."""
-        outcome = Outcome(check=check.name, points=0, of=check.points, came="failed")
+        outcome = CheckOutcome(check=check.name, points=0, of=check.points, came="failed")
         if self._closed:
             outcome.came, outcome.note = "not tried", self._closed
             return outcome
@@ -95,7 +95,7 @@ class World:
         outcome.finding = finding(first, first.proof or proof)
         return outcome
 
-    def _once(self, stage: Stage, check: Check, trace: Path | None, whole: bool) -> str | None:
+    def _once(self, stage: Stage, check: Trial, trace: Path | None, whole: bool) -> str | None:
         """Raises Failed, Interrupted, UserError."""
         with ExitStack() as stack:
             stack.callback(bury_orphans)

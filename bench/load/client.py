@@ -23,7 +23,7 @@ class NoAnswer(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """A response as it came."""
 
     status: int
@@ -70,13 +70,13 @@ class Client:
         self.socket.settimeout(self._patience)
         self.socket.sendall(data)
 
-    def ask(self, data: bytes, method: str = "GET") -> Answer:
+    def ask(self, data: bytes, method: str = "GET") -> Response:
         """Send, and read the answer. Raises NoAnswer."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.send(data)  # it may have answered before it has read all
         return self.answer(method)
 
-    def answer(self, method: str = "GET") -> Answer:
+    def answer(self, method: str = "GET") -> Response:
         """The next answer. Raises NoAnswer."""
         until = time.monotonic() + self._patience
         while b"\r\n\r\n" not in self._received:
@@ -85,14 +85,14 @@ class Client:
         first = head.split(b"\r\n", 1)[0].split(b" ")
         if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not first[1].isdigit():
             raise NoAnswer("something that is no HTTP came", head, True)
-        answer = Answer(int(first[1]), head, b"")
+        answer = Response(int(first[1]), head, b"")
         length = answer.field("Content-Length")
         if method == "HEAD" or answer.status in (204, 304) or length is None:
             return answer
         while len(self._received) < int(length):
             self._more(until)
         body, self._received = self._received[: int(length)], self._received[int(length) :]
-        return Answer(answer.status, head, body)
+        return Response(answer.status, head, body)
 
     def ends(self, seconds: float | None = None) -> bool:
         """Whether the server ends the connection within so long; what comes before is dropped."""

@@ -10,12 +10,12 @@ from bench.records.results import Results, Settings
 from bench.services.private_redis import RunRedis
 from bench.stations import survey
 from bench.stations.site import Site
-from bench.sweep.options import Options, kept
+from bench.sweep.options import SweepOptions, kept
 from bench.sweep.runs import Planned
 
 
 def begun(
-    options: Options, planned: Planned, diagnosis: Diagnosis, site: Site, redis: RunRedis
+    options: SweepOptions, planned: Planned, diagnosis: Diagnosis, site: Site, redis: RunRedis
 ) -> Results:
     """The results of a sweep that has no runs yet."""
     runs = planned.runs

@@ -13,12 +13,12 @@ from bench.records.torture import Record, TortureSettings
 from bench.stations.survey import versions_of
 from bench.torture import cell as cells
 from bench.torture import line
-from bench.torture.options import Options
+from bench.torture.options import TortureOptions
 from bench.torture.own_redis import OwnRedis
 from bench.torture.scene import Ground
 
 
-def empty_record(options: Options) -> Record:
+def empty_record(options: TortureOptions) -> Record:
     """What is known before the first cell."""
     return Record(
         started=datetime.now().astimezone(),

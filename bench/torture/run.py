@@ -16,12 +16,12 @@ from bench.records.torture import Record
 from bench.report.page.build import build_torture
 from bench.report.page.torture_markdown import markdown
 from bench.torture.beginning import empty_record, ground
-from bench.torture.options import Options
+from bench.torture.options import TortureOptions
 from bench.torture.table import summary
 from bench.torture.turns import attack_all
 
 
-def torture(options: Options) -> int:
+def torture(options: TortureOptions) -> int:
     """Exit status: 0 all promises kept, 1 one broken, 128 + n after signal n. Raises UserError."""
     folder = make_folder(options.results, datetime.now(), "torture-")
     begun, status = time.monotonic(), 0

@@ -6,19 +6,21 @@ from pathlib import Path
 
 from bench.readers.console import console
 from bench.records import torture as record
-from bench.records.torture import Cell, Record
+from bench.records.torture import Record, TortureCell
 from bench.subjects.subject import Subject
 from bench.torture import cell as cells
 from bench.torture.attacks import Attack
 from bench.torture.live import show_for
-from bench.torture.options import Options
+from bench.torture.options import TortureOptions
 from bench.torture.scene import Ground
 
 FIRST_GUESS = 2.6
 """Seconds that a cell takes beyond its attack; afterwards the mean of those made."""
 
 
-def attack_all(options: Options, where: Ground, made: Record, folder: Path, begun: float) -> None:
+def attack_all(
+    options: TortureOptions, where: Ground, made: Record, folder: Path, begun: float
+) -> None:
     """Fill the record, attack by attack. May raise Interrupted."""
     pairs = [(attack, subject) for attack in options.attacks for subject in options.subjects]
     with show_for(console(), made, len(pairs)) as show:
@@ -36,9 +38,9 @@ def attack_all(options: Options, where: Ground, made: Record, folder: Path, begu
     made.state = "out of time" if pairs else "complete"
 
 
-def not_reached(attack: Attack, subject: Subject) -> Cell:
+def not_reached(attack: Attack, subject: Subject) -> TortureCell:
     """A cell for which there was no time."""
-    empty = Cell(subject=subject.name, kind=subject.kind, attack=attack.name, reached=False)
+    empty = TortureCell(subject=subject.name, kind=subject.kind, attack=attack.name, reached=False)
     empty.reason = "the time was over before its turn"
     return empty
 

@@ -83,6 +83,24 @@ def doors(root: Path, room: str) -> dict[str, set[str]]:
     }
 
 
+def class_names(root: Path, room: str) -> dict[str, list[str]]:
+    """The classes of a room, each with the modules that have one of that name. The programs of
+    strangers are no part of the instrument."""
+    found: dict[str, list[str]] = {}
+    for file in sorted((root / room).rglob("*.py")):
+        if "strangers" not in file.parts:
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    found.setdefault(node.name, []).append(_module(file, root))
+    return found
+
+
+def test_no_name_of_a_class_means_two_things() -> None:
+    found = class_names(ROOT, "bench")
+    assert found["Conditions"] == ["bench.records.conditions"]
+    assert {name: where for name, where in found.items() if len(where) > 1} == {}
+
+
 def _too_many(found: Mapping[str, set[str]]) -> dict[str, int]:
     return {name: len(others) for name, others in found.items() if len(others) > MOST_DOORS}
 

@@ -267,6 +267,8 @@ $(BUILD)/lib/net/options.o: $(wildcard pyproject.toml)
 
 # Said once, in words, before a compiler says it five times in its own.
 $(BUILD)/headers: Makefile
+	@command -v '$(firstword $(CC))' >/dev/null || { echo 'There is no C compiler called $(firstword $(CC)).'; \
+		echo '  Debian, Ubuntu: apt-get install gcc libc6-dev; or take another one: make all CC=clang'; exit 1; } >&2
 	@mkdir -p $(@D)
 	@printf '#include <%s.h>\n' uthash utlist linux/openat2 linux/landlock | \
 		$(COMPILE) -E -xc - >$@ 2>&1 || { grep -i 'error' $@; rm $@; \

@@ -135,8 +135,9 @@ on_ubuntu() { grep -qs '^ID=ubuntu' /etc/os-release; }
 # On Ubuntu the package chromium only leads to a snap, which cannot be had without its daemon and
 # does not see /tmp. There the tests use the browser that playwright downloads.
 chromium_from_playwright() { on_ubuntu && ! have google-chrome; }
+without_browser= # why there can be none
 have_chromium() {
-    have chromium || have google-chrome || chromium_from_playwright ||
+    [[ -n $without_browser ]] || have chromium || have google-chrome || chromium_from_playwright ||
         { ! on_ubuntu && have chromium-browser; }
 }
 
@@ -234,19 +235,35 @@ explain_and_stop() { # REASON
 }
 
 install_packages() {
-    local as_root=()
-    have apt-get || explain_and_stop "this system has no apt-get"
+    local as_root=() list cannot='' others
+    mapfile -t others < <(printf '%s\n' "${missing[@]}" | grep -vx chromium)
     if ((EUID != 0)); then
-        have sudo || explain_and_stop "neither root nor sudo here"
+        have sudo || cannot="neither root nor sudo here"
         as_root=(sudo)
         # Without a terminal nobody could type a password.
         [[ -t 0 ]] || as_root=(sudo -n)
     fi
-    local list
+    have apt-get || cannot="this system has no apt-get"
+    if [[ -n $cannot ]]; then
+        ((${#others[@]} == 0)) || explain_and_stop "$cannot"
+        do_without_browser "$cannot"
+        return
+    fi
     list=$(printf ', %s' "${reasons[@]}")
     say "installing${as_root[0]:+ with sudo} what is missing: ${list#, }; this takes a while"
-    "${as_root[@]}" bash scripts/install.sh "${missing[@]}" ||
-        explain_and_stop "the installation did not succeed"
+    if "${as_root[@]}" bash scripts/install.sh "${missing[@]}"; then return; fi
+    if ((${#others[@]} < ${#missing[@]})) &&
+        { ((${#others[@]} == 0)) || "${as_root[@]}" bash scripts/install.sh "${others[@]}"; }; then
+        do_without_browser "the package chromium could not be installed"
+        return
+    fi
+    explain_and_stop "the installation did not succeed"
+}
+
+# A browser is wanted and no condition: without one, tests that need it are skipped and say so.
+do_without_browser() { # REASON
+    without_browser=$1
+    say "no browser: $1. The tests that need one will be skipped."
 }
 
 make_venv() {

@@ -13,7 +13,8 @@ from bench.host.kernel import TcpCounters
 from bench.host.quota import HostCount
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo, SubjectVersions, SystemLimits
-from bench.records.figures import Kind
+from bench.records.figures import Kind, StackFigures
+from bench.records.peers import Peer
 from bench.services.balancer import BalancerEnd, BalancerOrder, BalancerUse
 from bench.subjects.declared import Keeps
 from bench.subjects.running import Ended
@@ -26,6 +27,8 @@ class Survey(BaseModel):
     subjects: list[str] | None = None
     """Also find these subjects, by name; None: none, empty: all servers."""
     floors: bool = False
+    some: bool = False
+    """Whether subjects that cannot be had here may be left out."""
     programs: str | None = None
     """The folder of the servers' executables; None: the project's."""
 
@@ -63,6 +66,10 @@ class Surveyed(BaseModel):
     host: HostInfo
     limits: SystemLimits
     subjects: list[SubjectFacts] = []
+    left_out: dict[str, str] = {}
+    """Subjects that cannot be had here, and why."""
+    peers: dict[str, Peer] = {}
+    """What the strangers among the subjects say of themselves."""
     versions: SubjectVersions = SubjectVersions()
     nginx: str | None = None
     """The version of nginx; None where there is none."""
@@ -186,6 +193,8 @@ class Stopped(BaseModel):
     servers: list[Ended] = []
     life: Lifetime | None = None
     """Of all servers together."""
+    stacks: StackFigures | None = None
+    """Where the first server's instructions were counted."""
     balancer: BalancerEnd | None = None
 
 
@@ -232,6 +241,12 @@ class Station(Protocol):
 
     def stop_trace(self) -> Calls:
         """And until now."""
+
+    def start_sampling(self) -> None:
+        """Look at the servers' stacks from now on. Raises StartError."""
+
+    def stop_sampling(self) -> StackFigures:
+        """And until now. Raises StartError."""
 
     def stop_run(self) -> Stopped:
         """End what was started for this run. May be called twice; never raises."""

@@ -15,6 +15,7 @@ from bench.host.process import guarded, last_line
 from bench.host.project import source_digest
 from bench.host.signals import SignalWatch
 from bench.records.errors import NoFigure, UserError
+from bench.records.figures import StackFigures
 from bench.services.balancer import BalancerOrder
 from bench.stations import orders
 from bench.stations.hosts import AgentHost
@@ -115,6 +116,12 @@ class RemoteStation(Station):
 
     def stop_trace(self) -> orders.Calls:
         return self._ask("stop_trace", Nothing(), orders.Calls)
+
+    def start_sampling(self) -> None:
+        self._ask("start_sampling", Nothing(), Nothing)
+
+    def stop_sampling(self) -> StackFigures:
+        return self._ask("stop_sampling", Nothing(), StackFigures)
 
     def stop_run(self) -> orders.Stopped:
         """What a lost host had started its agent ends, as far as it lives."""

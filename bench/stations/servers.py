@@ -6,10 +6,13 @@ import tempfile
 from pathlib import Path
 
 from bench.host.accounting import parent_of_groups, remove_stale_groups
-from bench.host.process import free_port
+from bench.host.process import StartError, free_port
 from bench.host.signals import SignalWatch
 from bench.host.slices import find_slicing
+from bench.records.figures import StackFigures
 from bench.stations import footprint, orders
+from bench.stations.counting import what_was_counted
+from bench.stations.sampling import Sampler
 from bench.stations.tracing import Tracer
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, Subject
@@ -31,6 +34,7 @@ class Servers:
         self._folders: list[str] = []
         self._footprint: footprint.Footprint | None = None
         self._tracer: Tracer | None = None
+        self._sampler: Sampler | None = None
 
     def start(self, subject: Subject, order: orders.ServerOrder, address: str) -> list[str]:
         """As many as are ordered; the URLs of all. Raises StartError, Interrupted or OSError."""
@@ -79,9 +83,23 @@ class Servers:
         tracer, self._tracer = self._tracer, None
         return tracer.stop() if tracer else orders.Calls()
 
+    def start_sampling(self, cpus: list[int]) -> None:
+        """Look at their stacks from now on, on these CPUs. Raises StartError."""
+        self._sampler = Sampler(self._pids(), self._cpus, cpus, self._watch)
+
+    def stop_sampling(self) -> StackFigures:
+        """And until now. Raises StartError."""
+        sampler, self._sampler = self._sampler, None
+        if sampler is None:
+            raise StartError("nothing is being sampled")
+        return sampler.stop()
+
     def stop(self) -> orders.Stopped:
         """End them all at the same time; how they ended. May be called twice."""
         self.stop_trace()
+        if self._sampler:
+            self._sampler.close()
+            self._sampler = None
         self._footprint = None
         found = orders.Stopped()
         if self._running:
@@ -92,6 +110,7 @@ class Servers:
             found.servers = [end for end in ended if end]
             found.life = footprint.lifetime_between(before, footprint.lives_buried())
             self._running = []
+            found.stacks = what_was_counted(Path(self._folders[0]))
         for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)
         self._folders = []

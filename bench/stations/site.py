@@ -13,7 +13,8 @@ from bench.host.machine import place_here
 from bench.host.signals import SignalWatch
 from bench.records.environment import HostInfo, Placement, SystemLimits, Versions
 from bench.records.errors import UserError
-from bench.records.figures import Role
+from bench.records.figures import Role, StackFigures
+from bench.records.peers import Peer
 from bench.services.balancer import INSTALL, BalancerOrder, nginx
 from bench.services.private_redis import ExistingRedis, RunRedis
 from bench.stations import orders
@@ -110,15 +111,30 @@ class Site:
 
     # ---- Before the runs ----
 
-    def survey(self, names: Sequence[str] | None, floors: bool) -> list[Subject]:
+    def survey(
+        self, names: Sequence[str] | None, floors: bool, some: bool = False
+    ) -> list[Subject]:
         """Look at all hosts; the subjects of these names. Raises UserError for those that a
-        server's host lacks."""
+        server's host lacks; or, with `some`, leaves them out, see `left_out`."""
         for name, station in self._stations.items():
             wanted = list(names or []) if station in self.servers else None
             self._seen[name] = station.survey(
-                orders.Survey(subjects=wanted, floors=floors, programs=self._programs)
+                orders.Survey(subjects=wanted, floors=floors, some=some, programs=self._programs)
             )
-        return [fact.subject() for fact in self._of_server().subjects]
+        lacking = self.left_out()
+        facts = self._of_server().subjects
+        return [fact.subject() for fact in facts if fact.name not in lacking]
+
+    def left_out(self) -> dict[str, str]:
+        """The subjects that a server's host lacks, and why."""
+        lacking: dict[str, str] = {}
+        for seen in self._seen.values():
+            lacking |= seen.left_out
+        return lacking
+
+    def peers(self) -> dict[str, Peer]:
+        """What the strangers among the subjects say of themselves."""
+        return self._of_server().peers
 
     def require_nginx(self) -> None:
         """Raise UserError where none can be started."""
@@ -251,6 +267,16 @@ class Site:
         counted: Counter[str] = sum((Counter(calls.by_name) for calls in found), Counter())
         writes = sum(calls.writes for calls in found)
         return orders.Calls(by_name=dict(counted.most_common()), writes=writes)
+
+    def start_sampling(self) -> None:
+        """Look at the stacks of all servers from now on. Raises StartError."""
+        for station in self.servers:
+            station.start_sampling()
+
+    def stop_sampling(self) -> StackFigures:
+        """And until now: those of the first host's servers. Raises StartError."""
+        first, *_ = [station.stop_sampling() for station in self.servers]
+        return first
 
     def stop_run(self) -> dict[str, orders.Stopped]:
         """End what was started for a run; by host. May be called twice."""

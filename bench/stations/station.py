@@ -16,6 +16,7 @@ from bench.host.kernel import raise_descriptors, wait_for_room
 from bench.host.quota import Host
 from bench.host.signals import SignalWatch
 from bench.records.environment import Placement
+from bench.records.figures import StackFigures
 from bench.services.balancer import Balancer, BalancerOrder
 from bench.services.redis_server import RedisServer
 from bench.services.slow_redis import SlowRedis
@@ -112,6 +113,12 @@ class LocalStation(Station):
 
     def stop_trace(self) -> orders.Calls:
         return self._servers.stop_trace()
+
+    def start_sampling(self) -> None:
+        self._servers.start_sampling(self._placement.load)
+
+    def stop_sampling(self) -> StackFigures:
+        return self._servers.stop_sampling()
 
     def stop_run(self) -> orders.Stopped:
         ended = self._balancer.stop() if self._balancer else None

@@ -94,6 +94,8 @@ CALLS = {
     "weigh": CallType(Nothing, 30.0),
     "start_trace": CallType(Nothing, 30.0),
     "stop_trace": CallType(Nothing, 60.0),
+    "start_sampling": CallType(Nothing, 30.0),
+    "stop_sampling": CallType(Nothing, 100.0),
     "stop_run": CallType(Nothing, 2 * STOP_SECONDS + 20.0),
 }
 

@@ -91,6 +91,8 @@ class Subject:
         """Whether it can be measured under some conditions."""
         if self.workloads is not None and conditions.workload not in self.workloads:
             return False
+        if self.keeps == "HTTP/1.1" and conditions.generator == "ab" and conditions.server_keeps:
+            return False
         if self.always_closes:
             return not conditions.server_keeps and not conditions.idle
         # A floor keeps all connections or none, and counts whoever asks as a visitor.

@@ -35,6 +35,8 @@ def announce(planned: Planned, bench: Bench, diagnosis: Diagnosis, out: Console)
         say(out, f"    {describe_host(host)}")
     for name, without in planned.left_out.items():
         say(out, f"{name} cannot serve: {'; '.join(without)}")
+    for reason in site.left_out().values():
+        say(out, reason, "yellow")
     if not redis.private:
         say(out, f"Redis: {redis.shown}; visits raise its visitor_count, nothing else is changed")
     _show_troubles(diagnosis.lines, diagnosis.findings, out)

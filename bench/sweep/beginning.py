@@ -5,13 +5,15 @@ from datetime import datetime
 
 from bench.doctor.doctor import Diagnosis
 from bench.host import machine
+from bench.records.conditions import Conditions
 from bench.records.errors import UserError
+from bench.records.plan import Plan
 from bench.records.results import Results, Settings
 from bench.services.private_redis import RunRedis
 from bench.stations import survey
 from bench.stations.site import Site
 from bench.sweep.options import SweepOptions, kept
-from bench.sweep.runs import Planned
+from bench.sweep.runs import Planned, conditions_of, levels_of
 
 
 def begun(
@@ -44,7 +46,15 @@ def begun(
         slicing=site.slicing(),
         levels=sorted({spec.concurrency for spec in runs}),
         workloads=workloads,
+        studies=[study.record(cells_of) for study in options.studies],
+        peers=site.peers(),
+        left_out=site.left_out(),
     )
+
+
+def cells_of(plan: Plan) -> tuple[list[Conditions], list[int]]:
+    """Conditions and levels of a plan."""
+    return conditions_of(plan), list(levels_of(plan))
 
 
 def require_same_machine(results: Results) -> None:

@@ -3,17 +3,19 @@
 
 import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from urllib.parse import urljoin
 
-from bench.load import ab, open_loop
+from bench.load import ab, open_loop, wrk
 from bench.load.ab import AbOutcome
 from bench.load.crowd import Crowd
 from bench.load.idle import IdleConnections, IdleReport
 from bench.load.open_loop import OpenOutcome
 from bench.load.outcome import Load, Outcome
+from bench.load.wrk import WrkOutcome
 from bench.records.errors import NoFigure
-from bench.records.figures import CallFigures, MemoryFigures
+from bench.records.figures import CallFigures, MemoryFigures, StackFigures
 from bench.records.plan import RunSpec
 from bench.records.workloads import Workload
 from bench.services.private_redis import RedisUse, RunRedis
@@ -34,6 +36,10 @@ IDLE_PATH = "/redirect"
 """What idle connections ask for: the cheapest."""
 
 
+GENERATORS: dict[str, Callable[..., AbOutcome | WrkOutcome]] = {"ab": ab.run, "wrk": wrk.run}
+"""Those of the closed loop, by the name of the condition."""
+
+
 class WarmUpFailed(NoFigure):
     """The requests before those that count were not answered; the message says why."""
 
@@ -52,7 +58,7 @@ class CrowdOutcome(Outcome):
 class Loaded:
     """What one load left."""
 
-    outcome: AbOutcome | OpenOutcome | CrowdOutcome
+    outcome: AbOutcome | WrkOutcome | OpenOutcome | CrowdOutcome
     warmed_up: int
     """Requests of the warm-up."""
     visits: int
@@ -65,6 +71,8 @@ class Loaded:
     hosts: list[Seen]
     calls: CallFigures | None = None
     """Where they were counted."""
+    stacks: StackFigures | None = None
+    """Where they were sampled."""
 
     @property
     def seconds(self) -> float:
@@ -85,15 +93,18 @@ class Generator:
         self._spec, self._workload = spec, workload
         self._site, self._redis, self._watch = site, redis, site.watch
         self._cpus = site.placement.load
+        self._generator = GENERATORS[spec.conditions.generator]
 
-    def warm_up(self, url: str) -> int:
-        """Some requests before those that count: caches are filled, connections to Redis open.
-        Returns how many; none where the memory of connections is looked at. Raises WarmUpFailed."""
+    def warm_up(self, url: str, requests: int = 0) -> int:
+        """Some requests before those that count, at least so many: caches are filled, connections
+        to Redis open. Returns how many; none where the memory of connections is looked at. Raises
+        WarmUpFailed."""
         if self._spec.conditions.mode in ("parked", "pending"):
             return 0
         connections = min(self._spec.concurrency, WARM_UP_CONNECTIONS)
-        load = replace(self._load(url, 2 * connections, connections), any_length=True)
-        done = ab.run(load, self._cpus, self._watch)
+        many = max(2 * connections, requests)
+        load = replace(self._load(url, many, connections), any_length=True)
+        done = self._generator(load, self._cpus, self._watch)
         if done.timed_out or done.status != 0:
             said = done.message or f"not done after {self._spec.timeout:g} s"
             raise WarmUpFailed(f"it failed in the warm-up already: {said}")
@@ -112,9 +123,11 @@ class Generator:
                 idle = IdleConnections(aim, conditions.idle, self._cpus, watch)
                 tidy.enter_context(idle)
             use = redis.use()
-            traced = conditions.mode == "traced"
+            traced, sampled = (conditions.mode == mode for mode in ("traced", "sampled"))
             if traced:
                 self._site.start_trace()
+            if sampled:
+                self._site.start_sampling()
             self._site.begin()
             begin = time.monotonic()
             outcome = self._make(url)
@@ -122,13 +135,14 @@ class Generator:
             watch.sleep(SETTLE_SECONDS)
             hosts = self._site.end()
             calls = calls_per_request(self._site.stop_trace(), self._spec) if traced else None
+            stacks = self._site.stop_sampling() if sampled else None
             used = redis.use() - use
             held = idle.end() if idle else None
         after = redis.counts()
         gained = (after[0] - visits, after[1] - remarks)
-        return Loaded(outcome, warmed_up, *gained, used, wall, held, hosts, calls)
+        return Loaded(outcome, warmed_up, *gained, used, wall, held, hosts, calls, stacks)
 
-    def _make(self, url: str) -> AbOutcome | OpenOutcome | CrowdOutcome:
+    def _make(self, url: str) -> AbOutcome | WrkOutcome | OpenOutcome | CrowdOutcome:
         mode, connections = self._spec.conditions.mode, self._spec.concurrency
         if mode == "parked":
             return parked(url, connections, self._site)
@@ -139,7 +153,7 @@ class Generator:
             return open_loop.run(load, self._cpus, self._watch, self._site.look)
         grows = not self._redis.private and gains_a_digit(self._redis.counts()[0], load.requests)
         load = replace(load, any_length=grows or self._workload.may_grow)
-        return ab.run(load, self._cpus, self._watch, self._site.look)
+        return self._generator(load, self._cpus, self._watch, self._site.look)
 
     def _load(self, url: str, requests: int, connections: int) -> Load:
         conditions = self._spec.conditions

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.host.project import ROOT
+from bench.peers.study import Study, names
+from bench.peers.study import chosen as chosen_studies
 from bench.records.conditions import ASPECTS, Value
 from bench.records.errors import UserError
 from bench.records.plan import DEFAULT_WORKLOAD, Part, Plan
@@ -39,6 +41,8 @@ class SweepOptions:
     """The command line that asked for it."""
     programs: Path = ROOT
     """The folder of the servers' executables."""
+    studies: tuple[Study, ...] = ()
+    """What it is made for, see bench/peers/; subjects of theirs that cannot be had are left out."""
     answers: bool = False
     """Nothing was said of how to measure: the sweep that ends with an order."""
 
@@ -102,8 +106,9 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
         help=f"{len(FULL_LEVELS)} levels up to {FULL_LEVELS[-1]:,}, three runs, their median, "
         f"an hour or so; default: {SHORT_LEVELS}, once, {ORDER_LEVEL} {ORDER_RUNS} times",
     )
-    names = "only these, in this order; also nginx and others of bench/strangers/, floor-epoll, ..."
-    add("--servers", nargs="+", metavar="NAME", help=names)
+    add("--studies", nargs="+", metavar="NAME", help=f"as bench/peers/ says: {', '.join(names())}")
+    only = "only these, in this order; also nginx and others of bench/strangers/, floor-epoll, ..."
+    add("--servers", nargs="+", metavar="NAME", help=only)
     add("--floors", action="store_true", help="beside each server the barest of its architecture")
     add("--levels", nargs="+", metavar="N", help="concurrent connections")
     add(
@@ -145,20 +150,25 @@ def chosen_options(options: argparse.Namespace, command: Sequence[str] = ()) -> 
         workloads=workloads,
         varied=_varied(options),
     )
+    studies = chosen_studies(words_of(options.studies)) if options.studies else ()
+    if studies and plan != Plan(full=plan.full, workloads=plan.workloads):
+        raise UserError("--studies says all that is measured: leave out the other options")
     given = vars(options)
     if given.get("hosts") and options.redis:
         raise UserError("--redis and --hosts exclude each other: one of the hosts has the Redis")
     if set(plan.values("instances")) != {1} and set(plan.values("balancer")) == {"none"}:
         raise UserError("several instances need something before them: --balancer close, keep")
     usual = not plan.varied and plan == Plan(workloads=plan.workloads) and not given.get("hosts")
+    part = Part(plan, tuple(words_of(options.servers)) or None, options.floors)
     return SweepOptions(
-        parts=(Part(plan, tuple(words_of(options.servers)) or None, options.floors),),
+        parts=tuple(x for study in studies for x in study.parts(plan.full)) or (part,),
         redis=options.redis,
         results=given.get("results", ROOT / "results"),
         hosts=given.get("hosts"),
         command=tuple(hide_password(command)),
         programs=options.programs.resolve(),
-        answers=usual,
+        studies=studies,
+        answers=usual and not studies,
     )
 
 

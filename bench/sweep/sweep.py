@@ -67,7 +67,8 @@ def resume(folder: Path, redis: str | None = None) -> Done:
 
 def _run(options: SweepOptions, before: Results | None, folder: Path | None = None) -> Done:
     """`before`: the results to go on with, which lie in `folder`."""
-    looking.require_tools(open_loop=options.values("rate") != {None})
+    by_wrk = "wrk" in options.values("generator")
+    looking.require_tools(open_loop=options.values("rate") != {None}, by_wrk=by_wrk)
     facts = looking.look()  # before this process keeps to some of the CPUs
     instances = max(int(number or 1) for number in options.values("instances"))
     with SignalWatch() as watch:
@@ -90,7 +91,8 @@ def _sweeper(
     """All that is known before the first run. Raises UserError for what these hosts cannot do."""
     if options.values("balancer") != {"none"}:
         site.require_nginx()
-    subjects = site.survey(options.subjects, options.floors)
+    some = bool(options.studies or (before and before.studies))
+    subjects = site.survey(options.subjects, options.floors, some)
     if before is None:
         options = options.answering(bool(site.slicing()))
     if any(options.values("quota")):

@@ -12,6 +12,7 @@ import { createClient } from 'redis';
 
 const REMARKS_SHOWN = 50;
 const FILES = {
+  '/files/hello.txt': 'text/plain; charset=utf-8',
   '/files/small.txt': 'text/plain; charset=utf-8',
   '/files/characters.html': 'text/html; charset=utf-8',
 };

@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 import redis
 
-from bench.host.machine import place_here
 from bench.host.signals import SignalWatch
 from bench.records.environment import HostInfo, Placement, SystemLimits, Versions
 from bench.records.errors import UserError
@@ -18,13 +17,11 @@ from bench.records.peers import Peer
 from bench.services.balancer import INSTALL, BalancerOrder, nginx
 from bench.services.private_redis import ExistingRedis, RunRedis
 from bench.stations import orders
-from bench.stations.hosts import AgentHost, Hosts, load_hosts
+from bench.stations.hosts import AgentHost, Hosts, chosen
 from bench.stations.orders import Station
 from bench.stations.remote import RemoteStation
 from bench.stations.station import LocalStation
 from bench.subjects.subject import Subject
-
-HERE = Placement(server=[], load=[], note="each role on a host of its own")
 
 
 class Seen(NamedTuple):
@@ -66,8 +63,7 @@ class Site:
     def of(file: Path | None, watch: SignalWatch, programs: Path, instances: int) -> "Site":
         """The hosts that a file names; for None this machine, whose CPUs are dealt out for so many
         instances of a server. Raises UserError."""
-        hosts = load_hosts(file) if file else None
-        return Site(watch, HERE if hosts else place_here(instances), hosts, programs)
+        return Site(watch, *chosen(file, instances), programs)
 
     def __enter__(self) -> "Site":
         return self

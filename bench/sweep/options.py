@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.host.project import ROOT
-from bench.peers.study import Study, names
+from bench.peers.study import DeclaredStudy, names
 from bench.peers.study import chosen as chosen_studies
 from bench.records.conditions import ASPECTS, Value
 from bench.records.errors import UserError
@@ -41,7 +41,7 @@ class SweepOptions:
     """The command line that asked for it."""
     programs: Path = ROOT
     """The folder of the servers' executables."""
-    studies: tuple[Study, ...] = ()
+    studies: tuple[DeclaredStudy, ...] = ()
     """What it is made for, see bench/peers/; subjects of theirs that cannot be had are left out."""
     answers: bool = False
     """Nothing was said of how to measure: the sweep that ends with an order."""

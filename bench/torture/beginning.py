@@ -10,7 +10,7 @@ from bench.host.accounting import parent_of_groups
 from bench.host.signals import SignalWatch
 from bench.records.environment import Versions
 from bench.records.torture import Record, TortureSettings
-from bench.stations.survey import versions_of
+from bench.stations.versions import versions_of
 from bench.torture import cell as cells
 from bench.torture import line
 from bench.torture.options import TortureOptions

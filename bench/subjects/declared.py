@@ -11,6 +11,7 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from glob import glob
 from pathlib import Path
 from typing import Literal
 
@@ -103,11 +104,14 @@ class Stranger:
             f"{' '.join(self.said.packages)} (Debian, Ubuntu: make peers asks and does it)"
         )
 
+    def lacks(self) -> bool:
+        """Whether one of its programs is not here."""
+        return not all(_is_there(program) for program in self.said.programs)
+
     def prepare(self) -> None:
         """Look for what it needs and build it, if it must be. Raises LeftOut."""
-        for program in self.said.programs:
-            if not find_program(program):
-                raise LeftOut(f"{self.name} is left out: install {self.install}")
+        if self.lacks():
+            raise LeftOut(f"{self.name} is left out: install {self.install}")
         if self.said.build:
             BUILD.mkdir(parents=True, exist_ok=True)
             self._build(fill(self.said.build, {"BUILD": str(BUILD), "ROOT": str(ROOT)}))
@@ -146,6 +150,11 @@ class Stranger:
         if done.returncode != 0:
             said = (done.stderr.strip().splitlines() or ["it did not say why"])[-1]
             raise LeftOut(f"{self.name} is left out: its build failed ({said})")
+
+
+def _is_there(program: str) -> bool:
+    """Whether a program is installed; or, for a path, which may be a pattern, such a file."""
+    return bool(glob(program)) if "/" in program else find_program(program) is not None
 
 
 def names() -> list[str]:

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""The charts that compare scenarios: what one changed condition does, and the two loops."""
+"""The charts that compare scenarios (what one changed condition does, the two loops), and where
+the seven stand in a sweep that was made for studies beside them."""
 
 from typing import Any
 
-from bench.report.charts import bars, lines
+from bench.report.charts import bars, lines, peers
 from bench.report.charts.exhibits import Catalogue, Exhibit
 from bench.report.findings import findings_across
+from bench.report.findings import peers as found_peers
 from bench.report.study import across
 
 
 def add_comparisons(made: Catalogue, parameters: list[Any]) -> None:
     """Those for which there are data."""
     study = made.study
+    _add_standing(made, parameters)
     subjects = study.subjects
     names = [s.name for s in subjects if s.kind != "floor"]
     found_by = {
@@ -33,3 +36,12 @@ def add_comparisons(made: Catalogue, parameters: list[Any]) -> None:
             by.setdefault(row["s"], []).append(row)
         titles = {key: findings_across.loops(found) for key, found in by.items()}
         made.exhibits["loops"] = Exhibit("loops", bars.loops(parameters), titles)
+
+
+def _add_standing(made: Catalogue, parameters: list[Any]) -> None:
+    dots = found_peers.dots(made.study)
+    title = found_peers.standing(dots)
+    if title:
+        made.data["standing"] = peers.rows(dots)
+        spec = peers.standing(dots, parameters)
+        made.exhibits["standing"] = Exhibit("standing", spec, {"*": title})

@@ -109,7 +109,8 @@ def _measure(subject: Subject, spec: RunSpec, bench: Bench, run: Run) -> str:
     finally:
         site.stop_run()
     run_figures.enter(run, spec, loaded, stopped)
-    evidence.judge_run(run, spec, answer, loaded, stopped, bench.redis.private)
+    seen = evidence.gather(run, spec, answer, loaded, stopped, bench.redis.private)
+    evidence.judge_run(run, seen)
     return loaded.outcome.report
 
 

@@ -7,14 +7,13 @@ from typing import Any
 from bench.report.charts import bars, lines, peers
 from bench.report.charts.exhibits import Catalogue, Exhibit
 from bench.report.findings import findings_across
-from bench.report.findings import peers as found_peers
 from bench.report.study import across
 
 
 def add_comparisons(made: Catalogue, parameters: list[Any]) -> None:
     """Those for which there are data."""
     study = made.study
-    _add_standing(made, parameters)
+    peers.add_standing(made, parameters)
     subjects = study.subjects
     names = [s.name for s in subjects if s.kind != "floor"]
     found_by = {
@@ -36,12 +35,3 @@ def add_comparisons(made: Catalogue, parameters: list[Any]) -> None:
             by.setdefault(row["s"], []).append(row)
         titles = {key: findings_across.loops(found) for key, found in by.items()}
         made.exhibits["loops"] = Exhibit("loops", bars.loops(parameters), titles)
-
-
-def _add_standing(made: Catalogue, parameters: list[Any]) -> None:
-    dots = found_peers.dots(made.study)
-    title = found_peers.standing(dots)
-    if title:
-        made.data["standing"] = peers.rows(dots)
-        spec = peers.standing(dots, parameters)
-        made.exhibits["standing"] = Exhibit("standing", spec, {"*": title})

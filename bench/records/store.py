@@ -2,6 +2,7 @@
 """The files of a sweep: results.json and results.csv, written and read."""
 
 import contextlib
+import json
 from datetime import datetime
 from pathlib import Path
 
@@ -62,6 +63,30 @@ def latest_unfinished(parent: Path) -> Path:
             if load(file).state != "complete":
                 return file.parent
     raise UserError(f"no unfinished sweep in {parent}/")
+
+
+SLIM_WITHOUT = {
+    *("ab", "ab_command", "latency", "littles_law", "checks", "hosts", "server_statistics"),
+    *("load_process", "redis_process", "nginx_process", "started", "waited"),
+}
+"""What documents are not made of."""
+SLIM_HEAD = {
+    *("schema_version", "state", "started", "finished", "command", "machine", "versions"),
+    *("placement", "servers"),
+}
+
+
+def slim(results: Results) -> str:
+    """The same results, to be kept beside a document that was made of them: without what it does
+    not show, a run a line."""
+    head = results.model_dump(mode="json", include=SLIM_HEAD, exclude_none=True)
+    runs = [
+        run.model_dump(mode="json", exclude=SLIM_WITHOUT, exclude_defaults=True)
+        for run in results.runs
+    ]
+    lines = ",\n".join(json.dumps(run, separators=(",", ":")) for run in runs)
+    kept = json.dumps({"schema": SCHEMA, **head}, indent=1)
+    return f'{kept[:-2]},\n "runs": [\n{lines}\n]}}\n'
 
 
 def replace(path: Path, content: str) -> None:

@@ -22,7 +22,7 @@ from bench.report.page.cost_markdown import markdown
 from bench.stations.sampling import why_no_perf
 from bench.subjects.subject import select
 from bench.sweep import sweep
-from bench.sweep.options import Options
+from bench.sweep.options import SweepOptions
 from bench.sweep.runs import FEWER_FOR
 
 TRACED_REQUESTS, TRACED_CONNECTIONS = 300, 10
@@ -41,7 +41,7 @@ TRICK_CELLS: dict[str, tuple[tuple[str, tuple[bool, ...]], ...]] = {
     "nodelay": (("redirect", (True,)), ("large", BOTH)),
 }
 """By trick the workloads, and whether connections are kept, in which it does something."""
-PAGE, DOCUMENT = "cost.html", "cost.md"
+PAGE = "cost.html"
 
 
 def parts_of(
@@ -64,8 +64,12 @@ def parts_of(
         )
 
     parts = [
-        Part(plan(WORKLOADS, requests, {"keep_alive": BOTH}), names, True)
-        for names, requests in ((fast, chosen.requests), (slow, few))
+        Part(plan(WORKLOADS, requests, {"keep_alive": kept}), names, True)
+        for names, requests, kept in (
+            (fast, chosen.requests, BOTH),
+            (slow, few, (False,)),
+            (slow, chosen.requests, (True,)),
+        )
         if names
     ]
     calls = Plan(
@@ -142,7 +146,9 @@ def run(words: Sequence[str]) -> int:
             built(one)
     parts = tuple(parts_of(chosen, servers, stacks))
     command = ("cost", *words)
-    done = sweep.sweep(Options(parts, None, chosen.results, None, command, ROOT, concludes=False))
+    done = sweep.sweep(
+        SweepOptions(parts, None, chosen.results, None, command, ROOT, concludes=False)
+    )
     if done.folder is not None:
         finish(done.folder, chosen.markdown)
     return done.status

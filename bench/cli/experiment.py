@@ -19,7 +19,7 @@ from bench.records.plan import Part, Plan
 from bench.records.values import positive
 from bench.subjects.subject import select
 from bench.sweep import sweep
-from bench.sweep.options import Options
+from bench.sweep.options import SweepOptions
 
 WIDTH = 88
 TRACED_REQUESTS, TRACED_CONNECTIONS = 300, 10
@@ -59,7 +59,9 @@ def run(words: Sequence[str]) -> int:
     say(out, f"Building {built(chosen).relative_to(ROOT)}/")
     parts = tuple(parts_of(chosen, options.runs, options.requests, options.concurrency))
     command = ("experiment", *words)
-    done = sweep.sweep(Options(parts, None, options.results, None, command, ROOT, concludes=False))
+    done = sweep.sweep(
+        SweepOptions(parts, None, options.results, None, command, ROOT, concludes=False)
+    )
     if done.folder is None:
         return done.status
     show(experiments(store.load(done.folder)), chosen, out)

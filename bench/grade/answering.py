@@ -6,7 +6,7 @@ import socket
 import time
 from urllib.parse import quote_plus
 
-from bench.grade.check import Check, Stage
+from bench.grade.check import Stage, Trial
 from bench.grade.faults import (
     BELIEVES,
     CRASH,
@@ -19,6 +19,7 @@ from bench.grade.faults import (
     SHORT_WRITE,
     SIGPIPE,
     WRONG_ANSWER,
+    WRONG_LENGTH,
 )
 from bench.grade.scene import CLOSE, Scene, word
 from bench.grade.stage import Failed
@@ -49,13 +50,28 @@ def files(scene: Scene) -> None:
     """Small files, in any order."""
     paths = list(scene.site.small)
     scene.dice.shuffle(paths)
-    answers = {path: scene.get(path) for path in paths}
+    try:
+        answers = {path: scene.get(path) for path in paths}
+    except Failed:
+        announced(scene, paths[0])
+        raise
     said = {(answer.status, answer.body) for answer in answers.values()}
     if len(said) == 1 and next(iter(said))[0] == 200:
         body = answers[paths[0]].body[:40]
         raise Failed(FIXED_ANSWER, f"three different files were asked for, and all were {body!r}")
     for path, answer in answers.items():
         scene.same(answer, path)
+
+
+def announced(scene: Scene, path: str) -> None:
+    """The length that the head of a file's answer promises. Raises Failed."""
+    with scene.client() as client:
+        head = scene.talk(client, request("GET", path, CLOSE), method="HEAD")
+    length, there = head.field("Content-Length"), len(scene.site.small[path])
+    if head.status == 200 and length != str(there):
+        raise Failed(
+            WRONG_LENGTH, f"{path} has {there} bytes, and the head says Content-Length: {length}"
+        )
 
 
 def heads(scene: Scene) -> None:
@@ -200,20 +216,20 @@ SERVES = Stage(
     "serves",
     "It serves",
     (
-        Check("files", 5, files, gate=True),
-        Check("HEAD, and what is not there", 2, heads, seconds=1),
-        Check("the connection ends", 3, closes, seconds=1),
-        Check("the guestbook", 4, guestbook),
-        Check("a big file", 3, big),
+        Trial("files", 5, files, gate=True),
+        Trial("HEAD, and what is not there", 2, heads, seconds=1),
+        Trial("the connection ends", 3, closes, seconds=1),
+        Trial("the guestbook", 4, guestbook),
+        Trial("a big file", 3, big),
     ),
 )
 BAD_INPUT = Stage(
     "bad-input",
     "Right under bad input",
     (
-        Check("in pieces", 4, pieces),
-        Check("bad requests", 4, bad_requests),
-        Check("pipelined", 2, pipelined, seconds=1),
-        Check("clients that leave", 5, resets, traced=True),
+        Trial("in pieces", 4, pieces),
+        Trial("bad requests", 4, bad_requests),
+        Trial("pipelined", 2, pipelined, seconds=1),
+        Trial("clients that leave", 5, resets, traced=True),
     ),
 )

@@ -8,7 +8,7 @@ both. What was not measured, or does not hold, has no figure.
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.readers.targets import Cost, cost_of
 from bench.records.conditions import FLOOR_PREFIX, CellKey, Conditions
@@ -126,9 +126,8 @@ def by_cell(results: Results) -> Runs:
 def lines(results: Results) -> list[Line]:
     """A line for each server under all conditions under which its floor was measured too."""
     runs = by_cell(results)
-    return [
-        _line(key, runs) for key in runs if _is_usual(key.conditions) and _floor_of(key) in runs
-    ]
+    keys = [key for key in runs if _is_usual(key.conditions) and _floor_of(key) in runs]
+    return [_line(key, runs) for key in sorted(keys, key=lambda key: _place(results, key.subject))]
 
 
 def tricks(results: Results) -> list[Difference]:
@@ -143,11 +142,17 @@ def experiments(results: Results) -> list[Difference]:
 
 def flames(results: Results) -> list[Flame]:
     """Those that were sampled or counted."""
-    return [
+    found = [
         Flame(run.subject, run.conditions._replace(mode="closed"), run.stacks)
         for run in results.runs
         if run.state == "held" and run.stacks
     ]
+    return sorted(found, key=lambda flame: _place(results, flame.subject))
+
+
+def _place(results: Results, subject: str) -> int:
+    names = results.servers
+    return names.index(subject) if subject in names else len(names)
 
 
 def _is_usual(conditions: Conditions) -> bool:
@@ -163,7 +168,7 @@ def _line(key: CellKey, runs: Runs) -> Line:
     return Line(
         key.subject,
         key.conditions,
-        cost_of(its),
+        _split(its),
         cost_of(floor),
         _ratio(floor, its),
         _middle(its, "voluntary_switches_per_request"),
@@ -171,6 +176,19 @@ def _line(key: CellKey, runs: Runs) -> Line:
         _middle(its, "page_faults_per_request"),
         _calls(key, runs),
     )
+
+
+def _split(runs: Sequence[Run]) -> Cost | None:
+    """User and kernel time are told apart by the kernel's tick, a few times in a short run: so
+    their shares are those of all runs together."""
+    cost = cost_of(runs)
+    if cost is None:
+        return None
+    figures = [run.process for run in runs if run.process]
+    user = sum(one.cpu_user_s for one in figures)
+    both = user + sum(one.cpu_system_s for one in figures)
+    part = cost.total * user / both if both else 0.0
+    return replace(cost, user=part, system=cost.total - part)
 
 
 def _differences(results: Results, how: str) -> Iterator[Difference]:

@@ -70,6 +70,7 @@ class Sampler:
         if reason := why_no_perf():
             raise StartError(reason)
         self._pids = set(pids)
+        self._names = {Path(f"/proc/{pid}/comm").read_text().strip() for pid in pids}
         self._folder = tempfile.TemporaryDirectory(prefix="zerohttpd-perf-")
         place = Path(self._folder.name)
         for name in ("order", "answer"):
@@ -103,9 +104,10 @@ class Sampler:
         """Let go of them. Raises StartError if perf cannot tell what it saw."""
         self._child.end(READY_SECONDS, signal.SIGINT)
         words = ["perf", "script", "--input", str(Path(self._folder.name, "data")), "--no-inline"]
+        theirs = ["--comms", ",".join(self._names)]  # perf need not look at the rest
         try:
             done = subprocess.run(
-                [*words, "--show-task-events", "--fields", "pid,ip,sym,dso"],
+                [*words, *theirs, "--show-task-events", "--fields", "pid,ip,sym,dso"],
                 capture_output=True,
                 text=True,
                 timeout=SCRIPT_SECONDS,

@@ -103,11 +103,14 @@ class Stranger:
             f"{' '.join(self.said.packages)} (Debian, Ubuntu: make peers asks and does it)"
         )
 
+    def lacks(self) -> bool:
+        """Whether one of its programs is not here."""
+        return not all(_is_there(program) for program in self.said.programs)
+
     def prepare(self) -> None:
         """Look for what it needs and build it, if it must be. Raises LeftOut."""
-        for program in self.said.programs:
-            if not find_program(program):
-                raise LeftOut(f"{self.name} is left out: install {self.install}")
+        if self.lacks():
+            raise LeftOut(f"{self.name} is left out: install {self.install}")
         if self.said.build:
             BUILD.mkdir(parents=True, exist_ok=True)
             self._build(fill(self.said.build, {"BUILD": str(BUILD), "ROOT": str(ROOT)}))
@@ -146,6 +149,11 @@ class Stranger:
         if done.returncode != 0:
             said = (done.stderr.strip().splitlines() or ["it did not say why"])[-1]
             raise LeftOut(f"{self.name} is left out: its build failed ({said})")
+
+
+def _is_there(program: str) -> bool:
+    """Whether a program is installed; or, for a path, which may be a pattern, such a file."""
+    return any(Path("/").glob(program[1:])) if "/" in program else find_program(program) is not None
 
 
 def names() -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from bench.load.ab import AbOutcome
 from bench.load.open_loop import OpenOutcome
-from bench.load.probe import Answer
+from bench.load.probe import FirstAnswer
 from bench.load.wrk import WrkOutcome
 from bench.records.plan import RunSpec
 from bench.records.run import Reason, Run
@@ -26,7 +26,7 @@ under way it did not make the load that it was asked for."""
 def judge_run(
     run: Run,
     spec: RunSpec,
-    answer: Answer,
+    answer: FirstAnswer,
     loaded: Loaded,
     stopped: Mapping[str, Stopped],
     private: bool,
@@ -43,7 +43,7 @@ def judge_run(
 def _gather(
     run: Run,
     spec: RunSpec,
-    answer: Answer,
+    answer: FirstAnswer,
     loaded: Loaded,
     stopped: Mapping[str, Stopped],
     private: bool,

@@ -12,8 +12,8 @@ from bench.records.results import Results
 
 UNTRUE = 1.02
 """A floor that costs so much more than its server was not measured well, or is none."""
-LEAST_SHARE = 0.005
-"""Of the time in a function, for it to be named in a list."""
+OFTEN = 0.05
+"""A system call that nobody makes for more than one request in twenty has no row of its own."""
 OWN, LIBRARY, OTHER = "its own code", "C library", "other"
 FAULTS, INTERRUPTS, BORDER = "page faults", "interrupts", "calls' way in and out"
 _PLACES = (
@@ -165,18 +165,20 @@ def cost_table(found: Sequence[Line]) -> Table:
 
 
 def calls_table(found: Sequence[Line]) -> Table:
-    """A row for each server, a column for each system call that any of them makes."""
-    totals: dict[str, float] = {}
-    for line in found:
+    """A row for each system call that one of them makes often, a column for each server."""
+    counted = [line for line in found if line.calls]
+    if not counted:
+        return Table((), [])
+    most: dict[str, float] = {}
+    for line in counted:
         for name, number in line.often:
-            totals[name] = totals.get(name, 0.0) + number
-    names = sorted(totals, key=lambda name: (-totals[name], name))
-    rows = []
-    for line in found:
-        own = dict(line.often)
-        if line.calls:
-            rows.append((line.subject, *(_number(own.get(name)) for name in names)))
-    return Table(("server", *names), rows)
+            most[name] = max(most.get(name, 0.0), number)
+    names = sorted((n for n in most if most[n] >= OFTEN), key=lambda name: (-most[name], name))
+    rows = [(name, *(_number(dict(line.often).get(name)) for line in counted)) for name in names]
+    rest = [sum(number for name, number in line.often if name not in names) for line in counted]
+    totals = [line.calls.total if line.calls else 0.0 for line in counted]
+    last = [("others", *map(_number, rest)), ("all", *map(_number, totals))]
+    return Table(("system call", *(line.subject for line in counted)), [*rows, *last])
 
 
 def trick_table(found: Sequence[Difference]) -> Table:
@@ -286,4 +288,4 @@ def _figure(value: float | None, digits: int = 1) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+    return f"{value:.2f}" if value else ""

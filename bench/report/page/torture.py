@@ -4,7 +4,7 @@
 from pathlib import Path
 from typing import Any
 
-from bench.records.torture import SLICE, Cell, Record, Verdict, share, verdict
+from bench.records.torture import SLICE, Record, TortureCell, Verdict, share, verdict
 from bench.report.charts import style
 from bench.report.findings import torture as words
 from bench.report.page.templates import templates_of
@@ -79,7 +79,7 @@ def _row(record: Record, attack: str) -> dict[str, Any]:
     }
 
 
-def _cell(record: Record, cell: Cell) -> dict[str, Any]:
+def _cell(record: Record, cell: TortureCell) -> dict[str, Any]:
     facts = record.facts(cell)
     word = verdict(cell, facts)
     held = share(cell, cell.during)
@@ -92,7 +92,7 @@ def _cell(record: Record, cell: Cell) -> dict[str, Any]:
     }
 
 
-def _detail(record: Record, cell: Cell) -> dict[str, Any]:
+def _detail(record: Record, cell: TortureCell) -> dict[str, Any]:
     facts = record.facts(cell)
     return {
         **_cell(record, cell),
@@ -106,7 +106,7 @@ def _detail(record: Record, cell: Cell) -> dict[str, Any]:
     }
 
 
-def _drawing(cell: Cell) -> dict[str, Any]:
+def _drawing(cell: TortureCell) -> dict[str, Any]:
     """The rate over the time of the cell, and when the attack was."""
     most = max(cell.wanted * SLICE, *cell.course, 1)
     step = WIDTH / max(1, len(cell.course))

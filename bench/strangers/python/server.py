@@ -13,7 +13,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"  # which keeps connections; the default closes them
     timeout = float(sys.argv[3]) / 1000
 
-    def do_GET(self):
+    def do_GET(self) -> None:
         status = REDIRECTS.get(self.path)
         if status is None:
             self.send_error(HTTPStatus.NOT_FOUND)
@@ -26,7 +26,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Connection", "keep-alive")
         self.end_headers()
 
-    def log_message(self, *_):
+    def log_message(self, *_: object) -> None:
         """No access log, as the seven have none."""
 
 

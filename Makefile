@@ -44,7 +44,7 @@ SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 PYTHON = .venv/bin/python
 # What tests put into /tmp, and a browser into the home, goes with them. Others than root must get
 # through the folder.
-PYTEST = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP && chmod 755 "$$folder" && \
+PYTEST = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP TERM && chmod 755 "$$folder" && \
 	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder $(PYTHON) -m pytest
 ZEROHTTPD = .venv/bin/zerohttpd
 SETUP = CC='$(CC)' scripts/setup.sh
@@ -86,7 +86,7 @@ NEWEST = $(lastword $(sort $(wildcard results/[0-9]*)))
 report: ## one HTML page of the newest results, or of RESULTS=results/...
 	@$(SETUP) read
 	@test -n '$(or $(RESULTS),$(NEWEST))' || { echo 'no results yet: run make bench first'; exit 1; }
-	@$(ZEROHTTPD) report $(or $(RESULTS),$(NEWEST)) $(ARGS)
+	@$(ZEROHTTPD) report '$(or $(RESULTS),$(NEWEST))' $(ARGS)
 
 serve: ## run one server with a Redis of its own, and the page /live: make serve SERVER=epoll
 	@$(SETUP) build bench
@@ -97,6 +97,11 @@ measure: ## CPU and memory against nginx, Go and the barest loops
 	@$(SETUP) build bench compare
 	@$(MAKE) --no-print-directory all floor
 	@$(ZEROHTTPD) measure $(ARGS)
+
+peers: ## what people would use instead, then and now: make peers, or STUDY=now
+	@$(SETUP) build bench peers
+	@$(MAKE) --no-print-directory all
+	@$(ZEROHTTPD) peers $(STUDY) $(ARGS)
 
 cost: ## where the microseconds go: calls, switches, faults, floors, tricks switched off
 	@$(SETUP) build bench compare trace
@@ -204,7 +209,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z._-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure torture timeline book slides fault hint new grade floor test \
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure peers torture timeline book slides fault hint new grade floor test \
 	test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- How things are made ----
@@ -267,6 +272,8 @@ $(BUILD)/lib/net/options.o: $(wildcard pyproject.toml)
 
 # Said once, in words, before a compiler says it five times in its own.
 $(BUILD)/headers: Makefile
+	@command -v '$(firstword $(CC))' >/dev/null || { echo 'There is no C compiler called $(firstword $(CC)).'; \
+		echo '  Debian, Ubuntu: apt-get install gcc libc6-dev; or take another one: make all CC=clang'; exit 1; } >&2
 	@mkdir -p $(@D)
 	@printf '#include <%s.h>\n' uthash utlist linux/openat2 linux/landlock | \
 		$(COMPILE) -E -xc - >$@ 2>&1 || { grep -i 'error' $@; rm $@; \

@@ -10,7 +10,8 @@ A folder is a room, and imports run down this list, never up; `make lint` sees t
     timeline  torture  live   a server call by call; under attack; watched while it runs
     sweep                     all runs in order; each from its start to its judgement
     stations  doctor          what happens on a host; what the hosts allow, and its cure
-    load  services  subjects  ab and oha; Redis and nginx; what is measured
+    peers                     studies: what others published, to be measured again
+    load  services  subjects  ab, wrk and oha; Redis and nginx; what is measured
     host                      processes, control groups, counters and limits of this host
     report                    the page: page -> charts -> findings -> study
     readers                   tables, charts, comparisons, capacity, targets

@@ -3,7 +3,7 @@
 # Makes sure that the tools of one or more groups are there:
 #
 #     scripts/setup.sh GROUP...      build  bench  read  openloop  hosts  test  sanitize  fuzz
-#                                    lint  compare  trace  fault
+#                                    lint  compare  peers  trace  fault  package:NAME
 #
 # Looks first, and says nothing if nothing is missing. Missing Debian packages are installed with
 # apt-get (through sudo when not root) after a line that says what and why; a service that comes
@@ -16,7 +16,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly venv=.venv
-readonly groups="build bench read openloop hosts test sanitize fuzz lint compare trace fault"
+readonly groups="build bench read openloop hosts test sanitize fuzz lint compare peers trace fault package:NAME"
 readonly oldest_python=3.10
 readonly oha_version=1.16.0 # 1.4 or newer will do, if one is there already
 
@@ -26,6 +26,8 @@ die() { say "$*"; exit 1; }
 # ---- What is missing ----
 
 have() { command -v "$1" >/dev/null || [[ -x /usr/sbin/$1 ]]; }
+
+installed() { [[ $(dpkg-query -Wf '${db:Status-Abbrev}' "$1" 2>/dev/null) == ii* ]]; }
 
 have_header() {
     [[ -e /usr/include/$1 || -e /usr/local/include/$1 ]] ||
@@ -135,8 +137,9 @@ on_ubuntu() { grep -qs '^ID=ubuntu' /etc/os-release; }
 # On Ubuntu the package chromium only leads to a snap, which cannot be had without its daemon and
 # does not see /tmp. There the tests use the browser that playwright downloads.
 chromium_from_playwright() { on_ubuntu && ! have google-chrome; }
+without_browser= # why there can be none
 have_chromium() {
-    have chromium || have google-chrome || chromium_from_playwright ||
+    [[ -n $without_browser ]] || have chromium || have google-chrome || chromium_from_playwright ||
         { ! on_ubuntu && have chromium-browser; }
 }
 
@@ -220,6 +223,8 @@ look_for_group() {
     compare)
         need golang-go "compiles the Go server to compare with" have go
         ;;
+    peers) need wrk "a load generator that speaks HTTP/1.1" have wrk ;;
+    package:*) need "${1#package:}" "a peer of the seven" installed "${1#package:}" ;;
     *) die "unknown group '$1'. Groups: $groups" ;;
     esac
 }
@@ -234,19 +239,35 @@ explain_and_stop() { # REASON
 }
 
 install_packages() {
-    local as_root=()
-    have apt-get || explain_and_stop "this system has no apt-get"
+    local as_root=() list cannot='' others
+    mapfile -t others < <(printf '%s\n' "${missing[@]}" | grep -vx chromium)
     if ((EUID != 0)); then
-        have sudo || explain_and_stop "neither root nor sudo here"
+        have sudo || cannot="neither root nor sudo here"
         as_root=(sudo)
         # Without a terminal nobody could type a password.
         [[ -t 0 ]] || as_root=(sudo -n)
     fi
-    local list
+    have apt-get || cannot="this system has no apt-get"
+    if [[ -n $cannot ]]; then
+        ((${#others[@]} == 0)) || explain_and_stop "$cannot"
+        do_without_browser "$cannot"
+        return
+    fi
     list=$(printf ', %s' "${reasons[@]}")
     say "installing${as_root[0]:+ with sudo} what is missing: ${list#, }; this takes a while"
-    "${as_root[@]}" bash scripts/install.sh "${missing[@]}" ||
-        explain_and_stop "the installation did not succeed"
+    if "${as_root[@]}" bash scripts/install.sh "${missing[@]}"; then return; fi
+    if ((${#others[@]} < ${#missing[@]})) &&
+        { ((${#others[@]} == 0)) || "${as_root[@]}" bash scripts/install.sh "${others[@]}"; }; then
+        do_without_browser "the package chromium could not be installed"
+        return
+    fi
+    explain_and_stop "the installation did not succeed"
+}
+
+# A browser is wanted and no condition: without one, tests that need it are skipped and say so.
+do_without_browser() { # REASON
+    without_browser=$1
+    say "no browser: $1. The tests that need one will be skipped."
 }
 
 make_venv() {

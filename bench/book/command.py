@@ -29,7 +29,7 @@ from bench.records.errors import UserError
 from bench.records.results import Results
 from bench.timeline.command import kept
 from bench.timeline.page import figure, picture_style
-from bench.timeline.record import picture
+from bench.timeline.picture import picture
 
 CHAPTERS = ROOT / "course" / "book"
 GLOSSARY = ROOT / "docs" / "glossary.md"

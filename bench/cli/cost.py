@@ -16,7 +16,7 @@ from bench.records.plan import Part, Plan
 from bench.records.values import positive, words_of
 from bench.subjects.subject import select
 from bench.sweep import sweep
-from bench.sweep.options import Options
+from bench.sweep.options import SweepOptions
 
 TRACED_REQUESTS, TRACED_CONNECTIONS = 300, 10
 BOTH = (False, True)
@@ -60,7 +60,7 @@ def run(words: Sequence[str]) -> int:
         return 0
     servers = tuple(s.name for s in select(words_of(chosen.servers), programs=ROOT))
     parts = tuple(parts_of(chosen, servers))
-    done = sweep.sweep(Options(parts, None, chosen.results, None, ("cost", *words), ROOT))
+    done = sweep.sweep(SweepOptions(parts, None, chosen.results, None, ("cost", *words), ROOT))
     if done.folder is None:
         return done.status
     text = cost.document(store.load(done.folder))

@@ -16,13 +16,15 @@ from bench.records.values import positive, words_of
 from bench.subjects.declared import LeftOut
 from bench.subjects.subject import select
 from bench.sweep import sweep
-from bench.sweep.options import Options
+from bench.sweep.options import SweepOptions
 
 MANY = 15_000
 MANY_REQUESTS = 30_000
 MANY_SECONDS = 120.0
 STRANGERS = ("nginx", "h2o", "lighttpd")
 """Those that serve files."""
+PROGRAMMED = ("go", "fasthttp")
+"""Those that have the guestbook."""
 TRACED_REQUESTS, TRACED_CONNECTIONS = 300, 10
 PARTS = (
     *("redirect", "small", "large", "guestbook", "floor", "floor_kept", "floor_guestbook"),
@@ -31,9 +33,13 @@ PARTS = (
 
 
 def parts_of(
-    chosen: argparse.Namespace, servers: tuple[str, ...], present: tuple[str, ...]
+    chosen: argparse.Namespace,
+    servers: tuple[str, ...],
+    present: tuple[str, ...],
+    programmed: tuple[str, ...],
 ) -> dict[str, list[Part]]:
-    """What can be asked for, as parts of a sweep. `present`: strangers that are installed."""
+    """What can be asked for, as parts of a sweep. `present` and `programmed`: those strangers that
+    are installed."""
 
     def cost(
         workload: str, subjects: tuple[str, ...], floors: bool = False, kept: bool = False
@@ -67,7 +73,7 @@ def parts_of(
     )
     return {
         **{name: beside(name, present) for name in ("redirect", "small", "large")},
-        "guestbook": beside("guestbook", ("go",)),
+        "guestbook": beside("guestbook", programmed),
         "floor": [cost("redirect", servers, floors=True)],
         "floor_kept": [cost("redirect", ("epoll",), floors=True, kept=True)],
         "floor_guestbook": [cost("guestbook", servers, floors=True)],
@@ -91,8 +97,11 @@ def run(words: Sequence[str]) -> int:
     subjects = select(words_of(chosen.servers), programs=programs)
     parts: list[Part] = []
     left_out: list[str] = []
-    present = tuple(name for name in STRANGERS if _is_here(name, left_out))
-    every = parts_of(chosen, tuple(subject.name for subject in subjects), present)
+    present, programmed = (
+        tuple(name for name in names if _is_here(name, left_out))
+        for names in (STRANGERS, PROGRAMMED)
+    )
+    every = parts_of(chosen, tuple(subject.name for subject in subjects), present, programmed)
     for name in names:
         try:
             for part in every[name]:
@@ -106,7 +115,7 @@ def run(words: Sequence[str]) -> int:
     if not parts:
         return 1
     command = ("measure", *words)
-    options = Options(tuple(parts), None, chosen.results, None, command, programs)
+    options = SweepOptions(tuple(parts), None, chosen.results, None, command, programs)
     done = sweep.sweep(options)
     if done.folder is None or done.interrupted:
         return done.status

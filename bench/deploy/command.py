@@ -3,6 +3,7 @@
 
 import argparse
 import json
+import shlex
 import sys
 import tarfile
 import tempfile
@@ -31,7 +32,7 @@ TAGS = {
 
 
 @dataclass(frozen=True)
-class Options:
+class DeployOptions:
     """What the command line asked for."""
 
     inventory: Path
@@ -75,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
     return own
 
 
-def parse(arguments: Sequence[str]) -> Options:
+def parse(arguments: Sequence[str]) -> DeployOptions:
     """What was asked for, checked as far as it can be here. Raises UserError."""
     own, rest = parser().parse_known_args(arguments)
     theirs = sweep_parser().parse_args(rest)  # says what is wrong, and ends
@@ -91,10 +92,10 @@ def parse(arguments: Sequence[str]) -> Options:
         open_loop.require_oha()
         oha = open_loop.program()
     where = inventory.find(own.inventory)
-    return Options(where, own.only, own.results.resolve(), resume, tuple(rest), oha)
+    return DeployOptions(where, own.only, own.results.resolve(), resume, tuple(rest), oha)
 
 
-def play(options: Options) -> int:
+def play(options: DeployOptions) -> int:
     """All of it, or the part that was asked for."""
     # In /tmp, because the path of a socket must not be long.
     with tempfile.TemporaryDirectory(prefix="zerohttpd-deploy-", dir="/tmp") as name:
@@ -111,7 +112,7 @@ def play(options: Options) -> int:
             return _all(options, playbook, watch, scratch)
 
 
-def _all(options: Options, playbook: Playbook, watch: SignalWatch, scratch: Path) -> int:
+def _all(options: DeployOptions, playbook: Playbook, watch: SignalWatch, scratch: Path) -> int:
     # Before the check has passed nothing is tidied: it may be somebody else's sweep.
     if not playbook.run("check", watch):
         return _ended(watch, FAILED)
@@ -136,7 +137,7 @@ def _all(options: Options, playbook: Playbook, watch: SignalWatch, scratch: Path
     return _ended(watch, status)
 
 
-def _sweep_options(options: Options) -> list[str]:
+def _sweep_options(options: DeployOptions) -> list[str]:
     """For the sweep on the load host, where an unfinished one was sent to."""
     resume = ["--resume", f"results/{options.resume.resolve().name}"] if options.resume else []
     return [*options.sweep, *resume]
@@ -154,16 +155,17 @@ def _folders(results: Path) -> set[Path]:
     return {file.parent for file in results.glob("*/results.json")}
 
 
-def _say_where(options: Options, before: set[Path]) -> None:
+def _say_where(options: DeployOptions, before: set[Path]) -> None:
     found = _folders(options.results)
     # One that was resumed has come back under its name, wherever it was before.
     resumed = options.results / options.resume.resolve().name if options.resume else None
     for folder in sorted(found & {resumed} if resumed else found - before):
-        print(f"Here: {folder}/; a page of it: make report RESULTS={folder}")
+        quoted = shlex.quote(str(folder))
+        print(f"Here: {folder}/; a page of it: make report RESULTS={quoted}")
         if json.loads((folder / "results.json").read_text())["state"] != "complete":
             print(
                 "To go on with it from here: .venv/bin/zerohttpd hosts --inventory "
-                f"{options.inventory} --resume {folder}"
+                f"{shlex.quote(str(options.inventory))} --resume {quoted}"
             )
 
 

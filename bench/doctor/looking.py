@@ -15,7 +15,7 @@ import psutil
 from bench.host import kernel
 from bench.host.accounting import parent_of_groups
 from bench.host.kernel import read_limits, text_of
-from bench.load import ab
+from bench.load import ab, wrk
 from bench.load import open_loop as oha
 from bench.records.environment import SystemLimits
 
@@ -50,9 +50,11 @@ def limits_here() -> SystemLimits:
     return read_limits(ab.concurrency_ceiling() if shutil.which("ab") else None)
 
 
-def require_tools(open_loop: bool) -> None:
+def require_tools(open_loop: bool, by_wrk: bool = False) -> None:
     """Raise UserError for a load generator that is not installed; `open_loop`: oha is needed."""
     ab.require_ab()
+    if by_wrk:
+        wrk.require_wrk()
     if open_loop:
         oha.require_oha()
 

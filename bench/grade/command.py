@@ -9,9 +9,10 @@ from pathlib import Path
 
 from bench.grade import sandbox
 from bench.grade.building import folder_of
-from bench.grade.exam import STAGES, Exam
+from bench.grade.exam import Exam
 from bench.grade.show import end_text, stage_text
 from bench.grade.stage import StageOutcome
+from bench.grade.stages import STAGES
 from bench.host.signals import Interrupted, SignalWatch
 from bench.load.ab import require_ab
 from bench.records.errors import UserError

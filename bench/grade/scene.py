@@ -26,14 +26,14 @@ from bench.grade.faults import (
     TAKES_MEMORY,
     WRONG_ANSWER,
     WRONG_LENGTH,
-    Fault,
+    FaultKind,
 )
 from bench.grade.sandbox import MEMORY, Limits, confined
 from bench.grade.stage import Failed
 from bench.host.process import demand_seconds
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
-from bench.load.client import Answer, Client, NoAnswer, request
+from bench.load.client import Client, NoAnswer, Response, request
 from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import Place, Subject
 from bench.torture.own_redis import OwnRedis
@@ -52,7 +52,7 @@ CLOSE = "Connection: close"
 
 
 @dataclass
-class Site:
+class SeededSite:
     """What is served: the project's own, and files whose names and contents are this seed's."""
 
     root: Path
@@ -70,7 +70,7 @@ def word(dice: random.Random, length: int = 8) -> str:
     return "".join(dice.choices(string.ascii_lowercase + string.digits, k=length))
 
 
-def make_site(root: Path, dice: random.Random) -> Site:
+def make_site(root: Path, dice: random.Random) -> SeededSite:
     """Fill the folder."""
     for name in ("public", "templates"):
         shutil.copytree(ROOT / name, root / name)
@@ -88,7 +88,7 @@ def make_site(root: Path, dice: random.Random) -> Site:
     (root / "redirects").write_text("".join(f"{a} {b}\n" for a, b in moved.items()))
     secret = word(dice, 24)
     (root / f"{word(dice)}.secret").write_text(secret)
-    return Site(root, small, (f"/{folder.name}/{name}", big), moved, secret)
+    return SeededSite(root, small, (f"/{folder.name}/{name}", big), moved, secret)
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Scene:
     """One check's world."""
 
     server: Subject
-    site: Site
+    site: SeededSite
     redis: OwnRedis
     dice: random.Random
     watch: SignalWatch
@@ -112,7 +112,7 @@ class Scene:
     ended: Ended | None = None
     told: bool = False
     """To stop."""
-    died: Fault | None = None
+    died: FaultKind | None = None
     """How it was ended by us before its time."""
     redis_url: str = ""
     """In place of the Redis' own: of something in between."""
@@ -187,18 +187,18 @@ class Scene:
                 NO_ANSWER, f"no connection could be made: {error.strerror or error}", sure=False
             ) from error
 
-    def get(self, path: str, *fields: str, method: str = "GET") -> Answer:
+    def get(self, path: str, *fields: str, method: str = "GET") -> Response:
         """One request on a connection of its own. Raises Failed where there is no whole answer."""
         return self.ask(request(method, path, CLOSE, *fields), method)
 
-    def ask(self, data: bytes, method: str = "GET", fault: Fault = NO_ANSWER) -> Answer:
+    def ask(self, data: bytes, method: str = "GET", fault: FaultKind = NO_ANSWER) -> Response:
         """The same for any bytes; `fault`: what it is if nothing comes."""
         with self.client() as client:
             return self.talk(client, data, method, fault)
 
     def talk(
-        self, client: Client, data: bytes, method: str = "GET", fault: Fault = NO_ANSWER
-    ) -> Answer:
+        self, client: Client, data: bytes, method: str = "GET", fault: FaultKind = NO_ANSWER
+    ) -> Response:
         """Ask on a connection that stands. Raises Failed."""
         try:
             return client.ask(data, method)
@@ -212,7 +212,7 @@ class Scene:
         """One of the small files, whole and right. Raises Failed."""
         self.same(self.get(path), path)
 
-    def same(self, answer: Answer, path: str) -> None:
+    def same(self, answer: Response, path: str) -> None:
         """Raises Failed unless an answer is one of the small files."""
         content = self.site.small[path]
         told = answer.field("Content-Length")
@@ -228,7 +228,7 @@ class Scene:
                 f"the file has {len(content)}, and they are others",
             )
 
-    def ask_for(self, path: str, fault: Fault) -> int:
+    def ask_for(self, path: str, fault: FaultKind) -> int:
         """The status of a page; `fault`: what it is if no answer comes."""
         return self.ask(request("GET", path, CLOSE), fault=fault).status
 

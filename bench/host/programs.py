@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -16,16 +17,17 @@ def compiler_of(executable: Path) -> str | None:
     return next((name for name in names if "clang" in name), names[0] if names else None)
 
 
-def stranger_version(name: str) -> str | None:
-    """What `NAME -v` says, as nginx does, on standard error; None where it says nothing."""
-    program = find_program(name)
+def said_version(command: Sequence[str]) -> str | None:
+    """The first line that a command says of its version, on either of its outputs (nginx uses
+    standard error); None where it says nothing."""
+    program = find_program(command[0])
     if program is None:
         return None
     try:
-        done = subprocess.run([program, "-v"], capture_output=True, text=True, timeout=10)
+        done = subprocess.run([program, *command[1:]], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    lines = (done.stderr or done.stdout).splitlines()
+    lines = (done.stderr or done.stdout).strip().splitlines()
     return lines[0] if lines and done.returncode == 0 else None
 
 

@@ -6,6 +6,7 @@ import socket
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from bench.host.project import ROOT
 from bench.records.errors import NoFigure
 from bench.records.workloads import FORM, Workload
 
@@ -23,20 +24,28 @@ class ProbeError(NoFigure):
 
 
 @dataclass(frozen=True)
-class Answer:
+class FirstAnswer:
     """The answer."""
 
     status: int
-    head_bytes: int
-    body_bytes: int
+    head: bytes
+    """With the empty line at its end."""
+    body: bytes
+
+    @property
+    def body_bytes(self) -> int:
+        """Of the body alone."""
+        return len(self.body)
 
     @property
     def bytes(self) -> int:
         """All of it."""
-        return self.head_bytes + self.body_bytes
+        return len(self.head) + len(self.body)
 
 
-def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = False) -> Answer:
+def probe(
+    url: str, workload: Workload, status: int | None, keep_alive: bool = False
+) -> FirstAnswer:
     """Ask once, as ab asks, and read until the server closes, or until nothing more comes.
 
     Raises ProbeError for no answer, another `status` than wanted (None: any but an error), and a
@@ -51,13 +60,29 @@ def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = F
     if not match or not gap:
         words = f"{len(received):,} bytes, no HTTP head" if received else "the connection closed"
         raise ProbeError("no answer", f"a first request got no answer: {words}")
-    answer = Answer(int(match[1]), len(head) + len(gap), len(body))
+    answer = FirstAnswer(int(match[1]), head + gap, body)
     wrong = answer.status >= 400 if status is None else answer.status != status
     if wrong:
         wanted = f" and not {status}" if status else ""
         raise ProbeError(f"status {answer.status}", f"a first request got {answer.status}{wanted}")
     _check_length(head, body)
     return answer
+
+
+def require_content(answer: FirstAnswer, workload: Workload) -> None:
+    """Raise ProbeError unless a redirect leads where it should, and a page is the one that was
+    asked for. A floor's canned answer is neither."""
+    if workload.leads:
+        found = re.search(rb"^location:\s*(\S+)\s*$", answer.head, re.IGNORECASE | re.MULTILINE)
+        to = found[1].decode("latin-1") if found else ""
+        if urlsplit(to).path != workload.leads:
+            words = f"to {to}" if to else "nowhere"
+            raise ProbeError("wrong place", f"it leads {words} and not to {workload.leads}")
+    if workload.file and answer.body != (ROOT / "public" / workload.file).read_bytes():
+        words = f"{answer.body_bytes:,} bytes that are not public/{workload.file}"
+        raise ProbeError("wrong page", f"a first request got {words}")
+    if workload.contains.encode() not in answer.body:
+        raise ProbeError("wrong page", f"a first request got a page without {workload.contains!r}")
 
 
 def _check_length(head: bytes, body: bytes) -> None:

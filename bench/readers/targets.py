@@ -36,10 +36,19 @@ class Target:
     at_most: float
     kept: bool | None = None
     """With connections that are kept, or with one for each request; None: both."""
+    than: str | None = None
+    """The workload of the other; None: the same."""
 
     def fits(self, conditions: Conditions) -> bool:
         """Whether it is about these."""
         return conditions.workload == self.workload and self.kept in (None, conditions.keep_alive)
+
+    def other(self, what: CellKey) -> CellKey:
+        """The cell that `what` is compared with."""
+        floor = self.against == FLOOR_PREFIX
+        subject = self.against + what.subject if floor else self.against
+        conditions = what.conditions._replace(workload=self.than or self.workload)
+        return what._replace(subject=subject, conditions=conditions)
 
 
 TARGETS = (
@@ -54,6 +63,9 @@ TARGETS = (
         for name in ("h2o", "nginx", "lighttpd")
     ),
     Target("epoll", "go", "guestbook", 1 / 3),
+    Target("epoll", "fasthttp", "guestbook", 0.33),
+    # What a page of three waits for Redis adds to the least that a request can be.
+    Target("epoll", "epoll", "guestbook", 1.6, kept=True, than="redirect"),
     Target("epoll", FLOOR_PREFIX, "redirect", 1.15, kept=True),
     Target(None, FLOOR_PREFIX, "redirect", 1.25, kept=False),
     Target(None, FLOOR_PREFIX, "guestbook", 1.35),
@@ -125,8 +137,7 @@ def comparisons(results: Results) -> list[Comparison]:
                 continue
             if target.subject not in (None, subject):
                 continue
-            other = target.against + (subject if target.against == FLOOR_PREFIX else "")
-            against = key._replace(subject=other)
+            against = target.other(key)
             if against in runs:
                 costs = (cost_of(its), cost_of(runs[against]))
                 found.append(Comparison(key, against, costs, target.at_most))

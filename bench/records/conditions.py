@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
-from bench.records.figures import BALANCERS, PROBES, Balancer, Mode
+from bench.records.figures import BALANCERS, GENERATORS, PROBES, Balancer, Generator, Mode
 from bench.records.values import milliseconds, one_of, positive, quota, whole, yes_or_no
 
 FLOOR_PREFIX = "floor-"
@@ -29,6 +29,8 @@ SAID_OF_PROBES: dict[Value, str] = {
     "parked": "memory of connections that wait for their next request",
     "pending": "memory of connections that wait for Redis",
     "traced": "traced",
+    "sampled": "sampled by a profiler",
+    "counted": "instructions counted",
 }
 
 
@@ -54,6 +56,8 @@ class Conditions(NamedTuple):
     quota: float = 0.0
     """CPU time per time that each process of a server may use with its children: 0.2 is a fifth of
     a core. 0: as much as there is."""
+    generator: Generator = "ab"
+    """Who asks, in the closed loop."""
     without: str = ""
     """A trick of the servers that is switched off, see floors/without.c; "": none."""
 
@@ -124,6 +128,15 @@ TRICKS = ("more", "defer", "gather", "sendfile", "nodelay")
 
 ASPECTS = (
     Aspect(
+        "generator",
+        "--generator",
+        lambda word: one_of("load generator", word, GENERATORS),
+        "who asks: ab, over HTTP/1.0; wrk, over HTTP/1.1 (ab)",
+        lambda who: f"asked by {who}",
+        str,
+        metavar="WHO",
+    ),
+    Aspect(
         "without",
         "--without",
         lambda word: "" if word == "none" else one_of("trick", word, TRICKS),
@@ -163,7 +176,7 @@ ASPECTS = (
         "--probe",
         lambda word: one_of("probe", word, ("closed", *PROBES)),
         "closed: ab's load; parked, pending: the memory of so many connections; traced: count "
-        "system calls (closed)",
+        "system calls; sampled, counted: functions, by perf or callgrind (closed)",
         lambda mode: SAID_OF_PROBES.get(mode, "open loop"),
         str,
         metavar="HOW",

@@ -36,6 +36,9 @@ def csv_row(run: Run) -> dict[str, object]:
     row["reason"] = run.reason.text if run.reason else ""
     if run.ab:
         row |= run.ab.model_dump(include={"complete", "failed", "non_2xx"})
+    if run.wrk:
+        failed = sum(run.wrk.errors.values())
+        row |= {"complete": run.wrk.complete, "failed": failed}
     if run.state != "held":
         return row
     row["requests_per_second"] = run.requests_per_second

@@ -43,6 +43,7 @@ class Versions(SubjectVersions):
 
     ab: str | None = None
     oha: str | None = None
+    wrk: str | None = None
     redis: str | None = None
     python: str | None = None
     git: Checkout | None = None

@@ -11,15 +11,20 @@ from typing import Literal, get_args
 from pydantic import BaseModel
 
 Bottleneck = Literal["server", "load", "redis", "nginx", "none"]
+Generator = Literal["ab", "wrk"]
+"""Who asks, in the closed loop: ab, over HTTP/1.0, or wrk, over HTTP/1.1."""
+GENERATORS: tuple[Generator, ...] = get_args(Generator)
 Balancer = Literal["none", "close", "keep"]
 BALANCERS: tuple[Balancer, ...] = get_args(Balancer)
 Role = Literal["load", "nginx", "server", "redis"]
 Kind = Literal["server", "floor", "stranger"]
-Mode = Literal["closed", "open", "parked", "pending", "traced"]
+Mode = Literal["closed", "open", "parked", "pending", "traced", "sampled", "counted"]
 """How a server is asked. closed: by ab, which asks again when it has been answered; open: at a
 constant rate; parked: each connection asks once and is kept; pending: each asks once, and Redis is
-held, so that none is answered; traced: by ab, while the system calls are counted."""
-PROBES: tuple[Mode, ...] = ("parked", "pending", "traced")
+held, so that none is answered. By ab again: traced, while its system calls are counted; sampled,
+while a profiler looks thousands of times a second where it is; counted, while its instructions
+are."""
+PROBES: tuple[Mode, ...] = ("parked", "pending", "traced", "sampled", "counted")
 """What gives no rate, but other figures."""
 
 
@@ -177,6 +182,35 @@ class AbFigures(BaseModel):
     """Per cent of the requests -> served within; "100" is the longest."""
 
 
+class WrkFigures(BaseModel):
+    """What wrk saw of the answers to the requests that it was asked for, one by one."""
+
+    seconds: float
+    answered: int
+    """All answers in that time, with those that came behind the last that was asked for."""
+    transferred_bytes: int
+    """Of all of them, heads and bodies."""
+    statuses: dict[str, int]
+    """Answers by status, of those that were asked for."""
+    lengths: dict[str, int]
+    """The same by the length of their bodies."""
+    closes: int
+    """So many of them said that the connection will be closed."""
+    errors: dict[str, int]
+    """Connections that could not be opened, broke, could not be written to, or did not answer in
+    time."""
+
+    @property
+    def complete(self) -> int:
+        """So many of those that were asked for."""
+        return sum(self.statuses.values())
+
+    @property
+    def requests_per_second(self) -> float:
+        """Answers per second."""
+        return self.answered / self.seconds if self.seconds else 0.0
+
+
 class ServerStatistics(BaseModel):
     """What a server counted itself, printed when it ends. None: it did not say."""
 
@@ -229,3 +263,35 @@ class CallFigures(BaseModel):
     def total(self) -> float:
         """All calls per request."""
         return sum(self.per_request.values())
+
+
+class Frame(BaseModel):
+    """A function in the stacks of a profile, and what it has called."""
+
+    name: str
+    count: int
+    """Samples, or instructions: of itself and of all that it has called."""
+    below: list["Frame"] = []
+    """What it has called, the dearest first."""
+
+    @property
+    def own(self) -> int:
+        """Of itself alone, and of what was too small to be kept."""
+        return self.count - sum(frame.count for frame in self.below)
+
+
+class StackFigures(BaseModel):
+    """Where a server was under load, function by function."""
+
+    how: Literal["perf", "callgrind"]
+    """perf: samples of its CPU time, in the kernel too if that was allowed; callgrind:
+    instructions, of user space alone."""
+    kernel: bool
+    """Whether the kernel's functions were seen."""
+    frames: list[Frame]
+    """The outermost ones."""
+
+    @property
+    def count(self) -> int:
+        """Samples or instructions, all together."""
+        return sum(frame.count for frame in self.frames)

@@ -28,6 +28,7 @@ from bench.records.environment import (
     Versions,
 )
 from bench.records.figures import Bottleneck, Kind
+from bench.records.peers import Peer, PeerStudy
 from bench.records.plan import Part
 from bench.records.run import Held, Reason, Run
 
@@ -116,6 +117,12 @@ class Results(BaseModel):
     """How servers could be given a quota of CPU time; empty: they could not. None: not recorded."""
     levels: list[int] = []
     workloads: list[str] = []
+    studies: list[PeerStudy] = []
+    """Those that it was made for; empty: none."""
+    peers: dict[str, Peer] = {}
+    """What the strangers among the subjects say of themselves; empty: not recorded."""
+    left_out: dict[str, str] = {}
+    """Subjects that were asked for and could not be had, and why."""
     runs: list[Run] = []
 
     def cells(self) -> list[Cell]:

@@ -28,6 +28,8 @@ from bench.records.figures import (
     OtherProcess,
     ProcessFigures,
     ServerStatistics,
+    StackFigures,
+    WrkFigures,
 )
 
 
@@ -92,6 +94,7 @@ class Run(BaseModel):
     ab_command: list[str] = []
     """The load generator's command line, also where it is not ab."""
     ab: AbFigures | None = None
+    wrk: WrkFigures | None = None
     open_loop: OpenLoopFigures | None = None
     latency: Latency | None = None
     process: ProcessFigures | None = None
@@ -99,6 +102,8 @@ class Run(BaseModel):
     """Of a run that looks at memory."""
     calls: CallFigures | None = None
     """Of a run that is traced."""
+    stacks: StackFigures | None = None
+    """Of a run that is sampled or counted."""
     load_process: OtherProcess | None = None
     redis_process: OtherProcess | None = None
     nginx_process: OtherProcess | None = None
@@ -158,4 +163,6 @@ class Run(BaseModel):
             return None
         if self.open_loop:
             return self.open_loop.rate_done
+        if self.wrk:
+            return self.wrk.requests_per_second
         return self.ab.requests_per_second if self.ab else None

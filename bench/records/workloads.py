@@ -26,6 +26,12 @@ class Workload:
     """How many remarks each request adds to the guestbook in Redis."""
     share: float = 1.0
     """Of the usual number of requests: fewer where one is much work."""
+    leads: str | None = None
+    """Where a redirect leads: a path, which may be said as a whole address, too."""
+    file: str | None = None
+    """Below public/: its content is the body."""
+    contains: str = ""
+    """What stands in the body."""
     may_grow: bool = False
     """Whether its page may become longer from one request to the next: a count on it does."""
 
@@ -40,10 +46,26 @@ FORM = "application/x-www-form-urlencoded"
 WORKLOADS = {
     workload.name: workload
     for workload in (
-        Workload("redirect", "a redirect: no file, no wait", "/redirect", 302),
-        Workload("small", "a file of 600 bytes", "/files/small.txt", 200),
-        Workload("large", "a file of 80 KB", "/files/characters.html", 200, share=0.5),
-        Workload("sorted", "1,001 strings sorted: CPU only", "/sorted", 200, share=0.2),
+        Workload("redirect", "a redirect: no file, no wait", "/redirect", 302, leads="/guestbook"),
+        Workload("moved", "moved for good: no file, no wait", "/old", 301, leads="/guestbook"),
+        Workload("hello", "12 bytes", "/files/hello.txt", 200, file="files/hello.txt"),
+        Workload("small", "a file of 600 bytes", "/files/small.txt", 200, file="files/small.txt"),
+        Workload(
+            "large",
+            "a file of 80 KB",
+            "/files/characters.html",
+            200,
+            share=0.5,
+            file="files/characters.html",
+        ),
+        Workload(
+            "sorted",
+            "1,001 strings sorted: CPU only",
+            "/sorted",
+            200,
+            share=0.2,
+            contains="<li>a o w r t h o z l r</li>\n<li>a r b e g h j m r k</li>\n",
+        ),
         Workload("link", "a short link: one wait for Redis", "/go/guestbook", 302, waits=1),
         Workload(
             "guestbook",
@@ -52,6 +74,7 @@ WORKLOADS = {
             200,
             waits=3,
             visits=1,
+            contains='<li class="remark',
         ),
         Workload(
             "sign",

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Strangers: programs of others, declared in bench/strangers/NAME/stranger.toml.
 
-The file names the command, how it is told its port and its Redis, which workloads it can serve,
-and what must be installed; bench/strangers/nginx/ explains it.
+The file says what it is and where it comes from, the command, how it is told its port and its
+Redis, which workloads it can serve, what was set for fairness, and what the kernel shows of it
+while it serves; bench/strangers/nginx/ explains it.
 """
 
 import os
@@ -11,14 +12,19 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from bench.host.programs import find_program, search_path
 from bench.host.project import ROOT, toml_of
-from bench.records.errors import UserError
+from bench.records.errors import UserError, in_words
 
 STRANGERS = ROOT / "bench" / "strangers"
 BUILD = ROOT / "build" / "strangers"
 BUILD_SECONDS = 300
+_OTHERS = re.compile(r"^\.\./[^/]+/")
+"""Of a file: it is that of another stranger."""
 _WORD = re.compile(r"@([A-Z_]+)@")
 _LIMIT = re.compile(r"^#define\s+([A-Z_]+)\s+(\d+)\s*(?:/\*.*)?$", re.MULTILINE)
 
@@ -27,33 +33,87 @@ class LeftOut(UserError):
     """Something that cannot be measured here; the message says why and what to install."""
 
 
-@dataclass(frozen=True)
-class Stranger:
-    """What a stranger.toml says."""
+Keeps = Literal["yes", "HTTP/1.1", "no"]
+"""Whether it keeps a connection that a client wants to keep: of both versions of HTTP, of the newer
+one alone (ab speaks 1.0, wrk 1.1), of none."""
 
-    name: str
+
+class Serving(BaseModel):
+    """What the kernel shows of a stranger while it serves: what docs/peers.md says of it, in
+    figures that a test compares with."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    processes: tuple[int, int]
+    """At least and at most, of all its processes."""
+    threads: tuple[int, int]
+    """The same, of all processes together; one without threads of its own counts one."""
+    calls: tuple[str, ...]
+    """System calls that it makes while it serves: the ones that give its architecture away."""
+
+
+class Declaration(BaseModel):
+    """A stranger.toml, word for word; bench/strangers/nginx/stranger.toml explains it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    about: str
+    language: str
+    origin: str
+    packages: tuple[str, ...] = ()
     programs: tuple[str, ...]
-    """Those that must be installed."""
-    install: str
-    """Where they come from."""
-    command: tuple[str, ...]
-    workloads: frozenset[str]
+    install: str = ""
+    version: tuple[str, ...]
     files: tuple[str, ...] = ()
     build: tuple[str, ...] = ()
+    build_seconds: int = BUILD_SECONDS
+    command: tuple[str, ...]
+    workloads: tuple[str, ...]
+    keeps: Keeps
+    closes: str = ""
+    warm_up: int = 0
+    stalled_by: Literal["nobody", "one", "workers"] | None = None
     architecture: str | None = None
-    """The server whose architecture it has."""
-    stalled_by: str | None = None
-    """How many silent clients shut out all others, see `bench.subjects.subject.Subject`."""
+    resembles: tuple[str, ...]
+    how: str
+    settings: tuple[str, ...] = ()
+    serving: Serving | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Declaration":
+        if not (self.packages or self.install):
+            raise ValueError("neither packages nor install says where it comes from")
+        if (self.keeps == "yes") == bool(self.closes):
+            raise ValueError("closes: to be said where it does not keep, and only there")
+        return self
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """A declared stranger, and where its files lie."""
+
+    name: str
+    said: Declaration
     folder: Path = field(default=Path(), compare=False)
+
+    @property
+    def install(self) -> str:
+        """What to install, in words."""
+        return self.said.install or (
+            f"{' '.join(self.said.packages)} (Debian, Ubuntu: make peers asks and does it)"
+        )
+
+    def lacks(self) -> bool:
+        """Whether one of its programs is not here."""
+        return not all(_is_there(program) for program in self.said.programs)
 
     def prepare(self) -> None:
         """Look for what it needs and build it, if it must be. Raises LeftOut."""
-        for program in self.programs:
-            if not find_program(program):
-                raise LeftOut(f"{self.name} is left out: install {self.install}")
-        if self.build:
+        if self.lacks():
+            raise LeftOut(f"{self.name} is left out: install {self.install}")
+        if self.said.build:
             BUILD.mkdir(parents=True, exist_ok=True)
-            self._build(fill(self.build, {"BUILD": str(BUILD)}))
+            self._build(fill(self.said.build, {"BUILD": str(BUILD), "ROOT": str(ROOT)}))
 
     def command_line(self, folder: Path, words: Mapping[str, str]) -> list[str]:
         """The command, with its files put into `folder`; `words` are those of the place."""
@@ -64,9 +124,12 @@ class Stranger:
             "FOLDER": str(folder),
             **words,
         }
-        for name in self.files:
-            (folder / name).write_text(fill([(self.folder / name).read_text()], known)[0])
-        program, *rest = fill(self.command, known)
+        folder.chmod(0o755)  # one that gives up being root must still be able to read in it
+        for name in self.said.files:
+            copy = folder / _OTHERS.sub("", name)
+            copy.parent.mkdir(exist_ok=True)
+            copy.write_text(fill([(self.folder / name).read_text()], known)[0])
+        program, *rest = fill(self.said.command, known)
         return [find_program(program) or program, *rest]
 
     def _build(self, command: list[str]) -> None:
@@ -77,15 +140,20 @@ class Stranger:
                 cwd=self.folder,
                 capture_output=True,
                 text=True,
-                timeout=BUILD_SECONDS,
+                timeout=self.said.build_seconds,
                 env=where,
             )
         except subprocess.TimeoutExpired:
-            took = f"longer than {BUILD_SECONDS // 60} minutes"
+            took = f"longer than {self.said.build_seconds // 60} minutes"
             raise LeftOut(f"{self.name} is left out: its build took {took}") from None
         if done.returncode != 0:
             said = (done.stderr.strip().splitlines() or ["it did not say why"])[-1]
             raise LeftOut(f"{self.name} is left out: its build failed ({said})")
+
+
+def _is_there(program: str) -> bool:
+    """Whether a program is installed; or, for a path, which may be a pattern, such a file."""
+    return any(Path("/").glob(program[1:])) if "/" in program else find_program(program) is not None
 
 
 def names() -> list[str]:
@@ -94,21 +162,12 @@ def names() -> list[str]:
 
 
 def stranger(name: str, parent: Path = STRANGERS) -> Stranger:
-    """What is declared about one."""
-    folder = parent / name
-    said = toml_of(folder / "stranger.toml")
-    return Stranger(
-        name=name,
-        programs=tuple(said["programs"]),
-        install=said["install"],
-        command=tuple(said["command"]),
-        workloads=frozenset(said["workloads"]),
-        files=tuple(said.get("files", ())),
-        build=tuple(said.get("build", ())),
-        architecture=said.get("architecture"),
-        stalled_by=said.get("stalled_by"),
-        folder=folder,
-    )
+    """What is declared about one. Raises UserError where the file lacks something."""
+    file = parent / name / "stranger.toml"
+    try:
+        return Stranger(name, Declaration.model_validate(toml_of(file)), file.parent)
+    except ValidationError as error:
+        raise UserError(f"{file}: {in_words(error)}") from error
 
 
 def limits_of(config: str) -> dict[str, str]:

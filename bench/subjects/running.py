@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from bench.host.accounting import CpuTime, Group
 from bench.host.process import Child, StartError, last_line, url_that_answers
+from bench.host.programs import find_program
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.host.slices import Periods, Slice, Slicing
@@ -18,11 +19,15 @@ from bench.records.figures import ServerStatistics
 from bench.subjects.banner import statistics_in, url_in
 from bench.subjects.subject import Place, Subject
 
-START_SECONDS = 10.0
-"""How long a server may take until it listens."""
+START_SECONDS = 60.0
+"""How long a server may take until it listens: one that is compiled at its start, on a fifth of a
+core that others want, too, needs half of it."""
 
 WITHOUT = ROOT / "build" / "floor" / "without.so"
 """What switches tricks off."""
+
+CALLGRIND_FILE = "callgrind."
+"""So begins the name of what callgrind writes; the number of the process follows."""
 
 STOP_SECONDS = 20.0
 """How long it may take to end: the 5 s that it grants requests in flight, and more for a machine so
@@ -34,6 +39,17 @@ def without(trick: str, command: Sequence[str]) -> list[str]:
     if not WITHOUT.exists():
         raise StartError(f"{WITHOUT.name} is not built: make floor")
     return ["env", f"LD_PRELOAD={WITHOUT}", f"WITHOUT={trick}", *command]
+
+
+def counted(command: Sequence[str], folder: Path) -> list[str]:
+    """The same command of a server, whose instructions are counted; see `bench.stations.counting`.
+    Not every valgrind knows openat2(2), so that something stands in for it."""
+    if not find_program("valgrind"):
+        raise StartError("valgrind is not installed: apt-get install valgrind")
+    told_apart = ("--separate-callers=30", "--separate-recs=1")
+    where = f"--callgrind-out-file={folder / CALLGRIND_FILE}%p"
+    tool = ["valgrind", "--quiet", "--tool=callgrind", *told_apart, where]
+    return without("openat2", [*tool, *command, "--no-confinement"])
 
 
 class RunningServer:
@@ -61,6 +77,8 @@ class RunningServer:
             command = subject.command(place)
             if place.conditions.without:
                 command = without(place.conditions.without, command)
+            if place.conditions.mode == "counted":
+                command = counted(command, place.folder)
             if self._group:
                 command = self._group.wrap(command)
             self._child = Child(command, cpus, cwd=ROOT)

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from bench.host.process import free_port
 from bench.host.project import ROOT, toml_of
 from bench.records.conditions import FLOOR_PREFIX, Conditions
 from bench.records.errors import UserError
 from bench.records.figures import Kind
 from bench.subjects import declared
+from bench.subjects.declared import Keeps
 
 _FOLDER = re.compile(r"\d\d_[A-Za-z0-9_-]+")
 FLOORS = ROOT / "floors"
@@ -25,6 +27,8 @@ FLOOR_BUILD = ROOT / "build" / "floor"
 
 FLOOR_ASKS: dict[str, tuple[str, ...]] = {
     "redirect": (),
+    "moved": (),
+    "hello": (),
     "small": (),
     "large": (),
     "link": ("GET link:guestbook",),
@@ -75,6 +79,10 @@ class Subject:
     always_closes: bool = False
     """Whether it closes each connection after one response, whatever the client wishes."""
     executable: Path | None = None
+    keeps: Keeps = "yes"
+    """Whether it keeps a connection that a client wants to keep, see `declared.Keeps`."""
+    warm_up: int = 0
+    """Requests before those that count, where it needs more of them than others."""
     stalled_by: str | None = None
     """How many silent clients shut out all others, as its folder says (and the end-to-end tests
     try): "nobody", "one", as many as there are "workers". None: nobody has said."""
@@ -82,6 +90,8 @@ class Subject:
     def can(self, conditions: Conditions) -> bool:
         """Whether it can be measured under some conditions."""
         if self.workloads is not None and conditions.workload not in self.workloads:
+            return False
+        if self.keeps == "HTTP/1.1" and conditions.generator == "ab" and conditions.server_keeps:
             return False
         if self.always_closes:
             return not conditions.server_keeps and not conditions.idle
@@ -198,12 +208,14 @@ def floor_subject(architecture: str) -> Subject:
 def stranger_subject(name: str) -> Subject:
     """A declared stranger, built if it must be. Raises LeftOut if something it needs is missing."""
     stranger = declared.stranger(name)
+    said = stranger.said
     stranger.prepare()
 
     def command(place: Place) -> list[str]:
         words = {
             "ADDRESS": place.address,
             "PORT": str(place.port),
+            "UPSTREAM_PORT": str(free_port(place.address)),
             "REDIS_URL": place.redis_url,
         }
         return stranger.command_line(place.folder, words)
@@ -212,10 +224,13 @@ def stranger_subject(name: str) -> Subject:
         name=name,
         kind="stranger",
         command=command,
-        architecture=stranger.architecture,
-        workloads=stranger.workloads,
+        architecture=said.architecture,
+        workloads=frozenset(said.workloads),
         announces=False,
-        stalled_by=stranger.stalled_by,
+        always_closes=said.keeps == "no",
+        keeps=said.keeps,
+        warm_up=said.warm_up,
+        stalled_by=said.stalled_by,
     )
 
 

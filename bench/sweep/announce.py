@@ -3,6 +3,7 @@
 
 import contextlib
 import logging
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -34,6 +35,8 @@ def announce(planned: Planned, bench: Bench, diagnosis: Diagnosis, out: Console)
         say(out, f"    {describe_host(host)}")
     for name, without in planned.left_out.items():
         say(out, f"{name} cannot serve: {'; '.join(without)}")
+    for reason in site.left_out().values():
+        say(out, reason, "yellow")
     if not redis.private:
         say(out, f"Redis: {redis.shown}; visits raise its visitor_count, nothing else is changed")
     _show_troubles(diagnosis.lines, diagnosis.findings, out)
@@ -75,7 +78,7 @@ def conclude(results: Results, folder: Path, out: Console) -> None:
     out.print(f"{state} {in_words(took)}.", markup=False)
     say(out, f"Kept in {folder}/: {', '.join(names)}")
     if interrupted:
-        say(out, f"To go on: .venv/bin/zerohttpd sweep --resume {folder}")
+        say(out, f"To go on: .venv/bin/zerohttpd sweep --resume {shlex.quote(str(folder))}")
     _answer(results, folder, out)
 
 
@@ -88,7 +91,7 @@ def _answer(results: Results, folder: Path, out: Console) -> None:
         for line in order.lines(found, results.stalled_by):
             say(out, line)
         out.print()
-    say(out, f"Next, a page of it: make report RESULTS={folder}")
+    say(out, f"Next, a page of it: make report RESULTS={shlex.quote(str(folder))}")
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from bench.doctor.limits import ACCEPT_QUEUE_CURE, TIME_WAIT_CURE
 from bench.load.ab import AbOutcome
 from bench.load.idle import IdleReport
 from bench.load.open_loop import OpenOutcome
+from bench.load.wrk import WrkOutcome
 from bench.records.figures import AbFigures, LittlesLaw, ServerStatistics
 from bench.records.run import Check
 from bench.services.balancer import BalancerEnd
@@ -64,7 +65,9 @@ class Evidence:
     statistics: ServerStatistics | None
     """What the server counted itself."""
     ab: AbOutcome | None = None
-    """The closed loop's outcome."""
+    """The closed loop's outcome, by ab."""
+    wrk: WrkOutcome | None = None
+    """The same, by wrk."""
     open_loop: OpenOutcome | None = None
     """The open loop's."""
     silent: bool = False
@@ -130,6 +133,8 @@ def _checks(seen: Evidence) -> Iterator[Check]:
     yield _check("server alive", not seen.died, "died", died)
     if seen.ab:
         yield from _check_ab(seen, seen.ab)
+    if seen.wrk:
+        yield from _check_wrk(seen, seen.wrk)
     if seen.open_loop:
         yield from _check_open(seen, seen.open_loop)
     for count in seen.counts:
@@ -186,6 +191,40 @@ def _check_bytes(seen: Evidence, figures: AbFigures) -> Iterator[Check]:
     whole = due <= came <= due + seen.slack * seen.page_bytes
     label = "cut off" if came < due else "too long"
     yield _check("whole pages", whole, label, f"{came:,} bytes came, {due:,} were due")
+
+
+def _check_wrk(seen: Evidence, wrk: WrkOutcome) -> Iterator[Check]:
+    """wrk goes on whatever happens, so all that it has noticed counts."""
+    figures = wrk.figures
+    done = _of(figures.complete if figures else None, seen.asked)
+    limit = f"not done after {seen.timeout:g} s, {done}"
+    yield _check("in time", not wrk.timed_out, "timed out", limit)
+    said = wrk.message or f"wrk ended with status {wrk.status}"
+    yield _check("wrk's status", wrk.timed_out or wrk.status == 0, _label(said), f"{said}, {done}")
+    if figures is None:
+        yield _check("completed", False, "no report", f"wrk wrote no report, {done}")
+        return
+    yield _check("completed", figures.complete == seen.asked, "incomplete", done)
+    failed = sum(figures.errors.values())
+    kinds = ", ".join(f"{kind} {n:,}" for kind, n in figures.errors.items() if n)
+    yield _check("none failed", not failed, f"{failed:,} failed", f"errors: {kinds}; {done}")
+    right = figures.statuses.get(str(seen.probe_status), 0)
+    others = figures.complete - right
+    detail = f"{others:,} of {seen.asked:,} responses were not {seen.probe_status}"
+    yield _check("status", not others, f"{others:,} other", detail)
+    if seen.page_bytes:
+        due = seen.page_bytes
+        wrong = sum(
+            number
+            for length, number in figures.lengths.items()
+            if int(length) < due or (int(length) > due and not seen.any_length)
+        )
+        detail = f"{wrong:,} of {seen.asked:,} bodies had not the {due:,} bytes of the first"
+        yield _check("whole pages", not wrong, "other length", detail)
+    if seen.keep_alive:
+        kept = figures.complete - figures.closes
+        detail = f"only {kept:,} of {seen.asked:,} responses kept the connection"
+        yield _check("kept alive", kept >= KEPT_SHARE * seen.asked, "closes", detail)
 
 
 def _check_open(seen: Evidence, open_loop: OpenOutcome) -> Iterator[Check]:
@@ -288,10 +327,15 @@ def _check(name: str, holds: bool, label: str, detail: str) -> Check:
 
 
 def _progress(seen: Evidence) -> str:
-    done = seen.ab.completed if seen.ab else None
+    if seen.wrk and seen.wrk.figures:
+        return _of(seen.wrk.figures.complete, seen.asked)
+    return _of(seen.ab.completed if seen.ab else None, seen.asked)
+
+
+def _of(done: int | None, asked: int) -> str:
     if done is None:
-        return f"of {seen.asked:,} requests an unknown number completed"
-    return f"{done:,} of {seen.asked:,} completed"
+        return f"of {asked:,} requests an unknown number completed"
+    return f"{done:,} of {asked:,} completed"
 
 
 def _label(message: str) -> str:

@@ -111,6 +111,9 @@ def outcome_text(run: Run) -> str:
         return f"{run.memory.per_connection:>8,.0f} bytes for each connection"
     if run.state == "held" and run.calls:
         return f"{run.calls.total:>8,.2f} system calls/request"
+    if run.state == "held" and run.stacks:
+        what = "samples" if run.stacks.how == "perf" else "instructions"
+        return f"{run.stacks.count:>8,} {what}"
     if rate is None:
         return f"{run.state}: {run.reason.text if run.reason else 'no reason known'}"
     text = f"{rate:>8,.0f} requests/s"

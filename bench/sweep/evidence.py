@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from bench.load.ab import AbOutcome
 from bench.load.open_loop import OpenOutcome
-from bench.load.probe import Answer
+from bench.load.probe import FirstAnswer
+from bench.load.wrk import WrkOutcome
 from bench.records.plan import RunSpec
 from bench.records.run import Reason, Run
 from bench.records.workloads import Workload, workload_for
@@ -25,7 +26,7 @@ under way it did not make the load that it was asked for."""
 def judge_run(
     run: Run,
     spec: RunSpec,
-    answer: Answer,
+    answer: FirstAnswer,
     loaded: Loaded,
     stopped: Mapping[str, Stopped],
     private: bool,
@@ -42,7 +43,7 @@ def judge_run(
 def _gather(
     run: Run,
     spec: RunSpec,
-    answer: Answer,
+    answer: FirstAnswer,
     loaded: Loaded,
     stopped: Mapping[str, Stopped],
     private: bool,
@@ -52,8 +53,10 @@ def _gather(
     conditions, outcome = spec.conditions, loaded.outcome
     kept = conditions.keep_alive and conditions.mode in ("closed", "open", "traced")
     closed = outcome if isinstance(outcome, AbOutcome) else None
-    unread = spec.concurrency if kept and closed else 0
-    warm_unread = min(spec.concurrency, WARM_UP_CONNECTIONS) if kept else 0
+    by_wrk = outcome if isinstance(outcome, WrkOutcome) else None
+    # Whoever stops at an answer leaves the others' requests behind: wrk always, ab kept ones.
+    unread = spec.concurrency if by_wrk or (kept and closed) else 0
+    warm_unread = min(spec.concurrency, WARM_UP_CONNECTIONS) if by_wrk or kept else 0
     idle_requests = loaded.idle.requests if loaded.idle else 0
     kernels = [tcp for host in loaded.hosts if (tcp := host.report.host.tcp)]
     return Evidence(
@@ -64,6 +67,7 @@ def _gather(
         stopped=_what_was_wrong(ended) if run.kind == "server" else "",
         statistics=all_statistics([end.statistics for _, end in ended]),
         ab=closed,
+        wrk=by_wrk,
         open_loop=outcome if isinstance(outcome, OpenOutcome) else None,
         silent=run.kind != "server",
         least_requests=1 + loaded.warmed_up + spec.requests + idle_requests,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bench.host.accounting import CpuTime
 from bench.load.ab import AbOutcome
+from bench.load.wrk import WrkOutcome
 from bench.records.figures import (
     Bottleneck,
     HostFigures,
@@ -19,7 +20,8 @@ from bench.records.plan import RunSpec
 from bench.records.run import Run
 from bench.stations.orders import Lifetime, ServersUse, Stopped, Switches
 from bench.stations.site import Seen
-from bench.sweep.loading import CrowdOutcome, Loaded
+from bench.sweep.loading import Loaded
+from bench.sweep.probes import CrowdOutcome
 
 CLOCK_SECONDS = 0.1
 """Our clock also counts ab's start and its last lines."""
@@ -31,12 +33,14 @@ def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped
     _enter_outcome(run, loaded)
     ended = [end.statistics for of in stopped.values() for end in of.servers]
     run.server_statistics = all_statistics(ended)
+    counted = next((of.stacks for of in stopped.values() if of.stacks), None)
+    run.stacks = loaded.stacks or counted
     if not loaded.completed or not spec.conditions.rated:
         return
     done, idle, seconds = loaded.outcome, loaded.idle, loaded.seconds
     beside = idle.requests_during if idle else 0
     before = 1 + loaded.warmed_up + (idle.requests - beside if idle else 0)
-    served = spec.requests + beside
+    served = (run.wrk.answered if run.wrk else spec.requests) + beside
     run.process = _servers(loaded.hosts, stopped, (served, served + before), seconds)
     if quota := run.conditions.quota:
         uses = _uses(loaded.hosts)
@@ -53,7 +57,7 @@ def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped
         cpu = done.cpu
         run.load_process = _other(cpu.user / 1e6, cpu.system / 1e6, done.wall_seconds)
     _enter_bottleneck(run, loaded)
-    if spec.conditions.mode == "closed" and done.latency:
+    if run.ab and spec.conditions.mode == "closed" and done.latency:
         run.littles_law = littles_law(spec, done.wall_seconds, done.latency.mean)
 
 
@@ -63,6 +67,8 @@ def _enter_outcome(run: Run, loaded: Loaded) -> None:
     run.idle_reopened = loaded.idle.reopened if loaded.idle else None
     if isinstance(outcome, AbOutcome):
         run.ab = outcome.figures
+    elif isinstance(outcome, WrkOutcome):
+        run.wrk = outcome.figures
     elif isinstance(outcome, CrowdOutcome):
         run.memory = outcome.memory
     else:

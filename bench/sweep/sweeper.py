@@ -104,7 +104,8 @@ class Sweeper:
             learn_answer(subject, spec, self.bench)
         run, report = measure(subject, spec, self.bench)
         if report:
-            tool = "oha" if spec.conditions.mode == "open" else "ab"
+            conditions = spec.conditions
+            tool = "oha" if conditions.mode == "open" else conditions.generator
             place = f"{spec.subject}_{spec.conditions.slug()}_{spec.concurrency}"
             store.replace(self.folder / f"{tool}_{place}_run{spec.run}.txt", report)
         return run

@@ -44,7 +44,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Row:
+class DrawnLane:
     """A lane as it is drawn."""
 
     lane: Lane
@@ -58,7 +58,7 @@ class Drawing:
         self.recording = recording
         first = AXIS + ROW * len(recording.requests) + 2 * GAP
         self.rows = [
-            Row(lane, first + position * (LANE + GAP))
+            DrawnLane(lane, first + position * (LANE + GAP))
             for position, lane in enumerate(recording.lanes)
         ]
         self.height = first + len(self.rows) * (LANE + GAP)

@@ -7,7 +7,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench.records.torture import Cell, Record, verdict
+from bench.records.torture import Record, TortureCell, verdict
 from bench.report.findings import torture as words
 from bench.sweep.display import in_words
 from bench.torture.table import torture_table
@@ -23,7 +23,7 @@ class Show(Protocol):
     def begin(self, subject: str, attack: str, left: float) -> None:
         """A cell begins; `left`: seconds until the end of the last one."""
 
-    def end(self, cell: Cell) -> None:
+    def end(self, cell: TortureCell) -> None:
         """It has been made."""
 
 
@@ -62,7 +62,7 @@ class LiveShow:
         self._progress.update(self._task, description=f"{subject}: {attack}", left=in_words(left))
         self._live.update(Group(torture_table(self._record, (subject, attack)), self._progress))
 
-    def end(self, cell: Cell) -> None:
+    def end(self, cell: TortureCell) -> None:
         """Fill the cell."""
         self._progress.update(self._task, advance=1)
         self._live.update(Group(torture_table(self._record), self._progress))
@@ -84,7 +84,7 @@ class PlainShow:
         """A line says what has happened, not what will."""
         self._left = left
 
-    def end(self, cell: Cell) -> None:
+    def end(self, cell: TortureCell) -> None:
         """One line."""
         count = f"[{len(self._record.cells):>{len(str(self._total))}}/{self._total}]"
         text = line_for(self._record, cell)
@@ -92,7 +92,7 @@ class PlainShow:
         self._out.print(f"{count} {text}  ({left} left)", markup=False, soft_wrap=True)
 
 
-def line_for(record: Record, cell: Cell) -> str:
+def line_for(record: Record, cell: TortureCell) -> str:
     """A cell in a line."""
     facts = record.facts(cell)
     start = f"{cell.attack:<16} {cell.subject:<13}"

@@ -10,7 +10,6 @@ from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.values import words_of
 from bench.subjects.declared import LeftOut
-from bench.subjects.declared import names as strangers
 from bench.subjects.subject import Subject, select, stranger_subject
 from bench.torture import attacks
 from bench.torture.attacks import ATTACKS, Attack
@@ -18,10 +17,12 @@ from bench.torture.attacks import ATTACKS, Attack
 SECONDS, SHORTEST, LONGEST = 0.8, 0.3, 60.0
 """How long an attack lasts."""
 MINUTES, MOST_MINUTES = 5.0, 24 * 60.0
+BESIDE = ("nginx", "h2o", "lighttpd", "go")
+"""Strangers that are tortured unasked: all of them would take an hour."""
 
 
 @dataclass(frozen=True)
-class Options:
+class TortureOptions:
     """What is to be done."""
 
     subjects: list[Subject]
@@ -36,13 +37,13 @@ class Options:
     """All of it, as it was said."""
 
 
-def parse(arguments: Sequence[str]) -> Options:
+def parse(arguments: Sequence[str]) -> TortureOptions:
     """The options. Raises UserError for what is not known or not built."""
     said = parser().parse_args(arguments)
     subjects, notes = chosen(words_of(said.servers))
     if said.markdown and not said.markdown.parent.is_dir():
         raise UserError(f"--markdown: there is no folder {said.markdown.parent}")
-    return Options(
+    return TortureOptions(
         subjects,
         attacks.select(words_of(said.attacks)),
         notes,
@@ -78,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def chosen(names: list[str]) -> tuple[list[Subject], list[str]]:
-    """The named ones; for no names all servers, and those strangers that can be had. Raises
+    """The named ones; for no names all servers, and those of BESIDE that can be had. Raises
     UserError."""
     if names:
         floors = [name for name in names if name.startswith("floor-")]
@@ -86,7 +87,7 @@ def chosen(names: list[str]) -> tuple[list[Subject], list[str]]:
             raise UserError(f"{', '.join(floors)}: floors promise nothing and are not tortured")
         return select(names), []
     found, notes = select(None), []
-    for name in strangers():
+    for name in BESIDE:
         try:
             found.append(stranger_subject(name))
         except LeftOut as reason:

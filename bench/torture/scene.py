@@ -19,7 +19,7 @@ from bench.host.process import Child, free_port, last_line
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.environment import Placement
-from bench.records.torture import Crowd, Ending, LeftOver
+from bench.records.torture import CrowdTally, Ending, LeftOver
 from bench.records.workloads import WORKLOADS
 from bench.subjects.running import START_SECONDS, Ended, RunningServer
 from bench.subjects.subject import Place, Subject
@@ -71,7 +71,7 @@ def serves(subject: Subject, name: str) -> bool:
     return subject.workloads is None or name in subject.workloads
 
 
-class Scene:
+class AttackScene:
     """A subject that runs, for one cell. Use in a `with` block."""
 
     def __init__(
@@ -89,7 +89,7 @@ class Scene:
             subject = with_descriptors(subject, descriptors)
         self.subject, self.ground = subject, ground
         self.redis, self.watch, self.liar = ground.redis, ground.watch, liar
-        self.crowd_seen: Crowd | None = None
+        self.crowd_seen: CrowdTally | None = None
         self.ended: list[Ending] = []
         self.killed = 0
         """Children, by an attack."""
@@ -108,7 +108,7 @@ class Scene:
             self.stop()
             raise
 
-    def __enter__(self) -> "Scene":
+    def __enter__(self) -> "AttackScene":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -161,7 +161,7 @@ class Scene:
         """A crowd at work; what it did is in `crowd_seen` afterwards. `inside`: the words that
         start it elsewhere. `pause`, `rounds`: of its order. Raises CannotTakePart if nothing was
         done."""
-        order = crowds.Order(kind, self.host, self.port, count, of, pause, rounds)
+        order = crowds.CrowdOrder(kind, self.host, self.port, count, of, pause, rounds)
         child = self.program("crowd", order.words(), inside=inside)
         deadline = time.monotonic() + START_SECONDS
         try:
@@ -262,10 +262,10 @@ def ending(ended: Ended) -> Ending:
     return Ending(obeyed=ended.obeyed, well=ended.status == 0, words=ended.describe())
 
 
-def tally_in(text: str) -> Crowd | None:
+def tally_in(text: str) -> CrowdTally | None:
     """What a crowd said at its end, behind crowds.READY; None if it said nothing."""
     lines = text.splitlines()
-    return Crowd(**json.loads(lines[1])) if lines[1:] else None
+    return CrowdTally(**json.loads(lines[1])) if lines[1:] else None
 
 
 def held_connections(port: int) -> int:

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from bench.records.torture import Cell, Record, Verdict, verdict
+from bench.records.torture import Record, TortureCell, Verdict, verdict
 from bench.report.findings import torture as words
 
 STYLES: dict[Verdict, str] = {
@@ -39,7 +39,7 @@ def torture_table(record: Record, current: tuple[str, str] | None = None) -> Ren
     return Group(table, legend(record))
 
 
-def cell_text(record: Record, cell: Cell) -> Text:
+def cell_text(record: Record, cell: TortureCell) -> Text:
     """A sign and a figure, and what is to be said beside it."""
     facts = record.facts(cell)
     text = "\n".join([words.sign(cell, facts), *words.asides(cell, facts)])

@@ -54,7 +54,7 @@ def run(copy: Path, *words: str) -> str:
 
 
 def test_one_of_each_in_a_copy(copy: Path) -> None:
-    words = "--servers epoll,python --workloads missing,redirect --nice 0,5 --levels 5"
+    words = "--servers epoll,loop --workloads missing,redirect --nice 0,5 --levels 5"
     said = run(copy, "sweep", *words.split(), "--requests", "100", "--results", "results")
     assert "missing, niceness 5" in said
     (folder,) = (copy / "results").iterdir()
@@ -64,8 +64,8 @@ def test_one_of_each_in_a_copy(copy: Path) -> None:
         ("epoll", "missing", 5, "held"),
         ("epoll", "redirect", 0, "held"),
         ("epoll", "redirect", 5, "held"),
-        ("python", "redirect", 0, "held"),
-        ("python", "redirect", 5, "held"),
+        ("loop", "redirect", 0, "held"),
+        ("loop", "redirect", 5, "held"),
     }
     assert "nice" in (folder / "results.csv").read_text().partition("\n")[0].split(",")
     run(copy, "report", str(folder))

@@ -76,15 +76,15 @@ def test_without_a_lab_the_lab_is_asked_for(
 def test_a_resumed_sweep_is_where_the_results_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for folder in ("elsewhere/first", "results/first", "results/other"):
+    for folder in ("elsewhere/first", "all results/first", "all results/other"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "results.json").write_text('{"state": "complete"}')
-    here = tmp_path / "results"
+    here = tmp_path / "all results"
     elsewhere = tmp_path / "elsewhere" / "first"
-    options = command.Options(tmp_path / "hosts.ini", None, here, elsewhere, (), None)
+    options = command.DeployOptions(tmp_path / "hosts.ini", None, here, elsewhere, (), None)
     command._say_where(options, before=set())
     said = capsys.readouterr().out
-    assert said == f"Here: {here}/first/; a page of it: make report RESULTS={here}/first\n"
+    assert said == f"Here: {here}/first/; a page of it: make report RESULTS='{here}/first'\n"
 
 
 def load_host(tmp_path: Path, **found: object) -> WayToLoad:

@@ -8,8 +8,8 @@ from bench.records.errors import UserError
 from bench.records.store import file_of, load
 from bench.report.charts.catalogue import catalogue
 from bench.report.charts.export import write_charts
-from bench.report.page import export
-from bench.report.page.page import render, topology_picture
+from bench.report.page import export, topology
+from bench.report.page.page import render
 from bench.report.page.torture import render as render_torture
 from bench.report.page.torture_markdown import markdown
 from bench.report.study.study import Study
@@ -42,7 +42,7 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
         page.parent.mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():
             path.write_text(text, encoding="utf-8")
-        pictures = write_charts(study, made, page.parent / "charts", topology_picture(study))
+        pictures = write_charts(study, made, page.parent / "charts", topology.picture(study))
     except OSError as error:
         raise UserError(f"cannot write the report: {error}") from error
     return [*texts, *pictures]

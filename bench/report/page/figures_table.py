@@ -3,9 +3,12 @@
 
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 from bench.records.figures import QUIET, HostFigures
+from bench.report.charts.exhibits import Catalogue
 from bench.report.charts.rows import status_of
+from bench.report.page import export
 from bench.report.study import hosts
 from bench.report.study.metrics import BY_KEY, Metric
 from bench.report.study.study import Point, Study
@@ -47,6 +50,23 @@ class TableRow:
     subject: str
     failed: bool
     cells: list[TableCell] = field(default_factory=list)
+
+
+def part(study: Study, _: Catalogue) -> dict[str, Any]:
+    """The table, and the same to take along: the exports, inside of the page."""
+    files = (
+        ("CSV", "report.csv", "text/csv", export.as_csv(study)),
+        ("JSON", "report.json", "application/json", export.as_json(study)),
+        ("a Markdown table", "report.md", "text/markdown", export.as_markdown(study)),
+    )
+    return {
+        "columns": columns(study),
+        "table": rows(study),
+        "files": [
+            {"label": label, "name": name, "href": f"data:{kind};charset=utf-8,{quote(text)}"}
+            for label, name, kind, text in files
+        ],
+    }
 
 
 def columns(study: Study) -> list[Column]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The drawing of the hosts: boxes, and arrows on the ways that requests took. Pure.
+"""The drawing of the hosts: boxes, and arrows on the ways that requests took.
 
 It is laid out twice, from left to right for a page and from top to bottom for a phone, in units of
 a pixel. The template `topology.svg.j2` draws it.
@@ -8,8 +8,12 @@ a pixel. The template `topology.svg.j2` draws it.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
+from typing import Any
 
 from bench.records.environment import HostInfo
+from bench.report.charts import style
+from bench.report.charts.exhibits import Catalogue
+from bench.report.page.templates import templates_of
 from bench.report.study.hosts import ROLES, in_order
 from bench.report.study.study import Study
 from bench.report.study.words import listed, number_word, plural, upper_first
@@ -46,7 +50,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Box:
+class HostBox:
     """A host; or several servers, if there are many."""
 
     role: str
@@ -74,7 +78,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Arrow:
+class Way:
     """A way of requests, as an SVG path."""
 
     path: str
@@ -92,17 +96,35 @@ class Link:
 
 
 @dataclass
-class Drawing:
+class HostsDrawing:
     """One of the two layouts."""
 
     name: str
     width: float
     height: float
-    boxes: list[Box]
-    arrows: list[Arrow]
+    boxes: list[HostBox]
+    arrows: list[Way]
 
 
-Ranks = list[list[Box]]
+Ranks = list[list[HostBox]]
+
+
+def part(study: Study, _: Catalogue) -> dict[str, Any]:
+    """The drawing, with its title, its words, and what colours it on the page."""
+    drawn = drawings(study)
+    colours = {name: f"var(--{name})" for name in style.COLOURS} | {"font": "inherit"}
+    shown = {"title": title(study), "words": words(study), "drawings": drawn, "colours": colours}
+    return {"topology": shown if drawn else None}
+
+
+def picture(study: Study) -> str:
+    """The drawing as a picture by itself; empty if there is one machine only."""
+    drawn = drawings(study)
+    if not drawn:
+        return ""
+    module: Any = templates_of(__file__).get_template("topology.svg.j2").module
+    colours = {**style.tokens(study.subjects, 0), "font": style.FONT}
+    return str(module.hosts(drawn[0], words(study), colours, alone=True)).strip()
 
 
 def title(study: Study) -> str:
@@ -146,7 +168,7 @@ def _straight(study: Study) -> bool:
     return any(scenario.balancer == "none" for scenario in study.all_scenarios)
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: Study) -> list[HostsDrawing]:
     """The wide and the narrow one; none if everything ran on one machine."""
     ranks = _ranks(study.results.hosts)
     if not ranks:
@@ -162,15 +184,15 @@ def _ranks(hosts: Sequence[HostInfo]) -> Ranks:
         mine = [host for host in hosts if host.role == role]
         if len(mine) > MOST_BOXES:
             lines = [ROLE_WORDS[role], *(f"{host.name} {host.address}" for host in mine)]
-            ranks.append([Box(role, f"{number_word(len(mine))} hosts", lines)])
+            ranks.append([HostBox(role, f"{number_word(len(mine))} hosts", lines)])
         elif mine:
             ranks.append([_box(host) for host in mine])
     return ranks
 
 
-def _box(host: HostInfo) -> Box:
+def _box(host: HostInfo) -> HostBox:
     limited = f"{_size(host)} ({host.limited_by})" if host.limited_by else _size(host)
-    return Box(host.role, host.name, [ROLE_WORDS[host.role], host.address, limited])
+    return HostBox(host.role, host.name, [ROLE_WORDS[host.role], host.address, limited])
 
 
 def _links(roles: Sequence[str], through: bool, straight: bool) -> list[Link]:
@@ -186,11 +208,11 @@ def _links(roles: Sequence[str], through: bool, straight: bool) -> list[Link]:
     return found
 
 
-def _high(box: Box) -> float:
+def _high(box: HostBox) -> float:
     return 2 * PAD + LINE * (1 + len(box.lines))
 
 
-def _wide(ranks: Ranks, links: Sequence[Link]) -> Drawing:
+def _wide(ranks: Ranks, links: Sequence[Link]) -> HostsDrawing:
     width, gap = WIDE
     heights = [sum(map(_high, rank)) + PAD * (len(rank) - 1) for rank in ranks]
     top = BYPASS + PAD if any(link.around for link in links) else 1.0
@@ -204,28 +226,28 @@ def _wide(ranks: Ranks, links: Sequence[Link]) -> Drawing:
         placed.append(row)
     across = 2 + len(ranks) * (width + gap) - gap
     arrows = [
-        Arrow(_over(a, b) if link.around else _aside(a, b), link.dashed)
+        Way(_over(a, b) if link.around else _aside(a, b), link.dashed)
         for link in links
         for a in placed[link.start]
         for b in placed[link.end][: 1 if link.around else None]
     ]
-    return Drawing("wide", across, top + max(heights) + 1, list(chain(*placed)), arrows)
+    return HostsDrawing("wide", across, top + max(heights) + 1, list(chain(*placed)), arrows)
 
 
-def _aside(a: Box, b: Box) -> str:
+def _aside(a: HostBox, b: HostBox) -> str:
     """From the right side of a box to the left side of another."""
     x0, y0, x1, y1 = a.x + a.width, a.y + a.height / 2, b.x - HEAD, b.y + b.height / 2
     middle = (x0 + x1) / 2
     return f"M{x0} {y0}C{middle} {y0} {middle} {y1} {x1} {y1}"
 
 
-def _over(a: Box, b: Box) -> str:
+def _over(a: HostBox, b: HostBox) -> str:
     """From top to top, above what stands between."""
     x0, x1, y = a.x + a.width / 2, b.x + b.width / 2, PAD / 2
     return f"M{x0} {a.y}Q{x0} {y} {x0 + 50} {y}H{x1 - 50}Q{x1} {y} {x1} {b.y - HEAD}"
 
 
-def _narrow(ranks: Ranks, links: Sequence[Link]) -> Drawing:
+def _narrow(ranks: Ranks, links: Sequence[Link]) -> HostsDrawing:
     width, gap = NARROW
     y, placed = 1.0, []
     for rank in ranks:
@@ -238,16 +260,16 @@ def _narrow(ranks: Ranks, links: Sequence[Link]) -> Drawing:
     arrows = []
     for link in links:
         a, b = placed[link.start][-1], placed[link.end][0]
-        arrows.append(Arrow(_beside(a, b) if link.around else _down(a, b), link.dashed))
+        arrows.append(Way(_beside(a, b) if link.around else _down(a, b), link.dashed))
     across = 2 + width + (BYPASS if any(link.around for link in links) else 0)
-    return Drawing("narrow", across, y - gap + 1, list(chain(*placed)), arrows)
+    return HostsDrawing("narrow", across, y - gap + 1, list(chain(*placed)), arrows)
 
 
-def _down(a: Box, b: Box) -> str:
+def _down(a: HostBox, b: HostBox) -> str:
     return f"M{a.x + a.width / 2} {a.y + a.height}V{b.y - HEAD}"
 
 
-def _beside(a: Box, b: Box) -> str:
+def _beside(a: HostBox, b: HostBox) -> str:
     """From right side to right side, past what stands between."""
     x, out = a.x + a.width, a.x + a.width + BYPASS - 6
     y0, y1 = a.y + a.height / 2, b.y + b.height / 2

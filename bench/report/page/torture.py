@@ -4,11 +4,10 @@
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from bench.records.torture import SLICE, Cell, Record, Verdict, share, verdict
+from bench.records.torture import SLICE, Record, TortureCell, Verdict, share, verdict
 from bench.report.charts import style
 from bench.report.findings import torture as words
+from bench.report.page.templates import templates_of
 
 TEMPLATES = Path(__file__).parent / "template"
 COLOURS: dict[Verdict, tuple[str, str]] = {
@@ -28,14 +27,9 @@ WIDTH, HEIGHT = 132, 30
 
 def render(record: Record) -> str:
     """The whole page."""
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    return (
+        templates_of(__file__).get_template("torture.html.j2").render(**_context(record)).lstrip()
     )
-    return environment.get_template("torture.html.j2").render(**_context(record)).lstrip()
 
 
 def _context(record: Record) -> dict[str, Any]:
@@ -85,7 +79,7 @@ def _row(record: Record, attack: str) -> dict[str, Any]:
     }
 
 
-def _cell(record: Record, cell: Cell) -> dict[str, Any]:
+def _cell(record: Record, cell: TortureCell) -> dict[str, Any]:
     facts = record.facts(cell)
     word = verdict(cell, facts)
     held = share(cell, cell.during)
@@ -98,7 +92,7 @@ def _cell(record: Record, cell: Cell) -> dict[str, Any]:
     }
 
 
-def _detail(record: Record, cell: Cell) -> dict[str, Any]:
+def _detail(record: Record, cell: TortureCell) -> dict[str, Any]:
     facts = record.facts(cell)
     return {
         **_cell(record, cell),
@@ -112,7 +106,7 @@ def _detail(record: Record, cell: Cell) -> dict[str, Any]:
     }
 
 
-def _drawing(cell: Cell) -> dict[str, Any]:
+def _drawing(cell: TortureCell) -> dict[str, Any]:
     """The rate over the time of the cell, and when the attack was."""
     most = max(cell.wanted * SLICE, *cell.course, 1)
     step = WIDTH / max(1, len(cell.course))

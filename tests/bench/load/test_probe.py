@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from bench.load.probe import ProbeError, probe
+from bench.load.probe import FirstAnswer, ProbeError, probe, require_content
 from bench.records.workloads import WORKLOADS, workload_for
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
@@ -65,6 +65,28 @@ def test_wrong_answers(answer: bytes, label: str, text: str) -> None:
     with pytest.raises(ProbeError, match=text) as caught:
         probe(OneAnswer(answer).url, workload_for("/x"), 200)
     assert caught.value.label == label
+
+
+@pytest.mark.parametrize(
+    ("workload", "head", "body", "wrong"),
+    [
+        ("moved", b"Location: /guestbook", b"", ""),
+        ("moved", b"location: http://127.0.0.1:80/guestbook", b"", ""),
+        ("moved", b"Location: /guestbook/", b"", "it leads to /guestbook/ and not to /guestbook"),
+        ("moved", b"X-Location: /guestbook", b"", "it leads nowhere"),
+        ("hello", b"X: y", b"Hello World\n", ""),
+        ("hello", b"X: y", b"Hello world\n", "12 bytes that are not public/files/hello.txt"),
+        ("sorted", b"X: y", b"<li>a r b e g h j m r k</li>", "a page without '<li>a o"),
+        ("link", b"X: y", b"", ""),
+    ],
+)
+def test_the_content_of_an_answer(workload: str, head: bytes, body: bytes, wrong: str) -> None:
+    answer = FirstAnswer(200, b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n", body)
+    if not wrong:
+        require_content(answer, WORKLOADS[workload])
+        return
+    with pytest.raises(ProbeError, match=wrong):
+        require_content(answer, WORKLOADS[workload])
 
 
 def test_nobody_there() -> None:

@@ -126,6 +126,16 @@ def test_nginx_and_go_have_targets_of_their_own() -> None:
     assert "1 of 2 met" in text
 
 
+def test_a_guestbook_that_is_kept_is_held_against_the_redirect_of_the_same_server() -> None:
+    kept, page = (Conditions(name, keep_alive=True) for name in ("redirect", "guestbook"))
+    runs = [*cost("epoll", 10, conditions=kept), *cost("epoll", 17, conditions=page)]
+    fasthttp, own = comparisons(results(*runs, *cost("fasthttp", 60, conditions=page)))
+    assert own.against == own.what._replace(conditions=kept)
+    assert (own.ratio, own.at_most, own.met) == (1.7, 1.6, False)
+    assert (fasthttp.at_most, fasthttp.met) == (0.33, True)
+    assert comparisons(results(*runs[len(runs) // 2 :])) == [], "there is no redirect"
+
+
 def test_memory_of_a_connection() -> None:
     assert said(results(of_memory(3_000_000)))[0] == 0
     assert "1,000 bytes" in said(results(of_memory(3_000_000)))[1]

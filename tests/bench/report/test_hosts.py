@@ -18,7 +18,7 @@ from bench.report.charts.catalogue import catalogue
 from bench.report.findings import floors, instances
 from bench.report.page import export, figures_table, topology
 from bench.report.page.build import build
-from bench.report.page.page import render, topology_picture
+from bench.report.page.page import render
 from bench.report.study import facts, hosts
 from bench.report.study.holding import holdings
 from bench.report.study.study import Study, describe
@@ -136,7 +136,7 @@ def test_the_drawing_shows_every_host_and_way(study: Study) -> None:
         for box in drawing.boxes:
             assert 0 < box.x < box.x + box.width < drawing.width
             assert 0 < box.y < box.y + box.height < drawing.height
-    picture = topology_picture(study)
+    picture = topology.picture(study)
     assert picture.startswith("<svg")
     assert "var(--" not in picture
     assert "0.5 of a CPU (cgroup v2)" in picture
@@ -154,7 +154,7 @@ def test_names_of_hosts_stay_in_their_boxes() -> None:
             assert text.shown.endswith("…")
             assert len(text.shown) * letter < box.width - topology.PAD
         assert box.texts[0].shown == box.texts[0].whole == "asks: the load generator"
-    picture = topology_picture(study)
+    picture = topology.picture(study)
     assert f"<title>{name}</title>" in picture
     assert f"<title>{address}</title>" in picture
     assert picture.count("<title>") == 2

@@ -118,12 +118,19 @@ def test_names() -> None:
 # ---- Strangers ----
 
 TOML = """
+about = "a shell that serves"
+language = "sh"
+origin = "any system"
 programs = ["sh"]
 install = "a shell"
+version = ["sh", "--version"]
 command = ["sh", "@FOLDER@/run", "@ADDRESS@:@PORT@", "@REDIS_URL@", "@UNKNOWN@"]
 files = ["run"]
 workloads = ["redirect"]
+keeps = "yes"
 architecture = "epoll"
+resembles = ["iterative"]
+how = "One after another."
 """
 
 
@@ -139,8 +146,8 @@ def parent(tmp_path: Path) -> Path:
 def test_a_stranger_is_declared_in_a_file(parent: Path, tmp_path: Path) -> None:
     stranger = declared.stranger("my-own", parent)
     stranger.prepare()
-    assert stranger.workloads == {"redirect"}
-    assert stranger.architecture == "epoll"
+    assert stranger.said.workloads == ("redirect",)
+    assert stranger.said.architecture == "epoll"
     words = {"ADDRESS": "10.0.0.1", "PORT": "80", "REDIS_URL": "redis://h"}
     program, *rest = stranger.command_line(tmp_path, words)
     assert program.endswith("/sh")
@@ -158,9 +165,38 @@ def test_a_stranger_that_cannot_be_had(parent: Path) -> None:
         declared.stranger("my-own", parent).prepare()
 
 
-def test_every_stranger_of_ours_serves_workloads_that_there_are() -> None:
-    for name in declared.names():
-        assert declared.stranger(name).workloads <= set(WORKLOADS)
+@pytest.mark.parametrize(
+    ("before", "after", "complaint"),
+    [
+        ('language = "sh"\n', "", "language: Field required"),
+        ('install = "a shell"\n', "", "neither packages nor install"),
+        ('keeps = "yes"', 'keeps = "no"', "closes: to be said"),
+        ('keeps = "yes"', 'keeps = "yes"\ncloses = "no reason"', "closes: to be said"),
+        ('keeps = "yes"', 'keeps = "sometimes"', "keeps: Input should be"),
+        ("files =", "fields =", "fields: Extra inputs"),
+    ],
+)
+def test_a_declaration_that_is_not_complete(
+    parent: Path, before: str, after: str, complaint: str
+) -> None:
+    file = parent / "my-own" / "stranger.toml"
+    assert before in TOML
+    file.write_text(TOML.replace(before, after))
+    with pytest.raises(UserError, match=complaint):
+        declared.stranger("my-own", parent)
+
+
+@pytest.mark.parametrize("name", declared.names())
+def test_each_stranger_of_ours_is_declared_completely(name: str) -> None:
+    stranger = declared.stranger(name)
+    said = stranger.said
+    assert set(said.workloads) <= set(WORKLOADS)
+    assert set(said.resembles) <= set(discover())
+    assert said.architecture is None or said.architecture in discover()
+    assert said.settings, "a line on each setting that was changed, or that none was"
+    assert said.serving, "what the kernel shows of it"
+    for file in said.files:
+        assert (stranger.folder / file).is_file()
 
 
 def test_limits_of_the_servers_are_words() -> None:

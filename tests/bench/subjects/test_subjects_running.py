@@ -274,7 +274,7 @@ def test_nginx_serves_what_the_servers_serve(tmp_path: Path) -> None:
             server_subject("epoll", ROOT / "epoll"), Place(0, url, tmp_path), (), SignalWatch()
         )
         try:
-            assert nginx.workloads == {"redirect", "small", "large"}
+            assert nginx.workloads == {"redirect", "moved", "hello", "small", "large"}
             for name in nginx.workloads:
                 workload = WORKLOADS[name]
                 path = workload.path.lstrip("/")

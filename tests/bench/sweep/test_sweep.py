@@ -100,18 +100,19 @@ def slicing() -> Slicing:
 def test_a_sweep_in_slices_ends_with_an_order(tmp_path: Path, slicing: Slicing) -> None:
     """Of the process that serves and of those that it forks: a tenth of a core for all of them."""
     words = ("--levels", "20", "--requests", "400", "--quota", "10", "--servers")
-    sweep = Sweep(*words, "preforking,forking", "--results", str(tmp_path))
+    kept = tmp_path / "with a blank"
+    sweep = Sweep(*words, "preforking,forking", "--results", str(kept))
     said = sweep.end()
     assert sweep.process.returncode == 0, said
-    runs = json.loads(next(tmp_path.glob("*/results.json")).read_text())["runs"]
+    runs = json.loads(next(kept.glob("*/results.json")).read_text())["runs"]
     assert {run["quota"] for run in runs} == {0.1}
     for run in runs:
         assert 0 < run["process"]["quota_used"] < 1.2
         limited = run["process"]["quota_used"] >= 0.9 and run["process"]["throttled_share"] > 0.5
         assert (run["bottleneck"] == "server") == limited
     assert "guestbook, 10% of a core for each, 20 connections" in said
-    assert f"make report RESULTS={next(tmp_path.glob('*/'))}" in said
-    assert next(tmp_path.glob("*/order.svg")).exists()
+    assert f"make report RESULTS='{next(kept.glob('*/'))}'" in said
+    assert next(kept.glob("*/order.svg")).exists()
     assert groups_of(sweep, slicing) == []
 
 

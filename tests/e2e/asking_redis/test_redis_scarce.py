@@ -55,6 +55,9 @@ class Hog:
 
     def __exit__(self, *_error: object) -> None:
         for taken in self._sockets:
+            taken.shutdown(socket.SHUT_WR)
+            while taken.recv(100):  # till Redis, too, has closed it: then its place is free
+                pass
             taken.close()
 
 

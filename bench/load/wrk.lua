@@ -1,0 +1,65 @@
+-- SPDX-License-Identifier: MIT
+-- wrk asks for so many seconds and counts what comes. This makes it ask for so many requests, and
+-- look at each answer. Called as: wrk -t1 -d SECONDS -s wrk.lua URL -- REQUESTS [FORM]
+-- For one thread only: each has a Lua state of its own, and the first to be done would end all.
+local ffi = require("ffi")
+ffi.cdef([[int kill(int, int); int getpid(void);]])
+local SIGINT = 2
+local thread
+
+-- Global: `done` runs in another state, and reads them from there.
+left, closes = 0, 0
+statuses, lengths = {}, {}
+
+function setup(only)
+   thread = only
+end
+
+function init(arguments)
+   left = tonumber(arguments[1])
+   if arguments[2] then
+      wrk.method, wrk.body = "POST", arguments[2]
+      wrk.headers["Content-Type"] = "application/x-www-form-urlencoded"
+   end
+end
+
+function response(status, headers, body)
+   if left == 0 then
+      return -- answered behind the last that was asked for
+   end
+   statuses[status] = (statuses[status] or 0) + 1
+   lengths[#body] = (lengths[#body] or 0) + 1
+   local connection = headers["Connection"] or headers["connection"]
+   if connection and connection:lower() == "close" then
+      closes = closes + 1
+   end
+   left = left - 1
+   if left == 0 then
+      -- The main thread sleeps for as long as it was told. This ends its sleep, and so the load.
+      ffi.C.kill(ffi.C.getpid(), SIGINT)
+      wrk.thread:stop()
+   end
+end
+
+local function listed(counts)
+   local found = {}
+   for value, count in pairs(counts) do
+      found[#found + 1] = string.format('"%d": %d', value, count)
+   end
+   return "{" .. table.concat(found, ", ") .. "}"
+end
+
+function done(summary, latency)
+   local errors, percentiles = summary.errors, {}
+   for _, percent in ipairs({ 50, 90, 99, 99.9 }) do
+      percentiles[#percentiles + 1] = string.format('"%g": %g', percent, latency:percentile(percent))
+   end
+   print(string.format(
+      'JSON {"seconds": %.6f, "answered": %d, "transferred_bytes": %d, "closes": %d, ' ..
+      '"errors": {"connect": %d, "read": %d, "write": %d, "timeout": %d}, ' ..
+      '"statuses": %s, "lengths": %s, "max_us": %g, "mean_us": %g, "percentiles_us": {%s}}',
+      summary.duration / 1e6, summary.requests, summary.bytes, thread:get("closes"),
+      errors.connect, errors.read, errors.write, errors.timeout,
+      listed(thread:get("statuses")), listed(thread:get("lengths")),
+      latency.max, latency.mean, table.concat(percentiles, ", ")))
+end

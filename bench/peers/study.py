@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""Reading a declared study: bench/peers/NAME/study.toml, and published.csv beside it.
+
+bench/peers/now/study.toml explains what can be said.
+"""
+
+import csv
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bench.host.project import ROOT, toml_of
+from bench.records.conditions import Conditions, Value, conditions_from
+from bench.records.errors import UserError, in_words
+from bench.records.peers import Measured, Peer, PeerStudy, Published
+from bench.records.plan import Part, Plan
+from bench.records.workloads import WORKLOADS
+from bench.subjects import declared
+from bench.subjects.subject import discover
+
+STUDIES = ROOT / "bench" / "peers"
+SEVEN = "seven"
+"""Stands for the project's servers in a list of subjects."""
+
+Cells = tuple[list[Conditions], list[int]]
+"""Conditions, and levels of all of them."""
+
+
+class Form(BaseModel):
+    """How long a form of a study is: how many requests, how often."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    requests: int = Field(gt=0)
+    runs: int = Field(gt=0)
+
+
+class Measure(BaseModel):
+    """What is measured, in the words of a study.toml."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    subjects: tuple[str, ...]
+    workloads: tuple[str, ...]
+    levels: tuple[int, ...]
+    varied: dict[str, tuple[bool | int | float | str, ...]] = {}
+    """By the name of a condition its values, see `bench.records.conditions`."""
+    short: Form
+    full: Form
+
+
+class StudyDeclaration(BaseModel):
+    """A study.toml, word for word."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str
+    question: str
+    source: str
+    machine: str = ""
+    reference: str
+    references: dict[str, str] = {}
+    equal: tuple[str, ...]
+    changed: tuple[str, ...] = ()
+    timeout: float = 60.0
+    measure: tuple[Measure, ...] = Field(min_length=1)
+
+
+@dataclass(frozen=True)
+class DeclaredStudy:
+    """A study, ready to be measured."""
+
+    name: str
+    said: StudyDeclaration
+    published: tuple[Published, ...]
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """All of them, by name, each once."""
+        return tuple(dict.fromkeys(x for measure in self.said.measure for x in _names(measure)))
+
+    def parts(self, full: bool) -> tuple[Part, ...]:
+        """As parts of a sweep."""
+        return tuple(self._part(measure, full) for measure in self.said.measure)
+
+    def record(self, cells: Callable[[Plan], Cells]) -> PeerStudy:
+        """As it is kept with the results; `cells`: which conditions and levels a plan has."""
+        said = self.said.model_dump(exclude={"measure", "timeout"})
+        measured = [
+            Measured(subjects=list(part.subjects or ()), conditions=conditions, levels=levels)
+            for part in self.parts(False)
+            for conditions, levels in [cells(part.plan)]
+        ]
+        return PeerStudy(name=self.name, published=list(self.published), measured=measured, **said)
+
+    def _part(self, measure: Measure, full: bool) -> Part:
+        form = measure.full if full else measure.short
+        varied: dict[str, tuple[Value, ...]] = dict(measure.varied)
+        plan = Plan(
+            levels=measure.levels,
+            requests=form.requests,
+            runs=form.runs,
+            timeout=self.said.timeout,
+            workloads=measure.workloads,
+            varied=varied,
+        )
+        return Part(plan, _names(measure))
+
+
+def names(parent: Path = STUDIES) -> list[str]:
+    """The studies declared."""
+    return sorted(file.parent.name for file in parent.glob("*/study.toml"))
+
+
+def study(name: str, parent: Path = STUDIES) -> DeclaredStudy:
+    """One of them. Raises UserError for one that is not known, or lacks something."""
+    file = parent / name / "study.toml"
+    if not file.exists():
+        raise UserError(f"unknown study: {name}. Known: {', '.join(names(parent))}")
+    try:
+        said = StudyDeclaration.model_validate(toml_of(file))
+        found = DeclaredStudy(name, said, tuple(_published(file.with_name("published.csv"))))
+    except ValidationError as error:
+        raise UserError(f"{file}: {in_words(error)}") from error
+    _require_known(found)
+    return found
+
+
+def chosen(words: Iterable[str], parent: Path = STUDIES) -> tuple[DeclaredStudy, ...]:
+    """The named ones; all for none. Raises UserError."""
+    return tuple(study(name, parent) for name in (list(words) or names(parent)))
+
+
+def peer(name: str) -> Peer:
+    """What a stranger says of itself."""
+    said = declared.stranger(name).said
+    return Peer.model_validate(said.model_dump(include=set(Peer.model_fields)))
+
+
+def _names(measure: Measure) -> tuple[str, ...]:
+    every = [x for name in measure.subjects for x in (discover() if name == SEVEN else [name])]
+    return tuple(dict.fromkeys(every))
+
+
+def _published(file: Path) -> list[Published]:
+    """The rows of a published.csv; none where nothing was published."""
+    if not file.exists():
+        return []
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = csv.DictReader(line for line in lines if not line.startswith("#"))
+        return [
+            Published.model_validate({name: text for name, text in row.items() if text})
+            for row in rows
+        ]
+
+
+def _require_known(found: DeclaredStudy) -> None:
+    """Raise UserError for a name that stands for nothing."""
+    known = {*discover(), *declared.names()}
+    named = {*found.subjects, found.said.reference, *found.said.references.values()}
+    if unknown := sorted(named - known):
+        raise UserError(f"study {found.name}: unknown subject: {', '.join(unknown)}")
+    asked = {x for measure in found.said.measure for x in measure.workloads}
+    if unknown := sorted(asked - WORKLOADS.keys()):
+        raise UserError(f"study {found.name}: unknown workload: {', '.join(unknown)}")
+    for measure in found.said.measure:
+        for name, values in measure.varied.items():
+            for value in values:
+                _require_condition(found.name, name, value)
+
+
+def _require_condition(study_name: str, name: str, value: Value) -> None:
+    try:
+        conditions_from({"workload": "redirect", name: value})
+    except (ValidationError, TypeError) as error:
+        raise UserError(f"study {study_name}: {name} = {value!r} is no condition") from error

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""What the page's controls choose from: conditions and subjects, and what is said of each."""
+
+from typing import Any
+
+from bench.records.conditions import Conditions
+from bench.report.charts import style
+from bench.report.charts.exhibits import Catalogue
+from bench.report.findings import choice
+from bench.report.study.holding import holdings
+from bench.report.study.scaling import Scaling, scalings
+from bench.report.study.study import Study, describe
+from bench.report.study.words import figure
+
+
+def part(study: Study, _: Catalogue) -> dict[str, Any]:
+    """The scenarios with their words, and the subjects with their marks."""
+    shapes = style.subject_shapes(study.subjects)
+    return {
+        "scenarios": [_scenario(study, scenario) for scenario in study.scenarios],
+        "subjects": [
+            {"name": s.name, "kind": s.kind, "path": style.SHAPES[shape]}
+            for s, shape in zip(study.subjects, shapes, strict=True)
+        ],
+    }
+
+
+def _scenario(study: Study, scenario: Conditions) -> dict[str, Any]:
+    return {
+        "key": study.keys[scenario],
+        "name": describe(scenario),
+        "answers": choice.answers(study, scenario),
+        "holdings": holdings(study, scenario),
+        "laws": [_law(found) for found in scalings(study, scenario)],
+    }
+
+
+def _law(found: Scaling) -> dict[str, str]:
+    error = ""
+    if found.fit:
+        error = (
+            f"λ = {figure(found.fit.rate_of_one)}/s; the curve misses the points by "
+            f"{100 * found.fit.mean_error:.1f} % on average."
+        )
+    return {"subject": found.subject, "words": found.words, "error": error}

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""Where servers are under load, function by function.
+
+perf looks thousands of times a second at the stack of whatever runs on the servers' CPU, the
+kernel's part too; what is not theirs is left out. So its figures are shares of CPU time. It looks
+at the CPU and not at the processes, since it would begin to count anew with each child and thread,
+and never see those that live shorter than from one look to the next: all of `forking`'s.
+
+Where it is not allowed (kernel.perf_event_paranoid, or a container that forbids the call) see
+`bench.stations.counting`.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from bench.host.process import Child, StartError, last_line
+from bench.host.signals import SignalWatch
+from bench.records.figures import StackFigures
+from bench.stations.profile_tree import Stack, tree
+
+RATE = 4999
+"""Looks a second: not in step with the kernel's own clock, and with what happens at its ticks."""
+STACK_BYTES = 4096
+"""Of each stack are kept, for the way back to main() to be found in: the servers are built without
+frame pointers."""
+RECORD = (
+    *("perf", "record", "--quiet", "--no-buildid", "--no-buildid-cache", "--event", "cpu-clock"),
+    *("--freq", str(RATE), "--call-graph", f"dwarf,{STACK_BYTES}"),
+)
+READY_SECONDS = 10.0
+SCRIPT_SECONDS = 60.0
+ENTRY = frozenset(
+    {"entry_SYSCALL_64_after_hwframe", "do_syscall_64", "el0t_64_sync", "el0t_64_sync_handler"}
+    | {"el0_svc", "do_el0_svc", "invoke_syscall", "el0_svc_common.constprop.0", "x64_sys_call"}
+)
+"""Every way into the kernel leads through these: they say nothing."""
+UNKNOWN = "[unknown]"
+_FORK = re.compile(r"PERF_RECORD_FORK\((\d+):\d+\):\((\d+):")
+KERNEL = "_[k]"
+"""Stands behind the names of the kernel's functions."""
+
+
+@cache
+def why_no_perf() -> str:
+    """Why perf cannot be used here; empty if it can."""
+    if shutil.which("perf") is None:
+        return "perf is not installed: apt-get install linux-perf (Ubuntu: linux-tools-generic)"
+    with tempfile.TemporaryDirectory(prefix="zerohttpd-perf-") as folder:
+        words = [*RECORD, "--all-cpus", "--output", str(Path(folder, "data")), "true"]
+        done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode == 0:
+        return ""
+    said = next((line for line in done.stderr.splitlines() if line.strip()), "")
+    return f"perf is not allowed here: {said or 'it did not say why'}"
+
+
+class Sampler:
+    """perf looks at the CPUs of some processes. End it with `stop`."""
+
+    def __init__(
+        self, pids: Sequence[int], theirs: Sequence[int], own: Sequence[int], watch: SignalWatch
+    ) -> None:
+        """Watch these processes and their children on the CPUs `theirs` (none: all); perf itself
+        runs on `own`. Raises StartError or Interrupted."""
+        if reason := why_no_perf():
+            raise StartError(reason)
+        self._pids = set(pids)
+        self._folder = tempfile.TemporaryDirectory(prefix="zerohttpd-perf-")
+        place = Path(self._folder.name)
+        for name in ("order", "answer"):
+            os.mkfifo(place / name)
+        # Opened for both directions: opening one end alone would wait for the other.
+        self._order = os.open(place / "order", os.O_RDWR | os.O_NONBLOCK)
+        self._answer = os.open(place / "answer", os.O_RDWR | os.O_NONBLOCK)
+        where = ["--cpu", ",".join(map(str, theirs))] if theirs else ["--all-cpus"]
+        control = f"fifo:{place / 'order'},{place / 'answer'}"
+        told = ["--output", str(place / "data"), "--delay", "-1", "--control", control]
+        self._child = Child([*RECORD, *where, *told], own)
+        try:
+            self._begin(watch)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, watch: SignalWatch) -> None:
+        os.write(self._order, b"enable\n")
+        for _ in range(int(READY_SECONDS / 0.02)):
+            if not self._child.running():
+                raise StartError(f"perf ended: {last_line(self._child.stderr)}")
+            try:
+                os.read(self._answer, 64)
+                return
+            except BlockingIOError:
+                watch.sleep(0.02)
+        raise StartError("perf did not begin")
+
+    def stop(self) -> StackFigures:
+        """Let go of them. Raises StartError if perf cannot tell what it saw."""
+        self._child.end(READY_SECONDS, signal.SIGINT)
+        words = ["perf", "script", "--input", str(Path(self._folder.name, "data")), "--no-inline"]
+        try:
+            done = subprocess.run(
+                [*words, "--show-task-events", "--fields", "pid,ip,sym,dso"],
+                capture_output=True,
+                text=True,
+                timeout=SCRIPT_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise StartError("perf script did not end") from None
+        finally:
+            self.close()
+        stacks = list(stacks_of(done.stdout.splitlines(), self._pids))
+        if done.returncode != 0 or not stacks:
+            raise StartError(f"perf saw nothing: {last_line(done.stderr)}")
+        kernel = any(function.endswith(KERNEL) for stack, _ in stacks for function in stack)
+        return StackFigures(how="perf", kernel=kernel, frames=tree(stacks))
+
+    def close(self) -> None:
+        """Let go of them and forget what was seen. May not be called after `stop`."""
+        self._child.end()
+        os.close(self._order)
+        os.close(self._answer)
+        self._folder.cleanup()
+
+
+def stacks_of(lines: Iterable[str], pids: Collection[int]) -> Iterator[tuple[Stack, int]]:
+    """The samples of some processes, and of all that they have begun, in the lines of `perf script
+    --show-task-events --fields pid,ip,sym,dso`: a line with the process, one for each function, the
+    innermost first, and an empty one."""
+    theirs = set(pids)
+    found: list[str] = []
+    wanted = False
+    for line in lines:
+        if forked := _FORK.search(line):
+            child, parent = map(int, forked.groups())
+            if parent in theirs:
+                theirs.add(child)
+        elif not line.strip():
+            if wanted and found:
+                yield tuple(reversed(found)), 1
+            found, wanted = [], False
+        elif line.startswith("\t"):
+            found += _function(line)
+        else:
+            wanted = line.strip().isdigit() and int(line) in theirs
+
+
+def _function(line: str) -> list[str]:
+    """Its name; none of a function that says nothing."""
+    _, _, rest = line.strip().partition(" ")
+    name, _, place = rest.rpartition(" (")
+    name = name.strip()
+    in_kernel = place.startswith("[k")
+    if name in ENTRY or (name == UNKNOWN and not in_kernel):
+        return []
+    plain = name.partition("." if in_kernel else "@")[0]  # of a clone, or a version
+    return [plain + KERNEL * in_kernel]

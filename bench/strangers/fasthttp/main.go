@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+
+// Command fasthttp is the stranger written with fasthttp, a faster HTTP server for Go than net/http:
+// the redirect, the files and the guestbook of the seven servers, for which go-redis asks Redis as
+// it does for the stranger go (package book).
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"log"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"zerohttpd/guestbook/book"
+)
+
+// The limits of the seven, from lib/config.h; fasthttp would wait for ever otherwise.
+const (
+	idleTimeout    = 5 * time.Second
+	requestTimeout = 10 * time.Second
+)
+
+type site struct {
+	guestbook *book.Book
+	files     fasthttp.RequestHandler
+}
+
+// handle is the router: fasthttp has none of its own, and its documentation shows this switch.
+func (s *site) handle(ctx *fasthttp.RequestCtx) {
+	switch string(ctx.Path()) {
+	case "/guestbook":
+		s.showGuestbook(ctx)
+	case "/redirect":
+		redirect(ctx, fasthttp.StatusFound)
+	case "/old":
+		redirect(ctx, fasthttp.StatusMovedPermanently)
+	default:
+		s.files(ctx)
+	}
+}
+
+// redirect leads to the guestbook. ctx.Redirect would make an absolute URI of the path, and so the
+// answer longer than that of the others.
+func redirect(ctx *fasthttp.RequestCtx, status int) {
+	ctx.Response.Header.Set(fasthttp.HeaderLocation, "/guestbook")
+	ctx.SetStatusCode(status)
+}
+
+func (s *site) showGuestbook(ctx *fasthttp.RequestCtx) {
+	var body bytes.Buffer
+	// The ctx ends with the server, not with its client: fasthttp does not watch for that.
+	if err := s.guestbook.Page(ctx, &body); err != nil {
+		ctx.Error(book.Unreachable, fasthttp.StatusServiceUnavailable)
+		ctx.Response.Header.Set(fasthttp.HeaderRetryAfter, "1")
+		return
+	}
+	ctx.SetContentType("text/html; charset=utf-8")
+	ctx.Response.SetBodyRaw(body.Bytes())
+}
+
+func main() {
+	address := flag.String("address", "127.0.0.1", "address to listen on")
+	port := flag.String("port", "8000", "port to listen on")
+	redisURL := flag.String("redis", "redis://127.0.0.1:6379", "redis://[user:password@]host:port/db")
+	root := flag.String("root", ".", "folder that holds templates/ and public/")
+	flag.Parse()
+
+	guestbook, err := book.New(*root, *redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	// As it is by default: files stay open for 10 s, and small ones are sent from memory.
+	files := fasthttp.FS{Root: filepath.Join(*root, "public"), AcceptByteRange: true}
+	handler := &site{guestbook, files.NewRequestHandler()}
+	listener, err := net.Listen("tcp4", net.JoinHostPort(*address, *port))
+	if err != nil {
+		log.Fatalf("cannot listen: %v", err)
+	}
+	fmt.Printf("url           http://%s/\n", listener.Addr())
+	server := &fasthttp.Server{
+		Handler:     handler.handle,
+		IdleTimeout: idleTimeout,
+		ReadTimeout: requestTimeout,
+	}
+	log.Fatal(server.Serve(listener))
+}

@@ -1,0 +1,3 @@
+module zerohttpd/hello
+
+go 1.21

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+
+// Package book makes the guestbook page of the seven servers as a Go programmer would: html/template
+// for the page, go-redis for what is on it. It asks Redis the same three commands, one after
+// another, and fills the same template; what it writes is the same, byte by byte. Connections to
+// Redis come from the client's own pool, at its default size. The strangers go and fasthttp share it.
+package book
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"html/template"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// remarksShown is REMARKS_SHOWN in lib/config.h.
+const remarksShown = 50
+
+// Unreachable is what a visitor reads while Redis does not answer; the status is 503 then.
+const Unreachable = "The guestbook's memory, Redis, cannot be reached just now."
+
+// A Book is the guestbook. Any number of goroutines may use it at once.
+type Book struct {
+	redis    *redis.Client
+	template *template.Template
+}
+
+type page struct {
+	Visitor string
+	Written string
+	Remarks []string
+}
+
+// New takes the template below root, the project's folder, and the Redis at
+// redis://[user:password@]host:port/db. It does not connect yet.
+func New(root, redisURL string) (*Book, error) {
+	parsed, err := parseTemplate(root)
+	if err != nil {
+		return nil, fmt.Errorf("no template: %w", err)
+	}
+	options, err := redis.ParseURL(redisURL)
+	if err != nil {
+		return nil, fmt.Errorf("--redis: %w", err)
+	}
+	return &Book{redis.NewClient(options), parsed}, nil
+}
+
+// Page counts a visitor and writes the page for him. An error means that there is none, since Redis
+// was not reached. It is a buffer because the length is needed before the first byte: without one
+// HTTP/1.0 cannot keep the connection.
+func (b *Book) Page(ctx context.Context, to *bytes.Buffer) error {
+	content, err := b.load(ctx)
+	if err != nil {
+		return err
+	}
+	return b.template.Execute(to, content)
+}
+
+// load asks Redis, three times, one after another.
+func (b *Book) load(ctx context.Context) (page, error) {
+	remarks, err := b.redis.LRange(ctx, "guestbook_remarks", -remarksShown, -1).Result()
+	if err != nil {
+		return page{}, err
+	}
+	visitor, err := b.redis.Incr(ctx, "visitor_count").Result()
+	if err != nil {
+		return page{}, err
+	}
+	written, err := b.redis.LLen(ctx, "guestbook_remarks").Result()
+	if err != nil {
+		return page{}, err
+	}
+	slices.Reverse(remarks)
+	return page{withThousands(visitor), withThousands(written), remarks}, nil
+}
+
+// parseTemplate turns the servers' own template into one for html/template.
+func parseTemplate(root string) (*template.Template, error) {
+	text, err := os.ReadFile(filepath.Join(root, "templates/guestbook/index.html"))
+	if err != nil {
+		return nil, err
+	}
+	translated := strings.NewReplacer(
+		"$VISITOR_COUNT$", "{{.Visitor}}",
+		"$REMARKS_COUNT$", "{{.Written}}",
+		"$GUEST_REMARKS$", `{{range .Remarks}}<li class="remark"><p>{{.}}</p></li>`+"\n"+
+			`{{else}}<li class="remark none"><p>No remarks yet. Yours could be the first.</p></li>`+
+			"\n{{end}}",
+		// A plain visit has nothing typed and no errors.
+		"$GUEST_NAME$", "", "$GUEST_NAME_ERROR$", "",
+		"$GUEST_REMARKS_TYPED$", "", "$GUEST_REMARKS_ERROR$", "",
+	).Replace(string(text))
+	return template.New("guestbook").Parse(translated)
+}
+
+// withThousands writes 1234567 as 1,234,567.
+func withThousands(number int64) string {
+	digits := strconv.FormatInt(number, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+
+// The stranger written in JavaScript: what the seven serve, with Node's own http module and the npm
+// package redis. One thread runs all of this; while a reply of Redis is awaited it serves others.
+
+import { open, readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { parseArgs } from 'node:util';
+import { createClient } from 'redis';
+
+const REMARKS_SHOWN = 50;
+const FILES = {
+  '/files/hello.txt': 'text/plain; charset=utf-8',
+  '/files/small.txt': 'text/plain; charset=utf-8',
+  '/files/characters.html': 'text/html; charset=utf-8',
+};
+const REFERENCES = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
+
+const text = { type: 'string' };
+const { values: given } = parseArgs({
+  options: {
+    address: text, port: text, redis: text, root: text,
+    backlog: text, 'idle-timeout': text, 'request-timeout': text, 'keep-alive-requests': text,
+  },
+});
+
+const template = await readFile(join(given.root, 'templates/guestbook/index.html'), 'utf8');
+const parts = template.split(/(\$[A-Z_]+\$)/);
+const redis = createClient({ url: given.redis });
+redis.on('error', (error) => console.error(`redis: ${error.message}`)); // it connects again itself
+redis.connect();
+
+const escape = (remark) => remark.replace(/[&<>"']/g, (character) => REFERENCES[character]);
+
+function redirect(response, status) {
+  // With a length the connection can be kept for clients of HTTP/1.0 as well.
+  response.writeHead(status, { Location: '/guestbook', 'Content-Length': 0 }).end();
+}
+
+async function sendFile(response, path) {
+  const file = await open(join(given.root, 'public', path));
+  const { size } = await file.stat();
+  response.writeHead(200, { 'Content-Type': FILES[path], 'Content-Length': size });
+  await pipeline(file.createReadStream(), response); // which closes the file, too
+}
+
+function listOf(remarks) {
+  if (remarks.length === 0) {
+    return '<li class="remark none"><p>No remarks yet. Yours could be the first.</p></li>\n';
+  }
+  return remarks.reverse()
+    .map((remark) => `<li class="remark"><p>${escape(remark)}</p></li>\n`)
+    .join('');
+}
+
+async function sendGuestbook(response) {
+  // One after another, as the seven ask.
+  const remarks = await redis.lRange('guestbook_remarks', -REMARKS_SHOWN, -1);
+  const visitor = await redis.incr('visitor_count');
+  const written = await redis.lLen('guestbook_remarks');
+  const values = {
+    $GUEST_REMARKS$: listOf(remarks),
+    $VISITOR_COUNT$: visitor.toLocaleString('en-US'),
+    $REMARKS_COUNT$: written.toLocaleString('en-US'),
+    // A plain visit has nothing typed and no errors.
+    $GUEST_NAME$: '', $GUEST_NAME_ERROR$: '',
+    $GUEST_REMARKS_TYPED$: '', $GUEST_REMARKS_ERROR$: '',
+  };
+  const body = Buffer.from(parts.map((part) => values[part] ?? part).join(''));
+  response.writeHead(200, {
+    'Content-Type': 'text/html; charset=utf-8',
+    'Content-Length': body.length,
+  }).end(body);
+}
+
+async function serve(request, response) {
+  const path = request.url;
+  if (path === '/redirect') return redirect(response, 302);
+  if (path === '/old') return redirect(response, 301);
+  if (path === '/guestbook') return sendGuestbook(response);
+  if (Object.hasOwn(FILES, path)) return sendFile(response, path);
+  response.writeHead(404, { 'Content-Length': 0 }).end();
+}
+
+const server = createServer(
+  {
+    keepAliveTimeout: Number(given['idle-timeout']),
+    headersTimeout: Number(given['request-timeout']),
+  },
+  (request, response) => {
+    serve(request, response).catch((error) => {
+      console.error(error);
+      if (response.headersSent) response.destroy();
+      else response.writeHead(503, { 'Retry-After': 1, 'Content-Length': 0 }).end();
+    });
+  },
+);
+server.maxRequestsPerSocket = Number(given['keep-alive-requests']);
+server.listen({ host: given.address, port: Number(given.port), backlog: Number(given.backlog) });

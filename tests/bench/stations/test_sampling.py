@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""Stacks in the lines of perf and of callgrind; the tree; and a process that is watched."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.host.process import Child
+from bench.host.signals import SignalWatch
+from bench.records.figures import Frame
+from bench.stations.counting import counts, what_was_counted
+from bench.stations.profile_tree import tree
+from bench.stations.sampling import Sampler, stacks_of, why_no_perf
+
+SCRIPT = """\
+    0 PERF_RECORD_FORK(10:10):(1:1)
+   10 PERF_RECORD_FORK(11:11):(10:10)
+   11 PERF_RECORD_COMM exec: epoll:11/11
+   10
+\tffffffff81e32fa2 tcp_sendmsg.part.0 ([kernel.kallsyms])
+\tffffffff821ed511 do_syscall_64 ([kernel.kallsyms])
+\tffffffff81000130 entry_SYSCALL_64_after_hwframe ([kernel.kallsyms])
+\t          10ad97 send@GLIBC_2.2.5 (/usr/lib/libc.so.6)
+\t            4e47 main (/srv/epoll)
+\tffffffffffffffff [unknown] ([unknown])
+
+   12
+\t            4e47 main (/srv/other)
+
+   11
+\t            4e47 main (/srv/epoll)
+
+""".splitlines()
+
+COUNTED = """\
+version: 1
+positions: line
+events: Ir
+
+ob=(1) /srv/epoll
+fl=(1) main.c
+fn=(1) work'main'(below main)
+10 5
++2 7
+cfn=(2) send'work'main'(below main)
+calls=3 40
++1 100
+fn=(2)
+40 90
+* 10
+fn=(3) strlen'server_start'main'(below main)
+1 1000
+fn=(4) dl_main
+1 500
+totals: 1712
+""".splitlines()
+
+
+def test_samples_of_a_process_and_of_its_children_alone() -> None:
+    assert list(stacks_of(SCRIPT, [10])) == [
+        (("main", "send", "tcp_sendmsg_[k]"), 1),
+        (("main",), 1),
+    ]
+    assert list(stacks_of(SCRIPT, [11])) == [(("main",), 1)]
+    assert list(stacks_of([], [10])) == []
+
+
+def test_own_instructions_of_each_stack_and_none_twice(tmp_path: Path) -> None:
+    file = tmp_path / "callgrind.7"
+    file.write_text("\n".join(COUNTED) + "\n")
+    stacks: dict[tuple[str, ...], int] = {}
+    for stack, count in counts(file):
+        stacks[stack] = stacks.get(stack, 0) + count
+    assert stacks[("(below main)", "main", "work")] == 12
+    assert stacks[("(below main)", "main", "work", "send")] == 100
+    found = what_was_counted(tmp_path)
+    assert found is not None
+    assert (found.how, found.kernel) == ("callgrind", False)
+    assert found.count == 112, "neither the start of the server nor the loader"
+    assert found.frames[0].own == 0
+    assert [frame.name for frame in found.frames[0].below] == ["work"]
+    assert what_was_counted(tmp_path / "none") is None
+
+
+def test_what_is_too_small_counts_with_its_caller() -> None:
+    stacks = [(("start", "main", "big"), 996), (("main", "small"), 3), (("main", "just"), 4)]
+    assert tree(stacks) == [
+        Frame(
+            name="main",
+            count=1003,
+            below=[Frame(name="big", count=996)],
+        )
+    ], "just is below the share too, which is of all"
+    (main,) = tree([(("main", "big"), 90), (("main", "small"), 10)])
+    assert [(frame.name, frame.own) for frame in main.below] == [("big", 90), ("small", 10)]
+    assert tree([]) == []
+
+
+@pytest.mark.skipif(bool(why_no_perf()), reason=why_no_perf())
+def test_a_process_and_its_children_are_sampled() -> None:
+    child = Child(["sh", "-c", "while :; do (:); done"])
+    watch = SignalWatch()
+    try:
+        sampler = Sampler([child.pid], [], [], watch)
+        watch.sleep(0.5)
+        found = sampler.stop()
+        assert child.running()
+        assert found.how == "perf"
+        assert found.kernel
+        assert found.count > 20
+    finally:
+        child.end()

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: MIT
+"""Every declared stranger that is installed, started for real: it answers what the seven answer,
+and what its stranger.toml says of it is true."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import redis
+
+from bench.host.process import free_port
+from bench.host.project import ROOT
+from bench.host.signals import SignalWatch
+from bench.load.probe import Answer, probe, require_content
+from bench.records.workloads import WORKLOADS
+from bench.services.redis_server import RedisServer, connect
+from bench.stations.footprint import Glance, look_at
+from bench.stations.tracing import Tracer
+from bench.subjects.declared import Declaration, LeftOut, names, stranger
+from bench.subjects.running import RunningServer
+from bench.subjects.subject import Place, server_subject, stranger_subject
+from tests.e2e.processes import living
+
+pytestmark = [
+    pytest.mark.xdist_group("strangers"),
+    pytest.mark.skipif(not shutil.which("redis-server"), reason="needs redis-server"),
+    pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll"),
+]
+
+SECONDS = 60.0
+CLIENTS = 20
+ROUNDS = 5
+REMARKS = ("plain", "a < b & \"c\" > 'd'", "日本語 – ü", "$VISITOR_COUNT$ \\1 $& $1")
+VERSIONS = ("HTTP/1.0", "HTTP/1.1")
+SPELLINGS = ((b"&#34;", b"&quot;"), (b"&#43;", b"+"))
+"""Other ways to write the same character, which html/template of Go has."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A stranger that serves, and a server of the project's to hold it against."""
+
+    said: Declaration
+    server: RunningServer
+    epoll: RunningServer
+    store: redis.Redis
+
+
+@pytest.fixture(scope="module")
+def redis_url() -> Iterator[str]:
+    server = RedisServer((), SignalWatch())
+    try:
+        with connect(server.url) as client:
+            client.rpush("guestbook_remarks", *REMARKS)
+        yield server.url
+    finally:
+        server.end()
+
+
+@contextlib.contextmanager
+def started(name: str, redis_url: str) -> Iterator[RunningServer]:
+    """It is skipped where something is missing. Its folder is where it always is: Apache's workers
+    must reach it."""
+    try:
+        subject = server_subject(name, ROOT / name) if name == "epoll" else stranger_subject(name)
+    except LeftOut as reason:
+        pytest.skip(str(reason))
+    with tempfile.TemporaryDirectory(prefix="zerohttpd-subject-") as folder:
+        port = 0 if subject.announces else free_port()
+        place = Place(port, redis_url, Path(folder))
+        one_core = sorted(os.sched_getaffinity(0))[:1]  # as where it is measured
+        server = RunningServer(subject, place, one_core, SignalWatch())
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@pytest.fixture(scope="module")
+def epoll(redis_url: str) -> Iterator[RunningServer]:
+    with started("epoll", redis_url) as server:
+        yield server
+
+
+@pytest.fixture(scope="module", params=names())
+def peer(request: pytest.FixtureRequest, epoll: RunningServer, redis_url: str) -> Iterator[Peer]:
+    with started(request.param, redis_url) as server, connect(redis_url) as store:
+        yield Peer(stranger(request.param).said, server, epoll, store)
+
+
+def answer(server: RunningServer, name: str, store: redis.Redis) -> Answer:
+    workload = WORKLOADS[name]
+    store.set("visitor_count", 1_234_566)
+    return probe(server.url + workload.path.lstrip("/"), workload, workload.status)
+
+
+def spelt(page: bytes) -> bytes:
+    """The page with one spelling for each character."""
+    for theirs, ours in SPELLINGS:
+        page = page.replace(theirs, ours)
+    return page
+
+
+def test_it_answers_as_the_seven_do(peer: Peer) -> None:
+    for name in peer.said.workloads:
+        workload = WORKLOADS[name]
+        its, ours = (answer(server, name, peer.store) for server in (peer.server, peer.epoll))
+        require_content(its, workload)
+        assert its.status == ours.status
+        if not workload.leads:
+            assert spelt(its.body) == spelt(ours.body), name
+    if "guestbook" in peer.said.workloads:
+        assert peer.store.get("visitor_count") == b"1234567", "it counts each visit once"
+
+
+class Client:
+    """Asks for the redirect, or what else there is, over a connection that it wants to keep."""
+
+    def __init__(self, peer: Peer, version: str = "HTTP/1.1") -> None:
+        parts, path = urlsplit(peer.server.url), WORKLOADS[peer.said.workloads[0]].path
+        self._where = (parts.hostname or "", parts.port or 0)
+        self._request = f"GET {path} {version}\r\nHost: {parts.netloc}\r\n"
+        self._request += "Connection: keep-alive\r\n" * (version == "HTTP/1.0") + "\r\n"
+        self._socket: socket.socket | None = None
+
+    def ask(self) -> bool:
+        """Ask once, over a new connection if need be. Whether the server keeps it."""
+        if self._socket is None:
+            self._socket = socket.create_connection(self._where, SECONDS)
+        self._socket.sendall(self._request.encode())
+        received = b""
+        while not _whole(received) and (piece := self._socket.recv(65536)):
+            received += piece
+        assert re.match(rb"HTTP/1\.[01] [23]\d\d ", received), received[:100]
+        head = received.partition(b"\r\n\r\n")[0]
+        says_so = re.search(rb"^connection: *keep-alive", head, re.IGNORECASE | re.MULTILINE)
+        closes = re.search(rb"^connection: *close", head, re.IGNORECASE | re.MULTILINE)
+        kept = bool(says_so if b"HTTP/1.0" in self._request.encode() else not closes)
+        if not kept:
+            self.close()
+        return kept
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+def _whole(received: bytes) -> bool:
+    head, gap, body = received.partition(b"\r\n\r\n")
+    length = re.search(rb"^content-length: *(\d+)", head, re.IGNORECASE | re.MULTILINE)
+    if b"chunked" in head.lower():
+        return body.endswith(b"0\r\n\r\n")
+    return bool(gap) and length is not None and len(body) >= int(length[1])
+
+
+def serve(peer: Peer) -> list[Glance]:
+    """What the stranger looks like while it serves several clients."""
+    clients = [Client(peer) for _ in range(CLIENTS)]
+    seen = []
+    try:
+        for _ in range(ROUNDS):
+            for client in clients:
+                client.ask()
+            seen.append(look_at(peer.server.pids()))
+    finally:
+        for client in clients:
+            client.close()
+    return seen
+
+
+def test_it_keeps_connections_as_it_says(peer: Peer) -> None:
+    kept = []
+    for version in VERSIONS:
+        client = Client(peer, version)
+        try:
+            # The second one comes over the same connection, if it is kept.
+            kept.append(client.ask() and client.ask())
+        finally:
+            client.close()
+    assert (
+        kept
+        == {"yes": [True, True], "HTTP/1.1": [False, True], "no": [False, False]}[peer.said.keeps]
+    )
+
+
+def test_its_processes_and_threads_are_those_that_it_says(peer: Peer) -> None:
+    if peer.said.serving is None:
+        pytest.skip("it says nothing of them")
+    (few, many), (least, most) = peer.said.serving.processes, peer.said.serving.threads
+    deadline = time.monotonic() + SECONDS
+    while len(peer.server.pids()) < few and time.monotonic() < deadline:
+        time.sleep(0.02)  # a pool listens before it is complete
+    seen = serve(peer)
+    assert all(few <= look.processes <= many for look in seen), seen
+    assert least <= max(look.threads for look in seen) <= most, seen
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+def test_its_system_calls_are_those_that_it_says(peer: Peer) -> None:
+    if peer.said.serving is None:
+        pytest.skip("it says nothing of them")
+    tracer = Tracer(peer.server.pids(), SignalWatch())
+    try:
+        serve(peer)
+    finally:
+        calls = tracer.stop().by_name
+    assert set(peer.said.serving.calls) <= set(calls), calls
+
+
+def test_it_ends_with_all_that_it_started(peer: Peer) -> None:
+    """The last one: nobody is served after it."""
+    session = peer.server.pid
+    assert living(session)
+    peer.server.ask_to_stop()
+    deadline = time.monotonic() + SECONDS
+    while left := living(session):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.02)
+    ended = peer.server.stop()
+    assert ended is not None
+    assert ended.obeyed
+    assert ended.status in (0, -signal.SIGTERM, 128 + signal.SIGTERM), ended.describe()

@@ -3,6 +3,7 @@
 
 command     the command line; enters the sandbox
 sandbox     namespaces and limits for programs of strangers
+fence       what such a program may open
 building    compiles the server, within these limits
 faults      those that are known by name
 stage       what a check is, and what came of it

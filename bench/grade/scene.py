@@ -124,8 +124,9 @@ class Scene:
         plain = self.server.command
 
         def command(place: Place) -> list[str]:
-            own = ["--root", str(self.site.root), "--workers", str(WORKERS), *options]
-            return [*tracer, *confined([*plain(place), *own], self.limits)]
+            words = [*plain(place), "--root", str(self.site.root), "--workers", str(WORKERS)]
+            reads = [self.folder, Path(words[0])]
+            return [*tracer, *confined([*words, *options], self.limits, reads)]
 
         place = Place(0, self.redis_url or self.redis.url, self.folder)
         self.running = RunningServer(replace(self.server, command=command), place, (), self.watch)
@@ -269,6 +270,16 @@ class Scene:
         fault = SIGPIPE if status == -signal.SIGPIPE else CRASH
         said = f"; its last words: {ended.last_words}" if ended and ended.last_words else ""
         raise Failed(fault, f"the server ended meanwhile ({_in_words(status)}){said}")
+
+    def holds(self, port: int) -> bool:
+        """Whether somebody has a descriptor of its end of the connection to the client's port."""
+        own = self.address[1]
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+            words = line.split()
+            ports = [int(words[place].rpartition(":")[2], 16) for place in (1, 2)]
+            if ports == [own, port]:
+                return words[9] != "0"  # the inode: a socket that is nobody's any more has none
+        return False
 
     def useless_descriptors(self) -> int:
         """How many its processes have open that lead nowhere: sockets that neither listen nor lead

@@ -205,6 +205,8 @@ def _check_wrk(seen: Evidence, wrk: WrkOutcome) -> Iterator[Check]:
         yield _check("completed", False, "no report", f"wrk wrote no report, {done}")
         return
     yield _check("completed", figures.complete == seen.asked, "incomplete", done)
+    extra = f"{figures.unasked:,} answers came that nobody had asked for"
+    yield _check("all asked for", not figures.unasked, f"{figures.unasked:,} too many", extra)
     failed = sum(figures.errors.values())
     kinds = ", ".join(f"{kind} {n:,}" for kind, n in figures.errors.items() if n)
     yield _check("none failed", not failed, f"{failed:,} failed", f"errors: {kinds}; {done}")

@@ -47,9 +47,8 @@ def gather(
     kept = conditions.keep_alive and conditions.mode in ("closed", "open", "traced")
     closed = outcome if isinstance(outcome, AbOutcome) else None
     by_wrk = outcome if isinstance(outcome, WrkOutcome) else None
-    # Whoever stops at an answer leaves the others' requests behind: wrk always, ab kept ones.
-    unread = spec.concurrency if by_wrk or (kept and closed) else 0
-    warm_unread = min(spec.concurrency, WARM_UP_CONNECTIONS) if by_wrk or kept else 0
+    unread = spec.concurrency if kept and closed else 0
+    warm_unread = min(spec.concurrency, WARM_UP_CONNECTIONS) if kept and not by_wrk else 0
     idle_requests = loaded.idle.requests if loaded.idle else 0
     kernels = [tcp for host in loaded.hosts if (tcp := host.report.host.tcp)]
     return Evidence(

@@ -98,6 +98,11 @@ measure: ## CPU and memory against nginx, Go and the barest loops
 	@$(MAKE) --no-print-directory all floor
 	@$(ZEROHTTPD) measure $(ARGS)
 
+peers: ## what people would use instead, then and now: make peers, or STUDY=now
+	@$(SETUP) build bench peers
+	@$(MAKE) --no-print-directory all
+	@$(ZEROHTTPD) peers $(STUDY) $(ARGS)
+
 cost: ## where the microseconds go: calls, switches, faults, floors, tricks switched off
 	@$(SETUP) build bench compare trace
 	@$(MAKE) --no-print-directory all floor
@@ -204,7 +209,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z._-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure torture timeline book slides fault hint new grade floor test \
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure peers torture timeline book slides fault hint new grade floor test \
 	test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- How things are made ----

@@ -3,7 +3,7 @@
 # Makes sure that the tools of one or more groups are there:
 #
 #     scripts/setup.sh GROUP...      build  bench  read  openloop  hosts  test  sanitize  fuzz
-#                                    lint  compare  trace  fault
+#                                    lint  compare  peers  trace  fault  package:NAME
 #
 # Looks first, and says nothing if nothing is missing. Missing Debian packages are installed with
 # apt-get (through sudo when not root) after a line that says what and why; a service that comes
@@ -16,7 +16,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly venv=.venv
-readonly groups="build bench read openloop hosts test sanitize fuzz lint compare trace fault"
+readonly groups="build bench read openloop hosts test sanitize fuzz lint compare peers trace fault package:NAME"
 readonly oldest_python=3.10
 readonly oha_version=1.16.0 # 1.4 or newer will do, if one is there already
 
@@ -26,6 +26,8 @@ die() { say "$*"; exit 1; }
 # ---- What is missing ----
 
 have() { command -v "$1" >/dev/null || [[ -x /usr/sbin/$1 ]]; }
+
+installed() { [[ $(dpkg-query -Wf '${db:Status-Abbrev}' "$1" 2>/dev/null) == ii* ]]; }
 
 have_header() {
     [[ -e /usr/include/$1 || -e /usr/local/include/$1 ]] ||
@@ -221,6 +223,8 @@ look_for_group() {
     compare)
         need golang-go "compiles the Go server to compare with" have go
         ;;
+    peers) need wrk "a load generator that speaks HTTP/1.1" have wrk ;;
+    package:*) need "${1#package:}" "a peer of the seven" installed "${1#package:}" ;;
     *) die "unknown group '$1'. Groups: $groups" ;;
     esac
 }

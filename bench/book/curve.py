@@ -2,6 +2,7 @@
 """The curve of the newest results: requests a second over connections, of some of the servers."""
 
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 
 import vl_convert
@@ -48,10 +49,12 @@ def curve(results: Results | None, names: Sequence[str]) -> str:
         vl_convert.vegalite_to_svg(whole(study, made, exhibit, title, (key, level), theme))
         for theme in (0, 1)
     ]
+    # For a reader who hears the page it is one picture with its words, and not each of its marks.
     begun = results.started.strftime("%Y-%m-%d")
     caption = f"The newest results here, begun {begun}: <code>make bench</code>."
     pictures = "".join(
-        f'<div class="{kind}">{svg}</div>'
+        f'<div class="{kind}" role="img" aria-label="{escape(title[0])}">'
+        f"{svg.replace('<svg ', '<svg aria-hidden=true ', 1)}</div>"
         for kind, svg in zip(("on-light", "on-dark"), drawn, strict=True)
     )
     return f'<figure class="curve">{pictures}<figcaption>{caption}</figcaption></figure>'

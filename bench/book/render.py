@@ -30,8 +30,9 @@ def coloured(text: str) -> list[str]:
 
 
 def styles() -> tuple[str, str]:
-    """The colours of the code, for light and for dark pages."""
-    both = [HtmlFormatter(style=name, nobackground=True) for name in ("friendly", "nord")]
+    """The colours of the code, for light and for dark pages: of those that Pygments has, two with a
+    contrast of 4.5 and more on all that code stands on here."""
+    both = [HtmlFormatter(style=name, nobackground=True) for name in ("xcode", "github-dark")]
     light, dark = (str(one.get_style_defs(".code")) for one in both)  # type: ignore[no-untyped-call]
     return light, dark
 
@@ -52,7 +53,7 @@ def annotated(name: str, text: str, link: Link, before: str | None = None) -> st
             f'<div class="{kind}"><div class="comment">{_prose(passage.comment, link)}</div>'
             f'<pre class="code">{code}</pre></div>'
         )
-    title = f"<h3>{escape(name)}</h3>"
+    title = f'<h2 class="name">{escape(name)}</h2>'
     return f'<section class="file" aria-label="{escape(name)}">{title}{"".join(rows)}</section>'
 
 
@@ -85,14 +86,15 @@ def step(
     for run in side_by_side(sides[0], sides[1]):
         for folded, part in _folds(run):
             cells = "".join(_row(pair, html, numbers) for pair in part)
-            table = f'<table class="pairs">{cells}</table>'
+            kind = "pairs same" if run[0].same else "pairs"
+            table = f'<table class="{kind}">{cells}</table>'
             if folded:
                 table = (
                     f"<details><summary>{len(part)} lines are the same</summary>{table}</details>"
                 )
             rows.append(table)
     heads = "".join(f"<span>{escape(name)}</span>" for name in names)
-    return f'<section class="step"><h3>{heads}</h3>{"".join(rows)}</section>'
+    return f'<section class="step"><h2 class="name">{heads}</h2>{"".join(rows)}</section>'
 
 
 def _folds(run: Sequence[Pair]) -> list[tuple[bool, Sequence[Pair]]]:
@@ -124,7 +126,9 @@ def _prose(comment: list[str], link: Link) -> str:
     parts = []
     for drawn, lines in paragraphs(comment):
         if drawn:
-            parts.append(f"<pre>{escape(chr(10).join(lines))}</pre>")
+            # On a narrow page it scrolls, so the keyboard must be able to reach it.
+            drawing = escape("\n".join(lines))
+            parts.append(f'<pre role="img" aria-label="A drawing" tabindex="0">{drawing}</pre>')
         else:
             parts.append(f"<p>{link(_inline(' '.join(line.strip() for line in lines)))}</p>")
     return "".join(parts)
@@ -141,7 +145,8 @@ def _inline(text: str) -> str:
 
 def prose(text: str, link: Link) -> str:
     """Markdown as HTML, its words explained."""
-    return link(str(MARKDOWN.render(text)))
+    # The corner of a table is no heading: it would be one without words.
+    return link(str(MARKDOWN.render(text)).replace("<th></th>", "<td></td>"))
 
 
 def question(text: str, answer: str, link: Link) -> str:
@@ -154,7 +159,7 @@ def exercise(shell: str, expect: str, link: Link) -> str:
     """Lines to copy, and what will be seen."""
     lines = f'<pre class="shell">{escape(shell)}</pre>'
     seen = f'<div class="seen">{prose(expect, link)}</div>'
-    return f'<section class="try"><h4>Try it</h4>{lines}{seen}</section>'
+    return f'<section class="try"><h3>Try it</h3>{lines}{seen}</section>'
 
 
 def linker(words: Mapping[str, str], page: str) -> Link:

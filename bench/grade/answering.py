@@ -19,6 +19,7 @@ from bench.grade.faults import (
     SHORT_WRITE,
     SIGPIPE,
     WRONG_ANSWER,
+    WRONG_LENGTH,
 )
 from bench.grade.scene import CLOSE, Scene, word
 from bench.grade.stage import Failed
@@ -49,13 +50,28 @@ def files(scene: Scene) -> None:
     """Small files, in any order."""
     paths = list(scene.site.small)
     scene.dice.shuffle(paths)
-    answers = {path: scene.get(path) for path in paths}
+    try:
+        answers = {path: scene.get(path) for path in paths}
+    except Failed:
+        announced(scene, paths[0])
+        raise
     said = {(answer.status, answer.body) for answer in answers.values()}
     if len(said) == 1 and next(iter(said))[0] == 200:
         body = answers[paths[0]].body[:40]
         raise Failed(FIXED_ANSWER, f"three different files were asked for, and all were {body!r}")
     for path, answer in answers.items():
         scene.same(answer, path)
+
+
+def announced(scene: Scene, path: str) -> None:
+    """The length that the head of a file's answer promises. Raises Failed."""
+    with scene.client() as client:
+        head = scene.talk(client, request("GET", path, CLOSE), method="HEAD")
+    length, there = head.field("Content-Length"), len(scene.site.small[path])
+    if head.status == 200 and length != str(there):
+        raise Failed(
+            WRONG_LENGTH, f"{path} has {there} bytes, and the head says Content-Length: {length}"
+        )
 
 
 def heads(scene: Scene) -> None:

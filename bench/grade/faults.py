@@ -23,7 +23,7 @@ NEVER_CLOSES = Fault(
     "You never close",
     "The whole answer came, and with it `Connection: close`; but the connection stayed open. A "
     "browser waits for its end, and each such connection keeps a descriptor.",
-    "close(2); EXCHANGE_CLOSE in lib/net/blocking.c",
+    "close(2); NEED_CLOSE, at the end of `blocking_serve` in lib/net/blocking.c",
     r"close\(",
 )
 ONE_RECV = Fault(
@@ -60,6 +60,24 @@ WRONG_ANSWER = Fault(
     "You answer with something else",
     "The answer is whole, but it is not what was asked for.",
     "connection_pending and connection_sent in lib/app/connection.h",
+)
+WRONG_LENGTH = Fault(
+    "wrong-length",
+    "Your Content-Length is not the length of what you send",
+    "The client believes that number: it waits for bytes that never come, or takes the rest of one "
+    "answer for the beginning of the next.",
+    "RFC 9110, section 8.6; send what connection_pending says, and no byte of it changed: "
+    "`send_some` in lib/net/blocking.c",
+    r"send|write",
+)
+NOT_KEPT = Fault(
+    "not-kept",
+    "You keep no connection",
+    "A client of HTTP/1.1 may ask again on the same connection. Where nobody else waits, it should "
+    "be kept: to make a new one for each request costs both sides more than the request.",
+    "`.requests_per_connection` and NEED_KEEP in the skeleton; connection_keep and connection_next "
+    "in lib/app/connection.h",
+    r"recv|send|close\(",
 )
 NO_REDIS = Fault(
     "no-redis",
@@ -107,9 +125,10 @@ ONE_STOPS_ALL = Fault(
 )
 BY_NATURE = Fault(
     "by-nature",
-    "One client stops you, and so it must be",
-    "It serves one connection after another and says so in its tests.toml: this architecture "
-    "cannot have these points. It is no fault.",
+    "One connection after another: so it must be",
+    "It serves one connection after another and says so in its tests.toml. One silent client stops "
+    "it, and a connection that it kept would be all that it serves. This architecture cannot have "
+    "these points. It is no fault.",
     "01_iterative/main.c: what happens at the limit",
 )
 NO_PATIENCE = Fault(

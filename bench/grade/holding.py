@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 from bench.grade.answering import SMALL_BUFFER
 from bench.grade.check import Check, Stage
-from bench.grade.faults import BY_NATURE, NO_PATIENCE, ONE_STOPS_ALL, SPINS
+from bench.grade.faults import BY_NATURE, NO_ANSWER, NO_PATIENCE, NOT_KEPT, ONE_STOPS_ALL, SPINS
 from bench.grade.scene import CLOSE, Scene
 from bench.grade.stage import Failed
 from bench.load.client import Client, request
@@ -87,6 +87,23 @@ def others(scene: Scene) -> str | None:
         return f"{silent + slow} silent, {len(paths)} served in {time.monotonic() - begun:.2f} s"
 
 
+def kept(scene: Scene) -> None:
+    """Some requests on one connection, while nobody else is there."""
+    paths = scene.dice.choices(list(scene.site.small), k=scene.dice.randint(3, 5))
+    fault = BY_NATURE if scene.stalled_by == "one" else NOT_KEPT
+    with scene.client() as client:
+        for number, path in enumerate(paths):
+            answer = scene.talk(client, request("GET", path), fault=fault if number else NO_ANSWER)
+            scene.same(answer, path)
+            if answer.closes:
+                raise Failed(
+                    fault,
+                    f"nobody else was there, and answer {number + 1} of {len(paths)} on a "
+                    "connection said Connection: close",
+                    client.port,
+                )
+
+
 def wordless(scene: Scene) -> None:
     """Clients that connect and say nothing at all. The kernel keeps such a connection to itself for
     a while (TCP_DEFER_ACCEPT) and then hands it over."""
@@ -149,9 +166,10 @@ SILENT = Stage(
     "silent",
     "One is silent, the others are served",
     (
-        Check("others are served", 7, others),
+        Check("others are served", 6, others),
+        Check("a connection is kept", 2, kept, seconds=1),
         Check("also beside who says nothing at all", 2, wordless, QUICKLY, seconds=5),
-        Check("who is silent is sent away", 4, cut_off, QUICKLY),
+        Check("who is silent is sent away", 3, cut_off, QUICKLY),
         Check("it sleeps meanwhile", 2, sleeps, seconds=2),
     ),
 )

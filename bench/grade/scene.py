@@ -19,7 +19,15 @@ from urllib.parse import urlsplit
 import psutil
 
 from bench.grade.building import Built
-from bench.grade.faults import CRASH, NO_ANSWER, SIGPIPE, TAKES_MEMORY, WRONG_ANSWER, Fault
+from bench.grade.faults import (
+    CRASH,
+    NO_ANSWER,
+    SIGPIPE,
+    TAKES_MEMORY,
+    WRONG_ANSWER,
+    WRONG_LENGTH,
+    Fault,
+)
 from bench.grade.sandbox import MEMORY, Limits, confined
 from bench.grade.stage import Failed
 from bench.host.process import demand_seconds
@@ -206,6 +214,12 @@ class Scene:
     def same(self, answer: Answer, path: str) -> None:
         """Raises Failed unless an answer is one of the small files."""
         content = self.site.small[path]
+        told = answer.field("Content-Length")
+        if answer.status == 200 and told != str(len(content)) and content.startswith(answer.body):
+            raise Failed(
+                WRONG_LENGTH,
+                f"{path} has {len(content)} bytes, and the head says Content-Length: {told}",
+            )
         if answer.status != 200 or answer.body != content:
             raise Failed(
                 WRONG_ANSWER,

@@ -89,6 +89,8 @@ class Client:
         length = answer.field("Content-Length")
         if method == "HEAD" or answer.status in (204, 304) or length is None:
             return answer
+        if not length.isdigit():
+            raise NoAnswer(f"Content-Length is {length!r}, which is no number", head, True)
         while len(self._received) < int(length):
             self._more(until)
         body, self._received = self._received[: int(length)], self._received[int(length) :]

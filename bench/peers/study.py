@@ -61,6 +61,7 @@ class Declaration(BaseModel):
     source: str
     machine: str = ""
     reference: str
+    references: dict[str, str] = {}
     equal: tuple[str, ...]
     changed: tuple[str, ...] = ()
     timeout: float = 60.0
@@ -158,7 +159,7 @@ def _published(file: Path) -> list[Published]:
 def _require_known(found: Study) -> None:
     """Raise UserError for a name that stands for nothing."""
     known = {*discover(), *declared.names()}
-    named = {*found.subjects, found.said.reference}
+    named = {*found.subjects, found.said.reference, *found.said.references.values()}
     if unknown := sorted(named - known):
         raise UserError(f"study {found.name}: unknown subject: {', '.join(unknown)}")
     asked = {x for measure in found.said.measure for x in measure.workloads}

@@ -44,12 +44,18 @@ class PeerStudy(BaseModel):
     """On which the published figures were measured; empty: nothing was published."""
     reference: str
     """The subject that ratios refer to."""
+    references: dict[str, str] = {}
+    """By workload another, where that one does not serve it."""
     equal: list[str]
     """What was held equal, a line each."""
     changed: list[str] = []
     """What has changed since, and why the ratios of today differ, a line each."""
     published: list[Published] = []
     measured: list[Measured] = []
+
+    def reference_of(self, workload: str) -> str:
+        """The subject that ratios under a workload refer to."""
+        return self.references.get(workload, self.reference)
 
     def has(self, key: CellKey) -> bool:
         """Whether a cell belongs to it."""

@@ -104,11 +104,14 @@ class Stranger:
             f"{' '.join(self.said.packages)} (Debian, Ubuntu: make peers asks and does it)"
         )
 
+    def lacks(self) -> bool:
+        """Whether one of its programs is not here."""
+        return not all(_is_there(program) for program in self.said.programs)
+
     def prepare(self) -> None:
         """Look for what it needs and build it, if it must be. Raises LeftOut."""
-        for program in self.said.programs:
-            if not _is_there(program):
-                raise LeftOut(f"{self.name} is left out: install {self.install}")
+        if self.lacks():
+            raise LeftOut(f"{self.name} is left out: install {self.install}")
         if self.said.build:
             BUILD.mkdir(parents=True, exist_ok=True)
             self._build(fill(self.said.build, {"BUILD": str(BUILD), "ROOT": str(ROOT)}))

@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 from bench.records.conditions import Conditions
-from bench.report.charts import bars, base, lines, rows
+from bench.report.charts import bars, base, lines, peers, rows
 from bench.report.findings import findings, findings_across, floors, instances, ordering
+from bench.report.findings import peers as found_peers
 from bench.report.study import across, hosts
 from bench.report.study.study import Study
 
@@ -72,6 +73,7 @@ class _Maker:
         self._costs()
         self._floors(data["floors"])
         self._law(bool(data["law"]))
+        self._peers(data)
         self._across(data)
         return Catalogue(self.exhibits, data)
 
@@ -127,6 +129,15 @@ class _Maker:
         shared = (self.study.subjects, self.levels, self.parameters)
         self._add("law", lines.law(*shared), findings.law)
         self._add("residuals", lines.residuals(*shared), findings.residuals)
+
+    def _peers(self, data: dict[str, list[dict[str, Any]]]) -> None:
+        """Where the seven stand, in a sweep that was made for studies beside them."""
+        dots = found_peers.dots(self.study)
+        title = found_peers.standing(dots)
+        if title:
+            data["standing"] = peers.rows(dots)
+            spec = peers.standing(dots, self.parameters)
+            self.exhibits["standing"] = Exhibit("standing", spec, {"*": title})
 
     def _across(self, data: dict[str, list[dict[str, Any]]]) -> None:
         names = [s.name for s in self.study.subjects if s.kind != "floor"]

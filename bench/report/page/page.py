@@ -7,7 +7,7 @@ PARTS, and its place in the template.
 """
 
 from bench.report.charts.catalogue import Catalogue
-from bench.report.page import choosing, drawn, figures_table, made, opening, topology
+from bench.report.page import choosing, drawn, figures_table, made, opening, peers, topology
 from bench.report.page.templates import templates_of
 from bench.report.study.study import Study
 
@@ -15,6 +15,7 @@ PARTS = (
     opening.part,
     choosing.part,
     topology.part,
+    peers.part,
     figures_table.part,
     made.part,
     drawn.part,

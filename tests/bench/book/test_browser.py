@@ -10,6 +10,8 @@ from playwright.sync_api import Browser, expect
 
 from bench.book import command
 
+from ..accessible import hindrances
+
 pytestmark = pytest.mark.browser
 
 
@@ -38,6 +40,34 @@ def test_every_page_fits_and_asks_nobody(
         assert too_wide <= 0, path.name
     page.close()
     assert troubles == [path.as_uri() for path in names]
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+@pytest.mark.parametrize("name", ["00-first", "06-poll", "10-curves", "words"])
+def test_a_page_hinders_nobody(browser: Browser, book: Path, name: str, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto((book / f"{name}.html").as_uri())
+    assert hindrances(page) == []
+    page.close()
+
+
+def test_on_a_phone_what_is_the_same_stands_there_once(browser: Browser, book: Path) -> None:
+    page = browser.new_page(viewport={"width": 360, "height": 800})
+    page.goto((book / "06-poll.html").as_uri())
+    step = page.locator("section.step").first
+    same = step.locator(".pairs.same td", has_text="case NEED_RECEIVE:")
+    expect(same).to_have_count(2)
+    expect(same.first).to_be_hidden()
+    expect(same.last).to_be_visible()
+    gone, new = (
+        step.locator(f"td.{kind}", has_text=text).first.bounding_box()
+        for kind, text in (("gone", "receive(&serving)"), ("new", "if (!readable)"))
+    )
+    assert gone is not None
+    assert new is not None
+    assert gone["width"] > 250
+    assert gone["y"] + gone["height"] <= new["y"]
+    page.close()
 
 
 def test_pages_turn_and_answers_unfold(browser: Browser, book: Path) -> None:

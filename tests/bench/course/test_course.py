@@ -5,6 +5,7 @@ made, fit on their pages, and ask nobody for anything."""
 from __future__ import annotations
 
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from playwright.sync_api import Browser
 from bench.book import course
 from bench.host.project import ROOT
 from bench.records.errors import UserError
+
+from ..accessible import hindrances
 
 LIMIT_SECONDS = 170
 A4_PIXELS = (180 * 96 / 25.4, 267 * 96 / 25.4)
@@ -186,7 +189,20 @@ def test_slides_are_turned_with_the_keyboard(made: list[Path], browser: Browser)
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 360])
+@pytest.mark.parametrize("which", [0, 1], ids=["slides", "sheets"])
+def test_they_hinder_nobody(made: list[Path], browser: Browser, which: int, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto(made[which].as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert hindrances(page) == []
+    page.close()
+
+
+@pytest.mark.browser
 def test_they_are_printed(made: list[Path]) -> None:
+    if not any(map(shutil.which, course.BROWSERS)):
+        pytest.skip("no browser: none of the system is here")
     pages = []
     for page in made:
         printed = course.print_pdf(page)

@@ -44,6 +44,10 @@ def _whole(fault: str, stage: str, before: str, after: str) -> Patch:
 
 RECEIVED = "        connection_received(connection, (size_t)count);"
 SENT = "        connection_sent(connection, (uint64_t)count);"
+TRANSMIT = (
+    "    ssize_t count =\n"
+    "        transmit(serving->client->socket, connection_pending(connection));"
+)
 CALLED = "    bool fits = called &&"
 FREE = "    connection_free(connection);\n    close(serving->client->socket);"
 CLOSE = "    close(serving->client->socket);\n"
@@ -116,6 +120,29 @@ PATCHES = (
     ),
     _whole("no-answer", "serves", RECEIVED, "        connection_abandon(connection);"),
     _whole("wrong-answer", "serves", RECEIVED, f"    {{\n        room[6] = '-';\n{RECEIVED}    }}"),
+    _whole(
+        "wrong-length",
+        "serves",
+        TRANSMIT,
+        """\
+    struct pending pending = connection_pending(connection);
+    char *length = memmem(pending.first.data, pending.first.length, "Content-Length: ", 16);
+    if (length != NULL)
+        length[16] = '9';
+    ssize_t count = transmit(serving->client->socket, pending);""",
+    ),
+    _whole(
+        "not-kept",
+        "silent",
+        ".requests_per_connection = KEEP_ALIVE_REQUESTS",
+        ".requests_per_connection = 1",
+    ),
+    _whole(
+        "not-kept",
+        "silent",
+        "            connection_next(connection);",
+        "            connection_abandon(connection);",
+    ),
     _whole("never-closes", "serves", CLOSE, ""),
     _whole(
         "no-redis",

@@ -28,6 +28,7 @@ from bench.live.counters import COUNTER, Counters, are_counters, cells_in
 from bench.live.look import wait_of
 from bench.live.sockets import Sockets
 from bench.live.tasks import Task, call_in, look
+from tests.bench.accessible import hindrances
 from tests.e2e.timing import PATIENCE, undisturbed, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -198,6 +199,8 @@ def test_page_fits_everywhere(
     )
     expect(page.locator("#groups")).to_contain_text("children")
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    if scheme == "light":
+        assert hindrances(page) == []  # in both
     page.emulate_media(media="print")
     expect(page.locator(".actions")).to_be_hidden()
     expect(page.locator("#groups")).to_be_visible()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from ..accessible import hindrances
 from .conftest import SOURCES
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("report_browser")]
@@ -163,6 +164,12 @@ def test_every_chart_is_drawn_and_nothing_sticks_out(
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     name = f"report-{source}-{width['width']}-{scheme}.png"
     seen.page.screenshot(path=SCREENSHOTS / name, full_page=True)
+
+
+@pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("source", ["version1_failed", "version3"])
+def test_it_hinders_nobody(source: str, width: dict[str, int], visit: Open) -> None:
+    assert hindrances(visit(source, width).page) == []
 
 
 def test_the_legend_hides_and_shows(visit: Open) -> None:

@@ -13,6 +13,8 @@ from playwright.sync_api import Browser, Page, expect
 from bench.host.project import ROOT
 from bench.timeline.command import make
 
+from ..accessible import hindrances
+
 pytestmark = pytest.mark.browser
 
 WIDEST = """bars => bars.map(bar => bar.width.baseVal.value)
@@ -43,6 +45,10 @@ def page(browser: Browser, file: Path, request: pytest.FixtureRequest) -> Iterat
 def told(page: Page) -> str:
     """What stands below about the call that is chosen."""
     return page.locator("#told").inner_text()
+
+
+def test_it_hinders_nobody(page: Page) -> None:
+    assert hindrances(page) == []
 
 
 def test_it_plays_pauses_and_goes_on(page: Page) -> None:

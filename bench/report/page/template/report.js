@@ -84,6 +84,7 @@
     container.replaceChildren();
     const spec = { ...specification(key, true), width: roomOf(figure) };
     const { view } = await embed(container, spec, { tooltip: showTip, patch: fitted });
+    container.querySelector("svg").setAttribute("aria-hidden", "true"); // the container has its words
     view.addEventListener("click", (event, item) => showTip(null, event, item, item?.tooltip));
     views.set(key, view);
   };

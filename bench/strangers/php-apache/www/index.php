@@ -11,6 +11,7 @@ function serve(string $path): void
 {
     if (isset(REDIRECTS[$path])) {
         header('Location: /guestbook', true, REDIRECTS[$path]);
+        header('Content-Length: 0'); // nginx before PHP-FPM would not know it
         return;
     }
     if ($path === '/sorted') {

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""What the subjects of a study need of the distribution, how much that is, and fetching it.
+
+scripts/setup.sh does the installing, as everywhere: no service is started, now or at the next boot.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from bench.host.project import ROOT
+from bench.subjects import declared
+
+ASK_ABOVE = 100_000_000
+"""Bytes: more than that is fetched only by who says yes."""
+LISTS = ["apt-get", "--quiet=2", "update"]
+WORDS_FOR_YES = frozenset({"y", "yes"})
+
+
+def missing(subjects: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The packages of each stranger that lacks a program, by its name. (Which of them are there
+    already, apt knows.)"""
+    found = {}
+    for name in subjects:
+        if name not in declared.names():
+            continue
+        stranger = declared.stranger(name)
+        if stranger.said.packages and stranger.lacks():
+            found[name] = stranger.said.packages
+    return found
+
+
+def bytes_to_fetch(packages: Sequence[str]) -> int | None:
+    """How much apt would fetch for these, with all that they need; None where it does not know
+    them."""
+    if shutil.which("apt-get") is None:
+        return None
+    words = ["--print-uris", "--quiet=2", "--yes", "--no-install-recommends", "install"]
+    done = subprocess.run(
+        ["apt-get", *words, "--", *packages], capture_output=True, text=True, env=_plain()
+    )
+    return sum_of_uris(done.stdout) if done.returncode == 0 else None
+
+
+def sum_of_uris(text: str) -> int:
+    """The bytes in lines of `apt-get --print-uris`: 'URI' FILE BYTES [HASH]."""
+    return sum(int(size) for size in re.findall(r"^'\S+' \S+ (\d+)", text, re.MULTILINE))
+
+
+def install(
+    subjects: Iterable[str],
+    say: Callable[[str], None],
+    ask: Callable[[str], str] | None,
+    agreed: bool = False,
+) -> None:
+    """Install what is missing; what cannot be had is said and left to be left out. `ask`: how a
+    question is put to somebody, None: nobody is there; `agreed`: to any number of bytes."""
+    wanted = missing(subjects)
+    if not wanted:
+        return
+    sizes = _sizes(wanted, say)
+    for name in [name for name, size in sizes.items() if size is None]:
+        say(f"{name}: no package {' or '.join(wanted.pop(name))} here")
+    if not wanted:
+        return
+    packages = sorted({package for each in wanted.values() for package in each})
+    size = bytes_to_fetch(packages) or 0
+    words = ", ".join(f"{name} {_megabytes(sizes[name] or 0)}" for name in wanted)
+    say(f"To be fetched: {_megabytes(size)} ({words}; what they share is fetched once)")
+    if size > ASK_ABOVE and not agreed:
+        answer = ask("Fetch it? [y/N] ") if ask else "n"
+        if answer.strip().lower() not in WORDS_FOR_YES:
+            hint = "" if ask else " (nobody to ask: --yes fetches it)"
+            say(f"Not fetched{hint}: {', '.join(wanted)}")
+            return
+    if not _setup([f"package:{package}" for package in packages]):
+        say(f"Not all of it could be installed: {', '.join(wanted)}")
+
+
+def on_terminal() -> Callable[[str], str] | None:
+    """How to ask whoever sits there; None where nobody does."""
+    return input if sys.stdin.isatty() and sys.stdout.isatty() else None
+
+
+def _sizes(
+    wanted: Mapping[str, Sequence[str]], say: Callable[[str], None]
+) -> dict[str, int | None]:
+    """By subject. A fresh machine has no lists of packages: they are fetched then, once."""
+    found = {name: bytes_to_fetch(packages) for name, packages in wanted.items()}
+    if None not in found.values() or shutil.which("apt-get") is None:
+        return found
+    say("Fetching the lists of packages")
+    as_root = [] if os.geteuid() == 0 else ["sudo"]
+    subprocess.run([*as_root, *LISTS], env=_plain(), stdout=subprocess.DEVNULL)
+    return {name: bytes_to_fetch(packages) for name, packages in wanted.items()}
+
+
+def _setup(groups: Sequence[str]) -> bool:
+    return subprocess.run([str(ROOT / "scripts" / "setup.sh"), *groups]).returncode == 0
+
+
+def _plain() -> dict[str, str]:
+    return {**os.environ, "LC_ALL": "C"}
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""One picture over all: what a request costs the seven, and what it costs what people use."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from bench.report.charts import base
+from bench.report.findings.peers import Dot
+from bench.report.study.study import describe
+
+COLOURS = ("#2F6FB2", "#D55E00", "#009E73", "#C7609A", "#8C6BB1", "#C98A00", "#3A9BD9", "#777777")
+TICKS = [n * 10**e for e in range(6) for n in (1, 2, 5)]
+
+
+def rows(dots: Sequence[Dot]) -> list[dict[str, Any]]:
+    """The data, the leanest subject first."""
+    return [
+        {
+            "subject": dot.subject,
+            "kind": dot.kind,
+            "load": f"{describe(dot.scenario)}, {dot.level:,} connections",
+            "cpu": float(f"{dot.cpu:.4g}"),
+            "said": f"{dot.subject}, {describe(dot.scenario)}: {dot.cpu:.3g} µs",
+        }
+        for dot in dots
+    ]
+
+
+def standing(dots: Sequence[Dot], parameters: list[Any]) -> dict[str, Any]:
+    """A row for each subject, a dot for each load, on a logarithmic axis."""
+    data = rows(dots)
+    order = list(dict.fromkeys(row["subject"] for row in data))
+    loads = sorted({row["load"] for row in data})
+    seven = json.dumps([row["subject"] for row in data if row["kind"] == "server"])
+    bold = f"indexof({seven}, datum.value) >= 0"
+    axis = alt.Axis(
+        domain=False,
+        ticks=False,
+        grid=True,
+        labelLimit=170,
+        labelColor="@ink",
+        labelFontWeight={"condition": {"test": bold, "value": "bold"}, "value": "normal"},
+    )
+    cost = alt.Axis(domain=False, ticks=False, values=TICKS, format=",~r", labelOverlap="greedy")
+    marks = (
+        base.named("standing", base.SHOWN)
+        .mark_point(filled=True, size=95, opacity=0.9)
+        .encode(
+            x=alt.X(
+                "cpu:Q",
+                title="CPU time per request, µs (logarithmic; further left is better)",
+                axis=cost,
+                scale=alt.Scale(type="log", nice=False, padding=14),
+            ),
+            y=alt.Y("subject:N", sort=order, title=None, axis=axis),
+            color=alt.Color(
+                "load:N",
+                scale=alt.Scale(domain=loads, range=[COLOURS[i % 8] for i in range(len(loads))]),
+                legend=base.legend_above(2, 1, "circle"),
+            ),
+            shape=alt.Shape(
+                "kind:N",
+                scale=alt.Scale(domain=["server", "stranger"], range=["diamond", "circle"]),
+                legend=None,
+            ),
+            tooltip="said:N",
+        )
+    )
+    chart = alt.layer(marks).add_params(*parameters)
+    return base.finish(chart, alt.Step(24))

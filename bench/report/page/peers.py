@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""Beside the seven: a table of each load of each study, then and now."""
+
+from typing import Any
+
+from bench.report.charts.catalogue import Catalogue
+from bench.report.findings import peers
+from bench.report.study.study import Study, describe
+from bench.report.study.words import figure
+
+MOST_LIKE = {"server": "itself", "load": "load generator", "redis": "Redis", "nginx": "nginx"}
+"""Who was at the limit, in a cell of a table."""
+
+
+def part(study: Study, charts: Catalogue) -> dict[str, Any]:
+    """A section for each study; none where the sweep was made for none."""
+    del charts
+    return {
+        "peer_studies": [
+            {
+                "said": asked,
+                "tables": [_table(table) for table in peers.tables(study, asked)],
+                "memory": [
+                    (name, figure(bytes_each / 1024, "KB"), f"{connections:,}")
+                    for name, connections, bytes_each in peers.memory(study.results, asked)
+                ],
+            }
+            for asked in study.results.studies
+        ],
+        "peer_facts": study.results.peers,
+        "peers_left_out": study.results.left_out,
+    }
+
+
+def _table(table: peers.Table) -> dict[str, Any]:
+    return {
+        "title": f"{describe(table.scenario)}, {table.level:,} connections",
+        "reference": table.reference,
+        "then": any(row.then for row in table.rows),
+        "then_level": None if table.then_level in (None, table.level) else f"{table.then_level:,}",
+        "rows": [_row(row) for row in table.rows],
+        "notes": [one for row in table.rows for one in row.then],
+    }
+
+
+def _row(row: peers.Row) -> dict[str, Any]:
+    now = row.now
+    return {
+        "subject": row.subject,
+        "then": [
+            {
+                "system": one.system,
+                "rate": figure(one.rate),
+                "ratio": _times(one.ratio),
+                "note": one.note,
+            }
+            for one in row.then
+        ],
+        "differs": row.differs,
+        "why_not": now.why_not,
+        "rate": ("\N{GREATER-THAN OR EQUAL TO} " if now.bound else "") + figure(now.rate),
+        "ratio": _times(now.ratio),
+        "cpu": figure(now.cpu),
+        "carries": _times(now.carries),
+        "limit": MOST_LIKE.get(now.limit, "nobody"),
+        "p50": figure(now.p50),
+        "p99": figure(now.p99),
+        "memory": figure(now.memory),
+    }
+
+
+def _times(ratio: float | None) -> str:
+    return "–" if ratio is None else f"{ratio:.2f}"

@@ -1,0 +1,2 @@
+<%@ page session="false" %>
+<% response.sendRedirect("/guestbook"); %>

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""What the texts name is there: a function or a constant that was renamed may be named nowhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bench.grade.faults import FAULTS
+from bench.host.project import ROOT
+
+TEXTS = [
+    ROOT / "docs" / "glossary.md",
+    *sorted((ROOT / "course" / "book").glob("*.md")),
+    *sorted((ROOT / "course" / "faults").glob("*.toml")),
+    *sorted((ROOT / "docs" / "course").glob("**/*.md")),
+]
+SOURCES = ("lib/**/*.[ch]", "0[1-7]_*/main.c", "floors/*.[ch]", "course/own/*.c")
+NOT_OURS = {"SA_RESTART", "TIME_WAIT", "GITHUB_STEP_SUMMARY", "writelines"}
+"""The system's, or a tool's."""
+NAMED = re.compile(r"`(?:struct )?(\w+)(?:\(\))?`|\b([a-z]+(?:_[a-z]+)*)\(\)|\b([A-Z]+_[A-Z_]+)\b")
+IN_A_FILE = re.compile(
+    r"`?\b(\w+)(?:\(\))?`? (?:and `?(\w+)(?:\(\))?`? )?in (?:`?([\w/]+\.[ch])\b|(0[1-7])\b)"
+)
+
+
+def code(text: str) -> set[str]:
+    """The words of C sources, without their comments: a comment may itself be of yesterday."""
+    return set(re.findall(r"\w+", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)))
+
+
+def named(text: str) -> set[str]:
+    """Functions and constants: what has an underscore, or brackets behind it."""
+    prose = re.sub(r"(?ms)^:: try.*?^:: end$|^```.*?^```$", "", text)
+    found = {next(filter(None, names)) for names in NAMED.findall(prose)}
+    return {name for name in found if "_" in name or f"{name}()" in prose}
+
+
+@pytest.fixture(scope="module")
+def known() -> set[str]:
+    """All words of all sources."""
+    files = [file for pattern in SOURCES for file in ROOT.glob(pattern)]
+    assert len(files) > 60
+    folders = {file.parent.name for file in ROOT.glob("0[1-7]_*/main.c")}
+    return code("\n".join(file.read_text() for file in files)) | folders
+
+
+@pytest.mark.parametrize("file", TEXTS, ids=lambda file: file.stem)
+def test_what_is_named_is_there(file: Path, known: set[str]) -> None:
+    unknown = named(file.read_text()) - known - NOT_OURS
+    figures = set(re.findall(r"`(\w+)` is (?:at |\d)", file.read_text()))
+    figures |= set(re.findall(r"times `(\w+)`", file.read_text()))
+    assert unknown - figures == set()
+
+
+@pytest.mark.parametrize("file", TEXTS, ids=lambda file: file.stem)
+def test_and_it_is_where_they_say(file: Path) -> None:
+    for name, also, path, number in IN_A_FILE.findall(file.read_text()):
+        place = next(ROOT.glob(f"{number}_*/main.c")) if number else ROOT / path
+        assert place.is_file(), path
+        for word in filter(None, (name, also)):
+            if "_" in word or f"{word}()" in file.read_text():
+                assert word in code(place.read_text()), f"{place.parent.name} has no {word}"
+
+
+def test_what_a_grade_lets_read_is_there(known: set[str]) -> None:
+    for fault in FAULTS.values():
+        assert named(fault.read) - known == set(), fault.name

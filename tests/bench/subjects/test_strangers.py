@@ -128,8 +128,8 @@ def test_it_answers_as_the_seven_do(peer: Peer) -> None:
 
 
 def test_heads_are_equally_long_where_a_comparison_wants_that(peer: Peer) -> None:
-    """Go alone and behind nginx: as long as that of epoll over HTTP/1.1, which wrk speaks. (Its ETag
-    has the number of a file's inode, whose length differs from machine to machine.)"""
+    """Go alone and behind nginx: as long as that of epoll over HTTP/1.1, which wrk speaks. (Its
+    ETag has the number of a file's inode, whose length differs from machine to machine.)"""
     if peer.said.workloads != ("hello",):
         pytest.skip("of another comparison")
     its, ours = (head_of_hello(server) for server in (peer.server, peer.epoll))

@@ -104,7 +104,8 @@ def _measure(subject: Subject, spec: RunSpec, bench: Bench, run: Run) -> str:
             require_content(answer, workload)
         run.waited = _make_room(spec, site, answer)
         generator = Generator(spec, workload, site, bench.redis)
-        loaded = generator.run(url, generator.warm_up(url, round(subject.warm_up * workload.share)))
+        warm_up = round(subject.warm_up * workload.share)
+        loaded = generator.run(url, generator.warm_up(url, warm_up))
         stopped = site.stop_run()
     finally:
         site.stop_run()

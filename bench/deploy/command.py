@@ -33,7 +33,7 @@ TAGS = {
 
 
 @dataclass(frozen=True)
-class Options:
+class DeployOptions:
     """What the command line asked for."""
 
     inventory: Path
@@ -79,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
     return own
 
 
-def parse(arguments: Sequence[str]) -> Options:
+def parse(arguments: Sequence[str]) -> DeployOptions:
     """What was asked for, checked as far as it can be here. Raises UserError."""
     own, rest = parser().parse_known_args(arguments)
     theirs = sweep_parser().parse_args(rest)  # says what is wrong, and ends
@@ -96,10 +96,10 @@ def parse(arguments: Sequence[str]) -> Options:
         oha = open_loop.program()
     where = inventory.find(own.inventory)
     by_wrk = bool(theirs.studies) or "wrk" in words_of(theirs.generator)
-    return Options(where, own.only, own.results.resolve(), resume, tuple(rest), oha, by_wrk)
+    return DeployOptions(where, own.only, own.results.resolve(), resume, tuple(rest), oha, by_wrk)
 
 
-def play(options: Options) -> int:
+def play(options: DeployOptions) -> int:
     """All of it, or the part that was asked for."""
     # In /tmp, because the path of a socket must not be long.
     with tempfile.TemporaryDirectory(prefix="zerohttpd-deploy-", dir="/tmp") as name:
@@ -118,7 +118,7 @@ def play(options: Options) -> int:
             return _all(options, playbook, watch, scratch)
 
 
-def _all(options: Options, playbook: Playbook, watch: SignalWatch, scratch: Path) -> int:
+def _all(options: DeployOptions, playbook: Playbook, watch: SignalWatch, scratch: Path) -> int:
     # Before the check has passed nothing is tidied: it may be somebody else's sweep.
     if not playbook.run("check", watch):
         return _ended(watch, FAILED)
@@ -143,7 +143,7 @@ def _all(options: Options, playbook: Playbook, watch: SignalWatch, scratch: Path
     return _ended(watch, status)
 
 
-def _sweep_options(options: Options) -> list[str]:
+def _sweep_options(options: DeployOptions) -> list[str]:
     """For the sweep on the load host, where an unfinished one was sent to."""
     resume = ["--resume", f"results/{options.resume.resolve().name}"] if options.resume else []
     return [*options.sweep, *resume]
@@ -161,7 +161,7 @@ def _folders(results: Path) -> set[Path]:
     return {file.parent for file in results.glob("*/results.json")}
 
 
-def _say_where(options: Options, before: set[Path]) -> None:
+def _say_where(options: DeployOptions, before: set[Path]) -> None:
     found = _folders(options.results)
     # One that was resumed has come back under its name, wherever it was before.
     resumed = options.results / options.resume.resolve().name if options.resume else None

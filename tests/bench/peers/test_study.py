@@ -67,7 +67,9 @@ def test_each_is_declared_completely(name: str) -> None:
     assert record.reference in found.subjects
     for row in record.published:
         if row.subject in found.subjects:
-            measured = [m for m in record.measured if row.at in m.levels and row.subject in m.subjects]
+            measured = [
+                m for m in record.measured if row.at in m.levels and row.subject in m.subjects
+            ]
             loads = {(c.workload, c.keep_alive) for m in measured for c in m.conditions}
             assert (row.workload, row.keep_alive) in loads, row
     assert bool(record.published) == bool(record.machine)
@@ -133,7 +135,7 @@ def test_a_published_row_that_is_none(parent: Path) -> None:
 
 
 def test_a_study_that_nobody_knows() -> None:
-    with pytest.raises(UserError, match="unknown study: then. Known: fasthttp"):
+    with pytest.raises(UserError, match="unknown study: then"):
         study("then")
 
 

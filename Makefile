@@ -91,7 +91,7 @@ report: ## one HTML page of the newest results, or of RESULTS=results/...
 serve: ## run one server with a Redis of its own, and the page /live: make serve SERVER=epoll
 	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all
-	@$(ZEROHTTPD) serve $(or $(SERVER),$(ARCH),epoll) $(ARGS)
+	@$(ZEROHTTPD) serve $(or $(SERVER),epoll) $(ARGS)
 
 measure: ## CPU and memory against nginx, Go and the barest loops
 	@$(SETUP) build bench compare

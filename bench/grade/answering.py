@@ -98,6 +98,14 @@ def closes(scene: Scene) -> None:
                 "still open",
                 client.port,
             )
+        # Its own side is ended with the last bytes; the descriptor is there until close().
+        if not scene.until(lambda: not scene.holds(client.port)):
+            raise Failed(
+                NEVER_CLOSES,
+                f"{path} was answered whole, and {scene.patience:.0f} s later you still had the "
+                "descriptor of that connection",
+                client.port,
+            )
 
 
 def guestbook(scene: Scene) -> None:

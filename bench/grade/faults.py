@@ -21,8 +21,8 @@ class FaultKind:
 NEVER_CLOSES = FaultKind(
     "never-closes",
     "You never close",
-    "The whole answer came, and with it `Connection: close`; but the connection stayed open. A "
-    "browser waits for its end, and each such connection keeps a descriptor.",
+    "The whole answer came, and with it `Connection: close`; but you kept the connection. A "
+    "browser may wait for its end, and each such connection keeps a descriptor.",
     "close(2); NEED_CLOSE, at the end of `blocking_serve` in lib/net/blocking.c",
     r"close\(",
 )

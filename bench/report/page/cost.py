@@ -54,7 +54,9 @@ def _context(results: Results) -> dict[str, Any]:
         "groups": [_group(conditions, own) for conditions, own in words.by_conditions(found)],
         "tricks": words.trick_table(tricks),
         "brought": words.brought(tricks).replace("`", ""),
+        "tricks_explained": words.explained(tricks),
         "experiments": words.experiment_table(experiments),
+        "experiments_explained": words.explained(experiments),
         "places": [
             (conditions, words.place_table([f for f in flames if f.conditions == conditions]))
             for conditions in dict.fromkeys(f.conditions for f in flames)

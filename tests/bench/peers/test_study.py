@@ -135,7 +135,7 @@ def test_a_published_row_that_is_none(parent: Path) -> None:
 
 
 def test_a_study_that_nobody_knows() -> None:
-    with pytest.raises(UserError, match="unknown study: then. Known: fasthttp"):
+    with pytest.raises(UserError, match=r"unknown study: then\. Known: fasthttp"):
         study("then")
 
 

@@ -108,6 +108,11 @@ cost: ## where the microseconds go: calls, switches, faults, floors, tricks swit
 	@$(MAKE) --no-print-directory all floor
 	@$(ZEROHTTPD) cost $(ARGS)
 
+experiment: ## a server as it is and with one thing otherwise, side by side: make experiment N=edge
+	@$(SETUP) build bench trace fault
+	@$(MAKE) --no-print-directory all
+	@$(ZEROHTTPD) experiment $(N) $(ARGS)
+
 timeline: ## draw what each server does, call by call; SERVER=epoll SCENARIO=silent
 	@$(SETUP) build bench trace
 	@$(MAKE) --no-print-directory all
@@ -214,7 +219,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z._-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure peers torture timeline book slides expected fault hint new grade floor test \
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure peers cost experiment torture timeline book slides expected fault hint new grade floor test \
 	test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- How things are made ----

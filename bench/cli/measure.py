@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd measure`: what a request costs, against nginx, Go and the floors; what a connection
-costs; 15,000 at once; system calls. It is a sweep, and its targets are read from the results."""
+"""`zerohttpd measure`: what a request costs, against nginx, fasthttp and others, and against the
+floors; what a connection costs; 15,000 at once; system calls. It is a sweep, and its targets are
+read from the results."""
 
 import argparse
 from collections.abc import Sequence

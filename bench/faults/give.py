@@ -36,7 +36,7 @@ def run(words: Sequence[str]) -> int:
         return 0
     folder = options.into or ROOT / "build" / "fault" / chosen.number
     make_copy(folder)
-    apply(chosen, folder)
+    apply(chosen.patch, folder)
     print(ticket(chosen, folder))
     return 0
 

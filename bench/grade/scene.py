@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -33,6 +34,7 @@ from bench.grade.stage import Failed
 from bench.host.process import demand_seconds
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
+from bench.host.sockets import LISTENING, tcp_sockets
 from bench.load.client import Client, NoAnswer, Response, request
 from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import Place, Subject
@@ -45,8 +47,6 @@ LOOK_SECONDS = 0.02
 DYING_SECONDS = 0.2
 SAME_FILE = 3
 """So many descriptors of one file a process may have."""
-TCP_LISTEN = "0A"
-"""In /proc/net/tcp."""
 WORKERS = 16
 CLOSE = "Connection: close"
 
@@ -164,7 +164,7 @@ class Scene:
         found = []
         for pid in psutil.pids():
             with contextlib.suppress(OSError):
-                if pid != self.pid and os.getsid(pid) == self.pid and state_of(pid) != "Z":
+                if pid != self.pid and os.getsid(pid) == self.pid and not is_zombie(pid):
                     found.append(pid)
         return found
 
@@ -235,23 +235,8 @@ class Scene:
     def together(self, what: Sequence[Callable[[], object]]) -> list[object]:
         """Do all of it at once, a thread each; the results in the same order. Raises the first
         error."""
-        results: list[object] = [None] * len(what)
-        errors: list[BaseException] = []
-
-        def run(position: int) -> None:
-            try:
-                results[position] = what[position]()
-            except BaseException as error:
-                errors.append(error)
-
-        actors = [threading.Thread(target=run, args=(number,)) for number in range(len(what))]
-        for actor in actors:
-            actor.start()
-        for actor in actors:
-            actor.join()
-        if errors:
-            raise errors[0]
-        return results
+        with ThreadPoolExecutor(len(what)) as actors:
+            return [one.result() for one in [actors.submit(act) for act in what]]
 
     # ---- The server from outside ----
 
@@ -299,9 +284,13 @@ class Scene:
     def useless_descriptors(self) -> int:
         """How many its processes have open that lead nowhere: sockets that neither listen nor lead
         to Redis, and of one file more than a few."""
-        useful = _sockets_of_ports({self.address[1]}, listening=True) | _sockets_of_ports(
-            {urlsplit(self.redis_url or self.redis.url).port or 0}, listening=False
-        )
+        redis = urlsplit(self.redis_url or self.redis.url).port
+        useful = {
+            f"socket:[{one.inode}]"
+            for one in tcp_sockets()
+            if (one.state == LISTENING and one.local == self.address[1])
+            or (one.state != LISTENING and one.remote == redis)
+        }
         count = 0
         for pid in self._there():
             files: Counter[str] = Counter()
@@ -321,7 +310,7 @@ class Scene:
 
     def zombies(self) -> list[int]:
         """Its processes that have ended and that nobody has waited for."""
-        return [pid for pid in self.pids() if state_of(pid) == "Z"]
+        return [pid for pid in self.pids() if is_zombie(pid)]
 
     def fallen(self, before: Collection[int] = ()) -> list[str]:
         """By which signals processes of it have died, as a trace tells. Where there is none: an
@@ -381,25 +370,11 @@ class Scene:
         return total
 
 
-def _sockets_of_ports(ports: Collection[int], listening: bool) -> set[str]:
-    """The TCP sockets that listen at one of the ports, or are connected to one of them, as
-    /proc/PID/fd names them."""
-    found = set()
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        words = line.split()
-        port = int(words[1 if listening else 2].rpartition(":")[2], 16)
-        if port in ports and (words[3] == TCP_LISTEN) == listening:
-            found.add(f"socket:[{words[9]}]")
-    return found
-
-
-def state_of(pid: int) -> str:
-    """The letter that proc(5) has for the state of a process; empty: it is gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    return text.rpartition(")")[2].split()[0]
+def is_zombie(pid: int) -> bool:
+    """Whether a process has ended and nobody has waited for it."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    return False
 
 
 def _in_words(status: int | None) -> str:

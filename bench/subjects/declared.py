@@ -153,7 +153,9 @@ class Stranger:
 
 def _is_there(program: str) -> bool:
     """Whether a program is installed; or, for a path, which may be a pattern, such a file."""
-    return any(Path("/").glob(program[1:])) if "/" in program else find_program(program) is not None
+    if program.startswith("/"):
+        return any(Path("/").glob(program[1:]))
+    return find_program(program) is not None
 
 
 def names() -> list[str]:

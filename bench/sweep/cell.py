@@ -104,12 +104,14 @@ def _measure(subject: Subject, spec: RunSpec, bench: Bench, run: Run) -> str:
             require_content(answer, workload)
         run.waited = _make_room(spec, site, answer)
         generator = Generator(spec, workload, site, bench.redis)
-        loaded = generator.run(url, generator.warm_up(url, subject.warm_up))
+        warm_up = round(subject.warm_up * workload.share)
+        loaded = generator.run(url, generator.warm_up(url, warm_up))
         stopped = site.stop_run()
     finally:
         site.stop_run()
     run_figures.enter(run, spec, loaded, stopped)
-    evidence.judge_run(run, spec, answer, loaded, stopped, bench.redis.private)
+    seen = evidence.gather(run, spec, answer, loaded, stopped, bench.redis.private)
+    evidence.judge_run(run, seen)
     return loaded.outcome.report
 
 

@@ -43,6 +43,8 @@ class SweepOptions:
     """The folder of the servers' executables."""
     studies: tuple[DeclaredStudy, ...] = ()
     """What it is made for, see bench/peers/; subjects of theirs that cannot be had are left out."""
+    concludes: bool = True
+    """Whether it ends with the rates of all; not where somebody else reads its results."""
     answers: bool = False
     """Nothing was said of how to measure: the sweep that ends with an order."""
 

@@ -104,4 +104,4 @@ def _sweeper(
         require_same_machine(before)
     results = before or begun(options, planned, diagnosis, site, redis)
     folder = folder or store.make_folder(options.results, results.started)
-    return Sweeper(results, folder, planned, diagnosis, Bench(site, redis))
+    return Sweeper(results, folder, planned, diagnosis, Bench(site, redis), options.concludes)

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import psutil
@@ -18,6 +17,7 @@ import psutil
 from bench.host.process import Child, free_port, last_line
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
+from bench.host.sockets import LISTENING, TIME_WAIT, Socket, tcp_sockets
 from bench.records.environment import Placement
 from bench.records.torture import CrowdTally, Ending, LeftOver
 from bench.records.workloads import WORKLOADS
@@ -36,8 +36,6 @@ reads on after an early error."""
 SETTLED_SECONDS = 0.06
 """A server whose processes and threads have not changed for so long has made them all."""
 LOOK_SECONDS = 0.02
-LISTENING, TIME_WAIT = "0A", "06"
-"""States in /proc/net/tcp."""
 
 
 @dataclass(frozen=True)
@@ -282,20 +280,6 @@ def waiting_connections(port: int) -> int:
     return sum(int(socket.queues.partition(":")[2], 16) for socket in listening)
 
 
-class Socket(NamedTuple):
-    """A line of /proc/net/tcp."""
-
-    state: str
-    queues: str
-    """Bytes to send : bytes received, in hexadecimal."""
-    inode: str
-
-
 def sockets_of(port: int) -> list[Socket]:
     """The TCP sockets of a local port."""
-    found = []
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if int(fields[1].rpartition(":")[2], 16) == port:
-            found.append(Socket(fields[3], fields[4], fields[9]))
-    return found
+    return [socket for socket in tcp_sockets() if socket.local == port]

@@ -48,11 +48,9 @@ def cell_text(record: Record, cell: TortureCell) -> Text:
 
 def legend(record: Record) -> Text:
     """The signs that occur, in words."""
-    there = {verdict(cell, record.facts(cell)) for cell in record.cells}
     lines = [
         Text(f"{sign} {name}: {words.MEANINGS[name]}", style=STYLES[name])
-        for name, sign in words.SIGNS.items()
-        if name in there
+        for name, sign in words.signs(record).items()
     ]
     return Text("\n").join(lines)
 

@@ -4,7 +4,7 @@
 from functools import partial
 from typing import Any
 
-from bench.report.charts import bars, base, lines, peers, rows
+from bench.report.charts import bars, base, lines, rows
 from bench.report.charts.comparisons import add_comparisons
 from bench.report.charts.exhibits import Catalogue, Exhibit
 from bench.report.findings import findings, floors, instances, ordering
@@ -35,7 +35,6 @@ class _Maker:
         self._costs()
         self._floors(data["floors"])
         self._law(bool(data["law"]))
-        peers.add_standing(self.made, self.parameters)
         add_comparisons(self.made, self.parameters)
         return self.made
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The charts that compare scenarios: what one changed condition does, and the two loops."""
+"""The charts that compare scenarios (what one changed condition does, the two loops), and where
+the seven stand in a sweep that was made for studies beside them."""
 
 from typing import Any
 
-from bench.report.charts import bars, lines
+from bench.report.charts import bars, lines, peers
 from bench.report.charts.exhibits import Catalogue, Exhibit
 from bench.report.findings import findings_across
 from bench.report.study import across
@@ -12,6 +13,7 @@ from bench.report.study import across
 def add_comparisons(made: Catalogue, parameters: list[Any]) -> None:
     """Those for which there are data."""
     study = made.study
+    peers.add_standing(made, parameters)
     subjects = study.subjects
     names = [s.name for s in subjects if s.kind != "floor"]
     found_by = {

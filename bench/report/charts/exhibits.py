@@ -21,7 +21,6 @@ class Exhibit:
     titles: dict[str, Any] = field(default_factory=dict)
     """Scenario -> title; or, for a chart at one level, scenario -> {level: title}. A scenario that
     is missing has nothing to show here. "*": the same title whatever is chosen."""
-    at_level: bool = False
 
     def title(self, scenario: str, level: int) -> str:
         """Its title where a scenario and a level are chosen; empty if there is nothing to show."""
@@ -56,7 +55,7 @@ class Catalogue:
             words = {str(level): say(self.study, scenario, level) for level in levels}
             said[name] = {level: text for level, text in words.items() if text}
         if any(said.values()):
-            self.exhibits[key] = Exhibit(key, spec, said, at_level=True)
+            self.exhibits[key] = Exhibit(key, spec, said)
 
     def _chosen(self) -> list[tuple[Conditions, str]]:
         return [(s, self.study.keys[s]) for s in self.study.scenarios]

@@ -50,6 +50,18 @@ OUTCOME_WORDS = {
 }
 
 
+def signs(record: Record) -> dict[Verdict, str]:
+    """Those of the verdicts that there are."""
+    there = {verdict(cell, record.facts(cell)) for cell in record.cells}
+    return {name: sign for name, sign in SIGNS.items() if name in there}
+
+
+def command(record: Record) -> str:
+    """What made the record."""
+    words = f' ARGS="{" ".join(record.command)}"' if record.command else ""
+    return f"make torture{words}"
+
+
 def per_cent(value: float | None) -> str:
     """A share in per cent."""
     return "–" if value is None else f"{100 * value:.0f}\N{NO-BREAK SPACE}%"

@@ -33,7 +33,6 @@ def render(record: Record) -> str:
 
 
 def _context(record: Record) -> dict[str, Any]:
-    there = {verdict(cell, record.facts(cell)) for cell in record.cells}
     return {
         "when": f"{record.started:%Y-%m-%d %H:%M}",
         "headline": words.headline(record),
@@ -43,21 +42,16 @@ def _context(record: Record) -> dict[str, Any]:
         "broken": words.promises_broken(record),
         "legend": [
             {"sign": sign, "name": name, "key": _key(name), "words": words.MEANINGS[name]}
-            for name, sign in words.SIGNS.items()
-            if name in there
+            for name, sign in words.signs(record).items()
         ],
         "subjects": record.subjects,
         "rows": [_row(record, facts.name) for facts in record.attacks],
         "reasons": words.reasons(record),
-        "command": " ".join(["make torture", *_arguments(record)]),
+        "command": words.command(record),
         "light": _variables(0),
         "dark": _variables(1),
         "css": (TEMPLATES / "style.css").read_text(),
     }
-
-
-def _arguments(record: Record) -> list[str]:
-    return [f'ARGS="{" ".join(record.command)}"'] if record.command else []
 
 
 def _variables(theme: int) -> str:

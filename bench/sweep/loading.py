@@ -96,13 +96,13 @@ class Generator:
         self._generator = GENERATORS[spec.conditions.generator]
 
     def warm_up(self, url: str, requests: int = 0) -> int:
-        """Some requests before those that count, at least so many: caches are filled, connections
-        to Redis open. Returns how many; none where the memory of connections is looked at. Raises
-        WarmUpFailed."""
+        """Some requests before those that count, at least so many (fewer of those that are much
+        work): caches are filled, connections to Redis open. Returns how many; none where the memory
+        of connections is looked at. Raises WarmUpFailed."""
         if self._spec.conditions.mode in ("parked", "pending"):
             return 0
         connections = min(self._spec.concurrency, WARM_UP_CONNECTIONS)
-        many = max(2 * connections, requests)
+        many = max(2 * connections, round(requests * self._workload.share))
         load = replace(self._load(url, many, connections), any_length=True)
         done = self._generator(load, self._cpus, self._watch)
         if done.timed_out or done.status != 0:

@@ -1,17 +1,19 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # The jars that pom.xml names, fetched by Maven, and the class files, into a folder of the build;
 # each only where it is older than what it is made of.
 #
 #     build.sh FOLDER
-set -eu
-source=src/main/java/Server.java
-mkdir -p "$1"
-if ! cmp -s pom.xml "$1/pom.xml"; then
-    rm -rf "$1/lib"
+set -euo pipefail
+
+readonly out=${1:?} source=src/main/java/Server.java
+
+mkdir -p "$out"
+if ! cmp --silent pom.xml "$out/pom.xml"; then
+    rm -rf "${out:?}/lib"
     mvn --quiet --batch-mode dependency:copy-dependencies -DincludeScope=runtime \
-        -DoutputDirectory="$1/lib"
-    cp pom.xml "$1/pom.xml"
+        -DoutputDirectory="$out/lib"
+    cp pom.xml "$out/pom.xml"
 fi
-if [ "$1/Server.class" -nt "$source" ] && [ "$1/Server.class" -nt "$1/pom.xml" ]; then exit; fi
-javac --release 17 -d "$1" -cp "$1/lib/*" "$source"
+if [[ $out/Server.class -nt $source && $out/Server.class -nt $out/pom.xml ]]; then exit; fi
+javac --release 17 -d "$out" -cp "$out/lib/*" "$source"

@@ -1,16 +1,19 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # npm ci into a folder of the build, once for each lock file.
 #
 #     build.sh FOLDER
-set -eu
-node -e "process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)" || {
+set -euo pipefail
+
+readonly out=${1:?}
+
+node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' || {
     echo "Node $(node --version) is older than 18" >&2
     exit 1
 }
-mkdir -p "$1"
-cp server.js package.json "$1/"
-if cmp -s package-lock.json "$1/.installed"; then exit; fi
-cp package-lock.json "$1/"
-(cd "$1" && npm ci --omit=dev --ignore-scripts --no-audit --no-fund --loglevel=error)
-cp package-lock.json "$1/.installed"
+mkdir -p "$out"
+cp server.js package.json "$out/"
+if cmp --silent package-lock.json "$out/.installed"; then exit; fi
+cp package-lock.json "$out/"
+(cd "$out" && npm ci --omit=dev --ignore-scripts --no-audit --no-fund --loglevel=error)
+cp package-lock.json "$out/.installed"

@@ -3,6 +3,7 @@
 // The stranger written in JavaScript: what the seven serve, with Node's own http module and the npm
 // package redis. One thread runs all of this; while a reply of Redis is awaited it serves others.
 
+import { once } from 'node:events';
 import { open, readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
@@ -28,9 +29,10 @@ const { values: given } = parseArgs({
 
 const template = await readFile(join(given.root, 'templates/guestbook/index.html'), 'utf8');
 const parts = template.split(/(\$[A-Z_]+\$)/);
-const redis = createClient({ url: given.redis });
-redis.on('error', (error) => console.error(`redis: ${error.message}`)); // it connects again itself
-redis.connect();
+const redis = createClient({ url: given.redis, disableOfflineQueue: true });
+redis.on('error', (error) => console.error(`redis: ${error.message}`)); // it tries again itself
+redis.connect().catch(() => {}); // that has been said
+await once(redis, 'ready').catch(() => {}); // without it all but the guestbook is served
 
 const escape = (remark) => remark.replace(/[&<>"']/g, (character) => REFERENCES[character]);
 

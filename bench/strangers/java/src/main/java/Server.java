@@ -97,10 +97,15 @@ public final class Server {
         @Override
         public void handle(HttpExchange exchange) throws IOException {
             try (exchange) {
-                send(exchange, 200, page());
-            } catch (JedisException unreachable) {
-                exchange.getResponseHeaders().set("Retry-After", "1");
-                exchange.sendResponseHeaders(503, -1);
+                String page;
+                try {
+                    page = page();
+                } catch (JedisException unreachable) {
+                    exchange.getResponseHeaders().set("Retry-After", "1");
+                    exchange.sendResponseHeaders(503, -1);
+                    return;
+                }
+                send(exchange, 200, page);
             }
         }
 

@@ -25,8 +25,9 @@
    a pointer to it is a pointer to its entry. */
 struct entry {
     struct file file;
-    int borrowed; /* under the lock, as all that follows */
-    bool listed;  /* in the table; else its last borrower ends it */
+    int borrowed;   /* under the lock, as all that follows */
+    bool listed;    /* in the table; else its last borrower ends it */
+    unsigned round; /* in which it was last looked at; 0: none */
     UT_hash_handle hh;
     struct entry *prev, *next; /* in the list of the idle */
     char name[];
@@ -254,23 +255,40 @@ static int folder_error(struct cache *cache, const char *name) {
     return EISDIR;
 }
 
-struct file *cache_borrow(struct cache *cache, const char *name) {
+/* Borrows what is known of that name, if it is still the same file, as its
+   status says, or without one if it was looked at in this round.  Else NULL. */
+static struct entry *borrow_known(struct cache *cache, const char *name,
+                                  const struct stat *status, unsigned round) {
+    struct entry *entry;
+
+    pthread_mutex_lock(&cache->lock);
+    HASH_FIND_STR(cache->entries, name, entry);
+    bool hit = entry != NULL &&
+               (status == NULL ? entry->round == round
+                               : is_same(&entry->file.status, status));
+    if (hit) {
+        borrow(cache, entry);
+        entry->round = round;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return hit ? entry : NULL;
+}
+
+struct file *cache_borrow(struct cache *cache, const char *name,
+                          unsigned round) {
     struct stat status;
     struct entry *entry;
 
+    if (round != 0 && (entry = borrow_known(cache, name, NULL, round)) != NULL)
+        return &entry->file;
     if (fstatat(cache->folder, name, &status, 0) < 0)
         return NULL;
     if (!S_ISREG(status.st_mode)) {
         errno = S_ISDIR(status.st_mode) ? folder_error(cache, name) : EACCES;
         return NULL;
     }
-    pthread_mutex_lock(&cache->lock);
-    HASH_FIND_STR(cache->entries, name, entry);
-    bool hit = entry != NULL && is_same(&entry->file.status, &status);
-    if (hit)
-        borrow(cache, entry);
-    pthread_mutex_unlock(&cache->lock);
-    if (hit)
+    entry = borrow_known(cache, name, &status, round);
+    if (entry != NULL)
         return &entry->file;
 
     entry = open_entry(cache, name);

@@ -4,9 +4,10 @@
  * others open.
  *
  * A hit costs one system call, which asks whether the file is still the same
- * one; a miss opens it.  The kernel itself confines every path to the folder
- * (RESOLVE_BENEATH of openat2(2)), whatever symbolic links say; an absolute
- * link is refused even when it points inside.
+ * one, at most once in a round of an event loop; a miss opens it.  The kernel
+ * itself confines every path to the folder (RESOLVE_BENEATH of openat2(2)),
+ * whatever symbolic links say; an absolute link is refused even when it points
+ * inside.
  *
  * One cache serves all threads of a process: a lock guards the table, and a
  * file stays until the last one who borrowed it gives it back.  Of the files
@@ -41,11 +42,13 @@ struct cache *cache_create(const char *folder, bool texts);
 void cache_destroy(struct cache *cache); /* nothing is borrowed any more */
 
 /*
- * Borrows the regular file of that name, relative to the folder.  Returns NULL
- * with errno set: EISDIR for a folder, EACCES for anything else that is no
- * file, EXDEV for a way out, or what openat2(2) said.
+ * Borrows the regular file of that name, relative to the folder, as it is in
+ * that round (app/moment.h).  Returns NULL with errno set: EISDIR for a folder,
+ * EACCES for anything else that is no file, EXDEV for a way out, or what
+ * openat2(2) said.
  */
-struct file *cache_borrow(struct cache *cache, const char *name);
+struct file *cache_borrow(struct cache *cache, const char *name,
+                          unsigned round);
 void cache_return(struct cache *cache, struct file *file);
 
 #endif

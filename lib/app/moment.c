@@ -13,3 +13,8 @@ void moment_set(struct moment *moment, time_t now) {
     snprintf(moment->fields, sizeof moment->fields,
              "Date: %s\r\nServer: ZeroHTTPd-Seven\r\n", date);
 }
+
+void moment_next_round(struct moment *moment) {
+    if (++moment->round == 0)
+        moment->round = 1;
+}

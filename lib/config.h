@@ -28,8 +28,11 @@
 /* First size of the buffer for a response: the head, and behind it the body
    where that is small. */
 #define RESPONSE_SIZE        1024
-/* A path below public/, decoded. */
+/* A page that says no more than its status, but for a long location. */
+#define NOTE_SIZE            384
+/* A path below public/, decoded; and what is taken for one that is short. */
 #define PATH_SIZE            1024
+#define SHORT_PATH           64
 
 /* How long a client may take.  All but SEND_TIMEOUT are deadlines.
 

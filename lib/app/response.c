@@ -97,7 +97,7 @@ static void start_page(struct response *response) {
 
     buffer_append(&response->head,
                   VIEW("Content-Type: text/html; charset=utf-8\r\n"));
-    buffer_reserve(body, 384); /* the whole page, but for long locations */
+    buffer_reserve(body, NOTE_SIZE);
     buffer_append(body, VIEW("<!DOCTYPE html>\n<html lang=\"en\">\n"
                              "<meta charset=\"utf-8\">\n"
                              "<meta name=\"viewport\" "

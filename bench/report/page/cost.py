@@ -5,12 +5,11 @@ nothing else, and no script."""
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from bench.readers import cost as reader
 from bench.records.results import Results
 from bench.report.charts import flame, style
 from bench.report.findings import cost as words
+from bench.report.page.templates import templates_of
 
 TEMPLATES = Path(__file__).parent / "template"
 COLOURS = {
@@ -25,14 +24,8 @@ LISTED = 0.01
 
 def render(results: Results) -> str:
     """The whole page."""
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("cost.html.j2").render(**_context(results)).lstrip()
+    template = templates_of(__file__).get_template("cost.html.j2")
+    return template.render(**_context(results)).lstrip()
 
 
 def command(results: Results) -> str:

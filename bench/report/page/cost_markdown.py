@@ -2,12 +2,18 @@
 """The same as a document, for docs/."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from bench.readers import cost as reader
 from bench.records.results import Results
 from bench.report.findings import cost as words
 from bench.report.findings.cost import TextTable
-from bench.report.page.cost import command
+from bench.report.page.cost import command, render
+
+
+def both(results: Results, page: Path) -> dict[Path, str]:
+    """The page, and the document beside it."""
+    return {page: render(results), page.with_suffix(".md"): markdown(results)}
 
 
 def markdown(results: Results) -> str:

@@ -36,65 +36,87 @@ def parts_of(
     """What is measured, as parts of a sweep. `stacks`: how functions are looked at, if at all."""
     slow = tuple(name for name in servers if name in FEWER_FOR)
     fast = tuple(name for name in servers if name not in FEWER_FOR)
-    level, few = min(chosen.concurrency, chosen.requests), max(chosen.requests // SLOW, 1)
+    number = chosen.requests
+    parts = [_of_calls(servers)]  # first: in its order the servers are shown
+    for names, requests, kept in (
+        (fast, number, BOTH),
+        (slow, max(number // SLOW, 1), (False,)),
+        (slow, number, (True,)),
+    ):
+        plan = _plan(chosen, WORKLOADS, {"keep_alive": kept}, requests)
+        parts += [Part(plan, names, True)] if names else []
+    for trick, cells in TRICK_CELLS.items():
+        for workload, each in cells:
+            plan = _plan(chosen, (workload,), {"without": ("", trick), "keep_alive": each})
+            parts.append(Part(plan, (chosen.tricks_of,)))
+    for one in map(experiment, [] if chosen.no_experiments else CHANGES):
+        plan = _plan(chosen, one.workloads, {"change": ("", one.name), "keep_alive": one.kept})
+        parts.append(Part(plan, one.servers))
+    if stacks == "sampled":
+        parts += _of_samples(chosen, fast, slow)
+    return [*parts, *(_of_counts(servers) if stacks == "counted" else [])]
 
-    def plan(
-        workloads: tuple[str, ...], requests: int, varied: dict[str, tuple[Value, ...]]
-    ) -> Plan:
-        return Plan(
-            levels=(min(level, requests),),
-            requests=requests,
-            runs=chosen.runs,
-            workloads=workloads,
-            varied=varied,
-        )
 
-    loads = [
-        Part(plan(WORKLOADS, requests, {"keep_alive": kept}), names, True)
-        for names, requests, kept in (
-            (fast, chosen.requests, BOTH),
-            (slow, few, (False,)),
-            (slow, chosen.requests, (True,)),
-        )
-        if names
-    ]
-    calls = Plan(
+Varied = dict[str, tuple[Value, ...]]
+
+
+def _plan(
+    chosen: argparse.Namespace,
+    workloads: tuple[str, ...],
+    varied: Varied,
+    requests: int | None = None,
+    runs: int | None = None,
+) -> Plan:
+    number = requests or chosen.requests
+    return Plan(
+        levels=(min(chosen.concurrency, chosen.requests, number),),
+        requests=number,
+        runs=runs or chosen.runs,
+        workloads=workloads,
+        varied=varied,
+    )
+
+
+def _of_calls(servers: tuple[str, ...]) -> Part:
+    plan = Plan(
         levels=(TRACED_CONNECTIONS,),
         requests=TRACED_REQUESTS,
         runs=1,
         workloads=WORKLOADS,
         varied={"mode": ("traced",), "keep_alive": BOTH},
     )
-    parts = [Part(calls, servers), *loads]  # in this order the servers are shown
-    for trick, cells in TRICK_CELLS.items():
-        for workload, kept in cells:
-            varied: dict[str, tuple[Value, ...]] = {"without": ("", trick), "keep_alive": kept}
-            parts.append(Part(plan((workload,), chosen.requests, varied), (chosen.tricks_of,)))
-    for one in map(experiment, [] if chosen.no_experiments else CHANGES):
-        varied = {"change": ("", one.name), "keep_alive": one.kept}
-        parts.append(Part(plan(one.workloads, chosen.requests, varied), one.servers))
-    return [*parts, *_of_stacks(chosen.requests, level, (fast, slow), stacks)]
+    return Part(plan, servers)
 
 
-def _of_stacks(
-    requests: int, level: int, groups: tuple[tuple[str, ...], ...], stacks: Mode | None
+def _of_samples(
+    chosen: argparse.Namespace, fast: tuple[str, ...], slow: tuple[str, ...]
 ) -> list[Part]:
-    """For all, where functions are looked at; more requests of the fast ones."""
-    if stacks is None:
-        return []
-    found = []
-    for names, share in zip(groups, (SAMPLED, 1 / SAMPLED), strict=True):
-        number = max(int(requests * share), 1)
-        at = min(level, number)
-        if stacks == "counted":
-            number, at = COUNTED_REQUESTS, COUNTED_CONNECTIONS
-        varied: dict[str, tuple[Value, ...]] = {"mode": (stacks,)}
-        if stacks == "counted":  # a process for each connection would write a file each
-            varied["keep_alive"] = tuple(name == "forking" for name in names[:1]) or (False,)
-        plan = Plan(levels=(at,), requests=number, runs=1, workloads=WORKLOADS, varied=varied)
-        if names:
-            found.append(Part(plan, names))
-    return found
+    groups = ((fast, chosen.requests * SAMPLED), (slow, max(chosen.requests // SAMPLED, 1)))
+    return [
+        Part(_plan(chosen, WORKLOADS, {"mode": ("sampled",)}, number, 1), names)
+        for names, number in groups
+        if names
+    ]
+
+
+def _of_counts(servers: tuple[str, ...]) -> list[Part]:
+    """Connections are kept where they can be: a process for each would leave a file each."""
+    closing = tuple(name for name in servers if name == "iterative")
+    keeping = tuple(name for name in servers if name not in closing)
+    return [
+        Part(
+            Plan(
+                levels=(COUNTED_CONNECTIONS,),
+                requests=COUNTED_REQUESTS,
+                runs=1,
+                workloads=WORKLOADS,
+                varied={"mode": ("counted",), "keep_alive": (kept,)},
+            ),
+            names,
+        )
+        for names, kept in ((keeping, True), (closing, False))
+        if names
+    ]
 
 
 def build_experiments() -> None:

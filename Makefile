@@ -91,7 +91,7 @@ report: ## one HTML page of the newest results, or of RESULTS=results/...
 serve: ## run one server with a Redis of its own, and the page /live: make serve SERVER=epoll
 	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all
-	@$(ZEROHTTPD) serve $(or $(SERVER),$(ARCH),epoll) $(ARGS)
+	@$(ZEROHTTPD) serve $(or $(SERVER),epoll) $(ARGS)
 
 measure: ## CPU and memory against nginx, Go and the barest loops
 	@$(SETUP) build bench compare
@@ -108,6 +108,11 @@ cost: ## where the microseconds go: calls, switches, faults, floors, tricks swit
 	@$(MAKE) --no-print-directory all floor
 	@$(ZEROHTTPD) cost $(ARGS)
 
+experiment: ## a server as it is and with one thing otherwise, side by side: make experiment N=edge
+	@$(SETUP) build bench trace fault
+	@$(MAKE) --no-print-directory all
+	@$(ZEROHTTPD) experiment $(N) $(ARGS)
+
 timeline: ## draw what each server does, call by call; SERVER=epoll SCENARIO=silent
 	@$(SETUP) build bench trace
 	@$(MAKE) --no-print-directory all
@@ -121,6 +126,11 @@ book: ## the annotated source as pages, with pictures and questions
 slides: ## the slides and exercise sheets of docs/course/, to show and to print
 	@$(SETUP) read
 	@$(ZEROHTTPD) slides $(ARGS)
+
+expected: ## the figures of the course's sheets on this machine, for the lecturer
+	@$(SETUP) build bench
+	@$(MAKE) --no-print-directory all floor >&2
+	@$(ZEROHTTPD) expected $(ARGS)
 
 fault: ## a copy of the project with a fault in it, to be found: make fault N=07, INTO=folder
 	@$(SETUP) read fault
@@ -209,7 +219,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z._-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure peers torture timeline book slides fault hint new grade floor test \
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure peers cost experiment torture timeline book slides expected fault hint new grade floor test \
 	test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- How things are made ----

@@ -35,10 +35,14 @@ COMMANDS = {
     "measure": Command("bench.cli.measure", "what a request costs, against nginx, Go, floors"),
     "peers": Command("bench.cli.peers", "what people would use instead, then and now"),
     "cost": Command("bench.cli.cost", "where the microseconds of a request go"),
+    "experiment": Command(
+        "bench.cli.experiment", "a server as it is, and with one thing otherwise"
+    ),
     "torture": Command("bench.torture.command", "what visitors get while a server is attacked"),
     "timeline": Command("bench.timeline.command", "what each server does, call by call"),
     "book": Command("bench.book.command", "the annotated source as pages"),
     "slides": Command("bench.book.course", "slides and sheets of the course"),
+    "expected": Command("bench.cli.expected", "the figures of the course's sheets, here"),
     "fault": Command("bench.faults.give", "a copy with a fault in it, to be found"),
     "hint": Command("bench.faults.hint", "a hint to such a fault, or the answer"),
     "new": Command("bench.cli.new", "a folder for a server of your own"),

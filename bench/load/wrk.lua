@@ -4,11 +4,11 @@
 -- For one thread only: each has a Lua state of its own, and the first to be done would end all.
 local ffi = require("ffi")
 ffi.cdef([[int kill(int, int); int getpid(void);]])
-local SIGINT = 2
+local SIGINT, NEVER = 2, 3600 * 1000
 local thread
 
 -- Global: `done` runs in another state, and reads them from there.
-left, closes = 0, 0
+left, due, closes = 0, 0, 0
 statuses, lengths = {}, {}
 
 function setup(only)
@@ -17,16 +17,22 @@ end
 
 function init(arguments)
    left = tonumber(arguments[1])
+   due = left
    if arguments[2] then
       wrk.method, wrk.body = "POST", arguments[2]
       wrk.headers["Content-Type"] = "application/x-www-form-urlencoded"
    end
 end
 
+-- wrk asks for how many milliseconds a connection shall wait before it asks again. When all that is
+-- due has been asked for, it waits for ever: so that no request is left without its answer, and one
+-- that is never answered is noticed.
+function delay()
+   due = due - 1
+   return due < 0 and NEVER or 0
+end
+
 function response(status, headers, body)
-   if left == 0 then
-      return -- answered behind the last that was asked for
-   end
    statuses[status] = (statuses[status] or 0) + 1
    lengths[#body] = (lengths[#body] or 0) + 1
    local connection = headers["Connection"] or headers["connection"]
@@ -55,10 +61,10 @@ function done(summary, latency)
       percentiles[#percentiles + 1] = string.format('"%g": %g', percent, latency:percentile(percent))
    end
    print(string.format(
-      'JSON {"seconds": %.6f, "answered": %d, "transferred_bytes": %d, "closes": %d, ' ..
+      'JSON {"seconds": %.6f, "unasked": %d, "transferred_bytes": %d, "closes": %d, ' ..
       '"errors": {"connect": %d, "read": %d, "write": %d, "timeout": %d}, ' ..
       '"statuses": %s, "lengths": %s, "max_us": %g, "mean_us": %g, "percentiles_us": {%s}}',
-      summary.duration / 1e6, summary.requests, summary.bytes, thread:get("closes"),
+      summary.duration / 1e6, math.max(0, thread:get("due")), summary.bytes, thread:get("closes"),
       errors.connect, errors.read, errors.write, errors.timeout,
       listed(thread:get("statuses")), listed(thread:get("lengths")),
       latency.max, latency.mean, table.concat(percentiles, ", ")))

@@ -186,12 +186,12 @@ class WrkFigures(BaseModel):
     """What wrk saw of the answers to the requests that it was asked for, one by one."""
 
     seconds: float
-    answered: int
-    """All answers in that time, with those that came behind the last that was asked for."""
+    unasked: int
+    """So many answers came that nobody had asked for."""
     transferred_bytes: int
-    """Of all of them, heads and bodies."""
+    """Of all answers, heads and bodies."""
     statuses: dict[str, int]
-    """Answers by status, of those that were asked for."""
+    """Answers by status."""
     lengths: dict[str, int]
     """The same by the length of their bodies."""
     closes: int
@@ -202,13 +202,13 @@ class WrkFigures(BaseModel):
 
     @property
     def complete(self) -> int:
-        """So many of those that were asked for."""
+        """All answers."""
         return sum(self.statuses.values())
 
     @property
     def requests_per_second(self) -> float:
         """Answers per second."""
-        return self.answered / self.seconds if self.seconds else 0.0
+        return self.complete / self.seconds if self.seconds else 0.0
 
 
 class ServerStatistics(BaseModel):
@@ -271,6 +271,8 @@ class Frame(BaseModel):
     name: str
     count: int
     """Samples, or instructions: of itself and of all that it has called."""
+    of: Literal["server", "library", "kernel"] = "server"
+    """Whose it is; a library is the C library, mostly."""
     below: list["Frame"] = []
     """What it has called, the dearest first."""
 

@@ -11,7 +11,6 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from glob import glob
 from pathlib import Path
 from typing import Literal
 
@@ -154,7 +153,9 @@ class Stranger:
 
 def _is_there(program: str) -> bool:
     """Whether a program is installed; or, for a path, which may be a pattern, such a file."""
-    return bool(glob(program)) if "/" in program else find_program(program) is not None
+    if program.startswith("/"):
+        return any(Path("/").glob(program[1:]))
+    return find_program(program) is not None
 
 
 def names() -> list[str]:

@@ -13,7 +13,7 @@ from bench.doctor.doctor import Diagnosis, show_cures
 from bench.readers import order
 from bench.readers.console import say
 from bench.readers.table import result_table
-from bench.records.environment import Finding, HostInfo, Line
+from bench.records.environment import DoctorLine, Finding, HostInfo
 from bench.records.results import Results
 from bench.report.charts.export import write_rates
 from bench.sweep.cell import Bench
@@ -42,7 +42,7 @@ def announce(planned: Planned, bench: Bench, diagnosis: Diagnosis, out: Console)
     _show_troubles(diagnosis.lines, diagnosis.findings, out)
 
 
-def _show_troubles(said: Sequence[Line], findings: Sequence[Finding], out: Console) -> None:
+def _show_troubles(said: Sequence[DoctorLine], findings: Sequence[Finding], out: Console) -> None:
     """What the doctor says, and the limits in the way of some levels."""
     well = sum(line.state in ("well", "note") for line in said)
     say(out, f"Doctor: {well} of {len(said)} things are as they should be")
@@ -70,7 +70,12 @@ def describe_host(host: HostInfo) -> str:
 def conclude(results: Results, folder: Path, out: Console) -> None:
     """Whatever has happened."""
     out.print(result_table(results))
-    charts = write_rates(folder)
+    conclude_briefly(results, folder, write_rates(folder), out)
+    _answer(results, folder, out)
+
+
+def conclude_briefly(results: Results, folder: Path, charts: Sequence[Path], out: Console) -> None:
+    """What is kept, and how to go on."""
     took = ((results.finished or results.started) - results.started).total_seconds()
     interrupted = results.state == "interrupted"
     state = "Interrupted after" if interrupted else "Done in"
@@ -79,7 +84,6 @@ def conclude(results: Results, folder: Path, out: Console) -> None:
     say(out, f"Kept in {folder}/: {', '.join(names)}")
     if interrupted:
         say(out, f"To go on: .venv/bin/zerohttpd sweep --resume {shlex.quote(str(folder))}")
-    _answer(results, folder, out)
 
 
 def _answer(results: Results, folder: Path, out: Console) -> None:

@@ -205,6 +205,8 @@ def _check_wrk(seen: Evidence, wrk: WrkOutcome) -> Iterator[Check]:
         yield _check("completed", False, "no report", f"wrk wrote no report, {done}")
         return
     yield _check("completed", figures.complete == seen.asked, "incomplete", done)
+    extra = f"{figures.unasked:,} answers came that nobody had asked for"
+    yield _check("all asked for", not figures.unasked, f"{figures.unasked:,} too many", extra)
     failed = sum(figures.errors.values())
     kinds = ", ".join(f"{kind} {n:,}" for kind, n in figures.errors.items() if n)
     yield _check("none failed", not failed, f"{failed:,} failed", f"errors: {kinds}; {done}")
@@ -319,11 +321,7 @@ def _check_balancer(end: BalancerEnd) -> Iterator[Check]:
 
 
 def _check(name: str, holds: bool, label: str, detail: str) -> Check:
-    return (
-        Check(name=name, holds=holds)
-        if holds
-        else Check(name=name, holds=False, label=label, detail=detail)
-    )
+    return Check(name=name, holds=holds, **({} if holds else {"label": label, "detail": detail}))
 
 
 def _progress(seen: Evidence) -> str:

@@ -20,7 +20,8 @@ from bench.records.plan import RunSpec
 from bench.records.run import Run
 from bench.stations.orders import Lifetime, ServersUse, Stopped, Switches
 from bench.stations.site import Seen
-from bench.sweep.loading import CrowdOutcome, Loaded
+from bench.sweep.loading import Loaded
+from bench.sweep.probes import CrowdOutcome
 
 CLOCK_SECONDS = 0.1
 """Our clock also counts ab's start and its last lines."""
@@ -39,7 +40,7 @@ def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped
     done, idle, seconds = loaded.outcome, loaded.idle, loaded.seconds
     beside = idle.requests_during if idle else 0
     before = 1 + loaded.warmed_up + (idle.requests - beside if idle else 0)
-    served = (run.wrk.answered if run.wrk else spec.requests) + beside
+    served = spec.requests + beside
     run.process = _servers(loaded.hosts, stopped, (served, served + before), seconds)
     if quota := run.conditions.quota:
         uses = _uses(loaded.hosts)

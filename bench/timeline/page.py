@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from bench.host.project import ROOT
+from bench.report.page.templates import templates_of
 from bench.timeline.recording import Bar, Kind, Lane, Recording
 from bench.timeline.scenarios import named
 
@@ -27,7 +27,7 @@ UPPER = (Kind.RECEIVE, Kind.SEND, Kind.FILE)
 
 
 @dataclass(frozen=True)
-class Box:
+class DrawnBar:
     """A bar as it is drawn: its vertical place, and its number among all of its recording."""
 
     bar: Bar
@@ -44,28 +44,28 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Row:
+class DrawnLane:
     """A lane as it is drawn."""
 
     lane: Lane
     top: float
 
 
-class Drawing:
+class DrawnTimeline:
     """A recording with the places of all that is in it."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
         first = AXIS + ROW * len(recording.requests) + 2 * GAP
         self.rows = [
-            Row(lane, first + position * (LANE + GAP))
+            DrawnLane(lane, first + position * (LANE + GAP))
             for position, lane in enumerate(recording.lanes)
         ]
         self.height = first + len(self.rows) * (LANE + GAP)
         self.boxes = self._boxes()
         self._middle = {row.lane.task: row.top + LANE / 2 for row in self.rows}
 
-    def _boxes(self) -> list[Box]:
+    def _boxes(self) -> list[DrawnBar]:
         """In the order of time, so that stepping goes from each to the next that happened."""
         found = []
         for row in self.rows:
@@ -75,7 +75,7 @@ class Drawing:
                 found.append((bar, row.top + (LANE / 2 if lower else 0), LANE / (1 + half), row))
         found.sort(key=lambda one: one[0].begin)
         return [
-            Box(bar, top, height, number, row.lane.task)
+            DrawnBar(bar, top, height, number, row.lane.task)
             for number, (bar, top, height, row) in enumerate(found)
         ]
 
@@ -111,7 +111,7 @@ class Drawing:
 def render(recordings: Sequence[Recording], note: str = "", chrome: str = "") -> str:
     """The page of one scenario. `note`: what the reader must know first, such as that these are
     recordings of another machine. `chrome`: the file with the same for Chrome's viewer."""
-    drawings = [Drawing(recording) for recording in recordings]
+    drawings = [DrawnTimeline(recording) for recording in recordings]
     length = max(recording.length for recording in recordings)
     data = {
         "length": length,
@@ -119,7 +119,7 @@ def render(recordings: Sequence[Recording], note: str = "", chrome: str = "") ->
         "sources": _sources(recordings),
     }
     return (
-        _environment()
+        templates_of(__file__)
         .get_template("timeline.html.j2")
         .render(
             scenario=named(recordings[0].scenario),
@@ -136,9 +136,9 @@ def render(recordings: Sequence[Recording], note: str = "", chrome: str = "") ->
 
 def figure(recording: Recording) -> str:
     """The picture alone, for another page, as wide as that; it wants `picture_style` there."""
-    picture = _environment().get_template("picture.html.j2")
+    picture = templates_of(__file__).get_template("picture.html.j2")
     axis = _axis(recording.length) | {"scale": FIGURE_PX / recording.length}
-    made = picture.render(drawing=Drawing(recording), recording=recording, **axis)
+    made = picture.render(drawing=DrawnTimeline(recording), recording=recording, **axis)
     words = f"{recording.server}: {named(recording.scenario).title}"
     return f'<figure class="timeline"><figcaption>{words}</figcaption>{made}</figure>'
 
@@ -146,15 +146,6 @@ def figure(recording: Recording) -> str:
 def picture_style() -> str:
     """The style sheet of the picture alone."""
     return (TEMPLATES / "picture.css").read_text()
-
-
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
 
 
 def _axis(length: float) -> dict[str, Any]:

@@ -113,6 +113,7 @@ void evented_adopt(struct evented *evented, const struct client *client) {
                     &evented->moment,
                     evented->server->architecture->requests_per_connection);
     evented->count++;
+    moment_next_round(&evented->moment); /* it may have come just now */
     /* Often the request is there already: then the loop need not hear of this
        connection at all. */
     drive(evented, serving, true);
@@ -180,8 +181,8 @@ static bool send_some(struct evented *evented, struct serving *serving) {
     return true;
 }
 
-/* Whoever takes the last place is not kept alive: else the first ones to come
-   could keep out all others. */
+/* A client that takes the last place is not kept alive: else the first ones to
+   come could keep out all others. */
 static bool may_keep(const struct evented *evented) {
     return !server_is_stopping() && !server_is_short() &&
            evented->count < evented->limit;
@@ -343,6 +344,7 @@ void evented_ready(struct evented *evented, struct source *source,
 
 void evented_begin_round(struct evented *evented) {
     evented->now = clock_milliseconds();
+    moment_next_round(&evented->moment);
     moment_set(&evented->moment, time(NULL));
 }
 

@@ -14,6 +14,8 @@ import threading
 import time
 
 PAGE = b"<p>" + b"x" * 500 + b"</p>\n"
+HELLO = b"Hello World\n"
+"""What is asked for where all answers are known to be of one length."""
 EVERY = 100
 """The faults that come now and then come with each so-manieth answer."""
 LIFE = 250
@@ -48,20 +50,23 @@ class Server:
                         return
                     request += piece
                 keep = b"keep-alive" in request.lower() or b"HTTP/1.1" in request
-                keep = keep and b"connection: close" not in request.lower()
+                keep = (
+                    keep and self.mode != "closes" and b"connection: close" not in request.lower()
+                )
                 try:
-                    if not self.answer(client, keep) or not keep:
+                    if not self.answer(client, keep, b"/hello.txt" in request) or not keep:
                         return
                 except OSError:
                     return
 
-    def answer(self, client: socket.socket, keep: bool) -> bool:
+    def answer(self, client: socket.socket, keep: bool, hello: bool) -> bool:
         """One answer; whether the connection may go on."""
         with self.lock:
             self.answers += 1
             number = self.answers
         now_and_then = number % EVERY == 0
-        status, page, length = b"200 OK", PAGE, len(PAGE)
+        page = HELLO if hello else PAGE
+        status, length = b"200 OK", len(page)
         if self.mode == "grows":  # nothing is wrong: a counter gains a digit
             page = PAGE + str(number).encode()
             length = len(page)
@@ -89,6 +94,8 @@ class Server:
             b"keep-alive" if keep else b"close",
         )
         client.sendall(head + page)
+        if self.mode == "twice" and now_and_then:
+            client.sendall(head + page)
         return not (self.mode == "cuts" and now_and_then)
 
 

@@ -8,7 +8,7 @@ from bench.records.errors import UserError
 from bench.records.store import file_of, load
 from bench.report.charts.catalogue import catalogue
 from bench.report.charts.export import write_charts
-from bench.report.page import export, topology
+from bench.report.page import cost_markdown, export, topology
 from bench.report.page.page import render
 from bench.report.page.torture import render as render_torture
 from bench.report.page.torture_markdown import markdown
@@ -34,6 +34,8 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
         raise UserError(f"{stored} has no runs: nothing to report")
     page = output or stored.with_name("report.html")
     _check(page, stored)
+    if results.command[:1] == ["cost"]:
+        return _write(cost_markdown.both(results, page))
     study = Study(results)
     made = catalogue(study)
     texts = {page: render(study, made)}
@@ -53,9 +55,13 @@ def build_torture(source: Path, output: Path | None = None) -> list[Path]:
     record = torture.load(source)
     page = output or torture.file_of(source).with_suffix(".html")
     _check_name(page)
-    texts = {page: render_torture(record), page.with_suffix(".md"): markdown(record)}
+    return _write({page: render_torture(record), page.with_suffix(".md"): markdown(record)})
+
+
+def _write(texts: dict[Path, str]) -> list[Path]:
     try:
         for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"cannot write the report: {error}") from error

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from bench.report.charts.catalogue import Catalogue
+from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import peers
 from bench.report.study.study import Study, describe
 from bench.report.study.words import figure
@@ -32,7 +32,7 @@ def part(study: Study, charts: Catalogue) -> dict[str, Any]:
     }
 
 
-def _table(table: peers.Table) -> dict[str, Any]:
+def _table(table: peers.PeersTable) -> dict[str, Any]:
     return {
         "title": f"{describe(table.scenario)}, {table.level:,} connections",
         "reference": table.reference,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 
-// The page of sorted strings in C++, behind a web server that speaks FastCGI: lib/app/sorted.c done
-// with the standard library. One process answers one request at a time; lighttpd starts many.
+// The page of sorted strings in C++, behind a web server that speaks FastCGI:
+// lib/app/sorted.c done with the standard library. One process answers one
+// request at a time; lighttpd starts many.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <iostream>
 #include <string>
@@ -21,13 +23,13 @@ constexpr std::uint32_t seed = 20090401;
 
 // The generator of lib/app/sorted.c: the same numbers, the same page.
 class Random {
-public:
+  public:
     std::uint32_t below(std::uint32_t limit) {
         state_ = state_ * 1664525u + 1013904223u;
         return (state_ >> 16) % limit;
     }
 
-private:
+  private:
     std::uint32_t state_ = seed;
 };
 
@@ -36,6 +38,7 @@ std::string random_string(Random &random, int words) {
     const std::uint32_t length = 1 + random.below(longest_word);
     std::string text;
 
+    text.reserve(static_cast<std::size_t>(words) * (length + 1));
     for (int word = 0; word < words; word++) {
         if (word > 0)
             text += ' ';
@@ -51,18 +54,20 @@ std::string sorted_page() {
 
     all.reserve(strings);
     for (int i = 0; i < strings; i++)
-        all.push_back(random_string(random, i == 0 ? words_in_first : words_in_others));
+        all.push_back(
+            random_string(random, i == 0 ? words_in_first : words_in_others));
     std::sort(all.begin(), all.end());
 
-    std::string page = "<!DOCTYPE html>\n<html lang=\"en\">\n"
-                       "<meta charset=\"utf-8\">\n"
-                       "<meta name=\"viewport\" content=\"width=device-width\">\n"
-                       "<title>Sorted strings</title>\n"
-                       "<link rel=\"stylesheet\" href=\"/style.css\">\n"
-                       "<h1>Sorted strings</h1>\n<ol>\n";
+    std::string page =
+        "<!DOCTYPE html>\n<html lang=\"en\">\n"
+        "<meta charset=\"utf-8\">\n"
+        "<meta name=\"viewport\" content=\"width=device-width\">\n"
+        "<title>Sorted strings</title>\n"
+        "<link rel=\"stylesheet\" href=\"/style.css\">\n"
+        "<h1>Sorted strings</h1>\n<ol>\n";
     for (const std::string &text : all)
-        page += "<li>" + text + "</li>\n";
-    return page + "</ol>\n</html>\n";
+        page.append("<li>").append(text).append("</li>\n");
+    return page.append("</ol>\n</html>\n");
 }
 
 } // namespace

@@ -21,7 +21,7 @@ import redis
 from bench.host.process import free_port
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
-from bench.load.probe import Answer, probe, require_content
+from bench.load.probe import FirstAnswer, probe, require_content
 from bench.records.workloads import WORKLOADS
 from bench.services.redis_server import RedisServer, connect
 from bench.stations.footprint import Glance, look_at
@@ -42,6 +42,10 @@ CLIENTS = 20
 ROUNDS = 5
 REMARKS = ("plain", "a < b & \"c\" > 'd'", "日本語 – ü", "$VISITOR_COUNT$ \\1 $& $1")
 VERSIONS = ("HTTP/1.0", "HTTP/1.1")
+EQUAL_HEAD = 235
+"""Bytes of a head in the comparison of Go and nginx, beside the digits of an inode's number."""
+USUAL_INODE = 6
+"""Digits that the heads without one are padded for."""
 SPELLINGS = ((b"&#34;", b"&quot;"), (b"&#43;", b"+"))
 """Other ways to write the same character, which html/template of Go has."""
 
@@ -98,7 +102,7 @@ def peer(request: pytest.FixtureRequest, epoll: RunningServer, redis_url: str) -
         yield Peer(stranger(request.param).said, server, epoll, store)
 
 
-def answer(server: RunningServer, name: str, store: redis.Redis) -> Answer:
+def answer(server: RunningServer, name: str, store: redis.Redis) -> FirstAnswer:
     workload = WORKLOADS[name]
     store.set("visitor_count", 1_234_566)
     return probe(server.url + workload.path.lstrip("/"), workload, workload.status)
@@ -121,6 +125,30 @@ def test_it_answers_as_the_seven_do(peer: Peer) -> None:
             assert spelt(its.body) == spelt(ours.body), name
     if "guestbook" in peer.said.workloads:
         assert peer.store.get("visitor_count") == b"1234567", "it counts each visit once"
+
+
+def test_heads_are_equally_long_where_a_comparison_wants_that(peer: Peer) -> None:
+    """Go alone and behind nginx: as long as that of epoll over HTTP/1.1, which wrk speaks. (Its
+    ETag has the number of a file's inode, whose length differs from machine to machine.)"""
+    if peer.said.workloads != ("hello",):
+        pytest.skip("of another comparison")
+    its, ours = (head_of_hello(server) for server in (peer.server, peer.epoll))
+    inode = f"{(ROOT / 'public' / 'files' / 'hello.txt').stat().st_ino:x}"
+    assert len(ours) == EQUAL_HEAD + len(inode)
+    theirs = len(inode) if inode.encode() in its else USUAL_INODE
+    assert len(its) == EQUAL_HEAD + theirs, its
+
+
+def head_of_hello(server: RunningServer) -> bytes:
+    parts = urlsplit(server.url)
+    where = (parts.hostname or "", parts.port or 0)
+    with socket.create_connection(where, SECONDS) as connection:
+        request = f"GET {WORKLOADS['hello'].path} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n"
+        connection.sendall(request.encode())
+        received = b""
+        while not _whole(received) and (piece := connection.recv(65536)):
+            received += piece
+    return received.partition(b"\r\n\r\n")[0]
 
 
 class Client:

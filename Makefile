@@ -91,7 +91,7 @@ report: ## one HTML page of the newest results, or of RESULTS=results/...
 serve: ## run one server with a Redis of its own, and the page /live: make serve SERVER=epoll
 	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all
-	@$(ZEROHTTPD) serve $(or $(SERVER),$(ARCH),epoll) $(ARGS)
+	@$(ZEROHTTPD) serve $(or $(SERVER),epoll) $(ARGS)
 
 measure: ## CPU and memory against nginx, Go and the barest loops
 	@$(SETUP) build bench compare
@@ -107,6 +107,11 @@ cost: ## where the microseconds go: calls, switches, faults, floors, tricks swit
 	@$(SETUP) build bench compare trace
 	@$(MAKE) --no-print-directory all floor
 	@$(ZEROHTTPD) cost $(ARGS)
+
+experiment: ## a server as it is and with one thing otherwise, side by side: make experiment N=edge
+	@$(SETUP) build bench trace fault
+	@$(MAKE) --no-print-directory all
+	@$(ZEROHTTPD) experiment $(N) $(ARGS)
 
 timeline: ## draw what each server does, call by call; SERVER=epoll SCENARIO=silent
 	@$(SETUP) build bench trace
@@ -209,7 +214,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z._-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure peers torture timeline book slides fault hint new grade floor test \
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure peers cost experiment torture timeline book slides fault hint new grade floor test \
 	test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- How things are made ----

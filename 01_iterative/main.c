@@ -42,7 +42,8 @@ static const struct architecture architecture = {
     .calls = {BLOCKING_CALLS},
 };
 
-/* Whoever waits, waits for us.  Asked only when a client is silent. */
+/* A client in the backlog waits for us: there is nobody else.  Asked only when
+   the one that we serve is silent. */
 static bool others_wait(const struct worker *worker) {
     (void)worker;
     return server_somebody_waits();

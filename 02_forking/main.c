@@ -23,8 +23,8 @@
  *
  * What happens at the limit?  With CHILDREN_LIMIT children alive the parent
  * stops accepting until one ends; the rest wait in the backlog.  Where the
- * system allows fewer processes, whoever was accepted waits until one ends.
- * Meanwhile no connection is kept alive.
+ * system allows fewer processes, a client that was accepted waits until a child
+ * ends.  Meanwhile no connection is kept alive.
  *
  * A lesson of its own: who owns a socket after fork()?  Both.  So a connection
  * to Redis can outlive its child, if somebody knows how the child left it: see
@@ -53,7 +53,7 @@ static const struct architecture architecture = {
 static struct children children;
 static struct redis_lending lending; /* to each place of a child */
 
-/* Perhaps, in the backlog, when nobody more is let in. */
+/* When all places are taken, a client may be waiting in the backlog. */
 static bool others_wait(const struct worker *worker) {
     (void)worker;
     return children_are_complete(&children);
@@ -79,7 +79,7 @@ static void look_after_children(void) {
         redis_lending_take_back(&lending, place);
     redis_lending_spare(&lending, children.pids);
     if (server_is_stopping())
-        children_stop(&children); /* idle ones make room for who waits */
+        children_stop(&children); /* idle ones make room */
 }
 
 static void fork_for(struct worker *worker, const struct client *client) {

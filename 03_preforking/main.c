@@ -59,8 +59,8 @@ static struct children workers;
    worker.  But it may have to be given up. */
 static struct redis_lending lending;
 
-/* Who has a client: a flag for each worker, in memory that all share.  Not a
-   count: a worker that is killed could not take itself out of it. */
+/* Which workers have a client: a flag for each, in memory that all share.  Not
+   a count: a worker that is killed could not take itself out of it. */
 static _Atomic bool *is_busy;
 
 /* Does a connection wait for which no worker is free?  Only then the backlog

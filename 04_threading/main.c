@@ -26,9 +26,9 @@
  *
  * What happens at the limit?  With CHILDREN_LIMIT threads alive, or as many as
  * there are descriptors and memory for, the main thread sleeps in sem_wait()
- * until one ends; the rest wait in the backlog.  Where the
- * system allows fewer threads, whoever was accepted waits until one ends.
- * Meanwhile no connection is kept alive.
+ * until one ends; the rest wait in the backlog.  Where the system allows fewer
+ * threads, a client that was accepted waits until a thread ends.  Meanwhile no
+ * connection is kept alive.
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
  * pool, which a lock guards (net/redis/pool.h).  Compare 02_forking, where no
@@ -75,7 +75,7 @@ static struct thread *alive;
 static sem_t room_for_threads;
 static struct redis_pool redis; /* its connections outlive the threads */
 
-/* Somebody may wait in the backlog when no more are let in. */
+/* When no more are let in, a client may be waiting in the backlog. */
 static bool others_wait(const struct worker *worker) {
     int room;
 
@@ -179,7 +179,7 @@ int main(int argc, char **argv) {
     while (server_goes_on()) {
         if (sem_wait(&room_for_threads) < 0) { /* interrupted by a signal */
             if (server_is_stopping())
-                wake_threads(); /* idle ones make room for who waits */
+                wake_threads(); /* idle ones make room */
             continue;
         }
         if (server_accept(&server, 0, &client)) {

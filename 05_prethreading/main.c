@@ -25,11 +25,11 @@
  * the end of all: nobody is left to start another, as the parent of 03 does.
  *
  * What does it cost?  A thread each, made once: a stack, and a switch whenever
- * one waits; cheaper than between processes, for the address space stays.  Of
- * connections to Redis as many as are used at once.  And locks: two for each
- * connection (put, take), one for each thread that wakes, two for each file
- * that it borrows, two for each page that asks Redis, and one for each request
- * after which the connection might be kept.
+ * one waits; cheaper than between processes, for the address space stays.  The
+ * threads open as many connections to Redis as they use at once.  And locks
+ * cost: two for each connection (put, take), one for each thread that wakes,
+ * two for each file that it borrows, two for each page that asks Redis, and one
+ * for each request after which the connection might be kept.
  *
  * What happens at the limit?  N threads serve N connections; the next waits in
  * the queue until one ends.  While any waits there and no thread is free, no
@@ -181,8 +181,8 @@ static int start_thread(struct server *server, struct thread *threads,
     return error;
 }
 
-/* They take what is left in the queue, and end.  Who sleeps elsewhere is woken
-   again and again until all have ended. */
+/* The threads take what is left in the queue, and end.  A thread that sleeps
+   elsewhere is woken again and again until it has ended. */
 static void end_threads(struct thread *threads, size_t count) {
     queue_close();
     for (size_t i = 0; i < count; i++)

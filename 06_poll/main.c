@@ -17,7 +17,7 @@
  * where it would have to wait, the loop goes on with somebody else.
  *
  * Where does a half-done request live?  In its `struct serving`, on the heap: a
- * state machine instead of a stack.  What waits for Redis stands in a
+ * state machine instead of a stack.  A request that waits for Redis stands in a
  * queue, for all share one connection to it and replies come in order.
  *
  * What does it cost?  The array is the program's, so a change of interest is

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import jinja2
 from markupsafe import Markup
 
 from bench.book.chapter import BadChapter, Block, Chapter, read_chapter
@@ -27,9 +26,10 @@ from bench.book.source import NoSuchFunction, function
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.results import Results
+from bench.report.page.templates import templates_of
 from bench.timeline.command import kept
 from bench.timeline.page import figure, picture_style
-from bench.timeline.record import picture
+from bench.timeline.picture import picture
 
 CHAPTERS = ROOT / "course" / "book"
 GLOSSARY = ROOT / "docs" / "glossary.md"
@@ -66,10 +66,7 @@ def build(folder: Path, results: Path) -> Path:
     measured = newest(results)
     chapters = read_chapters()
     words = glossary_words(GLOSSARY.read_text())
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True
-    )
-    template = environment.get_template("page.html.j2")
+    template = templates_of(__file__).get_template("page.html.j2")
     light, dark = styles()
     pages = [(f"{c.name}.html", c.title, body(c, words, measured)) for c in chapters]
     pages.append((GLOSSARY_PAGE, "Words", _glossary(GLOSSARY.read_text())))

@@ -11,7 +11,6 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import jinja2
 from markupsafe import Markup
 
 from bench.book.chapter import BadChapter, Chapter, read_chapter
@@ -19,6 +18,7 @@ from bench.book.command import TEMPLATES, body
 from bench.book.render import styles
 from bench.host.project import ROOT
 from bench.records.errors import UserError
+from bench.report.page.templates import templates_of
 from bench.timeline.page import picture_style
 
 COURSE = ROOT / "docs" / "course"
@@ -45,10 +45,7 @@ def run(words: Sequence[str]) -> int:
 
 def build(folder: Path) -> list[Path]:
     """Write both files. Raises UserError."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True
-    )
-    template = environment.get_template("course.html.j2")
+    template = templates_of(__file__).get_template("course.html.j2")
     light, dark = styles()
     made = []
     try:

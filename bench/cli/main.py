@@ -35,6 +35,9 @@ COMMANDS = {
     "measure": Command("bench.cli.measure", "what a request costs, against nginx, Go, floors"),
     "peers": Command("bench.cli.peers", "what people would use instead, then and now"),
     "cost": Command("bench.cli.cost", "where the microseconds of a request go"),
+    "experiment": Command(
+        "bench.cli.experiment", "a server as it is, and with one thing otherwise"
+    ),
     "torture": Command("bench.torture.command", "what visitors get while a server is attacked"),
     "timeline": Command("bench.timeline.command", "what each server does, call by call"),
     "book": Command("bench.book.command", "the annotated source as pages"),

@@ -17,7 +17,7 @@ from bench.records.values import positive, words_of
 from bench.subjects.declared import LeftOut
 from bench.subjects.subject import select
 from bench.sweep import sweep
-from bench.sweep.options import Options
+from bench.sweep.options import SweepOptions
 
 MANY = 15_000
 MANY_REQUESTS = 30_000
@@ -116,7 +116,7 @@ def run(words: Sequence[str]) -> int:
     if not parts:
         return 1
     command = ("measure", *words)
-    options = Options(tuple(parts), None, chosen.results, None, command, programs)
+    options = SweepOptions(tuple(parts), None, chosen.results, None, command, programs)
     done = sweep.sweep(options)
     if done.folder is None or done.interrupted:
         return done.status

@@ -28,7 +28,7 @@ def run(words: Sequence[str]) -> int:
     program = folder.name.partition("_")[2]
     lines = {
         f"make {program}": "build it",
-        f"make serve ARCH={program}": "look at it in a browser",
+        f"make serve SERVER={program}": "look at it in a browser",
         f"make grade SERVER={folder.name}": "what it can do, and what stands in the way",
         f"make timeline SERVER={program}": "see what it does, call by call",
         f'make test ARGS="--server {program}"': "all that the seven must pass",

@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Serve with a private Redis until Ctrl-C.",
     )
     add = parser.add_argument
-    add("server", metavar="ARCH", help="iterative, ..., epoll")
+    add("server", metavar="SERVER", help="iterative, ..., epoll")
     add("--port", type=port_number, default=8000, help="(%(default)s; 0: any free one)")
     live = "of the page that shows who waits for what (%(default)s; if taken: any free one)"
     add("--live-port", type=port_number, default=LIVE_PORT, metavar="PORT", help=live)

@@ -18,6 +18,7 @@ from bench.host.signals import SignalWatch
 from bench.load import open_loop
 from bench.records import store
 from bench.records.errors import UserError
+from bench.records.values import words_of
 from bench.sweep.options import sweep_parser
 
 FAILED = 2
@@ -32,7 +33,7 @@ TAGS = {
 
 
 @dataclass(frozen=True)
-class Options:
+class DeployOptions:
     """What the command line asked for."""
 
     inventory: Path
@@ -45,6 +46,8 @@ class Options:
     """For the sweep on the load host."""
     oha: str | None
     """The tool of the open loop, if one is asked for: few hosts could make their own."""
+    by_wrk: bool = False
+    """Whether wrk asks, too, and must be on the load host."""
 
 
 def run(words: Sequence[str]) -> int:
@@ -76,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
     return own
 
 
-def parse(arguments: Sequence[str]) -> Options:
+def parse(arguments: Sequence[str]) -> DeployOptions:
     """What was asked for, checked as far as it can be here. Raises UserError."""
     own, rest = parser().parse_known_args(arguments)
     theirs = sweep_parser().parse_args(rest)  # says what is wrong, and ends
@@ -92,17 +95,20 @@ def parse(arguments: Sequence[str]) -> Options:
         open_loop.require_oha()
         oha = open_loop.program()
     where = inventory.find(own.inventory)
-    return Options(where, own.only, own.results.resolve(), resume, tuple(rest), oha)
+    by_wrk = bool(theirs.studies) or "wrk" in words_of(theirs.generator)
+    return DeployOptions(where, own.only, own.results.resolve(), resume, tuple(rest), oha, by_wrk)
 
 
-def play(options: Options) -> int:
+def play(options: DeployOptions) -> int:
     """All of it, or the part that was asked for."""
     # In /tmp, because the path of a socket must not be long.
     with tempfile.TemporaryDirectory(prefix="zerohttpd-deploy-", dir="/tmp") as name:
         scratch = Path(name)
-        variables = {"results_here": str(options.results)}
+        variables: dict[str, str] = {"results_here": str(options.results)}
         if options.oha:
             variables["oha"] = options.oha
+        if options.by_wrk:
+            variables["by_wrk"] = "yes"
         if options.resume:
             variables["resume"] = str(_packed(options.resume, scratch))
         playbook = Playbook(options.inventory, variables, scratch)
@@ -112,7 +118,7 @@ def play(options: Options) -> int:
             return _all(options, playbook, watch, scratch)
 
 
-def _all(options: Options, playbook: Playbook, watch: SignalWatch, scratch: Path) -> int:
+def _all(options: DeployOptions, playbook: Playbook, watch: SignalWatch, scratch: Path) -> int:
     # Before the check has passed nothing is tidied: it may be somebody else's sweep.
     if not playbook.run("check", watch):
         return _ended(watch, FAILED)
@@ -137,7 +143,7 @@ def _all(options: Options, playbook: Playbook, watch: SignalWatch, scratch: Path
     return _ended(watch, status)
 
 
-def _sweep_options(options: Options) -> list[str]:
+def _sweep_options(options: DeployOptions) -> list[str]:
     """For the sweep on the load host, where an unfinished one was sent to."""
     resume = ["--resume", f"results/{options.resume.resolve().name}"] if options.resume else []
     return [*options.sweep, *resume]
@@ -155,7 +161,7 @@ def _folders(results: Path) -> set[Path]:
     return {file.parent for file in results.glob("*/results.json")}
 
 
-def _say_where(options: Options, before: set[Path]) -> None:
+def _say_where(options: DeployOptions, before: set[Path]) -> None:
     found = _folders(options.results)
     # One that was resumed has come back under its name, wherever it was before.
     resumed = options.results / options.resume.resolve().name if options.resume else None

@@ -27,7 +27,7 @@ class Incident(BaseModel):
     link: str = Field(pattern="^https://")
 
 
-class Check(BaseModel):
+class Proof(BaseModel):
     """The tests below tests/e2e/ that show it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -53,7 +53,7 @@ class Fault(BaseModel):
     hints: tuple[str, ...] = Field(min_length=STEPS, max_length=STEPS)
     explanation: str
     incident: Incident | None
-    check: Check
+    check: Proof
 
     @property
     def patch(self) -> Path:

@@ -16,7 +16,6 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from bench.deploy.pack import project_files
-from bench.faults.catalogue import Fault
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 
@@ -67,18 +66,18 @@ def _lend_packages(folder: Path) -> None:
         shutil.copy2(stamp, place)
 
 
-def apply(fault: Fault, folder: Path) -> None:
-    """Put the fault into a copy. Raises UserError if the patch does not fit, every line of it."""
+def apply(patch: Path, folder: Path) -> None:
+    """Put a patch into a copy. Raises UserError if it does not fit, every line of it."""
     command = ["patch", "--strip=1", "--fuzz=0", "--batch", "--forward", "--no-backup-if-mismatch"]
     try:
-        with fault.patch.open() as patch:
+        with patch.open() as lines:
             done = subprocess.run(
-                [*command, f"--directory={folder}"], stdin=patch, capture_output=True, text=True
+                [*command, f"--directory={folder}"], stdin=lines, capture_output=True, text=True
             )
     except OSError as error:
         raise UserError(f"cannot run patch: {error}") from error
     if done.returncode != 0:
-        raise UserError(f"{fault.patch.name} does not fit any more: {done.stdout}{done.stderr}")
+        raise UserError(f"{patch.name} does not fit any more: {done.stdout}{done.stderr}")
 
 
 def difference(folder: Path) -> str:

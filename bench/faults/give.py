@@ -36,7 +36,7 @@ def run(words: Sequence[str]) -> int:
         return 0
     folder = options.into or ROOT / "build" / "fault" / chosen.number
     make_copy(folder)
-    apply(chosen, folder)
+    apply(chosen.patch, folder)
     print(ticket(chosen, folder))
     return 0
 
@@ -53,7 +53,7 @@ Somebody complains about the server `{server}`:
 {complaint}
 
 Find the fault, and mend it there. What may help (there, not here):
-  make serve ARCH={server}            with a Redis of its own
+  make serve SERVER={server}          with a Redis of its own
   ./{server} --no-confinement         under strace or gdb, after make all
   make timeline SERVER={server}       SCENARIO=silent, slow-reader, redis-stopped ...
   make test PATIENCE=5 ARGS="tests/e2e --server {server}"

@@ -3,11 +3,14 @@
 
 command     the command line; enters the sandbox
 sandbox     namespaces and limits for programs of strangers
+fence       what such a program may open
 building    compiles the server, within these limits
 faults      those that are known by name
 stage       what a check is, and what came of it
 scene       what a check works with: a site, a Redis, a running server, clients
-answering, holding, leaving, redis, ending, loading    the checks
-exam        runs them, stops early, looks for a proof
+answering, holding, leaving, redis, ending, loading, racing    the checks; `stages` lists them
+trying      one of them: tried again, and traced for a proof
+proof       the lines of a trace that prove a fault
+exam        all of them within a minute
 show        in words
 """

@@ -6,7 +6,7 @@ import socket
 import time
 from urllib.parse import quote_plus
 
-from bench.grade.check import Check, Stage
+from bench.grade.check import Stage, Trial
 from bench.grade.faults import (
     BELIEVES,
     CRASH,
@@ -96,6 +96,14 @@ def closes(scene: Scene) -> None:
                 NEVER_CLOSES,
                 f"{path} was answered whole, and {scene.patience:.0f} s later the connection was "
                 "still open",
+                client.port,
+            )
+        # Its own side is ended with the last bytes; the descriptor is there until close().
+        if not scene.until(lambda: not scene.holds(client.port)):
+            raise Failed(
+                NEVER_CLOSES,
+                f"{path} was answered whole, and {scene.patience:.0f} s later you still had the "
+                "descriptor of that connection",
                 client.port,
             )
 
@@ -216,20 +224,20 @@ SERVES = Stage(
     "serves",
     "It serves",
     (
-        Check("files", 5, files, gate=True),
-        Check("HEAD, and what is not there", 2, heads, seconds=1),
-        Check("the connection ends", 3, closes, seconds=1),
-        Check("the guestbook", 4, guestbook),
-        Check("a big file", 3, big),
+        Trial("files", 5, files, gate=True),
+        Trial("HEAD, and what is not there", 2, heads, seconds=1),
+        Trial("the connection ends", 3, closes, seconds=1),
+        Trial("the guestbook", 4, guestbook),
+        Trial("a big file", 3, big),
     ),
 )
 BAD_INPUT = Stage(
     "bad-input",
     "Right under bad input",
     (
-        Check("in pieces", 4, pieces),
-        Check("bad requests", 4, bad_requests),
-        Check("pipelined", 2, pipelined, seconds=1),
-        Check("clients that leave", 5, resets, traced=True),
+        Trial("in pieces", 4, pieces),
+        Trial("bad requests", 4, bad_requests),
+        Trial("pipelined", 2, pipelined, seconds=1),
+        Trial("clients that leave", 5, resets, traced=True),
     ),
 )

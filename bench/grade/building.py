@@ -66,7 +66,7 @@ class Built:
         ]
         try:
             done = subprocess.run(
-                confined(command, COMPILER_LIMITS),
+                confined(command, COMPILER_LIMITS, writes=[self._root]),
                 cwd=self._root,
                 capture_output=True,
                 text=True,

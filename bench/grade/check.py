@@ -9,7 +9,7 @@ from bench.grade.scene import Scene
 
 
 @dataclass(frozen=True)
-class Check:
+class Trial:
     """Something that a server can do."""
 
     name: str
@@ -36,4 +36,4 @@ class Stage:
 
     name: str
     title: str
-    checks: Sequence[Check]
+    checks: Sequence[Trial]

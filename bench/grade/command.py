@@ -2,6 +2,7 @@
 """`zerohttpd grade`, and `make grade`."""
 
 import argparse
+import json
 import secrets
 import sys
 from collections.abc import Sequence
@@ -9,9 +10,10 @@ from pathlib import Path
 
 from bench.grade import sandbox
 from bench.grade.building import folder_of
-from bench.grade.exam import STAGES, Exam
+from bench.grade.exam import Exam
 from bench.grade.show import end_text, stage_text
-from bench.grade.stage import StageOutcome
+from bench.grade.stage import Grade, StageOutcome
+from bench.grade.stages import STAGES
 from bench.host.signals import Interrupted, SignalWatch
 from bench.load.ab import require_ab
 from bench.records.errors import UserError
@@ -25,6 +27,11 @@ else:
 def run(words: Sequence[str]) -> int:
     """Grade a server. Exit status: 0 whatever the points, 130 after Ctrl-C. Raises UserError."""
     options = _parser().parse_args(words)
+    if options.schema:
+        print(json.dumps(Grade.model_json_schema(), indent=2))
+        return 0
+    if options.server is None:
+        raise UserError("say which server: zerohttpd grade 08_mine")
     unknown = [name for name in options.only if name not in [stage.name for stage in STAGES]]
     if unknown:
         raise UserError(f"unknown stage: {', '.join(unknown)}. Known: {_stages()}")
@@ -53,11 +60,17 @@ def _parser() -> argparse.ArgumentParser:
         description="What a server can do, stage by stage, and what stands in the way of the rest.",
     )
     add = parser.add_argument
-    add("server", metavar="FOLDER", help="such as 08_mine, or the path of any folder with a main.c")
+    add(
+        "server",
+        metavar="FOLDER",
+        nargs="?",
+        help="such as 08_mine, or the path of any folder with a main.c",
+    )
     seeds = "what is asked is drawn by lot; with the same number the same is asked (a new one)"
     add("--seed", type=int, metavar="N", help=seeds)
     add("--only", nargs="+", default=[], metavar="STAGE", help=f"only these stages: {_stages()}")
     add("--json", action="store_true", help="print the whole grade as JSON, for other programs")
+    add("--schema", action="store_true", help="print the JSON Schema of what --json prints")
     return parser
 
 

@@ -3,7 +3,7 @@
 
 import contextlib
 
-from bench.grade.check import Check, Stage
+from bench.grade.check import Stage, Trial
 from bench.grade.faults import BAD_STATUS, CUTS_OFF, DEAF, ORPHANS
 from bench.grade.holding import SETTLE_SECONDS, hold
 from bench.grade.scene import CLOSE, Scene
@@ -62,7 +62,7 @@ ENDS = Stage(
     "ends",
     "A graceful end",
     (
-        Check("whom it serves it serves", 5, finishes),
-        Check("it ends", 5, ends, seconds=6),
+        Trial("whom it serves it serves", 5, finishes),
+        Trial("it ends", 5, ends, seconds=6),
     ),
 )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Fault:
+class FaultKind:
     """One of them."""
 
     name: str
@@ -18,15 +18,15 @@ class Fault:
     """Lines of a trace that prove it: a regular expression; of the client's socket in any case."""
 
 
-NEVER_CLOSES = Fault(
+NEVER_CLOSES = FaultKind(
     "never-closes",
     "You never close",
-    "The whole answer came, and with it `Connection: close`; but the connection stayed open. A "
-    "browser waits for its end, and each such connection keeps a descriptor.",
+    "The whole answer came, and with it `Connection: close`; but you kept the connection. A "
+    "browser may wait for its end, and each such connection keeps a descriptor.",
     "close(2); NEED_CLOSE, at the end of `blocking_serve` in lib/net/blocking.c",
     r"close\(",
 )
-ONE_RECV = Fault(
+ONE_RECV = FaultKind(
     "one-recv",
     "You take one recv for a whole request",
     "The request came in several pieces, as TCP may bring any. What has come must be kept and more "
@@ -34,7 +34,7 @@ ONE_RECV = Fault(
     "`receive` in lib/net/blocking.c; STATE_HEAD in lib/app/connection.c",
     r"recv|read\(",
 )
-SHORT_WRITE = Fault(
+SHORT_WRITE = FaultKind(
     "short-write",
     "You take one send for a whole answer",
     "A client that reads slowly got only the beginning. A send returns how many bytes the kernel "
@@ -42,26 +42,26 @@ SHORT_WRITE = Fault(
     "send(2), RETURN VALUE; `send_some` in lib/net/blocking.c",
     r"send|write",
 )
-FIXED_ANSWER = Fault(
+FIXED_ANSWER = FaultKind(
     "fixed-answer",
     "You answer before you have read",
     "Every request gets the same answer, whatever it asks for.",
     "stage 1 of the skeleton: receive() and send_some()",
     r"recv|send|read|write",
 )
-NO_ANSWER = Fault(
+NO_ANSWER = FaultKind(
     "no-answer",
     "You do not answer",
     "A whole request came, and no whole answer went back in time.",
     "the table of needs in lib/app/connection.h; `blocking_serve` in lib/net/blocking.c",
 )
-WRONG_ANSWER = Fault(
+WRONG_ANSWER = FaultKind(
     "wrong-answer",
     "You answer with something else",
     "The answer is whole, but it is not what was asked for.",
     "connection_pending and connection_sent in lib/app/connection.h",
 )
-WRONG_LENGTH = Fault(
+WRONG_LENGTH = FaultKind(
     "wrong-length",
     "Your Content-Length is not the length of what you send",
     "The client believes that number: it waits for bytes that never come, or takes the rest of one "
@@ -70,7 +70,7 @@ WRONG_LENGTH = Fault(
     "`send_some` in lib/net/blocking.c",
     r"send|write",
 )
-NOT_KEPT = Fault(
+NOT_KEPT = FaultKind(
     "not-kept",
     "You keep no connection",
     "A client of HTTP/1.1 may ask again on the same connection. Where nobody else waits, it should "
@@ -79,28 +79,28 @@ NOT_KEPT = Fault(
     "in lib/app/connection.h",
     r"recv|send|close\(",
 )
-NO_REDIS = Fault(
+NO_REDIS = FaultKind(
     "no-redis",
     "You do not bring what Redis says",
     "Files are served, but what is kept in Redis is not.",
     "stage 2 of the skeleton; `ask_once` in lib/net/blocking.c",
     r"connect\(|poll\(",
 )
-BELIEVES = Fault(
+BELIEVES = FaultKind(
     "believes-anything",
     "You take a bad request for a good one",
     "Something that is no HTTP, or could be read in two ways, was answered as if it were right. "
     "Two programs that read the same bytes differently are how requests are smuggled.",
     "RFC 9112, sections 3 and 6.3; lib/proto/http.c",
 )
-LOSES_PIPELINED = Fault(
+LOSES_PIPELINED = FaultKind(
     "loses-pipelined",
     "You forget what came behind the first request",
     "Two requests came in one packet on a connection that you keep. The second was not answered.",
     "connection_next in lib/app/connection.c: what is in the buffer already needs no recv",
     r"recv|send",
 )
-SIGPIPE = Fault(
+SIGPIPE = FaultKind(
     "sigpipe",
     "SIGPIPE killed a worker",
     "A client left while it was sent something. Who writes to a connection that is gone gets this "
@@ -108,14 +108,14 @@ SIGPIPE = Fault(
     "signal(7), SIGPIPE; MSG_NOSIGNAL in send(2); signal() in lib/net/server.c",
     r"SIGPIPE|EPIPE|ECONNRESET",
 )
-CRASH = Fault(
+CRASH = FaultKind(
     "crash",
     "Something that a client sent ended you",
     "A process of the server is gone, though nobody told it to stop.",
     "core(5); build it with `make debug` and send it the same again",
     r"\+\+\+|--- SIG",
 )
-ONE_STOPS_ALL = Fault(
+ONE_STOPS_ALL = FaultKind(
     "one-stops-all",
     "One client stops your loop",
     "Some clients sent half a request and then nothing; everybody else waited for them. One of the "
@@ -123,7 +123,7 @@ ONE_STOPS_ALL = Fault(
     "the tables in docs/architecture.md: who waits for whom; `wait_for` in lib/net/evented.c",
     r"recv|read\(|poll|epoll_wait|accept",
 )
-BY_NATURE = Fault(
+BY_NATURE = FaultKind(
     "by-nature",
     "One connection after another: so it must be",
     "It serves one connection after another and says so in its tests.toml. One silent client stops "
@@ -131,7 +131,7 @@ BY_NATURE = Fault(
     "these points. It is no fault.",
     "01_iterative/main.c: what happens at the limit",
 )
-NO_PATIENCE = Fault(
+NO_PATIENCE = FaultKind(
     "no-timeout",
     "Who says nothing may stay for ever",
     "Half a request came, then nothing more; the connection was still open long after its time. A "
@@ -140,7 +140,7 @@ NO_PATIENCE = Fault(
     "in lib/config.h",
     r"recv|read\(|poll|epoll_wait",
 )
-DESCRIPTOR_LEAK = Fault(
+DESCRIPTOR_LEAK = FaultKind(
     "descriptor-leak",
     "A descriptor a connection",
     "Clients have come and gone, and their descriptors are still there. When the last one is used "
@@ -148,7 +148,7 @@ DESCRIPTOR_LEAK = Fault(
     "close(2), on each way out of the function that serves; `ls /proc/PID/fd`",
     r"accept|close\(",
 )
-ZOMBIES = Fault(
+ZOMBIES = FaultKind(
     "zombies",
     "You leave zombies",
     "Children have ended and nobody has waited for them. Each keeps its place in the process table "
@@ -156,7 +156,7 @@ ZOMBIES = Fault(
     "waitpid(2); `children_reap` in lib/net/children.c",
     r"wait4|waitid|SIGCHLD|exited with",
 )
-WORKERS_PILE_UP = Fault(
+WORKERS_PILE_UP = FaultKind(
     "workers-pile-up",
     "Threads or processes that do not end",
     "Clients have come and gone, and who served them is still there. Sooner or later none can be "
@@ -164,7 +164,7 @@ WORKERS_PILE_UP = Fault(
     "pthread_detach(3), pthread_join(3); `forget` in 04_threading/main.c",
     r"clone|exit",
 )
-DIES_AT_LIMIT = Fault(
+DIES_AT_LIMIT = FaultKind(
     "dies-at-limit",
     "Where threads or processes run out, you give up",
     "The system refused another one (EAGAIN), as it does at a limit of processes. Who is there "
@@ -172,7 +172,7 @@ DIES_AT_LIMIT = Fault(
     "fork(2), pthread_create(3): EAGAIN; `fork_for` in 02_forking/main.c",
     r"clone|EAGAIN",
 )
-SPINS = Fault(
+SPINS = FaultKind(
     "spins",
     "You wait without sleeping",
     "Nothing was to do, and it used a processor all the same. Something asks again and again "
@@ -180,14 +180,14 @@ SPINS = Fault(
     "poll(2): its time-out; readiness that is not wanted: `wait_for` in lib/net/evented.c",
     r"\w+\(",
 )
-REDIS_STOPS_ALL = Fault(
+REDIS_STOPS_ALL = FaultKind(
     "redis-stops-all",
     "Without Redis you answer nobody",
     "Redis was gone. Files do not need it, and what needs it is to be answered 503 at once.",
     "connection_replied(connection, NULL) in lib/app/connection.h",
     r"connect\(|poll|ECONNREFUSED",
 )
-REDIS_NOT_BACK = Fault(
+REDIS_NOT_BACK = FaultKind(
     "redis-not-back",
     "Redis is back, and you have not noticed",
     "The guestbook still cannot be had, seconds after Redis answers again. A connection that has "
@@ -195,7 +195,7 @@ REDIS_NOT_BACK = Fault(
     "redis_client_call in lib/net/redis/client.c; REDIS_RETRY in lib/config.h",
     r"connect\(|poll|EPIPE",
 )
-WRONG_REPLY = Fault(
+WRONG_REPLY = FaultKind(
     "wrong-reply",
     "Somebody got the reply of another",
     "Several clients asked at once, and what Redis said to one of them was told to another. A "
@@ -203,7 +203,7 @@ WRONG_REPLY = Fault(
     "the second half of docs of the book on Redis; lib/net/redis/pool.h",
     r"connect\(|recv|send",
 )
-CUTS_OFF = Fault(
+CUTS_OFF = FaultKind(
     "cuts-off",
     "SIGTERM cuts off whom you are serving",
     "A client had sent half its request when the server was told to stop, and the rest a moment "
@@ -211,53 +211,53 @@ CUTS_OFF = Fault(
     "lib/net/stop.h; connection_is_idle in lib/app/connection.h",
     r"SIGTERM|exited with|exit_group|close\(",
 )
-DEAF = Fault(
+DEAF = FaultKind(
     "deaf",
     "You do not hear SIGTERM",
     "It was told to stop and was still there when its time was over.",
     "lib/net/stop.h; signal(7): which calls return with EINTR",
     r"SIGTERM|SIGALRM|EINTR|futex|wait4",
 )
-BAD_STATUS = Fault(
+BAD_STATUS = FaultKind(
     "bad-status",
     "You do not end as one should",
     "After SIGTERM it ended, but not with exit status 0.",
     "server_end in lib/net/server.h",
     r"exit_group|\+\+\+",
 )
-ORPHANS = Fault(
+ORPHANS = FaultKind(
     "orphans",
     "Your children outlive you",
     "The first process has ended, and others that it made are still there.",
     "children_end in lib/net/children.h",
     r"kill\(|wait4|exited with",
 )
-FAILS_UNDER_LOAD = Fault(
+FAILS_UNDER_LOAD = FaultKind(
     "fails-under-load",
     "Under load you lose clients",
     "Not every request of many clients at once had a whole answer.",
     "README, The seven: at its limit",
     r"accept|EMFILE|EAGAIN",
 )
-DEAR = Fault(
+DEAR = FaultKind(
     "dear",
     "A request costs you much more than the dearest of the seven",
     "It works, but takes a multiple of the processor time that forking takes. Look for a call that "
     "is made again and again, or memory that is copied.",
     "`make timeline`; perf(1); `cpu/request`, which the server prints at its end",
 )
-DATA_RACE = Fault(
+DATA_RACE = FaultKind(
     "data-race",
     "The queue has no lock (or something else that threads share)",
     "Two threads touch the same memory at once, and at least one writes. It works a thousand times "
     "and then loses a client, or crashes.",
     "pthread_mutex_lock(3); `queue_take` in 05_prethreading/main.c; `make tsan`",
 )
-TAKES_MEMORY = Fault(
+TAKES_MEMORY = FaultKind(
     "takes-memory",
     "You take memory without end",
     "It used more than it was granted and was ended for it.",
     "a buffer needs a limit: lib/config.h",
 )
 
-FAULTS = {one.name: one for one in list(globals().values()) if isinstance(one, Fault)}
+FAULTS = {one.name: one for one in list(globals().values()) if isinstance(one, FaultKind)}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 from bench.grade.answering import SMALL_BUFFER
-from bench.grade.check import Check, Stage
+from bench.grade.check import Stage, Trial
 from bench.grade.faults import BY_NATURE, NO_ANSWER, NO_PATIENCE, NOT_KEPT, ONE_STOPS_ALL, SPINS
 from bench.grade.scene import CLOSE, Scene
 from bench.grade.stage import Failed
@@ -166,10 +166,10 @@ SILENT = Stage(
     "silent",
     "One is silent, the others are served",
     (
-        Check("others are served", 6, others),
-        Check("a connection is kept", 2, kept, seconds=1),
-        Check("also beside who says nothing at all", 2, wordless, QUICKLY, seconds=5),
-        Check("who is silent is sent away", 3, cut_off, QUICKLY),
-        Check("it sleeps meanwhile", 2, sleeps, seconds=2),
+        Trial("others are served", 6, others),
+        Trial("a connection is kept", 2, kept, seconds=1),
+        Trial("also beside who says nothing at all", 2, wordless, QUICKLY, seconds=5),
+        Trial("who is silent is sent away", 3, cut_off, QUICKLY),
+        Trial("it sleeps meanwhile", 2, sleeps, seconds=2),
     ),
 )

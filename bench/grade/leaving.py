@@ -2,7 +2,7 @@
 """Stage 4: what is left when clients have gone, and where the system gives no more."""
 
 from bench.grade import sandbox
-from bench.grade.check import Check, Stage
+from bench.grade.check import Stage, Trial
 from bench.grade.faults import (
     DESCRIPTOR_LEAK,
     DIES_AT_LIMIT,
@@ -108,8 +108,8 @@ LEAVES_NOTHING = Stage(
     "leaves-nothing",
     "It leaves nothing behind, and lives within limits",
     (
-        Check("descriptors", 6, descriptors),
-        Check("processes and threads", 5, processes),
-        Check("at the limit", 4, limit, limits=Limits(tasks=FEW_TASKS)),
+        Trial("descriptors", 6, descriptors),
+        Trial("processes and threads", 5, processes),
+        Trial("at the limit", 4, limit, limits=Limits(tasks=FEW_TASKS)),
     ),
 )

@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: MIT
 """Stage 7: under load, beside the seven."""
 
-import re
 import statistics
-from contextlib import ExitStack
 from dataclasses import replace
 
-from bench.grade.building import NotBuilt
-from bench.grade.check import Check, Stage
-from bench.grade.faults import CRASH, DATA_RACE, DEAR, FAILS_UNDER_LOAD
-from bench.grade.holding import hold
-from bench.grade.sandbox import Limits
+from bench.grade.check import Stage, Trial
+from bench.grade.faults import DEAR, FAILS_UNDER_LOAD
+from bench.grade.racing import races
 from bench.grade.scene import Scene
-from bench.grade.stage import Failed, NotHere
+from bench.grade.stage import Failed
 from bench.host.accounting import rusage_of_buried
 from bench.host.project import ROOT
 from bench.load import ab
-from bench.load.client import request
 from bench.load.outcome import Load
 from bench.subjects.subject import discover, server_subject
 
@@ -25,9 +20,6 @@ AB_SECONDS = 12.0
 END_SECONDS = 20.0
 DEAR_RATIO = 3.0
 """So many times what the dearest of the seven needs for a request is too much, on any machine."""
-RACERS, ROUNDS = 8, 6
-RACE_SECONDS = 15.0
-_RACE = re.compile(r"^SUMMARY: ThreadSanitizer: data race (?:.*/)?(\S+) in (\w+)", re.MULTILINE)
 
 
 def load(scene: Scene) -> str:
@@ -83,70 +75,11 @@ def _used(scene: Scene) -> float:
     return (rusage_of_buried() - before).total
 
 
-def races(scene: Scene) -> str | None:
-    """Where it has threads: the same program, built with the thread sanitizer, under load."""
-    scene.start()
-    with ExitStack() as stack:
-        hold(scene, stack, 3)
-        threads = scene.tasks() > len(scene.pids())
-    scene.stop()
-    if not threads:
-        return "no threads: nothing to race for"
-    assert scene.built is not None
-    try:
-        server, _ = scene.built.make(
-            "tsan", ("CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED -fsanitize=thread",)
-        )
-    except NotBuilt as error:
-        why = str(error).splitlines()[-1]
-        raise NotHere(f"it cannot be built with the thread sanitizer: {why}") from error
-    slow = replace(
-        scene,
-        server=server,
-        running=None,
-        ended=None,
-        limits=Limits(address_space=None),
-        patience=3 * scene.patience,
-    )
-    with slow.guarded():
-        slow.start()
-        try:
-            slow.together([lambda: _race(slow)] * RACERS)
-            slow.end_by_itself(RACE_SECONDS)
-        except Failed:
-            slow.end_by_itself(1)
-        said = slow.said()
-    slow.stop()
-    found = _RACE.search(said)
-    if found:
-        raise Failed(DATA_RACE, f"the thread sanitizer saw a data race: {found[1]} in {found[2]}",
-                     proof=_pieces(said))  # fmt: skip
-    if slow.ended is not None and slow.ended.status not in (0, 66):
-        raise Failed(CRASH, f"with the thread sanitizer it {slow.ended.describe()}")
-    return None
-
-
-def _race(scene: Scene) -> None:
-    paths = [*scene.site.small, "/guestbook"]
-    for number in range(ROUNDS):
-        with scene.client() as client:
-            scene.talk(client, request("GET", paths[number % len(paths)]))
-
-
-def _pieces(said: str) -> list[str]:
-    """What the sanitizer says of its first find: the two sides, and the lines of ours."""
-    _, _, report = said.partition("WARNING: ThreadSanitizer: data race")
-    wanted = re.compile(r"(Write|Read|Previous|Location).* |#\d+ .*/(?:\d\d_|lib/)")
-    lines = [line.strip() for line in report.partition("SUMMARY")[0].splitlines()]
-    return [re.sub(r"(#\d+ \w+) .*/((?:\d\d_|lib/)\S+).*", r"\1 \2", one)
-            for one in lines if wanted.search(one)][:8]  # fmt: skip
-
-
 UNDER_LOAD = Stage(
     "load",
     "Under load, beside the seven",
     (
-        Check("load", 10, load, starts_server=False, seconds=8),
-        Check("threads do not race", 5, races, starts_server=False, seconds=6),
+        Trial("load", 10, load, starts_server=False, seconds=8),
+        Trial("threads do not race", 5, races, starts_server=False, seconds=6),
     ),
 )

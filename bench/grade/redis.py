@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Stage 5: Redis goes away, comes back, and answers each his own."""
 
-from bench.grade.check import Check, Stage
+from bench.grade.check import Stage, Trial
 from bench.grade.faults import NO_REDIS, REDIS_NOT_BACK, REDIS_STOPS_ALL, WRONG_REPLY
 from bench.grade.scene import Scene, word
 from bench.grade.stage import Failed
@@ -73,8 +73,8 @@ REDIS = Stage(
     "redis",
     "Redis goes and comes back",
     (
-        Check("down", 4, down, seconds=4),
-        Check("back again", 3, back, seconds=4),
-        Check("each his own reply", 3, own_replies, redis_delay_ms=DELAY_MS),
+        Trial("down", 4, down, seconds=4),
+        Trial("back again", 3, back, seconds=4),
+        Trial("each his own reply", 3, own_replies, redis_delay_ms=DELAY_MS),
     ),
 )

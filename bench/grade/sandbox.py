@@ -3,7 +3,7 @@
 
 The whole examination runs in namespaces of its own: a network of which only the loopback is there,
 and a table of processes that ends with it. The program itself, and the compiler that makes it, run
-under limits; where we are root, as a user whom nobody else is.
+under limits and behind a fence (fence.py); where we are root, as a user whom nobody else is.
 """
 
 import contextlib
@@ -20,6 +20,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from bench.grade.fence import fenced, version
 
 INSIDE = "ZEROHTTPD_GRADE_INSIDE"
 """In the environment of an examination that is in namespaces of its own: how they were made."""
@@ -79,6 +81,11 @@ def isolation() -> list[str]:
         told.append("YOUR user, but without rights outside: it could read what you can read")
     else:
         told.append("YOUR user: it could do what you can do")
+    told.append(
+        "no file but the system's and its own, and none to write"
+        if version()
+        else "NO fence around its files: this kernel has no Landlock"
+    )
     limits = Limits()
     told.append(
         f"limits: {limits.processor_seconds} s of processor time, {limits.descriptors} "
@@ -96,8 +103,11 @@ def user() -> int | None:
 _USER = FIRST_USER + secrets.randbelow(USERS)
 
 
-def confined(command: Sequence[str], limits: Limits) -> list[str]:
-    """The command line with its limits, its user and an empty environment in front."""
+def confined(
+    command: Sequence[str], limits: Limits, reads: Sequence[Path] = (), writes: Sequence[Path] = ()
+) -> list[str]:
+    """The command line with its limits, its fence, its user and an empty environment in front.
+    `reads`, `writes`: folders that it may read, beside the system's, and write."""
     words = [
         "prlimit",
         f"--cpu={limits.processor_seconds}",
@@ -110,13 +120,15 @@ def confined(command: Sequence[str], limits: Limits) -> list[str]:
     number = user()
     if number is None:
         words.append(f"--nproc={limits.tasks + _tasks_of_ours()}")
-        words += ["--", "setpriv", "--no-new-privs"]
+        user_words = ["setpriv", "--no-new-privs"]
     else:
         words.append(f"--nproc={limits.tasks}")
-        words += ["--", "setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups"]
-        words += ["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
-    path = f"PATH={os.defpath.lstrip(':')}"
-    return [*words, "--", "env", "--ignore-environment", path, "LC_ALL=C.UTF-8", *command]
+        user_words = ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups"]
+        user_words += ["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
+    variables = [f"PATH={os.defpath.lstrip(':')}", "LC_ALL=C.UTF-8"]
+    variables += [f"TMPDIR={folder}" for folder in writes[:1]]
+    inner = [*user_words, "--", "env", "--ignore-environment", *variables, *command]
+    return [*words, "--", *fenced(inner, reads, writes)]
 
 
 def give(folder: Path) -> None:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -26,14 +27,15 @@ from bench.grade.faults import (
     TAKES_MEMORY,
     WRONG_ANSWER,
     WRONG_LENGTH,
-    Fault,
+    FaultKind,
 )
 from bench.grade.sandbox import MEMORY, Limits, confined
 from bench.grade.stage import Failed
 from bench.host.process import demand_seconds
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
-from bench.load.client import Answer, Client, NoAnswer, request
+from bench.host.sockets import LISTENING, tcp_sockets
+from bench.load.client import Client, NoAnswer, Response, request
 from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import Place, Subject
 from bench.torture.own_redis import OwnRedis
@@ -45,14 +47,12 @@ LOOK_SECONDS = 0.02
 DYING_SECONDS = 0.2
 SAME_FILE = 3
 """So many descriptors of one file a process may have."""
-TCP_LISTEN = "0A"
-"""In /proc/net/tcp."""
 WORKERS = 16
 CLOSE = "Connection: close"
 
 
 @dataclass
-class Site:
+class SeededSite:
     """What is served: the project's own, and files whose names and contents are this seed's."""
 
     root: Path
@@ -70,7 +70,7 @@ def word(dice: random.Random, length: int = 8) -> str:
     return "".join(dice.choices(string.ascii_lowercase + string.digits, k=length))
 
 
-def make_site(root: Path, dice: random.Random) -> Site:
+def make_site(root: Path, dice: random.Random) -> SeededSite:
     """Fill the folder."""
     for name in ("public", "templates"):
         shutil.copytree(ROOT / name, root / name)
@@ -88,7 +88,7 @@ def make_site(root: Path, dice: random.Random) -> Site:
     (root / "redirects").write_text("".join(f"{a} {b}\n" for a, b in moved.items()))
     secret = word(dice, 24)
     (root / f"{word(dice)}.secret").write_text(secret)
-    return Site(root, small, (f"/{folder.name}/{name}", big), moved, secret)
+    return SeededSite(root, small, (f"/{folder.name}/{name}", big), moved, secret)
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Scene:
     """One check's world."""
 
     server: Subject
-    site: Site
+    site: SeededSite
     redis: OwnRedis
     dice: random.Random
     watch: SignalWatch
@@ -112,7 +112,7 @@ class Scene:
     ended: Ended | None = None
     told: bool = False
     """To stop."""
-    died: Fault | None = None
+    died: FaultKind | None = None
     """How it was ended by us before its time."""
     redis_url: str = ""
     """In place of the Redis' own: of something in between."""
@@ -124,8 +124,9 @@ class Scene:
         plain = self.server.command
 
         def command(place: Place) -> list[str]:
-            own = ["--root", str(self.site.root), "--workers", str(WORKERS), *options]
-            return [*tracer, *confined([*plain(place), *own], self.limits)]
+            words = [*plain(place), "--root", str(self.site.root), "--workers", str(WORKERS)]
+            reads = [self.folder, Path(words[0])]
+            return [*tracer, *confined([*words, *options], self.limits, reads)]
 
         place = Place(0, self.redis_url or self.redis.url, self.folder)
         self.running = RunningServer(replace(self.server, command=command), place, (), self.watch)
@@ -163,7 +164,7 @@ class Scene:
         found = []
         for pid in psutil.pids():
             with contextlib.suppress(OSError):
-                if pid != self.pid and os.getsid(pid) == self.pid and state_of(pid) != "Z":
+                if pid != self.pid and os.getsid(pid) == self.pid and not is_zombie(pid):
                     found.append(pid)
         return found
 
@@ -186,18 +187,18 @@ class Scene:
                 NO_ANSWER, f"no connection could be made: {error.strerror or error}", sure=False
             ) from error
 
-    def get(self, path: str, *fields: str, method: str = "GET") -> Answer:
+    def get(self, path: str, *fields: str, method: str = "GET") -> Response:
         """One request on a connection of its own. Raises Failed where there is no whole answer."""
         return self.ask(request(method, path, CLOSE, *fields), method)
 
-    def ask(self, data: bytes, method: str = "GET", fault: Fault = NO_ANSWER) -> Answer:
+    def ask(self, data: bytes, method: str = "GET", fault: FaultKind = NO_ANSWER) -> Response:
         """The same for any bytes; `fault`: what it is if nothing comes."""
         with self.client() as client:
             return self.talk(client, data, method, fault)
 
     def talk(
-        self, client: Client, data: bytes, method: str = "GET", fault: Fault = NO_ANSWER
-    ) -> Answer:
+        self, client: Client, data: bytes, method: str = "GET", fault: FaultKind = NO_ANSWER
+    ) -> Response:
         """Ask on a connection that stands. Raises Failed."""
         try:
             return client.ask(data, method)
@@ -211,7 +212,7 @@ class Scene:
         """One of the small files, whole and right. Raises Failed."""
         self.same(self.get(path), path)
 
-    def same(self, answer: Answer, path: str) -> None:
+    def same(self, answer: Response, path: str) -> None:
         """Raises Failed unless an answer is one of the small files."""
         content = self.site.small[path]
         told = answer.field("Content-Length")
@@ -227,30 +228,15 @@ class Scene:
                 f"the file has {len(content)}, and they are others",
             )
 
-    def ask_for(self, path: str, fault: Fault) -> int:
+    def ask_for(self, path: str, fault: FaultKind) -> int:
         """The status of a page; `fault`: what it is if no answer comes."""
         return self.ask(request("GET", path, CLOSE), fault=fault).status
 
     def together(self, what: Sequence[Callable[[], object]]) -> list[object]:
         """Do all of it at once, a thread each; the results in the same order. Raises the first
         error."""
-        results: list[object] = [None] * len(what)
-        errors: list[BaseException] = []
-
-        def run(position: int) -> None:
-            try:
-                results[position] = what[position]()
-            except BaseException as error:
-                errors.append(error)
-
-        actors = [threading.Thread(target=run, args=(number,)) for number in range(len(what))]
-        for actor in actors:
-            actor.start()
-        for actor in actors:
-            actor.join()
-        if errors:
-            raise errors[0]
-        return results
+        with ThreadPoolExecutor(len(what)) as actors:
+            return [one.result() for one in [actors.submit(act) for act in what]]
 
     # ---- The server from outside ----
 
@@ -285,12 +271,26 @@ class Scene:
         said = f"; its last words: {ended.last_words}" if ended and ended.last_words else ""
         raise Failed(fault, f"the server ended meanwhile ({_in_words(status)}){said}")
 
+    def holds(self, port: int) -> bool:
+        """Whether somebody has a descriptor of its end of the connection to the client's port."""
+        own = self.address[1]
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+            words = line.split()
+            ports = [int(words[place].rpartition(":")[2], 16) for place in (1, 2)]
+            if ports == [own, port]:
+                return words[9] != "0"  # the inode: a socket that is nobody's any more has none
+        return False
+
     def useless_descriptors(self) -> int:
         """How many its processes have open that lead nowhere: sockets that neither listen nor lead
         to Redis, and of one file more than a few."""
-        useful = _sockets_of_ports({self.address[1]}, listening=True) | _sockets_of_ports(
-            {urlsplit(self.redis_url or self.redis.url).port or 0}, listening=False
-        )
+        redis = urlsplit(self.redis_url or self.redis.url).port
+        useful = {
+            f"socket:[{one.inode}]"
+            for one in tcp_sockets()
+            if (one.state == LISTENING and one.local == self.address[1])
+            or (one.state != LISTENING and one.remote == redis)
+        }
         count = 0
         for pid in self._there():
             files: Counter[str] = Counter()
@@ -310,7 +310,7 @@ class Scene:
 
     def zombies(self) -> list[int]:
         """Its processes that have ended and that nobody has waited for."""
-        return [pid for pid in self.pids() if state_of(pid) == "Z"]
+        return [pid for pid in self.pids() if is_zombie(pid)]
 
     def fallen(self, before: Collection[int] = ()) -> list[str]:
         """By which signals processes of it have died, as a trace tells. Where there is none: an
@@ -370,25 +370,11 @@ class Scene:
         return total
 
 
-def _sockets_of_ports(ports: Collection[int], listening: bool) -> set[str]:
-    """The TCP sockets that listen at one of the ports, or are connected to one of them, as
-    /proc/PID/fd names them."""
-    found = set()
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        words = line.split()
-        port = int(words[1 if listening else 2].rpartition(":")[2], 16)
-        if port in ports and (words[3] == TCP_LISTEN) == listening:
-            found.add(f"socket:[{words[9]}]")
-    return found
-
-
-def state_of(pid: int) -> str:
-    """The letter that proc(5) has for the state of a process; empty: it is gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    return text.rpartition(")")[2].split()[0]
+def is_zombie(pid: int) -> bool:
+    """Whether a process has ended and nobody has waited for it."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    return False
 
 
 def _in_words(status: int | None) -> str:

@@ -3,7 +3,7 @@
 
 import textwrap
 
-from bench.grade.stage import Grade, Outcome, StageOutcome
+from bench.grade.stage import CheckOutcome, Grade, StageOutcome
 
 SIGNS = {"right": "ok", "failed": "NO", "by nature": "--", "not tried": ".."}
 WIDTH = 92
@@ -33,7 +33,7 @@ def end_text(grade: Grade) -> str:
     )
 
 
-def _finding(check: Outcome) -> list[str]:
+def _finding(check: CheckOutcome) -> list[str]:
     found = check.finding
     if found is None:
         return []

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from bench.grade.faults import Fault
+from bench.grade.faults import FaultKind
 
 Came = Literal["right", "failed", "by nature", "not tried"]
 
@@ -16,7 +16,7 @@ class Failed(Exception):
 
     def __init__(
         self,
-        fault: Fault,
+        fault: FaultKind,
         seen: str,
         port: int = 0,
         sure: bool = True,
@@ -34,7 +34,7 @@ class NotHere(Exception):
     """This machine cannot tell; the message says why. The points are not counted."""
 
 
-class Finding(BaseModel):
+class FaultFound(BaseModel):
     """A fault, named and proven."""
 
     fault: str
@@ -47,7 +47,7 @@ class Finding(BaseModel):
     """A piece of a trace, or what /proc showed."""
 
 
-class Outcome(BaseModel):
+class CheckOutcome(BaseModel):
     """What came of a check."""
 
     check: str
@@ -56,7 +56,7 @@ class Outcome(BaseModel):
     came: Came
     note: str = ""
     """Of one that was not tried why; of others what is worth knowing."""
-    finding: Finding | None = None
+    finding: FaultFound | None = None
 
 
 class StageOutcome(BaseModel):
@@ -64,7 +64,7 @@ class StageOutcome(BaseModel):
 
     stage: str
     title: str
-    checks: list[Outcome]
+    checks: list[CheckOutcome]
 
     @property
     def points(self) -> int:

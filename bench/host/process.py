@@ -132,7 +132,7 @@ class Child:
 
 
 @dataclass(frozen=True)
-class Measured:
+class RanChild:
     """A child that was run to its end, and what it took."""
 
     child: Child
@@ -151,7 +151,7 @@ def run_measured(
     seconds: float,
     watch: SignalWatch,
     meanwhile: Callable[[], None] | None = None,
-) -> Measured:
+) -> RanChild:
     """Run a load generator for so long at most, calling `meanwhile` several times a second. It is
     ended by SIGINT, at which it still says what it has seen. May raise Interrupted; it is gone
     then too."""
@@ -172,7 +172,7 @@ def run_measured(
     finally:
         child.end(number=signal.SIGINT)
     demand = max((seen for seen in demands if seen is not None), default=None)
-    return Measured(child, in_time, wall, rusage_of_buried() - before, demand)
+    return RanChild(child, in_time, wall, rusage_of_buried() - before, demand)
 
 
 def demand_seconds(pid: int) -> float | None:

@@ -28,7 +28,7 @@ _ASKED = struct.Struct("=BBBxI" + "HH44x")  # struct inet_diag_req_v2; the rest 
 _TOLD = struct.Struct("=BBBB" + "HH44x" + "IIIII")  # struct inet_diag_msg
 
 
-class Row(NamedTuple):
+class SocketRow(NamedTuple):
     """A socket."""
 
     state: str
@@ -77,7 +77,7 @@ def look(port: int, redis_port: int) -> Sockets:
     return found
 
 
-def dump(local: int = 0, remote: int = 0, states: int = ALL) -> Iterator[Row]:
+def dump(local: int = 0, remote: int = 0, states: int = ALL) -> Iterator[SocketRow]:
     """All TCP sockets over IPv4 with these ports (0: any), in these states. Raises OSError."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
         ports = socket.htons(local), socket.htons(remote)
@@ -98,7 +98,7 @@ def dump(local: int = 0, remote: int = 0, states: int = ALL) -> Iterator[Row]:
                 place += (length + 3) & ~3
 
 
-def _row(data: bytes, place: int) -> Row:
+def _row(data: bytes, place: int) -> SocketRow:
     _, state, _, _, local, remote, _, waiting, room, _, inode = _TOLD.unpack_from(data, place)
     ports = socket.ntohs(local), socket.ntohs(remote)
-    return Row(STATES[state], *ports, waiting, room, inode)
+    return SocketRow(STATES[state], *ports, waiting, room, inode)

@@ -16,11 +16,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import jinja2
-
 from bench.live import clients as limits
 from bench.live.clients import Clients
 from bench.live.look import Look, Server
+from bench.report.page.templates import templates_of
 
 ADDRESS = "127.0.0.1"
 TEMPLATES = Path(__file__).parent / "template"
@@ -58,10 +57,7 @@ class Live:
 
     def page(self) -> str:
         """Its HTML."""
-        environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True
-        )
-        template = environment.get_template("live.html.j2")
+        template = templates_of(__file__).get_template("live.html.j2")
         return template.render(server=self.look.server, limits=limits)
 
     def actions(self) -> dict[str, Callable[[], None]]:

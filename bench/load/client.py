@@ -7,10 +7,12 @@ import struct
 import time
 from dataclasses import dataclass
 from types import TracebackType
+from typing import TypeVar
 
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER with a time of 0: socket(7)."""
 CHUNK = 65536
+Same = TypeVar("Same", bound="Connection")
 
 
 class NoAnswer(Exception):
@@ -23,7 +25,7 @@ class NoAnswer(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """A response as it came."""
 
     status: int
@@ -44,16 +46,17 @@ class Answer:
         return (self.field("Connection") or "").lower() == "close"
 
 
-class Client:
-    """One connection. Use it in a `with` block. All methods raise OSError where the connection
-    breaks, but for those that say otherwise."""
+class Connection:
+    """To a server, each piece sent at once. Use it in a `with` block. All methods raise OSError
+    where the connection breaks, but for those that say otherwise."""
 
     def __init__(self, address: tuple[str, int], patience: float, buffer: int = 0) -> None:
         """`patience`: seconds that each read may take as a whole; `buffer`: for a client that has
         room for little, the size of its receive buffer."""
         self._received = b""
         self._patience = patience
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.socket = socket.socket(family, socket.SOCK_STREAM)
         if buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         self.socket.settimeout(patience)
@@ -70,13 +73,37 @@ class Client:
         self.socket.settimeout(self._patience)
         self.socket.sendall(data)
 
-    def ask(self, data: bytes, method: str = "GET") -> Answer:
+    def reset(self) -> None:
+        """Leave at once, with a reset."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        self.close()
+
+    def close(self) -> None:
+        """Leave. May be called twice."""
+        self.socket.close()
+
+    def __enter__(self: Same) -> Same:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Client(Connection):
+    """A connection whose answers are read."""
+
+    def ask(self, data: bytes, method: str = "GET") -> Response:
         """Send, and read the answer. Raises NoAnswer."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.send(data)  # it may have answered before it has read all
         return self.answer(method)
 
-    def answer(self, method: str = "GET") -> Answer:
+    def answer(self, method: str = "GET") -> Response:
         """The next answer. Raises NoAnswer."""
         until = time.monotonic() + self._patience
         while b"\r\n\r\n" not in self._received:
@@ -85,7 +112,7 @@ class Client:
         first = head.split(b"\r\n", 1)[0].split(b" ")
         if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not first[1].isdigit():
             raise NoAnswer("something that is no HTTP came", head, True)
-        answer = Answer(int(first[1]), head, b"")
+        answer = Response(int(first[1]), head, b"")
         length = answer.field("Content-Length")
         if method == "HEAD" or answer.status in (204, 304) or length is None:
             return answer
@@ -94,7 +121,7 @@ class Client:
         while len(self._received) < int(length):
             self._more(until)
         body, self._received = self._received[: int(length)], self._received[int(length) :]
-        return Answer(answer.status, head, body)
+        return Response(answer.status, head, body)
 
     def ends(self, seconds: float | None = None) -> bool:
         """Whether the server ends the connection within so long; what comes before is dropped."""
@@ -105,26 +132,6 @@ class Client:
                 self._received = b""
         except NoAnswer as end:
             return end.in_time
-
-    def quiet(self, seconds: float) -> bool:
-        """Whether nothing at all comes within so long, not even the end."""
-        self.socket.settimeout(seconds)
-        try:
-            self.socket.recv(1, socket.MSG_PEEK)
-        except TimeoutError:
-            return True
-        except OSError:
-            return False
-        return False
-
-    def reset(self) -> None:
-        """Leave at once, with a reset."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-        self.close()
-
-    def close(self) -> None:
-        """Leave. May be called twice."""
-        self.socket.close()
 
     def _more(self, until: float) -> None:
         left = until - time.monotonic()
@@ -142,17 +149,6 @@ class Client:
         if not piece:
             raise NoAnswer("the connection ended", self._received, True)
         self._received += piece
-
-    def __enter__(self) -> "Client":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def request(method: str, path: str, *fields: str, body: bytes | None = None) -> bytes:

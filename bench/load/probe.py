@@ -24,7 +24,7 @@ class ProbeError(NoFigure):
 
 
 @dataclass(frozen=True)
-class Answer:
+class FirstAnswer:
     """The answer."""
 
     status: int
@@ -43,7 +43,9 @@ class Answer:
         return len(self.head) + len(self.body)
 
 
-def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = False) -> Answer:
+def probe(
+    url: str, workload: Workload, status: int | None, keep_alive: bool = False
+) -> FirstAnswer:
     """Ask once, as ab asks, and read until the server closes, or until nothing more comes.
 
     Raises ProbeError for no answer, another `status` than wanted (None: any but an error), and a
@@ -58,7 +60,7 @@ def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = F
     if not match or not gap:
         words = f"{len(received):,} bytes, no HTTP head" if received else "the connection closed"
         raise ProbeError("no answer", f"a first request got no answer: {words}")
-    answer = Answer(int(match[1]), head + gap, body)
+    answer = FirstAnswer(int(match[1]), head + gap, body)
     wrong = answer.status >= 400 if status is None else answer.status != status
     if wrong:
         wanted = f" and not {status}" if status else ""
@@ -67,7 +69,7 @@ def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = F
     return answer
 
 
-def require_content(answer: Answer, workload: Workload) -> None:
+def require_content(answer: FirstAnswer, workload: Workload) -> None:
     """Raise ProbeError unless a redirect leads where it should, and a page is the one that was
     asked for. A floor's canned answer is neither."""
     if workload.leads:

@@ -51,7 +51,7 @@ class Measure(BaseModel):
     full: Form
 
 
-class Declaration(BaseModel):
+class StudyDeclaration(BaseModel):
     """A study.toml, word for word."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -69,11 +69,11 @@ class Declaration(BaseModel):
 
 
 @dataclass(frozen=True)
-class Study:
+class DeclaredStudy:
     """A study, ready to be measured."""
 
     name: str
-    said: Declaration
+    said: StudyDeclaration
     published: tuple[Published, ...]
 
     @property
@@ -114,21 +114,21 @@ def names(parent: Path = STUDIES) -> list[str]:
     return sorted(file.parent.name for file in parent.glob("*/study.toml"))
 
 
-def study(name: str, parent: Path = STUDIES) -> Study:
+def study(name: str, parent: Path = STUDIES) -> DeclaredStudy:
     """One of them. Raises UserError for one that is not known, or lacks something."""
     file = parent / name / "study.toml"
     if not file.exists():
         raise UserError(f"unknown study: {name}. Known: {', '.join(names(parent))}")
     try:
-        said = Declaration.model_validate(toml_of(file))
-        found = Study(name, said, tuple(_published(file.with_name("published.csv"))))
+        said = StudyDeclaration.model_validate(toml_of(file))
+        found = DeclaredStudy(name, said, tuple(_published(file.with_name("published.csv"))))
     except ValidationError as error:
         raise UserError(f"{file}: {in_words(error)}") from error
     _require_known(found)
     return found
 
 
-def chosen(words: Iterable[str], parent: Path = STUDIES) -> tuple[Study, ...]:
+def chosen(words: Iterable[str], parent: Path = STUDIES) -> tuple[DeclaredStudy, ...]:
     """The named ones; all for none. Raises UserError."""
     return tuple(study(name, parent) for name in (list(words) or names(parent)))
 
@@ -156,7 +156,7 @@ def _published(file: Path) -> list[Published]:
         ]
 
 
-def _require_known(found: Study) -> None:
+def _require_known(found: DeclaredStudy) -> None:
     """Raise UserError for a name that stands for nothing."""
     known = {*discover(), *declared.names()}
     named = {*found.subjects, found.said.reference, *found.said.references.values()}

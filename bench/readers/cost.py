@@ -1,123 +1,244 @@
 # SPDX-License-Identifier: MIT
-"""Where the microseconds of a request go, as a document: a reader of the results of `make cost`.
+"""Where the microseconds of a request go: a reader of results.
 
-What was not measured, or does not hold, has no figure.
+Who is compared was measured in turns, so each run is held against its neighbour's of the same
+number, and the figure is the median of these ratios: what disturbs the machine for a while disturbs
+both. What was not measured, or does not hold, has no figure.
 """
 
-from collections.abc import Iterable, Iterator
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from bench.readers.targets import Cost, cost_of
-from bench.records.conditions import FLOOR_PREFIX, CellKey
+from bench.records.conditions import FLOOR_PREFIX, CellKey, Conditions
+from bench.records.figures import CallFigures, StackFigures
 from bench.records.results import Results
 from bench.records.run import Run
 
 NOTHING = "-"
-COSTS = (
-    *("server", "conditions", "total", "user", "kernel", "floor", "share of the floor"),
-    *("switches", "page faults"),
-)
+ENOUGH = 3
+"""From so many runs on two cells can be told apart."""
 Runs = dict[CellKey, list[Run]]
 
 
-def document(results: Results) -> str:
-    """The whole of it, as Markdown."""
-    runs: Runs = {}
-    for run in results.runs:
-        runs.setdefault(run.key, []).append(run)
-    lines = [
-        "# Where the microseconds of a request go",
-        "",
-        "CPU microseconds of the server, its children too, per request: medians, measured in turns"
-        " in one sweep. The floor is the barest program of the same architecture: it parses"
-        " nothing, so what it takes no program of this way to wait can avoid.",
-        "",
-        *_table(
-            COSTS,
-            _costs(runs),
-        ),
-        "",
-        "## System calls of a request",
-        "",
-        "As strace sees them, which now and then makes a server wait where it otherwise would not.",
-        "",
-        *_table(("server", "conditions", "calls", "which"), _calls(runs)),
-        "",
-        "## Each trick switched off alone",
-        "",
-        "What it costs to do without (floors/without.c): of the CPU time, positive where the trick"
-        " brings something. Where the runs with it and without it overlap, they cannot be told"
-        " apart.",
-        "",
-        *_table(("server", "conditions", "trick", "with", "without", "brings"), _tricks(runs)),
-    ]
-    return "\n".join(lines) + "\n"
+@dataclass(frozen=True)
+class Ratio:
+    """One cell over another, run by run."""
+
+    median: float
+    low: float
+    high: float
+    runs: int
+
+    @property
+    def apart(self) -> bool:
+        """Whether all runs say the same: that the one is dearer, or that it is cheaper."""
+        return self.runs >= ENOUGH and (self.low > 1 or self.high < 1)
 
 
-def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    yield "| " + " | ".join(heads) + " |"
-    yield "|" + "---|" * len(heads)
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
+@dataclass(frozen=True)
+class Line:
+    """What a request costs a server under some conditions."""
+
+    subject: str
+    conditions: Conditions
+    cost: Cost | None
+    floor: Cost | None
+    """Of the barest program of its architecture; None: it was not measured."""
+    share: Ratio | None
+    """The floor's cost over the server's."""
+    voluntary: float | None
+    """Context switches: it had to wait."""
+    involuntary: float | None
+    """The CPU was taken from it."""
+    faults: float | None
+    calls: CallFigures | None
+
+    @property
+    def often(self) -> list[tuple[str, float]]:
+        """The system calls that it makes for more than one request in two hundred."""
+        found = self.calls.per_request if self.calls else {}
+        return [(name, number) for name, number in found.items() if number >= 0.005]
 
 
-def _costs(runs: Runs) -> Iterator[tuple[str, ...]]:
-    for key, its in runs.items():
-        conditions = key.conditions
-        if not conditions.rated or conditions.without or key.subject.startswith(FLOOR_PREFIX):
-            continue
-        beside = runs.get(key._replace(subject=FLOOR_PREFIX + key.subject), [])
-        if not beside:
-            continue
-        cost, floor = cost_of(its), cost_of(beside)
-        faults = [r.process.page_faults_per_request for r in its if r.process]
-        switches = [
-            (r.process.voluntary_switches_per_request or 0)
-            + (r.process.involuntary_switches_per_request or 0)
-            for r in its
-            if r.process
-        ]
-        yield (
-            key.subject,
-            conditions.describe(),
-            *_three(cost),
-            NOTHING if floor is None else f"{floor.total:.1f}",
-            f"{floor.total / cost.total:.0%}" if floor and cost else NOTHING,
-            _middle(switches),
-            _middle([fault for fault in faults if fault is not None]),
+@dataclass(frozen=True)
+class Side:
+    """One of two that are compared."""
+
+    cost: Cost | None
+    calls: CallFigures | None
+
+    def words(self) -> tuple[str, str, str]:
+        """CPU time, system calls and writes to clients, each of a request."""
+        calls = (f"{self.calls.total:.2f}", f"{self.calls.writes:.2f}") if self.calls else ("", "")
+        return (NOTHING if self.cost is None else f"{self.cost.total:.1f}", *calls)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A server as it is, and with one thing otherwise."""
+
+    subject: str
+    conditions: Conditions
+    """As it is."""
+    name: str
+    """Of the trick that is switched off, or of the experiment."""
+    usual: Side
+    other: Side
+    ratio: Ratio | None
+    """What the other costs over the usual."""
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        if self.ratio is None:
+            return "no figure"
+        if self.ratio.runs < ENOUGH:
+            return f"too few runs ({percent(self.ratio)})"
+        return (
+            percent(self.ratio) if self.ratio.apart else f"not told apart ({percent(self.ratio)})"
         )
 
 
-def _three(cost: Cost | None) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Flame:
+    """Where a server was."""
+
+    subject: str
+    conditions: Conditions
+    stacks: StackFigures
+
+
+def percent(ratio: Ratio) -> str:
+    """By how much the first costs more, or less."""
+    return f"{ratio.median - 1:+.0%}"
+
+
+def by_cell(results: Results) -> Runs:
+    """All runs, in the order in which their cells were begun."""
+    runs: Runs = {}
+    for run in results.runs:
+        runs.setdefault(run.key, []).append(run)
+    return runs
+
+
+def lines(results: Results) -> list[Line]:
+    """A line for each server under all conditions under which its floor was measured too."""
+    runs = by_cell(results)
+    keys = [key for key in runs if _is_usual(key.conditions) and _floor_of(key) in runs]
+    return [_line(key, runs) for key in sorted(keys, key=lambda key: _place(results, key.subject))]
+
+
+def tricks(results: Results) -> list[Difference]:
+    """The servers without one of their tricks."""
+    return list(_differences(results, "without"))
+
+
+def experiments(results: Results) -> list[Difference]:
+    """The servers as experiments have changed them."""
+    return list(_differences(results, "change"))
+
+
+def flames(results: Results) -> list[Flame]:
+    """Those that were sampled or counted."""
+    found = [
+        Flame(run.subject, run.conditions._replace(mode="closed"), run.stacks)
+        for run in results.runs
+        if run.state == "held" and run.stacks
+    ]
+    return sorted(found, key=lambda flame: _place(results, flame.subject))
+
+
+def _place(results: Results, subject: str) -> int:
+    names = results.servers
+    return names.index(subject) if subject in names else len(names)
+
+
+def _is_usual(conditions: Conditions) -> bool:
+    return conditions.rated and not conditions.without and not conditions.change
+
+
+def _floor_of(key: CellKey) -> CellKey:
+    return key._replace(subject=FLOOR_PREFIX + key.subject)
+
+
+def _line(key: CellKey, runs: Runs) -> Line:
+    its, floor = runs[key], runs[_floor_of(key)]
+    return Line(
+        key.subject,
+        key.conditions,
+        _split(its),
+        cost_of(floor),
+        _ratio(floor, its),
+        _middle(its, "voluntary_switches_per_request"),
+        _middle(its, "involuntary_switches_per_request"),
+        _middle(its, "page_faults_per_request"),
+        _calls(key, runs),
+    )
+
+
+def _split(runs: Sequence[Run]) -> Cost | None:
+    """User and kernel time are told apart by the kernel's tick, a few times in a short run: so
+    their shares are those of all runs together."""
+    cost = cost_of(runs)
     if cost is None:
-        return (NOTHING,) * 3
-    return tuple(f"{value:.1f}" for value in (cost.total, cost.user, cost.system))
+        return None
+    figures = [run.process for run in runs if run.process]
+    user = sum(one.cpu_user_s for one in figures)
+    both = user + sum(one.cpu_system_s for one in figures)
+    part = cost.total * user / both if both else 0.0
+    return replace(cost, user=part, system=cost.total - part)
 
 
-def _middle(values: list[float]) -> str:
-    return f"{sorted(values)[len(values) // 2]:.2f}" if values else NOTHING
-
-
-def _calls(runs: Runs) -> Iterator[tuple[str, ...]]:
+def _differences(results: Results, how: str) -> Iterator[Difference]:
+    runs = by_cell(results)
     for key, its in runs.items():
-        calls = its[0].calls if key.conditions.mode == "traced" else None
-        if calls is None:
+        name = getattr(key.conditions, how)
+        if not name or not key.conditions.rated:
             continue
-        often = [f"{name} {n:.2f}" for name, n in calls.per_request.items() if n >= 0.005]
-        yield key.subject, key.conditions.describe(), f"{calls.total:.2f}", ", ".join(often)
+        usual = key._replace(conditions=key.conditions._replace(without="", change=""))
+        beside = runs.get(usual, [])
+        yield Difference(
+            key.subject,
+            usual.conditions,
+            name,
+            Side(cost_of(beside), _calls(usual, runs)),
+            Side(cost_of(its), _calls(key, runs)),
+            _ratio(its, beside),
+        )
 
 
-def _tricks(runs: Runs) -> Iterator[tuple[str, ...]]:
-    for key, its in runs.items():
-        trick = key.conditions.without
-        if not trick:
-            continue
-        usual = key._replace(conditions=key.conditions._replace(without=""))
-        off, on = cost_of(its), cost_of(runs.get(usual, []))
-        if off is None or on is None:
-            yield key.subject, usual.conditions.describe(), trick, NOTHING, NOTHING, NOTHING
-            continue
-        share = off.total / on.total - 1
-        apart = off.low > on.high or off.high < on.low
-        brings = f"{share:+.0%}" if apart else f"nothing to be told ({share:+.0%})"
-        figures = (f"{on.total:.1f}", f"{off.total:.1f}", brings)
-        yield key.subject, usual.conditions.describe(), trick, *figures
+def _ratio(runs: Sequence[Run], over: Sequence[Run]) -> Ratio | None:
+    if cost_of(runs) is None or cost_of(over) is None:
+        return None
+    costs, others = ({r.run: r.process for r in of if r.process} for of in (runs, over))
+    ratios = [
+        costs[number].cpu_us_per_request / others[number].cpu_us_per_request
+        for number in costs.keys() & others.keys()
+        if others[number].cpu_us_per_request
+    ]
+    if not ratios:
+        return None
+    return Ratio(statistics.median(ratios), min(ratios), max(ratios), len(ratios))
+
+
+def _middle(runs: Sequence[Run], figure: str) -> float | None:
+    values = [getattr(run.process, figure) for run in runs if run.process and run.state == "held"]
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def _calls(key: CellKey, runs: Runs) -> CallFigures | None:
+    """Those of the same conditions, counted at whatever level."""
+    traced = key.conditions._replace(mode="traced")
+    return next(
+        (
+            run.calls
+            for other, its in runs.items()
+            if (other.subject, other.conditions) == (key.subject, traced)
+            for run in its
+            if run.calls and run.state == "held"
+        ),
+        None,
+    )

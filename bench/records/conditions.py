@@ -60,6 +60,8 @@ class Conditions(NamedTuple):
     """Who asks, in the closed loop."""
     without: str = ""
     """A trick of the servers that is switched off, see floors/without.c; "": none."""
+    change: str = ""
+    """An experiment of course/experiments/ whose change the servers' sources have; "": none."""
 
     @property
     def server_keeps(self) -> bool:
@@ -123,8 +125,23 @@ class Aspect:
     metavar: str = "N"
 
 
-TRICKS = ("more", "defer", "gather", "sendfile", "nodelay")
-"""Those that floors/without.c can switch off."""
+TRICKS = {
+    "more": "the end of a connection rides on the last bytes, a file's first bytes on the head "
+    "(MSG_MORE)",
+    "defer": "a connection is shown when its first bytes are there (TCP_DEFER_ACCEPT)",
+    "gather": "head and body leave in one write (sendmsg)",
+    "sendfile": "a large file goes from the page cache into the socket (sendfile)",
+    "nodelay": "what is written leaves at once (TCP_NODELAY)",
+}
+"""Those that floors/without.c can switch off, and what each of them does."""
+
+CHANGES = {
+    "accept-one": "one connection is accepted in each round, and not all that wait",
+    "edge": "epoll tells of a change only (EPOLLET), and not as long as there is something",
+    "lock": "each thread accepts for itself behind a lock, and there is no queue",
+    "one-write": "the three commands to Redis are one script: one write, one reply",
+}
+"""The experiments of course/experiments/, and what each of them does otherwise."""
 
 ASPECTS = (
     Aspect(
@@ -139,11 +156,20 @@ ASPECTS = (
     Aspect(
         "without",
         "--without",
-        lambda word: "" if word == "none" else one_of("trick", word, TRICKS),
+        lambda word: "" if word == "none" else one_of("trick", word, tuple(TRICKS)),
         f"switch a trick of the servers off: {', '.join(TRICKS)} (none)",
         lambda trick: f"without {trick}",
         lambda trick: f"without-{trick}",
         metavar="TRICK",
+    ),
+    Aspect(
+        "change",
+        "--change",
+        lambda word: "" if word == "none" else one_of("experiment", word, tuple(CHANGES)),
+        f"with the change of an experiment: {', '.join(CHANGES)} (none)",
+        lambda name: f"changed: {name}",
+        lambda name: f"changed-{name}",
+        metavar="NAME",
     ),
     Aspect(
         "keep_alive",

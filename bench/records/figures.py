@@ -271,6 +271,8 @@ class Frame(BaseModel):
     name: str
     count: int
     """Samples, or instructions: of itself and of all that it has called."""
+    of: Literal["server", "library", "kernel"] = "server"
+    """Whose it is; a library is the C library, mostly."""
     below: list["Frame"] = []
     """What it has called, the dearest first."""
 

@@ -2,6 +2,7 @@
 """The files of a sweep: results.json and results.csv, written and read."""
 
 import contextlib
+import json
 from datetime import datetime
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from pydantic import ValidationError
 from bench.records import json_file
 from bench.records.csv_rows import csv_text
 from bench.records.errors import UserError, in_words
+from bench.records.figures import Frame
 from bench.records.results import SCHEMA, SCHEMA_VERSION, Results
+from bench.records.run import Run
 
 
 def make_folder(parent: Path, now: datetime, prefix: str = "") -> Path:
@@ -62,6 +65,43 @@ def latest_unfinished(parent: Path) -> Path:
             if load(file).state != "complete":
                 return file.parent
     raise UserError(f"no unfinished sweep in {parent}/")
+
+
+SLIM_WITHOUT = {
+    *("ab", "ab_command", "latency", "littles_law", "checks", "hosts", "server_statistics"),
+    *("load_process", "redis_process", "nginx_process", "started", "waited"),
+}
+"""What documents are not made of."""
+SLIM_HEAD = {
+    *("schema_version", "state", "started", "finished", "command", "machine", "versions"),
+    *("placement", "servers"),
+}
+
+
+def slim(results: Results) -> str:
+    """The same results, to be kept beside a document that was made of them: without what it does
+    not show, a run a line."""
+    head = results.model_dump(mode="json", include=SLIM_HEAD, exclude_none=True)
+    runs = [
+        _plain(run).model_dump(mode="json", exclude=SLIM_WITHOUT, exclude_defaults=True)
+        for run in results.runs
+    ]
+    lines = ",\n".join(json.dumps(run, separators=(",", ":")) for run in runs)
+    kept = json.dumps({"schema": SCHEMA, **head}, indent=1)
+    return f'{kept[:-2]},\n "runs": [\n{lines}\n]}}\n'
+
+
+def _plain(run: Run) -> Run:
+    """With the stacks down to the kernel only."""
+    if run.stacks is None:
+        return run
+    frames = [_down_to_kernel(frame) for frame in run.stacks.frames]
+    return run.model_copy(update={"stacks": run.stacks.model_copy(update={"frames": frames})})
+
+
+def _down_to_kernel(frame: Frame) -> Frame:
+    below = [] if frame.of == "kernel" else [_down_to_kernel(one) for one in frame.below]
+    return frame.model_copy(update={"below": below})
 
 
 def replace(path: Path, content: str) -> None:

@@ -66,7 +66,7 @@ class Phase(BaseModel):
     longest_ms: float = 0.0
 
 
-class Crowd(BaseModel):
+class CrowdTally(BaseModel):
     """What a crowd has done."""
 
     opened: int = 0
@@ -104,7 +104,7 @@ class LeftOver(BaseModel):
     threads: int = 0
 
 
-class Cell(BaseModel):
+class TortureCell(BaseModel):
     """One subject, one attack."""
 
     subject: str
@@ -130,7 +130,7 @@ class Cell(BaseModel):
     """What the rated visitors would get of a server that needs no time at all, in pages/s."""
     starved_s: float = 0.0
     """For how long the server or the visitors wanted to run and could not."""
-    crowd: Crowd | None = None
+    crowd: CrowdTally | None = None
     killed: int = 0
     """Children."""
     remarks: Remarks = Remarks()
@@ -171,24 +171,24 @@ class Record(BaseModel):
     """Who or what was left out altogether, and why."""
     subjects: list[str] = []
     attacks: list[AttackFacts] = []
-    cells: list[Cell] = []
+    cells: list[TortureCell] = []
 
-    def cell(self, subject: str, attack: str) -> Cell | None:
+    def cell(self, subject: str, attack: str) -> TortureCell | None:
         """None while it was not made."""
         pairs = (c for c in self.cells if (c.subject, c.attack) == (subject, attack))
         return next(pairs, None)
 
-    def facts(self, cell: Cell) -> AttackFacts:
+    def facts(self, cell: TortureCell) -> AttackFacts:
         """Those of its attack."""
         return next(a for a in self.attacks if a.name == cell.attack)
 
-    def broken(self) -> list[tuple[Cell, list[str]]]:
+    def broken(self) -> list[tuple[TortureCell, list[str]]]:
         """The cells in which a promise was broken, and which."""
         found = [(cell, broken(cell, self.facts(cell))) for cell in self.cells]
         return [(cell, words) for cell, words in found if words]
 
 
-def disturbed(cell: Cell) -> bool:
+def disturbed(cell: TortureCell) -> bool:
     """Whether the machine was not quiet: server or visitors were not let run for a part of the
     time; or visitors got too little even before the attack (which may be the server, too)."""
     if cell.before is None:
@@ -197,14 +197,14 @@ def disturbed(cell: Cell) -> bool:
     return late or cell.before.rate < QUIET_SHARE * cell.wanted
 
 
-def share(cell: Cell, later: Phase | None) -> float | None:
+def share(cell: TortureCell, later: Phase | None) -> float | None:
     """The rate of a later phase, of that before the attack; None without figures."""
     if cell.before is None or later is None or not cell.before.rate:
         return None
     return later.rate / cell.before.rate
 
 
-def lost(cell: Cell, facts: AttackFacts) -> dict[str, int]:
+def lost(cell: TortureCell, facts: AttackFacts) -> dict[str, int]:
     """What visitors (and a crowd that counts) did not get, by outcome, from the attack on."""
     parts = [p.outcomes for p in (cell.during, cell.settling, cell.after) if p]
     if cell.crowd and facts.crowd_counts:
@@ -217,13 +217,13 @@ def lost(cell: Cell, facts: AttackFacts) -> dict[str, int]:
     return found
 
 
-def excused(cell: Cell, facts: AttackFacts) -> int:
+def excused(cell: TortureCell, facts: AttackFacts) -> int:
     """How many answers were turned down as they should be."""
     parts = [p.outcomes for p in (cell.during, cell.settling, cell.after) if p]
     return sum(part.get(outcome, 0) for part in parts for outcome in facts.excused)
 
 
-def verdict(cell: Cell, facts: AttackFacts) -> Verdict:
+def verdict(cell: TortureCell, facts: AttackFacts) -> Verdict:
     """A cell in a word."""
     if not cell.reached:
         return "not reached"
@@ -240,7 +240,7 @@ def verdict(cell: Cell, facts: AttackFacts) -> Verdict:
     return "hard pressed" if held >= PRESSED else "held up"
 
 
-def broken(cell: Cell, facts: AttackFacts) -> list[str]:
+def broken(cell: TortureCell, facts: AttackFacts) -> list[str]:
     """The promises that were broken, each in words. Strangers have made none."""
     if cell.kind != "server" or cell.before is None:
         return []
@@ -254,7 +254,7 @@ def broken(cell: Cell, facts: AttackFacts) -> list[str]:
     return [*found, *_lost_for_good(cell, facts), *_not_put_away(cell)]
 
 
-def _lost_for_good(cell: Cell, facts: AttackFacts) -> list[str]:
+def _lost_for_good(cell: TortureCell, facts: AttackFacts) -> list[str]:
     found = []
     phases = [p for p in (cell.before, cell.during, cell.settling, cell.after) if p]
     wrong = sum(p.outcomes.get("wrong", 0) for p in phases)
@@ -281,7 +281,7 @@ def _lost_for_good(cell: Cell, facts: AttackFacts) -> list[str]:
     return found
 
 
-def _not_put_away(cell: Cell) -> list[str]:
+def _not_put_away(cell: TortureCell) -> list[str]:
     left = cell.left_over
     found = [
         f"{count:,} {what} left over when everybody had gone"

@@ -18,19 +18,19 @@ from pydantic import BaseModel, ValidationError
 from bench.host.project import source_digest
 from bench.host.signals import Interrupted, SignalWatch
 from bench.records.environment import Placement
-from bench.stations.orders import (
+from bench.stations.station import LocalStation
+from bench.stations.wire import (
     CALLS,
     ERRORS,
     LONGEST_LINE,
     PROTOCOL,
-    Answer,
     Failure,
     Greeting,
     Hello,
     Nothing,
     Question,
+    Reply,
 )
-from bench.stations.station import LocalStation
 
 LOOK_SECONDS = 0.1
 HANG_UP = 1
@@ -83,19 +83,19 @@ class Agent:
         line, _, self._received = self._received.partition(b"\n")
         return line
 
-    def _answer(self, line: bytes) -> Answer:
+    def _answer(self, line: bytes) -> Reply:
         try:
             question = Question.model_validate_json(line)
             call = CALLS[question.call]
             order = call.order.model_validate(question.order)
         except (ValidationError, KeyError):
-            return Answer(number=-1, error=Failure(kind="nonsense", text="no such question"))
+            return Reply(number=-1, error=Failure(kind="nonsense", text="no such question"))
         try:
             result = self._do(question.call, order)
         except tuple(ERRORS.values()) as error:
             kind = next(name for name, known in ERRORS.items() if isinstance(error, known))
-            return Answer(number=question.number, error=Failure(kind=kind, text=str(error)))
-        return Answer(number=question.number, result=result.model_dump(mode="json"))
+            return Reply(number=question.number, error=Failure(kind=kind, text=str(error)))
+        return Reply(number=question.number, result=result.model_dump(mode="json"))
 
     def _do(self, name: str, order: BaseModel) -> BaseModel:
         if isinstance(order, Hello):

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.records.figures import StackFigures
-from bench.stations.profile_tree import STARTS, Stack, tree
+from bench.stations.profile_tree import STARTS, Function, Owner, Stack, owner_of, tree
 from bench.subjects.running import CALLGRIND_FILE
 
-BESIDE = ("server_start", "server_ready", "server_end")
+BESIDE = frozenset({"server_start", "server_ready", "server_end"})
 """What happens once, before and after all requests."""
 
 
@@ -29,28 +29,33 @@ def counts(file: Path) -> Iterator[tuple[Stack, int]]:
     """The stacks in a file in which functions are told apart by all their callers, each with its
     own instructions. The form: valgrind's manual, "Callgrind Format Specification"."""
     names: dict[str, str] = {}
-    stack: Stack = ()
+    objects: dict[str, str] = {}
+    owners: dict[str, Owner] = {}
+    place: Owner = "server"
+    found: list[tuple[list[str], int]] = []
+    stack: list[str] = []
     below = False  # the line behind "calls=" is the cost of what was called, which has its own
     with file.open(errors="replace") as lines:
         for line in lines:
             key, _, value = line.rstrip().partition("=")
-            if key in ("fn", "cfn"):
-                number, _, name = value.partition(" ")
+            number, _, name = value.partition(" ")
+            if key == "ob":
+                place = owner_of(objects.setdefault(number, name))
+            elif key in ("fn", "cfn"):
                 names.setdefault(number, name)
                 if key == "fn":
-                    stack = tuple(name.split("@")[0] for name in names[number].split("'"))[::-1]
+                    stack = [one.split("@")[0] for one in names[number].split("'")][::-1]
+                    owners[stack[-1]] = place
             elif key == "calls":
                 below = True
             elif line[0] in "0123456789+-*":
                 if not below:
-                    yield stack, int(line.split()[1])
+                    found.append((stack, int(line.split()[1])))
                 below = False
+    for called, count in found:
+        yield tuple(Function(name, owners.get(name, "server")) for name in called), count
 
 
 def _is_serving(stack: Stack) -> bool:
-    return not STARTS.isdisjoint(stack) and not stack_has(stack, BESIDE)
-
-
-def stack_has(stack: Stack, names: tuple[str, ...]) -> bool:
-    """Whether one of these functions is in it."""
-    return any(name in names for name in stack)
+    names = {function.name for function in stack}
+    return not STARTS.isdisjoint(names) and BESIDE.isdisjoint(names)

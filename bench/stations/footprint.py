@@ -47,7 +47,7 @@ class Glance:
     pss_mb: float
 
 
-class Task(NamedTuple):
+class TaskUse(NamedTuple):
     """A process or thread so far."""
 
     switches: Switches
@@ -62,7 +62,7 @@ class _Moment:
     """By server."""
     starved_us: list[float | None]
     periods: list[Periods | None]
-    tasks: dict[int, Task]
+    tasks: dict[int, TaskUse]
     faults: int
     tcp: TcpCounters | None
     ticks: CpuTicks
@@ -172,7 +172,7 @@ def _sum(times: Sequence[CpuTime | None]) -> CpuTime | None:
 
 
 def switches_between(
-    before: Mapping[int, Task], after: Mapping[int, Task], spent: CpuTime | None
+    before: Mapping[int, TaskUse], after: Mapping[int, TaskUse], spent: CpuTime | None
 ) -> Switches | None:
     """The switches of the tasks that were there all the time; `spent`: the CPU time of all. None
     where others came and went and did a part of the work: what they did is not known."""
@@ -198,14 +198,14 @@ def look_at(pids: Sequence[int]) -> Glance:
     )
 
 
-def tasks_of(pids: Sequence[int]) -> dict[int, Task]:
+def tasks_of(pids: Sequence[int]) -> dict[int, TaskUse]:
     """All tasks of some processes, by number."""
     found = {}
     for pid in pids:
         try:
             for task in Path("/proc", str(pid), "task").iterdir():
                 ran = int((task / "schedstat").read_text().split()[0]) / 1000
-                found[int(task.name)] = Task(_switches_in((task / "status").read_text()), ran)
+                found[int(task.name)] = TaskUse(_switches_in((task / "status").read_text()), ran)
         except (OSError, ValueError):
             continue  # it has ended
     return found

@@ -19,6 +19,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from bench.host.machine import place_here
+from bench.records.environment import Placement
 from bench.records.errors import UserError, in_words
 from bench.records.figures import Role
 
@@ -74,6 +76,14 @@ class Hosts(BaseModel):
         if twice:
             raise ValueError(f"two hosts are called {', '.join(twice)}")
         return self
+
+
+def chosen(file: Path | None, instances: int) -> tuple[Placement, Hosts | None]:
+    """The hosts that a file names; for None this machine, whose CPUs are dealt out for so many
+    instances of a server. Raises UserError."""
+    if file is None:
+        return place_here(instances), None
+    return Placement(server=[], load=[], note="each role on a host of its own"), load_hosts(file)
 
 
 def load_hosts(path: Path) -> Hosts:

@@ -1,28 +1,23 @@
 # SPDX-License-Identifier: MIT
 """What a station is asked for, and what it answers. See `bench.stations.station`.
 
-The same words inside one process and, as JSON, between two hosts.
+The same words inside one process and, as JSON, between two hosts (see `bench.stations.wire`).
 """
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from bench.host.accounting import CpuTime
-from bench.host.kernel import REST_SECONDS, TcpCounters
-from bench.host.process import HelperError, StartError
+from bench.host.kernel import TcpCounters
 from bench.host.quota import HostCount
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo, SubjectVersions, SystemLimits
-from bench.records.errors import UserError
 from bench.records.figures import Kind, StackFigures
 from bench.records.peers import Peer
 from bench.services.balancer import BalancerEnd, BalancerOrder, BalancerUse
-from bench.stations.hosts import Address
 from bench.subjects.declared import Keeps
-from bench.subjects.running import START_SECONDS as SERVER_SECONDS
-from bench.subjects.running import STOP_SECONDS, Ended
+from bench.subjects.running import Ended
 from bench.subjects.subject import Subject
 
 
@@ -258,98 +253,3 @@ class Station(Protocol):
 
     def close(self) -> None:
         """End everything."""
-
-
-# The words between the sweep and an agent: a JSON object a line, a question and its answer.
-#
-#     {"number": 7, "call": "start_servers", "order": {"subject": "epoll", ...}}
-#     {"number": 7, "result": {"urls": ["http://10.77.0.3:41234/"]}}
-#     {"number": 7, "error": {"kind": "StartError", "text": "epoll did not start: ..."}}
-#
-# The first question is `hello`. Both sides must be of the same checkout: a sweep would otherwise
-# compare servers, or figures, that are not what they are called.
-
-PROTOCOL = 1
-LONGEST_LINE = 4_000_000
-"""Bytes; an answer is a few thousand."""
-
-
-class Nothing(BaseModel):
-    """No order, or no result."""
-
-
-class Hello(BaseModel):
-    """The first question: at which address this host's programs shall listen."""
-
-    address: Address
-
-
-class Greeting(BaseModel):
-    """The answer to it."""
-
-    protocol: int
-    digest: str
-    """Of the sources, see `bench.host.project.source_digest`."""
-
-
-class Question(BaseModel):
-    """A line to the agent."""
-
-    number: int
-    call: str
-    order: dict[str, Any] = {}
-
-
-class Failure(BaseModel):
-    """What went wrong."""
-
-    kind: str
-    text: str
-
-
-class Answer(BaseModel):
-    """A line from the agent."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    number: int
-    result: dict[str, Any] | None = None
-    error: Failure | None = None
-
-
-@dataclass(frozen=True)
-class Call:
-    """Something that can be asked for."""
-
-    order: type[BaseModel]
-    result: type[BaseModel]
-    seconds: float
-    """After which a host that has not answered is given up. What it waits for itself must fit."""
-
-
-CALLS = {
-    "hello": Call(Hello, Greeting, 60.0),
-    "survey": Call(Survey, Surveyed, 60.0),
-    "start_redis": Call(Nothing, Listening, 40.0),
-    "make_room": Call(RoomOrder, Nothing, REST_SECONDS + 30.0),
-    "start_slow_redis": Call(SlowOrder, Listening, 20.0),
-    # For one; the second and the next are each granted as much again.
-    "start_servers": Call(ServerOrder, Listening, 2 * SERVER_SECONDS),
-    "start_balancer": Call(BalancerOrder, Listening, 60.0),
-    "begin": Call(Nothing, Nothing, 30.0),
-    "end": Call(Nothing, Report, 30.0),
-    "weigh": Call(Nothing, Weight, 30.0),
-    "start_trace": Call(Nothing, Nothing, 30.0),
-    "stop_trace": Call(Nothing, Calls, 60.0),
-    "start_sampling": Call(Nothing, Nothing, 30.0),
-    "stop_sampling": Call(Nothing, StackFigures, 100.0),
-    "stop_run": Call(Nothing, Stopped, 2 * STOP_SECONDS + 20.0),
-}
-
-ERRORS: dict[str, type[Exception]] = {
-    "UserError": UserError,
-    "StartError": StartError,
-    "HelperError": HelperError,
-    "OSError": OSError,
-}
-"""What a station raises, by the name that is sent."""

@@ -17,28 +17,19 @@ from bench.host.signals import SignalWatch
 from bench.records.errors import NoFigure, UserError
 from bench.records.figures import StackFigures
 from bench.services.balancer import BalancerOrder
+from bench.stations import orders
 from bench.stations.hosts import AgentHost
-from bench.stations.orders import (
+from bench.stations.orders import Station
+from bench.stations.wire import (
     CALLS,
     ERRORS,
     LONGEST_LINE,
     PROTOCOL,
-    Answer,
-    Calls,
     Greeting,
     Hello,
-    Listening,
     Nothing,
     Question,
-    Report,
-    RoomOrder,
-    ServerOrder,
-    SlowOrder,
-    Station,
-    Stopped,
-    Survey,
-    Surveyed,
-    Weight,
+    Reply,
 )
 
 CLOSE_SECONDS = 30.0
@@ -90,23 +81,23 @@ class RemoteStation(Station):
             )
             raise HostLost(self.lost)
 
-    def survey(self, order: Survey) -> Surveyed:
-        return self._ask("survey", order, Surveyed)
+    def survey(self, order: orders.Survey) -> orders.Surveyed:
+        return self._ask("survey", order, orders.Surveyed)
 
-    def start_redis(self) -> Listening:
-        return self._ask("start_redis", Nothing(), Listening)
+    def start_redis(self) -> orders.Listening:
+        return self._ask("start_redis", Nothing(), orders.Listening)
 
-    def make_room(self, order: RoomOrder) -> None:
+    def make_room(self, order: orders.RoomOrder) -> None:
         self._ask("make_room", order, Nothing)
 
-    def start_slow_redis(self, order: SlowOrder) -> Listening:
-        return self._ask("start_slow_redis", order, Listening)
+    def start_slow_redis(self, order: orders.SlowOrder) -> orders.Listening:
+        return self._ask("start_slow_redis", order, orders.Listening)
 
-    def start_servers(self, order: ServerOrder) -> Listening:
-        return self._ask("start_servers", order, Listening, order.instances)
+    def start_servers(self, order: orders.ServerOrder) -> orders.Listening:
+        return self._ask("start_servers", order, orders.Listening, order.instances)
 
-    def start_balancer(self, order: BalancerOrder) -> Listening:
-        return self._ask("start_balancer", order, Listening)
+    def start_balancer(self, order: BalancerOrder) -> orders.Listening:
+        return self._ask("start_balancer", order, orders.Listening)
 
     def begin(self) -> None:
         self._ask("begin", Nothing(), Nothing)
@@ -114,17 +105,17 @@ class RemoteStation(Station):
     def look(self) -> None:
         """The agent does it by itself."""
 
-    def end(self) -> Report:
-        return self._ask("end", Nothing(), Report)
+    def end(self) -> orders.Report:
+        return self._ask("end", Nothing(), orders.Report)
 
-    def weigh(self) -> Weight:
-        return self._ask("weigh", Nothing(), Weight)
+    def weigh(self) -> orders.Weight:
+        return self._ask("weigh", Nothing(), orders.Weight)
 
     def start_trace(self) -> None:
         self._ask("start_trace", Nothing(), Nothing)
 
-    def stop_trace(self) -> Calls:
-        return self._ask("stop_trace", Nothing(), Calls)
+    def stop_trace(self) -> orders.Calls:
+        return self._ask("stop_trace", Nothing(), orders.Calls)
 
     def start_sampling(self) -> None:
         self._ask("start_sampling", Nothing(), Nothing)
@@ -132,15 +123,15 @@ class RemoteStation(Station):
     def stop_sampling(self) -> StackFigures:
         return self._ask("stop_sampling", Nothing(), StackFigures)
 
-    def stop_run(self) -> Stopped:
+    def stop_run(self) -> orders.Stopped:
         """What a lost host had started its agent ends, as far as it lives."""
         if self._process is None:
-            return Stopped()
+            return orders.Stopped()
         watch, self._watch = self._watch, SignalWatch()  # a signal must not disturb the tidying
         try:
-            return self._ask("stop_run", Nothing(), Stopped)
+            return self._ask("stop_run", Nothing(), orders.Stopped)
         except HostLost:
-            return Stopped()
+            return orders.Stopped()
         finally:
             self._watch = watch
 
@@ -196,12 +187,12 @@ class RemoteStation(Station):
         with contextlib.suppress(OSError, ValueError):
             self._process.stdin.write(line)
 
-    def _answer(self, deadline: float, name: str) -> Answer:
+    def _answer(self, deadline: float, name: str) -> Reply:
         """The answer to the last question; older ones are left out."""
         while True:
             line = self._line(deadline, name)
             try:
-                answer = Answer.model_validate_json(line)
+                answer = Reply.model_validate_json(line)
             except ValidationError:
                 said = line[:SHOWN].decode(errors="replace").strip()
                 text = f"the agent on {self.name} said something that is no answer: {said!r}"

@@ -23,7 +23,7 @@ from pathlib import Path
 from bench.host.process import Child, StartError, last_line
 from bench.host.signals import SignalWatch
 from bench.records.figures import StackFigures
-from bench.stations.profile_tree import Stack, tree
+from bench.stations.profile_tree import Function, Stack, owner_of, tree
 
 RATE = 4999
 """Looks a second: not in step with the kernel's own clock, and with what happens at its ticks."""
@@ -43,8 +43,6 @@ ENTRY = frozenset(
 """Every way into the kernel leads through these: they say nothing."""
 UNKNOWN = "[unknown]"
 _FORK = re.compile(r"PERF_RECORD_FORK\((\d+):\d+\):\((\d+):")
-KERNEL = "_[k]"
-"""Stands behind the names of the kernel's functions."""
 
 
 @cache
@@ -72,6 +70,7 @@ class Sampler:
         if reason := why_no_perf():
             raise StartError(reason)
         self._pids = set(pids)
+        self._names = {Path(f"/proc/{pid}/comm").read_text().strip() for pid in pids}
         self._folder = tempfile.TemporaryDirectory(prefix="zerohttpd-perf-")
         place = Path(self._folder.name)
         for name in ("order", "answer"):
@@ -105,9 +104,10 @@ class Sampler:
         """Let go of them. Raises StartError if perf cannot tell what it saw."""
         self._child.end(READY_SECONDS, signal.SIGINT)
         words = ["perf", "script", "--input", str(Path(self._folder.name, "data")), "--no-inline"]
+        theirs = ["--comms", ",".join(self._names)]  # perf need not look at the rest
         try:
             done = subprocess.run(
-                [*words, "--show-task-events", "--fields", "pid,ip,sym,dso"],
+                [*words, *theirs, "--show-task-events", "--fields", "pid,ip,sym,dso"],
                 capture_output=True,
                 text=True,
                 timeout=SCRIPT_SECONDS,
@@ -119,7 +119,7 @@ class Sampler:
         stacks = list(stacks_of(done.stdout.splitlines(), self._pids))
         if done.returncode != 0 or not stacks:
             raise StartError(f"perf saw nothing: {last_line(done.stderr)}")
-        kernel = any(function.endswith(KERNEL) for stack, _ in stacks for function in stack)
+        kernel = any(function.of == "kernel" for stack, _ in stacks for function in stack)
         return StackFigures(how="perf", kernel=kernel, frames=tree(stacks))
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ def stacks_of(lines: Iterable[str], pids: Collection[int]) -> Iterator[tuple[Sta
     --show-task-events --fields pid,ip,sym,dso`: a line with the process, one for each function, the
     innermost first, and an empty one."""
     theirs = set(pids)
-    found: list[str] = []
+    found: list[Function] = []
     wanted = False
     for line in lines:
         if forked := _FORK.search(line):
@@ -152,13 +152,12 @@ def stacks_of(lines: Iterable[str], pids: Collection[int]) -> Iterator[tuple[Sta
             wanted = line.strip().isdigit() and int(line) in theirs
 
 
-def _function(line: str) -> list[str]:
-    """Its name; none of a function that says nothing."""
+def _function(line: str) -> list[Function]:
+    """The one in a line; none if it says nothing."""
     _, _, rest = line.strip().partition(" ")
     name, _, place = rest.rpartition(" (")
-    name = name.strip()
-    in_kernel = place.startswith("[k")
-    if name in ENTRY or (name == UNKNOWN and not in_kernel):
+    owner = owner_of(place)
+    if name.strip() in ENTRY or (name.strip() == UNKNOWN and owner != "kernel"):
         return []
-    plain = name.partition("." if in_kernel else "@")[0]  # of a clone, or a version
-    return [plain + KERNEL * in_kernel]
+    plain = name.strip().partition("." if owner == "kernel" else "@")[0]  # of a clone; a version
+    return [Function(plain, owner)]

@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 import redis
 
-from bench.host.machine import place_here
 from bench.host.signals import SignalWatch
 from bench.records.environment import HostInfo, Placement, SystemLimits, Versions
 from bench.records.errors import UserError
@@ -17,24 +16,12 @@ from bench.records.figures import Role, StackFigures
 from bench.records.peers import Peer
 from bench.services.balancer import INSTALL, BalancerOrder, nginx
 from bench.services.private_redis import ExistingRedis, RunRedis
-from bench.stations.hosts import AgentHost, Hosts, load_hosts
-from bench.stations.orders import (
-    Calls,
-    Report,
-    RoomOrder,
-    ServerOrder,
-    SlowOrder,
-    Station,
-    Stopped,
-    Survey,
-    Surveyed,
-    Weight,
-)
+from bench.stations import orders
+from bench.stations.hosts import AgentHost, Hosts, chosen
+from bench.stations.orders import Station
 from bench.stations.remote import RemoteStation
 from bench.stations.station import LocalStation
 from bench.subjects.subject import Subject
-
-HERE = Placement(server=[], load=[], note="each role on a host of its own")
 
 
 class Seen(NamedTuple):
@@ -43,7 +30,7 @@ class Seen(NamedTuple):
     role: Role | None
     """None: everything is on one machine."""
     name: str
-    report: Report
+    report: orders.Report
 
 
 class Site:
@@ -65,7 +52,7 @@ class Site:
         address = hosts.load.address if hosts else "127.0.0.1"
         self.load: Station = LocalStation(watch, placement, address, find)
         self._stations: dict[str, Station] = {}
-        self._seen: dict[str, Surveyed] = {}
+        self._seen: dict[str, orders.Surveyed] = {}
         try:
             self._connect()
         except BaseException:
@@ -76,8 +63,7 @@ class Site:
     def of(file: Path | None, watch: SignalWatch, programs: Path, instances: int) -> "Site":
         """The hosts that a file names; for None this machine, whose CPUs are dealt out for so many
         instances of a server. Raises UserError."""
-        hosts = load_hosts(file) if file else None
-        return Site(watch, HERE if hosts else place_here(instances), hosts, programs)
+        return Site(watch, *chosen(file, instances), programs)
 
     def __enter__(self) -> "Site":
         return self
@@ -129,7 +115,7 @@ class Site:
         for name, station in self._stations.items():
             wanted = list(names or []) if station in self.servers else None
             self._seen[name] = station.survey(
-                Survey(subjects=wanted, floors=floors, some=some, programs=self._programs)
+                orders.Survey(subjects=wanted, floors=floors, some=some, programs=self._programs)
             )
         lacking = self.left_out()
         facts = self._of_server().subjects
@@ -190,7 +176,7 @@ class Site:
             found.append(self._seen[host.name].host.model_copy(update=known))
         return found
 
-    def _of_server(self) -> Surveyed:
+    def _of_server(self) -> orders.Surveyed:
         return self._seen[self.hosts.servers[0].name if self.hosts else ""]
 
     def open_redis(self, url: str | None) -> RunRedis:
@@ -212,18 +198,20 @@ class Site:
         how many by role, None: on one machine. All of them forget old ones at the same time, so
         that the second does not wait after the first."""
         if self.hosts is None:
-            self.load.make_room(RoomOrder(connections=ended(None)))
+            self.load.make_room(orders.RoomOrder(connections=ended(None)))
             return
         for station in self.servers:
-            station.make_room(RoomOrder(connections=ended("server")))
+            station.make_room(orders.RoomOrder(connections=ended("server")))
         if self.nginx:
-            self.nginx.make_room(RoomOrder(connections=ended("nginx")))
+            self.nginx.make_room(orders.RoomOrder(connections=ended("nginx")))
 
     def start_slow_redis(self, url: str, delay_ms: float) -> str:
         """One before that at `url`; its URL."""
-        return self.redis.start_slow_redis(SlowOrder(redis_url=url, delay_ms=delay_ms)).urls[0]
+        return self.redis.start_slow_redis(orders.SlowOrder(redis_url=url, delay_ms=delay_ms)).urls[
+            0
+        ]
 
-    def start_servers(self, order: ServerOrder) -> list[str]:
+    def start_servers(self, order: orders.ServerOrder) -> list[str]:
         """Deal the instances out to the servers' hosts, one after another; their URLs."""
         found = []
         for number, station in enumerate(self.servers):
@@ -257,22 +245,24 @@ class Site:
         found = {name: self._stations[name].end() for name in reversed(self._in_order())}
         return [Seen(roles[name] if roles else None, name, found[name]) for name in roles or found]
 
-    def weigh(self) -> Weight:
+    def weigh(self) -> orders.Weight:
         """What all servers hold now."""
         found = [station.weigh() for station in self.servers]
-        return Weight(**{n: sum(getattr(w, n) for w in found) for n in Weight.model_fields})
+        return orders.Weight(
+            **{n: sum(getattr(w, n) for w in found) for n in orders.Weight.model_fields}
+        )
 
     def start_trace(self) -> None:
         """Count all servers' system calls from now on. Raises StartError."""
         for station in self.servers:
             station.start_trace()
 
-    def stop_trace(self) -> Calls:
+    def stop_trace(self) -> orders.Calls:
         """And until now."""
         found = [station.stop_trace() for station in self.servers]
         counted: Counter[str] = sum((Counter(calls.by_name) for calls in found), Counter())
         writes = sum(calls.writes for calls in found)
-        return Calls(by_name=dict(counted.most_common()), writes=writes)
+        return orders.Calls(by_name=dict(counted.most_common()), writes=writes)
 
     def start_sampling(self) -> None:
         """Look at the stacks of all servers from now on. Raises StartError."""
@@ -284,7 +274,7 @@ class Site:
         first, *_ = [station.stop_sampling() for station in self.servers]
         return first
 
-    def stop_run(self) -> dict[str, Stopped]:
+    def stop_run(self) -> dict[str, orders.Stopped]:
         """End what was started for a run; by host. May be called twice."""
         return {name: station.stop_run() for name, station in self._stations.items()}
 

@@ -26,6 +26,9 @@ core that others want, too, needs half of it."""
 WITHOUT = ROOT / "build" / "floor" / "without.so"
 """What switches tricks off."""
 
+CHANGED = ROOT / "build" / "experiments"
+"""Folders of programs, by the name of the experiment."""
+
 CALLGRIND_FILE = "callgrind."
 """So begins the name of what callgrind writes; the number of the process follows."""
 
@@ -39,6 +42,15 @@ def without(trick: str, command: Sequence[str]) -> list[str]:
     if not WITHOUT.exists():
         raise StartError(f"{WITHOUT.name} is not built: make floor")
     return ["env", f"LD_PRELOAD={WITHOUT}", f"WITHOUT={trick}", *command]
+
+
+def changed(name: str, command: Sequence[str]) -> list[str]:
+    """The same command of a server, with its program as an experiment has changed it."""
+    program, *words = command
+    other = CHANGED / name / Path(program).name
+    if not other.exists():
+        raise StartError(f"{other.relative_to(ROOT)} is not built: make experiment N={name}")
+    return [str(other), *words]
 
 
 def counted(command: Sequence[str], folder: Path) -> list[str]:
@@ -75,6 +87,8 @@ class RunningServer:
         self._child: Child | None = None
         try:
             command = subject.command(place)
+            if place.conditions.change:
+                command = changed(place.conditions.change, command)
             if place.conditions.without:
                 command = without(place.conditions.without, command)
             if place.conditions.mode == "counted":

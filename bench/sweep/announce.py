@@ -70,7 +70,12 @@ def describe_host(host: HostInfo) -> str:
 def conclude(results: Results, folder: Path, out: Console) -> None:
     """Whatever has happened."""
     out.print(result_table(results))
-    charts = write_rates(folder)
+    conclude_briefly(results, folder, write_rates(folder), out)
+    _answer(results, folder, out)
+
+
+def conclude_briefly(results: Results, folder: Path, charts: Sequence[Path], out: Console) -> None:
+    """What is kept, and how to go on."""
     took = ((results.finished or results.started) - results.started).total_seconds()
     interrupted = results.state == "interrupted"
     state = "Interrupted after" if interrupted else "Done in"
@@ -79,7 +84,6 @@ def conclude(results: Results, folder: Path, out: Console) -> None:
     say(out, f"Kept in {folder}/: {', '.join(names)}")
     if interrupted:
         say(out, f"To go on: .venv/bin/zerohttpd sweep --resume {shlex.quote(str(folder))}")
-    _answer(results, folder, out)
 
 
 def _answer(results: Results, folder: Path, out: Console) -> None:

@@ -10,14 +10,14 @@ from bench.records.errors import UserError
 from bench.records.plan import Plan
 from bench.records.results import Results, Settings
 from bench.services.private_redis import RunRedis
-from bench.stations import survey
+from bench.stations import versions
 from bench.stations.site import Site
-from bench.sweep.options import Options, kept
+from bench.sweep.options import SweepOptions, kept
 from bench.sweep.runs import Planned, conditions_of, levels_of
 
 
 def begun(
-    options: Options, planned: Planned, diagnosis: Diagnosis, site: Site, redis: RunRedis
+    options: SweepOptions, planned: Planned, diagnosis: Diagnosis, site: Site, redis: RunRedis
 ) -> Results:
     """The results of a sweep that has no runs yet."""
     runs = planned.runs
@@ -26,7 +26,7 @@ def begun(
         started=datetime.now().astimezone(),
         command=list(options.command),
         machine=machine.describe_machine(),
-        versions=survey.with_tools(site.versions(), redis.version()),
+        versions=versions.with_tools(site.versions(), redis.version()),
         settings=Settings(
             full=options.parts[0].plan.full,
             path=next((name for name in workloads if name.startswith("/")), None),

@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 
 import redis
 
-from bench.load.probe import Answer, probe, require_content
+from bench.load.probe import FirstAnswer, probe, require_content
 from bench.records.errors import NoFigure, UserError
 from bench.records.plan import RunSpec
 from bench.records.run import Held, Reason, Run
@@ -82,7 +82,7 @@ def empty_run(subject: Subject, spec: RunSpec, state: Held) -> Run:
     )
 
 
-def _make_room(spec: RunSpec, site: Site, answer: Answer) -> float:
+def _make_room(spec: RunSpec, site: Site, answer: FirstAnswer) -> float:
     """Wait for room in TIME_WAIT where it is needed: a client can be reset while it reads only if
     there is more to read than one segment. Returns for how many seconds."""
     if answer.bytes <= (SEGMENT_BETWEEN_HOSTS if site.hosts else SEGMENT_HERE):
@@ -110,7 +110,8 @@ def _measure(subject: Subject, spec: RunSpec, bench: Bench, run: Run) -> str:
     finally:
         site.stop_run()
     run_figures.enter(run, spec, loaded, stopped)
-    evidence.judge_run(run, spec, answer, loaded, stopped, bench.redis.private)
+    seen = evidence.gather(run, spec, answer, loaded, stopped, bench.redis.private)
+    evidence.judge_run(run, seen)
     return loaded.outcome.report
 
 

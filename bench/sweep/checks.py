@@ -321,11 +321,7 @@ def _check_balancer(end: BalancerEnd) -> Iterator[Check]:
 
 
 def _check(name: str, holds: bool, label: str, detail: str) -> Check:
-    return (
-        Check(name=name, holds=holds)
-        if holds
-        else Check(name=name, holds=False, label=label, detail=detail)
-    )
+    return Check(name=name, holds=holds, **({} if holds else {"label": label, "detail": detail}))
 
 
 def _progress(seen: Evidence) -> str:

@@ -3,11 +3,9 @@
 
 from collections.abc import Container, Sequence
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.console import Console, RenderableType
 
-from bench.readers.console import say
+from bench.readers.console import LiveTable, say
 from bench.readers.table import result_table
 from bench.records.conditions import Conditions
 from bench.records.plan import RunSpec
@@ -53,28 +51,17 @@ class LiveDisplay(Display):
     def __init__(self, out: Console, results: Results, total: int) -> None:
         super().__init__(out, total)
         self._results = results
-        self._progress = Progress(
-            TextColumn("{task.description:28}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]} left"),
-            console=out,
-        )
-        self._task = self._progress.add_task("", total=total, left="?")
-        # Twice a second: drawing costs CPU time on the side of the load.
-        self._live = Live(self._view(None), console=out, refresh_per_second=2, transient=True)
+        self._live = LiveTable(out, self._table(), total, columns=28)
 
-    def _view(self, current: RunSpec | None) -> Group:
-        lines = self._out.height - 2
-        return Group(result_table(self._results, current, lines), self._progress)
+    def _table(self, current: RunSpec | None = None) -> RenderableType:
+        return result_table(self._results, current, self._out.height - 2)
 
     def __enter__(self) -> "LiveDisplay":
-        self._live.start()
+        self._live.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        self._live.__exit__()
 
     def begin(self, spec: RunSpec, left: float | None) -> None:
         what = f"{spec.subject} at {spec.concurrency:,}"
@@ -82,12 +69,10 @@ class LiveDisplay(Display):
             what += f" ({spec.conditions.describe()})"
         if self._results.settings.runs > 1:
             what += f", run {spec.run}"
-        self._progress.update(self._task, description=what, left=in_words(left))
-        self._live.update(self._view(spec))
+        self._live.begin(self._table(spec), what, in_words(left))
 
     def end(self, run: Run, left: float | None) -> None:
-        self._progress.update(self._task, advance=1, left=in_words(left))
-        self._live.update(self._view(None))
+        self._live.end(self._table(), in_words(left))
 
 
 def took(run: Run) -> str:

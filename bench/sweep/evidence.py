@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from bench.load.ab import AbOutcome
 from bench.load.open_loop import OpenOutcome
-from bench.load.probe import Answer
+from bench.load.probe import FirstAnswer
 from bench.load.wrk import WrkOutcome
 from bench.records.plan import RunSpec
 from bench.records.run import Reason, Run
@@ -23,31 +23,24 @@ LITTLE_BELOW = 0.5
 under way it did not make the load that it was asked for."""
 
 
-def judge_run(
-    run: Run,
-    spec: RunSpec,
-    answer: Answer,
-    loaded: Loaded,
-    stopped: Mapping[str, Stopped],
-    private: bool,
-) -> None:
-    """Enter all checks into the run, and what follows from them. `answer`: to the first request;
-    `stopped`: how everything ended; `private`: whether nobody else counts visitors in that
-    Redis."""
-    run.checks = judge(_gather(run, spec, answer, loaded, stopped, private))
+def judge_run(run: Run, seen: Evidence) -> None:
+    """Enter all checks into the run, and what follows from them."""
+    run.checks = judge(seen)
     failure = first_failure(run.checks)
     run.state = "failed" if failure else "held"
     run.reason = Reason(label=failure.label, text=failure.detail) if failure else None
 
 
-def _gather(
+def gather(
     run: Run,
     spec: RunSpec,
-    answer: Answer,
+    answer: FirstAnswer,
     loaded: Loaded,
     stopped: Mapping[str, Stopped],
     private: bool,
 ) -> Evidence:
+    """All that is known of a run. `answer`: to the first request; `stopped`: how everything ended;
+    `private`: whether nobody else counts visitors in that Redis."""
     workload = workload_for(run.conditions.workload)
     ended = [(host, end) for host, of in stopped.items() for end in of.servers]
     conditions, outcome = spec.conditions, loaded.outcome

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.host.project import ROOT
-from bench.peers.study import Study, names
+from bench.peers.study import DeclaredStudy, names
 from bench.peers.study import chosen as chosen_studies
 from bench.records.conditions import ASPECTS, Value
 from bench.records.errors import UserError
@@ -29,7 +29,7 @@ BOTH = {"both": ("no", "yes")}
 
 
 @dataclass(frozen=True)
-class Options:
+class SweepOptions:
     """What the command line asked for."""
 
     parts: tuple[Part, ...] = (Part(),)
@@ -41,12 +41,14 @@ class Options:
     """The command line that asked for it."""
     programs: Path = ROOT
     """The folder of the servers' executables."""
-    studies: tuple[Study, ...] = ()
+    studies: tuple[DeclaredStudy, ...] = ()
     """What it is made for, see bench/peers/; subjects of theirs that cannot be had are left out."""
+    concludes: bool = True
+    """Whether it ends with the rates of all; not where somebody else reads its results."""
     answers: bool = False
     """Nothing was said of how to measure: the sweep that ends with an order."""
 
-    def answering(self, can_slice: bool) -> "Options":
+    def answering(self, can_slice: bool) -> "SweepOptions":
         """With the runs that an order takes, in place of a ladder that nobody chose."""
         if not self.answers:
             return self
@@ -128,7 +130,7 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
     add("--redis", metavar="URL", help="use this Redis; default: a private one, thrown away")
 
 
-def chosen_options(options: argparse.Namespace, command: Sequence[str] = ()) -> Options:
+def chosen_options(options: argparse.Namespace, command: Sequence[str] = ()) -> SweepOptions:
     """What was asked for, checked; `command`: in these words. Raises UserError."""
     if options.path and options.workloads:
         raise UserError("--path and --workloads exclude each other")
@@ -160,7 +162,7 @@ def chosen_options(options: argparse.Namespace, command: Sequence[str] = ()) -> 
         raise UserError("several instances need something before them: --balancer close, keep")
     usual = not plan.varied and plan == Plan(workloads=plan.workloads) and not given.get("hosts")
     part = Part(plan, tuple(words_of(options.servers)) or None, options.floors)
-    return Options(
+    return SweepOptions(
         parts=tuple(x for study in studies for x in study.parts(plan.full)) or (part,),
         redis=options.redis,
         results=given.get("results", ROOT / "results"),
@@ -191,7 +193,7 @@ def hide_password(words: Sequence[str]) -> list[str]:
 # ---- Kept, so that it can be resumed ----
 
 
-def kept(options: Options, redis: str) -> KeptOptions:
+def kept(options: SweepOptions, redis: str) -> KeptOptions:
     """The options in the form in which `options_of` reads them; `redis`: without a password."""
     return KeptOptions(
         parts=list(options.parts),
@@ -201,14 +203,14 @@ def kept(options: Options, redis: str) -> KeptOptions:
     )
 
 
-def options_of(old: Results, parent: Path, redis: str | None) -> Options:
+def options_of(old: Results, parent: Path, redis: str | None) -> SweepOptions:
     """The options of a sweep from its results. Raises UserError for those of older versions."""
     stored = old.settings.options
     if not stored or not stored.parts:
         raise UserError("this sweep was made by an older version; it cannot be resumed by this one")
     if redis is None and stored.redis and "***" in stored.redis:
         raise UserError("give --redis again: the password was not kept")
-    return Options(
+    return SweepOptions(
         parts=tuple(stored.parts),
         redis=redis or stored.redis,
         results=parent,

@@ -20,7 +20,8 @@ from bench.records.plan import RunSpec
 from bench.records.run import Run
 from bench.stations.orders import Lifetime, ServersUse, Stopped, Switches
 from bench.stations.site import Seen
-from bench.sweep.loading import CrowdOutcome, Loaded
+from bench.sweep.loading import Loaded
+from bench.sweep.probes import CrowdOutcome
 
 CLOCK_SECONDS = 0.1
 """Our clock also counts ab's start and its last lines."""

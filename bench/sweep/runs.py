@@ -150,13 +150,18 @@ def runs_in_order(
 
 def interleaved(runs: Sequence[RunSpec]) -> list[RunSpec]:
     """The runs of several plans, each once. Whoever is measured under the same conditions at the
-    same level takes turns with the others, whichever plan asked for it."""
+    same level takes turns with the others, whichever plan asked for it; and so does a server with
+    itself, where one of its tricks is switched off or an experiment has changed it."""
     once = {(spec.key, spec.run): spec for spec in reversed(runs)}
     places: dict[tuple[Conditions, int], int] = {}
     for spec in runs:
-        places.setdefault((spec.conditions, spec.concurrency), len(places))
+        places.setdefault(_turns_of(spec), len(places))
     in_order = [spec for spec in dict.fromkeys(runs) if once[spec.key, spec.run] is spec]
-    return sorted(in_order, key=lambda x: (places[x.conditions, x.concurrency], x.run))
+    return sorted(in_order, key=lambda x: (places[_turns_of(x)], x.run))
+
+
+def _turns_of(spec: RunSpec) -> tuple[Conditions, int]:
+    return spec.conditions._replace(without="", change=""), spec.concurrency
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from bench.records.results import Results
 from bench.stations.site import Site
 from bench.sweep.beginning import begun, require_same_machine
 from bench.sweep.cell import Bench
-from bench.sweep.options import Options, chosen_options, options_of, sweep_parser
+from bench.sweep.options import SweepOptions, chosen_options, options_of, sweep_parser
 from bench.sweep.runs import plan_runs
 from bench.sweep.sweeper import Sweeper
 
@@ -46,7 +46,7 @@ def run(words: Sequence[str]) -> int:
     ).status
 
 
-def sweep(options: Options) -> Done:
+def sweep(options: SweepOptions) -> Done:
     """Run it all. Raises UserError before the first run for what is known then to be in the way."""
     return _run(options, None)
 
@@ -65,7 +65,7 @@ def resume(folder: Path, redis: str | None = None) -> Done:
     return _run(options, old, folder)
 
 
-def _run(options: Options, before: Results | None, folder: Path | None = None) -> Done:
+def _run(options: SweepOptions, before: Results | None, folder: Path | None = None) -> Done:
     """`before`: the results to go on with, which lie in `folder`."""
     by_wrk = "wrk" in options.values("generator")
     looking.require_tools(open_loop=options.values("rate") != {None}, by_wrk=by_wrk)
@@ -82,7 +82,7 @@ def _run(options: Options, before: Results | None, folder: Path | None = None) -
 
 
 def _sweeper(
-    options: Options,
+    options: SweepOptions,
     before: Results | None,
     folder: Path | None,
     site: Site,
@@ -104,4 +104,4 @@ def _sweeper(
         require_same_machine(before)
     results = before or begun(options, planned, diagnosis, site, redis)
     folder = folder or store.make_folder(options.results, results.started)
-    return Sweeper(results, folder, planned, diagnosis, Bench(site, redis))
+    return Sweeper(results, folder, planned, diagnosis, Bench(site, redis), options.concludes)

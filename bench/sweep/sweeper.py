@@ -33,6 +33,8 @@ class Sweeper:
     planned: Planned
     diagnosis: Diagnosis
     bench: Bench
+    concludes: bool = True
+    """Whether all rates are shown at the end."""
 
     def run(self) -> int:
         """Make those that are not there yet. Exit status: 0 all cells hold, 1 some do not, 128 + n
@@ -47,7 +49,10 @@ class Sweeper:
         status = self._logged()
         self.results.finished = datetime.now().astimezone()
         store.save(self.results, self.folder)
-        announce.conclude(self.results, self.folder, self.out)
+        if self.concludes:
+            announce.conclude(self.results, self.folder, self.out)
+        else:
+            announce.conclude_briefly(self.results, self.folder, [], self.out)
         return status
 
     def _logged(self) -> int:

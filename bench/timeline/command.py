@@ -12,7 +12,8 @@ from bench.host.signals import Interrupted, SignalWatch
 from bench.records.errors import UserError
 from bench.subjects.subject import discover, server_names
 from bench.timeline.page import chrome_trace, render
-from bench.timeline.record import Refused, picture, record
+from bench.timeline.picture import picture
+from bench.timeline.record import Refused, record
 from bench.timeline.scenarios import SCENARIOS, named
 
 RECORDED = Path(__file__).parent / "recorded"

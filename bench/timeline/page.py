@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from bench.host.project import ROOT
+from bench.report.page.templates import templates_of
 from bench.timeline.recording import Bar, Kind, Lane, Recording
 from bench.timeline.scenarios import named
 
@@ -44,7 +44,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Row:
+class DrawnLane:
     """A lane as it is drawn."""
 
     lane: Lane
@@ -58,7 +58,7 @@ class Drawing:
         self.recording = recording
         first = AXIS + ROW * len(recording.requests) + 2 * GAP
         self.rows = [
-            Row(lane, first + position * (LANE + GAP))
+            DrawnLane(lane, first + position * (LANE + GAP))
             for position, lane in enumerate(recording.lanes)
         ]
         self.height = first + len(self.rows) * (LANE + GAP)
@@ -119,7 +119,7 @@ def render(recordings: Sequence[Recording], note: str = "", chrome: str = "") ->
         "sources": _sources(recordings),
     }
     return (
-        _environment()
+        templates_of(__file__)
         .get_template("timeline.html.j2")
         .render(
             scenario=named(recordings[0].scenario),
@@ -136,7 +136,7 @@ def render(recordings: Sequence[Recording], note: str = "", chrome: str = "") ->
 
 def figure(recording: Recording) -> str:
     """The picture alone, for another page, as wide as that; it wants `picture_style` there."""
-    picture = _environment().get_template("picture.html.j2")
+    picture = templates_of(__file__).get_template("picture.html.j2")
     axis = _axis(recording.length) | {"scale": FIGURE_PX / recording.length}
     made = picture.render(drawing=Drawing(recording), recording=recording, **axis)
     words = f"{recording.server}: {named(recording.scenario).title}"
@@ -146,15 +146,6 @@ def figure(recording: Recording) -> str:
 def picture_style() -> str:
     """The style sheet of the picture alone."""
     return (TEMPLATES / "picture.css").read_text()
-
-
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
 
 
 def _axis(length: float) -> dict[str, Any]:

@@ -22,10 +22,9 @@ from bench.services.redis_server import connect
 from bench.services.slow_redis import SlowRedis
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, Subject, select, server_names
-from bench.timeline.recording import Recording, Request
+from bench.timeline.picture import HEADING
 from bench.timeline.scenarios import BIG, BIG_BYTES, Scenario, play
-from bench.timeline.story import Setting, tell
-from bench.timeline.strace import Call, Source, parse, today, with_sources
+from bench.timeline.strace import with_sources
 
 REDIS_DELAY_MS = 20.0
 """Each reply of Redis comes so much later: a wait that can be seen beside the tracer's own."""
@@ -55,9 +54,6 @@ STRACE = (
     "-e",
     f"trace={TRACED}",
 )
-
-HEADING = "# "
-"""Begins the first line of a kept trace: what the trace itself does not say, as JSON."""
 
 
 class Refused(Exception):
@@ -205,30 +201,3 @@ def _end_of(rest: str) -> float:
     """When what a line tells was over, as far as the line says it; without its task's number."""
     took = re.search(r" <([0-9.]+)>$", rest)
     return float(rest.split(maxsplit=1)[0]) + (float(took[1]) if took else 0.0)
-
-
-def picture(text: str) -> Recording:
-    """The picture of a kept trace; its calls lead to the sources as they are now. Raises UserError
-    if it is none."""
-    heading, _, trace = text.partition("\n")
-    try:
-        if not heading.startswith(HEADING):
-            raise ValueError
-        told = json.loads(heading.removeprefix(HEADING))
-    except ValueError:
-        raise UserError("this is no trace of ours: its first line is not '# {...}'") from None
-    requests = [Request.model_validate(one) for one in told.pop("requests")]
-    events = parse(trace)
-    files: dict[str, list[str]] = {}
-    for event in events:
-        if isinstance(event, Call):
-            event.stack = [found for one in event.stack if (found := _today(one, files))]
-    return tell(events, Setting(requests=requests, **told))
-
-
-def _today(source: Source, files: dict[str, list[str]]) -> Source | None:
-    """Where the line stands now: the sources may have changed since the trace was recorded."""
-    path = ROOT / source.file
-    if source.file not in files:
-        files[source.file] = path.read_text().splitlines() if path.exists() else []
-    return today(source, files[source.file])

@@ -46,7 +46,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Incident:
+class Disturbance:
     """What happens beside the clients."""
 
     at_ms: float
@@ -63,7 +63,7 @@ class Scenario:
     title: str
     shows: str
     steps: Sequence[Step]
-    incidents: Sequence[Incident] = field(default=())
+    incidents: Sequence[Disturbance] = field(default=())
 
 
 def _kill_a_child(server: int, _redis: int) -> None:
@@ -118,8 +118,8 @@ SCENARIOS = {
             "Redis is frozen from 50 to 250 ms. Who can serve the small files meanwhile?",
             _steps(),
             (
-                Incident(50, "Redis stops", _stop_redis),
-                Incident(250, "Redis goes on", _go_on_redis),
+                Disturbance(50, "Redis stops", _stop_redis),
+                Disturbance(250, "Redis goes on", _go_on_redis),
             ),
         ),
         Scenario(
@@ -127,7 +127,7 @@ SCENARIOS = {
             "A child is killed",
             "A child gets kill -9 at 120 ms, where there is one. Who loses an answer?",
             _steps(Step(EVERY_MS, "/guestbook", stalls_ms=250)),
-            (Incident(120, "a child is killed", _kill_a_child),),
+            (Disturbance(120, "a child is killed", _kill_a_child),),
         ),
     )
 }

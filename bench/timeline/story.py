@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bench.timeline.recording import Arrow, Bar, Kind, Lane, Recording, Request
-from bench.timeline.strace import Call, Ended, Event
+from bench.timeline.strace import Call, Event, TaskEnd
 
 SLEPT_MS = 0.5
 """A call that took longer than this has slept; the tracer makes short ones ten times longer."""
@@ -88,7 +88,7 @@ class _Story:
         for event in events:
             if isinstance(event, Call):
                 self._call(event)
-            elif isinstance(event, Ended):
+            elif isinstance(event, TaskEnd):
                 task = self.tasks[event.task]
                 task.ended, task.how = self._ms(event.time), event.how
         self._link_wakes()

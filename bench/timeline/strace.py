@@ -80,7 +80,7 @@ class Signal:
 
 
 @dataclass(frozen=True)
-class Ended:
+class TaskEnd:
     """A task that is over."""
 
     task: int
@@ -88,7 +88,7 @@ class Ended:
     how: str
 
 
-Event = Call | Signal | Ended
+Event = Call | Signal | TaskEnd
 
 
 def parse(text: str) -> list[Event]:
@@ -124,7 +124,7 @@ def _event(task: int, time: float, rest: str, begun: dict[int, Call]) -> Event |
     if match := _SIGNAL.fullmatch(rest):
         return Signal(task, time, match["name"])
     if match := _ENDED.fullmatch(rest):
-        return Ended(task, time, match["how"])
+        return TaskEnd(task, time, match["how"])
     if match := _BEGUN.fullmatch(rest):
         begun[task] = Call(task, time, None, match["name"], match["arguments"])
         return None

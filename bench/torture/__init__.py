@@ -9,8 +9,8 @@ their answers are kept until it is known what was lost. The modules:
     answers                   what is asked, and how a right answer is told
     visitors, crowd, liar     programs: those who are served, those who attack, a Redis that lies
     own_redis, line           a Redis to be killed and stopped; namespaces, and a slow line in them
-    cell, run, options        one cell from start to end; all of them; what was asked for
+    options, beginning        what was asked for; what is known before the first cell
+    cell, turns, run          one cell from start to end; all of them in turn; what is kept
     figures                   from answers to rates: arithmetic
-    record                    what is kept: torture.json; and which promises were broken
-    table, live, markdown, page   what is shown
+    table, live               what is shown; the record is in bench.records, its page in the report
 """

@@ -48,7 +48,7 @@ class Page:
         return "\r\n".join([*lines, "", body]).encode()
 
 
-class Answer(NamedTuple):
+class Exchange(NamedTuple):
     """What became of one request. Times are those of CLOCK_MONOTONIC, which all processes share."""
 
     begun: float
@@ -78,7 +78,7 @@ def late_in(text: str, begin: float, end: float) -> float:
     return sum(max(0.0, min(until, end) - max(since, begin)) for since, until in whole)
 
 
-def answers_in(text: str) -> list[Answer]:
+def answers_in(text: str) -> list[Exchange]:
     """The answers in lines of text; a last line without its end is left out."""
     found = []
     for line in text[: text.rfind("\n") + 1].splitlines():
@@ -87,7 +87,7 @@ def answers_in(text: str) -> list[Answer]:
         begun, ended, page, outcome, detail = line.split(" ", 4)
         if outcome not in OUTCOMES:
             raise ValueError(f"no line of an answer: {line!r}")
-        found.append(Answer(float(begun), float(ended), page, outcome, detail))
+        found.append(Exchange(float(begun), float(ended), page, outcome, detail))
     return found
 
 

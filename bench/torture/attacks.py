@@ -19,10 +19,10 @@ from bench.records.torture import AttackFacts
 from bench.subjects.subject import Subject
 from bench.torture.answers import Outcome
 from bench.torture.crowd import PIPELINED
-from bench.torture.scene import Scene, page, serves
+from bench.torture.scene import AttackScene, page, serves
 
 Again = Callable[[], None]
-Run = Callable[[Scene], AbstractContextManager[Again]]
+Run = Callable[[AttackScene], AbstractContextManager[Again]]
 
 CROWD = 200
 """Clients of most crowds: twice as many as 03 and 05 have workers."""
@@ -100,7 +100,7 @@ def _held(kind: str, count: int = CROWD) -> Run:
     """A crowd that holds connections."""
 
     @contextlib.contextmanager
-    def run(scene: Scene) -> Iterator[Again]:
+    def run(scene: AttackScene) -> Iterator[Again]:
         with scene.crowd(kind, count, page("redirect")):
             yield nothing
 
@@ -108,7 +108,7 @@ def _held(kind: str, count: int = CROWD) -> Run:
 
 
 @contextlib.contextmanager
-def slow_readers(scene: Scene) -> Iterator[Again]:
+def slow_readers(scene: AttackScene) -> Iterator[Again]:
     """Of the longest page that there is."""
     longest = "large" if serves(scene.subject, "large") else "guestbook"
     with scene.crowd("slow-readers", CROWD, page(longest)):
@@ -119,7 +119,7 @@ def _rush(count: int, pause: float) -> Run:
     """Well-behaved clients, all at the same moment, again and again."""
 
     @contextlib.contextmanager
-    def run(scene: Scene) -> Iterator[Again]:
+    def run(scene: AttackScene) -> Iterator[Again]:
         wanted = "guestbook" if serves(scene.subject, "guestbook") else "small"
         with scene.crowd("rush", count, page(wanted), pause=pause):
             yield nothing
@@ -128,7 +128,7 @@ def _rush(count: int, pause: float) -> Run:
 
 
 @contextlib.contextmanager
-def redis_killed(scene: Scene) -> Iterator[Again]:
+def redis_killed(scene: AttackScene) -> Iterator[Again]:
     """SIGKILL; afterwards it is started again, with its data."""
     scene.redis.kill()
     try:
@@ -138,7 +138,7 @@ def redis_killed(scene: Scene) -> Iterator[Again]:
 
 
 @contextlib.contextmanager
-def redis_stopped(scene: Scene) -> Iterator[Again]:
+def redis_stopped(scene: AttackScene) -> Iterator[Again]:
     """SIGSTOP; afterwards SIGCONT."""
     scene.redis.stop()
     try:
@@ -148,7 +148,7 @@ def redis_stopped(scene: Scene) -> Iterator[Again]:
 
 
 @contextlib.contextmanager
-def redis_lying(scene: Scene) -> Iterator[Again]:
+def redis_lying(scene: AttackScene) -> Iterator[Again]:
     """What stands between the server and Redis begins to lie."""
     assert scene.liar is not None
     scene.liar.lie()
@@ -159,7 +159,7 @@ def redis_lying(scene: Scene) -> Iterator[Again]:
 
 
 @contextlib.contextmanager
-def redis_full(scene: Scene) -> Iterator[Again]:
+def redis_full(scene: AttackScene) -> Iterator[Again]:
     """Whoever is connected stays so; beyond few nobody is let in, and more guests come."""
     usual = scene.redis.clients_limit()
     scene.redis.limit_clients(FULL_REDIS)
@@ -171,7 +171,7 @@ def redis_full(scene: Scene) -> Iterator[Again]:
 
 
 @contextlib.contextmanager
-def children_killed(scene: Scene) -> Iterator[Again]:
+def children_killed(scene: AttackScene) -> Iterator[Again]:
     """SIGKILL to one child after another, chosen by lot; some have a client that they wait for."""
     due = time.monotonic()
 
@@ -189,7 +189,7 @@ def children_killed(scene: Scene) -> Iterator[Again]:
 
 
 @contextlib.contextmanager
-def sigterm(scene: Scene) -> Iterator[Again]:
+def sigterm(scene: AttackScene) -> Iterator[Again]:
     """The server is told to stop while guests wait for Redis, which then goes on; when it has
     ended it is started again, as a supervisor would."""
     scene.redis.stop()
@@ -206,7 +206,7 @@ def sigterm(scene: Scene) -> Iterator[Again]:
 
 
 @contextlib.contextmanager
-def slow_line(scene: Scene) -> Iterator[Again]:
+def slow_line(scene: AttackScene) -> Iterator[Again]:
     """Downloads through the line, by clients who wish nothing bad."""
     longest = "large" if serves(scene.subject, "large") else "guestbook"
     with scene.crowd("rush", DOWNLOADS, page(longest), inside=scene.ground.far_end):

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.host.process import StartError, last_line
-from bench.records.torture import BACK_SECONDS, Cell, Remarks
+from bench.records.torture import BACK_SECONDS, Remarks, TortureCell
 from bench.subjects.subject import Subject
 from bench.torture import figures
-from bench.torture.answers import Answer, answers_in, late_in
+from bench.torture.answers import Exchange, answers_in, late_in
 from bench.torture.attacks import DESCRIPTORS, Attack
 from bench.torture.line import NEAR
 from bench.torture.own_redis import LyingRedis
-from bench.torture.scene import LOOPBACK, CannotTakePart, Ground, Scene, page, serves
-from bench.torture.visitors import Visit
+from bench.torture.scene import LOOPBACK, AttackScene, CannotTakePart, Ground, page, serves
+from bench.torture.visitors import VisitOrder
 
 PAGES = ("redirect", "small", "guestbook", "sign")
 VISITORS = 16
@@ -36,7 +36,7 @@ LATE_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
-class Times:
+class CellTimes:
     """When the parts of a cell began."""
 
     before: float
@@ -52,11 +52,11 @@ class Times:
     """For so many seconds of the attack the server wanted to run, and could not."""
 
 
-def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) -> Cell:
+def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) -> TortureCell:
     """Attack a subject for so long. May raise Interrupted, and redis.RedisError if the Redis of
     the torture itself is lost."""
     begun = time.monotonic()
-    cell = Cell(subject=subject.name, kind=subject.kind, attack=attack.name)
+    cell = TortureCell(subject=subject.name, kind=subject.kind, attack=attack.name)
     cell.reason = attack.why_not(subject) or why_no_setting(attack, ground)
     if not cell.reason:
         try:
@@ -76,7 +76,7 @@ def why_no_setting(attack: Attack, ground: Ground) -> str:
 
 
 @contextlib.contextmanager
-def scene_for(subject: Subject, attack: Attack, ground: Ground) -> Iterator[Scene]:
+def scene_for(subject: Subject, attack: Attack, ground: Ground) -> Iterator[AttackScene]:
     """The server at its start, as the attack wants it. May raise StartError."""
     with contextlib.ExitStack() as stack:
         liar = None
@@ -84,7 +84,7 @@ def scene_for(subject: Subject, attack: Attack, ground: Ground) -> Iterator[Scen
             liar = stack.enter_context(lying_redis(ground))
         descriptors = DESCRIPTORS if attack.setting == "descriptors" else 0
         address = NEAR if attack.setting == "line" else LOOPBACK
-        yield stack.enter_context(Scene(subject, ground, address, liar, descriptors))
+        yield stack.enter_context(AttackScene(subject, ground, address, liar, descriptors))
 
 
 def lying_redis(ground: Ground) -> LyingRedis:
@@ -92,7 +92,7 @@ def lying_redis(ground: Ground) -> LyingRedis:
     return LyingRedis(ground.redis.url, ground.placement.load, ground.watch)
 
 
-def attack_it(scene: Scene, attack: Attack, seconds: float, cell: Cell) -> None:
+def attack_it(scene: AttackScene, attack: Attack, seconds: float, cell: TortureCell) -> None:
     """Fill the cell. Raises CannotTakePart."""
     if attack.needs_children and not scene.has_children():
         raise CannotTakePart("has no children: one process is all there is")
@@ -115,9 +115,9 @@ def attack_it(scene: Scene, attack: Attack, seconds: float, cell: Cell) -> None:
 class Visitors:
     """The well-behaved ones, at work."""
 
-    def __init__(self, scene: Scene, pages: list[str], mark: str) -> None:
+    def __init__(self, scene: AttackScene, pages: list[str], mark: str) -> None:
         self.pages = pages
-        visit = Visit(
+        visit = VisitOrder(
             scene.host,
             scene.port,
             VISITORS,
@@ -128,7 +128,7 @@ class Visitors:
         )
         self._child = scene.program("visitors", visit.order())
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[Exchange]:
         """All that they have told so far."""
         return answers_in(self._child.stdout)
 
@@ -154,7 +154,7 @@ class Visitors:
         self._child.end()
 
 
-def course(scene: Scene, attack: Attack, seconds: float, visitors: Visitors) -> Times:
+def course(scene: AttackScene, attack: Attack, seconds: float, visitors: Visitors) -> CellTimes:
     """Before, during, after. May raise Interrupted."""
     watch = scene.watch
     await_calm(scene, visitors)
@@ -176,10 +176,10 @@ def course(scene: Scene, attack: Attack, seconds: float, visitors: Visitors) -> 
     back = await_back(scene, visitors, usual, gone)
     watch.sleep(max(0.0, back + CALM_SECONDS + LATE_SECONDS - time.monotonic()))
     visitors.check()
-    return Times(before, began, over, gone, back, back + CALM_SECONDS, max(0.0, starved / 1e6))
+    return CellTimes(before, began, over, gone, back, back + CALM_SECONDS, max(0.0, starved / 1e6))
 
 
-def await_calm(scene: Scene, visitors: Visitors) -> None:
+def await_calm(scene: AttackScene, visitors: Visitors) -> None:
     """Until the visitors have got what they want for a moment; CALM_PATIENCE at most."""
     begun = time.monotonic()
     scene.watch.sleep(WARM_SECONDS)
@@ -197,7 +197,9 @@ def wanted(rated: list[str], pages: list[str]) -> float:
     return theirs / THINK_SECONDS
 
 
-def await_back(scene: Scene, visitors: Visitors, usual: dict[str, float], gone: float) -> float:
+def await_back(
+    scene: AttackScene, visitors: Visitors, usual: dict[str, float], gone: float
+) -> float:
     """When the server was back; or the time at which it was given up."""
     while scene.server.running():
         now = time.monotonic() - LATE_SECONDS
@@ -210,7 +212,7 @@ def await_back(scene: Scene, visitors: Visitors, usual: dict[str, float], gone: 
     return time.monotonic()
 
 
-def fill(cell: Cell, visitors: Visitors, times: Times, rated: list[str]) -> None:
+def fill(cell: TortureCell, visitors: Visitors, times: CellTimes, rated: list[str]) -> None:
     """The figures of a cell."""
     answers = visitors.answers()
     cell.before = figures.phase(answers, times.before, times.attack, rated)
@@ -225,7 +227,7 @@ def fill(cell: Cell, visitors: Visitors, times: Times, rated: list[str]) -> None
     cell.attack_to_s = round(times.over - times.before, 3)
 
 
-def remarks(answers: list[Answer], kept: list[str]) -> Remarks:
+def remarks(answers: list[Exchange], kept: list[str]) -> Remarks:
     """Hold the remarks that were answered "stored" against those in Redis."""
     stored = Counter(kept)
     answered = [a.detail for a in answers if a.outcome == "good" and a.page == "sign"]

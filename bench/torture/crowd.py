@@ -33,7 +33,7 @@ PATIENCE = 5.0
 
 
 @dataclass(frozen=True)
-class Order:
+class CrowdOrder:
     """What a crowd is to do."""
 
     kind: str
@@ -79,27 +79,27 @@ class Tally:
 Ended = Callable[[], bool]
 
 
-def silent(order: Order, tally: Tally, ended: Ended) -> None:
+def silent(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
     """Connect and say nothing."""
     hold(order, tally, ended, b"", b"")
 
 
-def idle(order: Order, tally: Tally, ended: Ended) -> None:
+def idle(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
     """Ask once, keep the connection, and say no more."""
     hold(order, tally, ended, order.page.request(keep_alive=True), b"")
 
 
-def slow_heads(order: Order, tally: Tally, ended: Ended) -> None:
+def slow_heads(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
     """Send a request head that never ends, a byte at a time."""
     hold(order, tally, ended, b"GET / HTTP/1.1\r\nHost: torture\r\nX: ", b"x")
 
 
-def slow_readers(order: Order, tally: Tally, ended: Ended) -> None:
+def slow_readers(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
     """Ask for much, and read nothing of it."""
     hold(order, tally, ended, order.page.request(keep_alive=True) * PIPELINED, b"")
 
 
-def hold(order: Order, tally: Tally, ended: Ended, first: bytes, then: bytes) -> None:
+def hold(order: CrowdOrder, tally: Tally, ended: Ended, first: bytes, then: bytes) -> None:
     """Keep all connections open: send `first` at once and `then` again and again, read nothing.
     What the server has closed is opened anew."""
     held: list[socket.socket] = []
@@ -120,7 +120,7 @@ def hold(order: Order, tally: Tally, ended: Ended, first: bytes, then: bytes) ->
             time.sleep(0.01)
 
 
-def flood(order: Order, tally: Tally, ended: Ended) -> None:
+def flood(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
     """Connect, ask, and reset the connection, as fast as one core can."""
     request = order.page.request()
     while not ended() and tally.opened < MOST_FLOODED:
@@ -132,7 +132,7 @@ def flood(order: Order, tally: Tally, ended: Ended) -> None:
             connection.close()
 
 
-def rush(order: Order, tally: Tally, ended: Ended) -> None:
+def rush(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
     """All come at the same moment, ask, read to the end and go; and again. A rush that has begun
     goes on to its end."""
     file = content_of(order.page)
@@ -186,7 +186,7 @@ def read_all(
                 connection.close()
 
 
-KINDS: dict[str, Callable[[Order, Tally, Ended], None]] = {
+KINDS: dict[str, Callable[[CrowdOrder, Tally, Ended], None]] = {
     "silent": silent,
     "idle": idle,
     "slow-heads": slow_heads,
@@ -196,7 +196,7 @@ KINDS: dict[str, Callable[[Order, Tally, Ended], None]] = {
 }
 
 
-def connected(order: Order, receive_buffer: int = 0) -> socket.socket | None:
+def connected(order: CrowdOrder, receive_buffer: int = 0) -> socket.socket | None:
     """A new connection that does not block; None if there is none soon."""
     connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if receive_buffer:
@@ -237,7 +237,7 @@ def closed_among(held: Sequence[socket.socket]) -> set[socket.socket]:
 def main(arguments: Sequence[str]) -> None:
     """Until SIGTERM."""
     said = json.loads(arguments[0])
-    order, tally, signals = Order(**{**said, "page": Page(**said["page"])}), Tally(), []
+    order, tally, signals = CrowdOrder(**{**said, "page": Page(**said["page"])}), Tally(), []
     signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
     print(READY, flush=True)
     KINDS[order.kind](order, tally, lambda: bool(signals))

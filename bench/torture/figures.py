@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from bench.records.torture import SLICE, Phase
-from bench.torture.answers import Answer
+from bench.torture.answers import Exchange
 
 BACK_SLICES = 2
 BACK_SHARE = 0.5
@@ -18,7 +18,7 @@ BACK_SHARE = 0.5
 share of its rate before the attack, and nothing else."""
 
 
-def per_slice(answers: Iterable[Answer], begin: float, end: float) -> list[int]:
+def per_slice(answers: Iterable[Exchange], begin: float, end: float) -> list[int]:
     """How many answers ended in each whole slice of a time."""
     slices = [0] * max(0, int((end - begin) / SLICE + 1e-6))
     for answer in answers:
@@ -28,7 +28,7 @@ def per_slice(answers: Iterable[Answer], begin: float, end: float) -> list[int]:
     return slices
 
 
-def good(answers: Iterable[Answer], pages: Iterable[str] | None = None) -> list[Answer]:
+def good(answers: Iterable[Exchange], pages: Iterable[str] | None = None) -> list[Exchange]:
     """Those that are whole and right; `pages`: of these pages."""
     wanted = None if pages is None else set(pages)
     return [a for a in answers if a.outcome == "good" and (wanted is None or a.page in wanted)]
@@ -39,7 +39,7 @@ def rate(slices: Sequence[int]) -> float:
     return statistics.median(slices) / SLICE if slices else 0.0
 
 
-def phase(answers: Sequence[Answer], begin: float, end: float, rated: Iterable[str]) -> Phase:
+def phase(answers: Sequence[Exchange], begin: float, end: float, rated: Iterable[str]) -> Phase:
     """What ended in a time; the rate is that of the good answers of the pages `rated`."""
     ended = [a for a in answers if begin <= a.ended < end]
     return Phase(
@@ -51,7 +51,7 @@ def phase(answers: Sequence[Answer], begin: float, end: float, rated: Iterable[s
     )
 
 
-def reasons(answers: Iterable[Answer]) -> dict[str, dict[str, int]]:
+def reasons(answers: Iterable[Exchange]) -> dict[str, dict[str, int]]:
     """Of what is not good: by outcome, how often for which reason."""
     found: dict[str, dict[str, int]] = {}
     for answer in answers:
@@ -63,7 +63,7 @@ def reasons(answers: Iterable[Answer]) -> dict[str, dict[str, int]]:
 
 
 def back_after(
-    answers: Sequence[Answer], usual: dict[str, float], since: float, now: float
+    answers: Sequence[Exchange], usual: dict[str, float], since: float, now: float
 ) -> float | None:
     """After how many seconds the server was back; None if it is not yet. `usual`: the rate of each
     page before the attack."""

@@ -22,7 +22,7 @@ BESIDE = ("nginx", "h2o", "lighttpd", "go")
 
 
 @dataclass(frozen=True)
-class Options:
+class TortureOptions:
     """What is to be done."""
 
     subjects: list[Subject]
@@ -37,13 +37,13 @@ class Options:
     """All of it, as it was said."""
 
 
-def parse(arguments: Sequence[str]) -> Options:
+def parse(arguments: Sequence[str]) -> TortureOptions:
     """The options. Raises UserError for what is not known or not built."""
     said = parser().parse_args(arguments)
     subjects, notes = chosen(words_of(said.servers))
     if said.markdown and not said.markdown.parent.is_dir():
         raise UserError(f"--markdown: there is no folder {said.markdown.parent}")
-    return Options(
+    return TortureOptions(
         subjects,
         attacks.select(words_of(said.attacks)),
         notes,

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import psutil
@@ -18,8 +17,9 @@ import psutil
 from bench.host.process import Child, free_port, last_line
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
+from bench.host.sockets import LISTENING, TIME_WAIT, Socket, tcp_sockets
 from bench.records.environment import Placement
-from bench.records.torture import Crowd, Ending, LeftOver
+from bench.records.torture import CrowdTally, Ending, LeftOver
 from bench.records.workloads import WORKLOADS
 from bench.subjects.running import START_SECONDS, Ended, RunningServer
 from bench.subjects.subject import Place, Subject
@@ -36,8 +36,6 @@ reads on after an early error."""
 SETTLED_SECONDS = 0.06
 """A server whose processes and threads have not changed for so long has made them all."""
 LOOK_SECONDS = 0.02
-LISTENING, TIME_WAIT = "0A", "06"
-"""States in /proc/net/tcp."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def serves(subject: Subject, name: str) -> bool:
     return subject.workloads is None or name in subject.workloads
 
 
-class Scene:
+class AttackScene:
     """A subject that runs, for one cell. Use in a `with` block."""
 
     def __init__(
@@ -89,7 +87,7 @@ class Scene:
             subject = with_descriptors(subject, descriptors)
         self.subject, self.ground = subject, ground
         self.redis, self.watch, self.liar = ground.redis, ground.watch, liar
-        self.crowd_seen: Crowd | None = None
+        self.crowd_seen: CrowdTally | None = None
         self.ended: list[Ending] = []
         self.killed = 0
         """Children, by an attack."""
@@ -108,7 +106,7 @@ class Scene:
             self.stop()
             raise
 
-    def __enter__(self) -> "Scene":
+    def __enter__(self) -> "AttackScene":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -161,7 +159,7 @@ class Scene:
         """A crowd at work; what it did is in `crowd_seen` afterwards. `inside`: the words that
         start it elsewhere. `pause`, `rounds`: of its order. Raises CannotTakePart if nothing was
         done."""
-        order = crowds.Order(kind, self.host, self.port, count, of, pause, rounds)
+        order = crowds.CrowdOrder(kind, self.host, self.port, count, of, pause, rounds)
         child = self.program("crowd", order.words(), inside=inside)
         deadline = time.monotonic() + START_SECONDS
         try:
@@ -262,10 +260,10 @@ def ending(ended: Ended) -> Ending:
     return Ending(obeyed=ended.obeyed, well=ended.status == 0, words=ended.describe())
 
 
-def tally_in(text: str) -> Crowd | None:
+def tally_in(text: str) -> CrowdTally | None:
     """What a crowd said at its end, behind crowds.READY; None if it said nothing."""
     lines = text.splitlines()
-    return Crowd(**json.loads(lines[1])) if lines[1:] else None
+    return CrowdTally(**json.loads(lines[1])) if lines[1:] else None
 
 
 def held_connections(port: int) -> int:
@@ -282,20 +280,6 @@ def waiting_connections(port: int) -> int:
     return sum(int(socket.queues.partition(":")[2], 16) for socket in listening)
 
 
-class Socket(NamedTuple):
-    """A line of /proc/net/tcp."""
-
-    state: str
-    queues: str
-    """Bytes to send : bytes received, in hexadecimal."""
-    inode: str
-
-
 def sockets_of(port: int) -> list[Socket]:
     """The TCP sockets of a local port."""
-    found = []
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if int(fields[1].rpartition(":")[2], 16) == port:
-            found.append(Socket(fields[3], fields[4], fields[9]))
-    return found
+    return [socket for socket in tcp_sockets() if socket.local == port]

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from bench.records.torture import Cell, Record, Verdict, verdict
+from bench.records.torture import Record, TortureCell, Verdict, verdict
 from bench.report.findings import torture as words
 
 STYLES: dict[Verdict, str] = {
@@ -39,7 +39,7 @@ def torture_table(record: Record, current: tuple[str, str] | None = None) -> Ren
     return Group(table, legend(record))
 
 
-def cell_text(record: Record, cell: Cell) -> Text:
+def cell_text(record: Record, cell: TortureCell) -> Text:
     """A sign and a figure, and what is to be said beside it."""
     facts = record.facts(cell)
     text = "\n".join([words.sign(cell, facts), *words.asides(cell, facts)])
@@ -48,11 +48,9 @@ def cell_text(record: Record, cell: Cell) -> Text:
 
 def legend(record: Record) -> Text:
     """The signs that occur, in words."""
-    there = {verdict(cell, record.facts(cell)) for cell in record.cells}
     lines = [
         Text(f"{sign} {name}: {words.MEANINGS[name]}", style=STYLES[name])
-        for name, sign in words.SIGNS.items()
-        if name in there
+        for name, sign in words.signs(record).items()
     ]
     return Text("\n").join(lines)
 

@@ -21,7 +21,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from bench.torture.answers import Answer, Outcome, Page, content_of, judge, late_line, leave_nothing
+from bench.torture.answers import (
+    Exchange,
+    Outcome,
+    Page,
+    content_of,
+    judge,
+    late_line,
+    leave_nothing,
+)
 
 WRITE_SECONDS = 0.02
 LATE_SECONDS = 4 * WRITE_SECONDS
@@ -31,7 +39,7 @@ PAUSE = 0.02
 
 
 @dataclass(frozen=True)
-class Visit:
+class VisitOrder:
     """What the visitors are to do."""
 
     host: str
@@ -50,16 +58,16 @@ class Visit:
         return json.dumps(asdict(self))
 
 
-def visit_in(order: str) -> Visit:
+def visit_in(order: str) -> VisitOrder:
     """The opposite of `Visit.order`."""
     said = json.loads(order)
-    return Visit(**{**said, "pages": tuple(Page(**page) for page in said["pages"])})
+    return VisitOrder(**{**said, "pages": tuple(Page(**page) for page in said["pages"])})
 
 
 class Visitor:
     """One of them."""
 
-    def __init__(self, number: int, visit: Visit, told: "queue.SimpleQueue[Answer]") -> None:
+    def __init__(self, number: int, visit: VisitOrder, told: "queue.SimpleQueue[Exchange]") -> None:
         self._number, self._visit, self._told = number, visit, told
         self._page = visit.pages[number % len(visit.pages)]
         self._file = content_of(self._page)
@@ -73,14 +81,14 @@ class Visitor:
             self._told.put(answer)
             time.sleep(max(self._visit.think, PAUSE * (answer.outcome == "refused")))
 
-    def _ask(self) -> Answer:
+    def _ask(self) -> Exchange:
         self._requests += 1
         remark = f"{self._visit.mark}-{self._number}-{self._requests}"
         begun = time.monotonic()
         outcome, detail = self._exchange(self._page.request(remark))
         if outcome == "good" and self._page.posts:
             detail = remark
-        return Answer(begun, time.monotonic(), self._page.name, outcome, detail)
+        return Exchange(begun, time.monotonic(), self._page.name, outcome, detail)
 
     def _exchange(self, request: bytes) -> tuple[Outcome, str]:
         address, received = (self._visit.host, self._visit.port), b""
@@ -101,7 +109,7 @@ class Visitor:
 def main(arguments: Sequence[str]) -> None:
     """Until SIGTERM."""
     visit = visit_in(arguments[0])
-    told: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+    told: queue.SimpleQueue[Exchange] = queue.SimpleQueue()
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     for number in range(visit.count):
@@ -118,7 +126,7 @@ def main(arguments: Sequence[str]) -> None:
     os._exit(0)  # threads that wait for a server must not be waited for
 
 
-def write(told: "queue.SimpleQueue[Answer]") -> None:
+def write(told: "queue.SimpleQueue[Exchange]") -> None:
     """Tell what there is."""
     lines = []
     while not told.empty():

@@ -80,7 +80,7 @@ static void borrow(struct cache *cache, struct entry *entry) {
     entry->borrowed++;
 }
 
-/* Takes it out of the table; whoever has borrowed it keeps it. */
+/* Takes it out of the table; those who have borrowed it keep it. */
 static void drop(struct cache *cache, struct entry *entry) {
     borrow(cache, entry);
     HASH_DEL(cache->entries, entry); /* NOLINT: it is in the table */

@@ -134,7 +134,7 @@ static void await_body(struct connection *connection) {
     advance_body(connection);
 }
 
-/* They begin no request: whoever has sent no more is idle. */
+/* Empty lines begin no request: a client that has sent only them is idle. */
 static void drop_empty_lines(struct connection *connection) {
     struct buffer *input = &connection->input;
     size_t empty = http_empty_lines(buffer_view(input));

@@ -180,8 +180,8 @@ static bool send_some(struct evented *evented, struct serving *serving) {
     return true;
 }
 
-/* Whoever takes the last place is not kept alive: else the first ones to come
-   could keep out all others. */
+/* A client that takes the last place is not kept alive: else the first ones to
+   come could keep out all others. */
 static bool may_keep(const struct evented *evented) {
     return !server_is_stopping() && !server_is_short() &&
            evented->count < evented->limit;

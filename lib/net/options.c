@@ -2,11 +2,11 @@
 #include "net/options.h"
 
 #include "config.h"
+#include "net/trouble.h"
 #include "proto/bytes.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,25 +68,16 @@ static void print_help(const struct architecture *architecture) {
         DEFAULT_PORT, DEFAULT_WORKERS, DEFAULT_BACKLOG, DEFAULT_TIME_SCALE);
 }
 
-__attribute__((format(printf, 1, 2), noreturn)) static void
-complain(const char *format, ...) {
-    va_list arguments;
-
-    fprintf(stderr, "%s: ", program_invocation_short_name);
-    va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    fprintf(stderr, "; try --help\n");
-    exit(EXIT_FAILURE);
-}
+/* Behind what the command line gets wrong. */
+#define SEE_HELP "; try --help"
 
 static uint64_t parse_number(const char *what, const char *text,
                              uint64_t lowest, uint64_t highest) {
     uint64_t number;
 
     if (!view_number(view_of(text), highest, &number) || number < lowest)
-        complain("%s must be a number from %ju to %ju, not '%s'", what,
-                 (uintmax_t)lowest, (uintmax_t)highest, text);
+        server_give_up("%s must be a number from %ju to %ju, not '%s'" SEE_HELP,
+                       what, (uintmax_t)lowest, (uintmax_t)highest, text);
     return number;
 }
 
@@ -109,7 +100,7 @@ static void set_default_root(struct options *options) {
 
 static void set_root(struct options *options, const char *text) {
     if (strlen(text) >= sizeof options->root)
-        complain("the root folder's name is too long");
+        server_give_up("the root folder's name is too long" SEE_HELP);
     memcpy(options->root, text, strlen(text) + 1);
 }
 
@@ -118,13 +109,13 @@ static void parse_positional(struct options *options, int count, char **words) {
     static char url[300];
 
     if (count > 2)
-        complain("'%s' is one word too many", words[2]);
+        server_give_up("'%s' is one word too many" SEE_HELP, words[2]);
     if (count > 0)
         set_port(options, words[0]);
     if (count > 1) {
         bool bare_ipv6 = strchr(words[1], ':') != NULL && words[1][0] != '[';
         if (strlen(words[1]) > 255 || words[1][0] == '\0')
-            complain("'%s' is no host name", words[1]);
+            server_give_up("'%s' is no host name" SEE_HELP, words[1]);
         snprintf(url, sizeof url, bare_ipv6 ? "redis://[%s]" : "redis://%s",
                  words[1]);
         options->redis = url;
@@ -207,9 +198,10 @@ void options_parse(struct options *options,
             printf("%s (ZeroHTTPd Seven) %s\n", architecture->name, VERSION);
             exit(EXIT_SUCCESS);
         case ':':
-            complain("the option %s needs a value", argv[optind - 1]);
+            server_give_up("the option %s needs a value" SEE_HELP,
+                           argv[optind - 1]);
         default:
-            complain("'%s' is not understood", argv[optind - 1]);
+            server_give_up("'%s' is not understood" SEE_HELP, argv[optind - 1]);
         }
     }
     parse_positional(options, argc - optind, argv + optind);

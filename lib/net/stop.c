@@ -77,8 +77,8 @@ static void on_stop(int signal_number) {
         stop.out_of_time_at = clock_milliseconds() + STOP_TIMEOUT;
     stop.stopping = true;
     stop.pause = PAUSE;
-    /* Who waits shall be served, and nobody join them: where the backlog is
-       full, the kernel drops what asks for a connection. */
+    /* Clients in the backlog shall be served, and no others join them: where it
+       is full, the kernel drops packets that ask for a connection. */
     for (size_t i = 0; getpid() == stop.owner && i < stop.count; i++)
         listen(stop.listeners[i], 0);
     set_timer();

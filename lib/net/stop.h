@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a server stops: SIGINT or SIGTERM sets a flag, and whoever sleeps is
- * woken by SIGALRM, again and again until all is over, so that no wake-up can
- * be lost by falling between a look at the flag and the call that sleeps: ever
- * more rarely, and once more when time is up.  (A timer's signal goes to the
- * main thread, which passes it on with pthread_kill.  Processes have a timer
- * each.)  What waits in the backlog is still accepted and served,
- * for STOP_TIMEOUT at most, but nobody may join it: its limit becomes 0.  Once
- * it is empty, the signal handler shuts the listening socket down.  To do so
- * earlier would reset all who wait there.
+ * How a server stops.  SIGINT or SIGTERM sets a flag.  From then on a timer
+ * sends SIGALRM again and again, which wakes every process and thread that
+ * sleeps; ever more rarely, and once more when time is up.  So it does no harm
+ * that a signal may come between a look at the flag and the call that sleeps:
+ * the next one wakes it.  (A timer's signal goes to the main thread, which
+ * passes it on with pthread_kill.  Processes have a timer each.)
+ *
+ * Clients in the backlog are still accepted and served, for STOP_TIMEOUT at
+ * most, but no others may join them: its limit becomes 0.  Once it is empty,
+ * the signal handler shuts the listening socket down.  To do so earlier would
+ * reset all the connections that wait there.
  */
 #ifndef NET_STOP_H
 #define NET_STOP_H

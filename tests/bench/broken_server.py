@@ -50,7 +50,9 @@ class Server:
                         return
                     request += piece
                 keep = b"keep-alive" in request.lower() or b"HTTP/1.1" in request
-                keep = keep and self.mode != "closes" and b"connection: close" not in request.lower()
+                keep = (
+                    keep and self.mode != "closes" and b"connection: close" not in request.lower()
+                )
                 try:
                     if not self.answer(client, keep, b"/hello.txt" in request) or not keep:
                         return

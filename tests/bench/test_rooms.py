@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The rooms of bench/: what `make lint` does not see of them."""
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from bench.host.project import ROOT
 
 MOST_MODULES = 20
 """In a folder; more nobody takes in at a glance."""
+MOST_DOORS = 12
+"""Modules of ours that a module imports; whoever needs more does more than one thing."""
 READ = """
 import sys
 from bench.cli.main import main
@@ -47,6 +51,76 @@ def test_no_room_is_crowded(room: str) -> None:
         if len(modules) > MOST_MODULES:
             crowded[folder] = len(modules)
     assert crowded == {}
+
+
+def _module(file: Path, root: Path) -> str:
+    """Its name: "bench.host.quota"; of a package's __init__ that of the package."""
+    return ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _imported(tree: ast.Module) -> set[str]:
+    """What a module imports, both as a module ("from a import b" may mean a.b) and as a name."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "imports name the whole way"
+            found |= {f"{node.module}.{name.name}" for name in node.names}
+    return found
+
+
+def doors(root: Path, room: str) -> dict[str, set[str]]:
+    """The modules of a room, each with those of its modules that it imports."""
+    trees = {_module(f, root): ast.parse(f.read_text()) for f in (root / room).rglob("*.py")}
+    return {
+        name: {
+            one if one in trees else one.rpartition(".")[0]
+            for one in _imported(tree)
+            if one in trees or one.rpartition(".")[0] in trees
+        }
+        for name, tree in trees.items()
+    }
+
+
+def class_names(root: Path, room: str) -> dict[str, list[str]]:
+    """The classes of a room, each with the modules that have one of that name. The programs of
+    strangers are no part of the instrument."""
+    found: dict[str, list[str]] = {}
+    for file in sorted((root / room).rglob("*.py")):
+        if "strangers" not in file.parts:
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    found.setdefault(node.name, []).append(_module(file, root))
+    return found
+
+
+def test_no_name_of_a_class_means_two_things() -> None:
+    found = class_names(ROOT, "bench")
+    assert found["Conditions"] == ["bench.records.conditions"]
+    assert {name: where for name, where in found.items() if len(where) > 1} == {}
+
+
+def _too_many(found: Mapping[str, set[str]]) -> dict[str, int]:
+    return {name: len(others) for name, others in found.items() if len(others) > MOST_DOORS}
+
+
+@pytest.mark.parametrize("room", ["bench", "lab"])
+def test_no_module_has_more_than_a_dozen_doors(room: str) -> None:
+    found = doors(ROOT, room)
+    assert found[f"{room}.__main__"]
+    assert _too_many(found) == {}
+
+
+def test_one_door_too_many_is_seen(tmp_path: Path) -> None:
+    room = tmp_path / "bench"
+    room.mkdir()
+    names = [f"door{number}" for number in range(MOST_DOORS + 1)]
+    for name in names:
+        (room / f"{name}.py").write_text("KEY = 1\n")
+    lines = [f"from bench import {names[0]}", *(f"from bench.{n} import KEY" for n in names[1:])]
+    (room / "hall.py").write_text("\n".join([*lines, "import bench.door1", "import os"]))
+    assert _too_many(doors(tmp_path, "bench")) == {"bench.hall": MOST_DOORS + 1}
 
 
 def _includes() -> dict[str, set[str]]:

@@ -81,7 +81,7 @@ def test_a_resumed_sweep_is_where_the_results_are(
         (tmp_path / folder / "results.json").write_text('{"state": "complete"}')
     here = tmp_path / "all results"
     elsewhere = tmp_path / "elsewhere" / "first"
-    options = command.Options(tmp_path / "hosts.ini", None, here, elsewhere, (), None)
+    options = command.DeployOptions(tmp_path / "hosts.ini", None, here, elsewhere, (), None)
     command._say_where(options, before=set())
     said = capsys.readouterr().out
     assert said == f"Here: {here}/first/; a page of it: make report RESULTS='{here}/first'\n"

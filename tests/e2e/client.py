@@ -6,13 +6,11 @@ from __future__ import annotations
 import contextlib
 import re
 import socket
-import struct
 import time
 from dataclasses import dataclass
-from types import TracebackType
 from urllib.parse import quote_plus
 
-from typing_extensions import Self
+from bench.load.client import Connection
 
 from .harness import Server
 from .sockets import is_given_up, is_read
@@ -76,23 +74,12 @@ class Response:
         return self.body.decode("utf-8")
 
 
-class Client:
+class Client(Connection):
     """One connection. Every read has a deadline; use it as a context manager."""
 
     def __init__(self, server: Server, receive_buffer: int | None = None) -> None:
-        self._received = b""
-        family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
-        self.socket = socket.socket(family, socket.SOCK_STREAM)
-        if receive_buffer is not None:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.settimeout(PATIENCE)
+        super().__init__((server.host, server.port), PATIENCE, receive_buffer or 0)
         self._port = server.port
-        self.socket.connect((server.host, server.port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def send(self, data: bytes) -> None:
-        """Send all of it."""
-        self.socket.sendall(data)
 
     def send_if_open(self, data: bytes) -> bool:
         """Send all of it; return False when the server has closed."""
@@ -111,11 +98,6 @@ class Client:
     def half_close(self) -> None:
         """Say that no more will be sent."""
         self.socket.shutdown(socket.SHUT_WR)
-
-    def reset(self) -> None:
-        """Leave with a TCP reset."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.socket.close()
 
     def _more(self, end: float, size: int = 65536) -> bool:
         """Receive something; False at the end of the stream; TimeoutError at `end`."""
@@ -205,22 +187,6 @@ class Client:
     def wait_until_given_up(self) -> None:
         """Wait until the server has closed the connection, without reading to its end."""
         wait_until(lambda: is_given_up(self._port, self.socket), "the server gives up")
-
-    def close(self) -> None:
-        """Close the connection."""
-        with contextlib.suppress(OSError):
-            self.socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 Fields = tuple[tuple[str, str], ...]

@@ -4,8 +4,9 @@
     style        colours, marks of the subjects, the two themes
     rows         the data that the charts share
     base         what all charts are made of
-    lines, bars, strips, loops      the kinds of charts
-    catalogue    all charts of a report, with their titles
+    lines, bars  the kinds of charts
+    exhibits     a chart with its titles
+    catalogue, comparisons, peers   all charts of a report
     export       SVG and PNG
 
 A specification holds no data and no colour: data are referred to by name, colours are tokens

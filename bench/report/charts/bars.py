@@ -9,7 +9,7 @@ import altair as alt
 
 from bench.report.charts import base
 from bench.report.study.metrics import BY_KEY, PERCENTILES
-from bench.report.study.study import WAYS, Subject
+from bench.report.study.study import WAYS, StudySubject
 
 ROOM_FOR_TEXT = 1.45
 """The axis goes so much further than the longest bar, for the words behind it."""
@@ -53,7 +53,7 @@ def _axis() -> alt.Axis:
     return alt.Axis(domain=False, ticks=False, tickCount=5, format=",~r")
 
 
-def cpu(subjects: Sequence[Subject], parameters: list[Any]) -> dict[str, Any]:
+def cpu(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict[str, Any]:
     """CPU per request, user and system, against the floor of the same architecture."""
     parts = {"cpu_user": "user: its own code", "cpu_system": "system: the kernel for it"}
     title = "CPU time per request, µs"
@@ -79,7 +79,7 @@ def cpu(subjects: Sequence[Subject], parameters: list[Any]) -> dict[str, Any]:
     )
 
 
-def order(subjects: Sequence[Subject], parameters: list[Any]) -> dict[str, Any]:
+def order(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict[str, Any]:
     """Who comes first: requests per second of each, and the range of the runs. What was worked out
     and not measured is drawn hollow."""
     rows = base.named("order", base.OF_SCENARIO, base.SHOWN)
@@ -107,7 +107,7 @@ def order(subjects: Sequence[Subject], parameters: list[Any]) -> dict[str, Any]:
     return base.finish(chart, height=base.ROW * len(names))
 
 
-def switches(subjects: Sequence[Subject], parameters: list[Any]) -> dict[str, Any]:
+def switches(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict[str, Any]:
     """Context switches per request, those it wanted and those it did not."""
     parts = {
         "switches_voluntary": "voluntary: it waits",
@@ -127,7 +127,7 @@ def switches(subjects: Sequence[Subject], parameters: list[Any]) -> dict[str, An
     )
 
 
-def percentiles(subjects: Sequence[Subject], parameters: list[Any]) -> dict[str, Any]:
+def percentiles(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict[str, Any]:
     """How long requests took: a row of percentiles for each subject, on a logarithmic axis."""
     rows = base.named("cells", base.OF_SCENARIO, base.SHOWN, base.AT_LEVEL, "isValid(datum.p50)")
     names = [BY_KEY[key].label for key in PERCENTILES]
@@ -153,7 +153,7 @@ def percentiles(subjects: Sequence[Subject], parameters: list[Any]) -> dict[str,
 
 
 def _rows(
-    subjects: Sequence[Subject], layers: Sequence[alt.Chart], parameters: list[Any]
+    subjects: Sequence[StudySubject], layers: Sequence[alt.Chart], parameters: list[Any]
 ) -> dict[str, Any]:
     y = base.subject_rows(subjects)
     chart = alt.layer(*(layer.encode(y=y) for layer in layers)).add_params(*parameters)
@@ -184,7 +184,7 @@ LEGEND = {
 
 
 def holding(
-    subjects: Sequence[Subject],
+    subjects: Sequence[StudySubject],
     levels: Sequence[int],
     seen: Sequence[str],
     parameters: list[Any],
@@ -255,7 +255,7 @@ def loops(parameters: list[Any]) -> dict[str, Any]:
 
 
 def floors(
-    subjects: Sequence[Subject], labels: Sequence[str], parameters: list[Any]
+    subjects: Sequence[StudySubject], labels: Sequence[str], parameters: list[Any]
 ) -> dict[str, Any]:
     """A column for each workload, a row for each server; the ratio in each cell."""
     rows = base.named("floors", base.SHOWN)
@@ -296,7 +296,7 @@ ROOM_FOR_NAMES = 70
 """Pixels of a column in which the host's name has room; where there are less it is turned."""
 
 
-def hosts(subjects: Sequence[Subject], names: Sequence[str], parameters: list[Any]) -> Any:
+def hosts(subjects: Sequence[StudySubject], names: Sequence[str], parameters: list[Any]) -> Any:
     """`names`: of the hosts, from left to right."""
     rows = base.named("hosts", base.OF_SCENARIO, base.SHOWN, base.AT_LEVEL).transform_calculate(
         end=f"datum.place + {ROOM} * min(datum.share, 1.1)",

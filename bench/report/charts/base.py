@@ -7,7 +7,7 @@ from typing import Any, Literal
 import altair as alt
 
 from bench.report.charts import style
-from bench.report.study.study import Subject
+from bench.report.study.study import StudySubject
 
 HEIGHT = 380
 ROW = 30
@@ -34,18 +34,18 @@ def named(data: str, *filters: str) -> alt.Chart:
     return chart
 
 
-def colour(subjects: Sequence[Subject]) -> alt.Color:
+def colour(subjects: Sequence[StudySubject]) -> alt.Color:
     """By subject."""
     return alt.Color("subject:N", scale=_scale(subjects, tokens(subjects)), legend=_legend())
 
 
-def shape(subjects: Sequence[Subject]) -> alt.Shape:
+def shape(subjects: Sequence[StudySubject]) -> alt.Shape:
     """By subject."""
     scale = _scale(subjects, style.subject_shapes(subjects))
     return alt.Shape("subject:N", scale=scale, legend=_legend())
 
 
-def dash(subjects: Sequence[Subject]) -> alt.StrokeDash:
+def dash(subjects: Sequence[StudySubject]) -> alt.StrokeDash:
     """By subject: servers solid, strangers dashed, floors dotted."""
     dashes = [style.DASHES.get(s.kind, [1, 0]) for s in subjects]
     return alt.StrokeDash("subject:N", scale=_scale(subjects, dashes), legend=_legend())
@@ -90,7 +90,7 @@ def times_axis(field: str, title: str) -> alt.X:
     return alt.X(field, title=title, axis=axis, scale=alt.Scale(type="log", nice=False, padding=12))
 
 
-def subject_rows(subjects: Sequence[Subject], **more: Any) -> alt.Y:
+def subject_rows(subjects: Sequence[StudySubject], **more: Any) -> alt.Y:
     """A row for each subject."""
     axis = alt.Axis(domain=False, ticks=False, labelColor="@ink", labelLimit=130, **more)
     return alt.Y("subject:N", sort=[s.name for s in subjects], title=None, axis=axis)
@@ -136,12 +136,12 @@ def legend_above(columns: int, narrow: int, symbol: str) -> alt.Legend:
     )
 
 
-def tokens(subjects: Sequence[Subject]) -> list[str]:
+def tokens(subjects: Sequence[StudySubject]) -> list[str]:
     """The names of the subjects' colours."""
     return [f"@c{i}" for i in range(len(subjects))]
 
 
-def _scale(subjects: Sequence[Subject], values: Sequence[Any]) -> alt.Scale:
+def _scale(subjects: Sequence[StudySubject], values: Sequence[Any]) -> alt.Scale:
     return alt.Scale(domain=[s.name for s in subjects], range=list(values))
 
 

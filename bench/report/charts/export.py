@@ -10,7 +10,8 @@ import vl_convert
 
 from bench.records.store import load
 from bench.report.charts import style
-from bench.report.charts.catalogue import Catalogue, Exhibit, catalogue
+from bench.report.charts.catalogue import catalogue
+from bench.report.charts.exhibits import Catalogue, Exhibit
 from bench.report.study.study import Study, describe
 
 WIDTH = 820

@@ -10,11 +10,11 @@ import altair as alt
 from bench.records.conditions import THROUGH
 from bench.report.charts import base
 from bench.report.study.metrics import BY_KEY
-from bench.report.study.study import Subject
+from bench.report.study.study import StudySubject
 
 
 def over_levels(
-    subjects: Sequence[Subject],
+    subjects: Sequence[StudySubject],
     levels: Sequence[int],
     key: str,
     title: str,
@@ -27,7 +27,7 @@ def over_levels(
     )
 
 
-def rates(subjects: Sequence[Subject], levels: Sequence[int], parameters: list[Any]) -> Any:
+def rates(subjects: Sequence[StudySubject], levels: Sequence[int], parameters: list[Any]) -> Any:
     """Requests per second over connections, with the curves of 2019 behind on request."""
     then = (
         base.named("paper", "then2019", base.OF_SCENARIO, base.SHOWN)
@@ -45,7 +45,11 @@ def rates(subjects: Sequence[Subject], levels: Sequence[int], parameters: list[A
 
 
 def _layers(
-    subjects: Sequence[Subject], levels: Sequence[int], key: str, title: str, kind: base.ScaleKind
+    subjects: Sequence[StudySubject],
+    levels: Sequence[int],
+    key: str,
+    title: str,
+    kind: base.ScaleKind,
 ) -> list[alt.Chart]:
     cells = base.named("cells", base.OF_SCENARIO, base.SHOWN)
     x = base.levels_axis(levels)
@@ -70,7 +74,7 @@ def _layers(
     return [spread, line, *_dots(points, subjects, lower), feel]
 
 
-def _dots(points: alt.Chart, subjects: Sequence[Subject], lower: str) -> list[alt.Chart]:
+def _dots(points: alt.Chart, subjects: Sequence[StudySubject], lower: str) -> list[alt.Chart]:
     """Measured points; those that are lower bounds hollow, with ≥ above."""
     shaped, bounds = points.encode(shape=base.shape(subjects)), points.transform_filter(lower)
     return [
@@ -81,7 +85,7 @@ def _dots(points: alt.Chart, subjects: Sequence[Subject], lower: str) -> list[al
 
 
 def over_conditions(
-    subjects: Sequence[Subject],
+    subjects: Sequence[StudySubject],
     data: str,
     labels: dict[str, str],
     x_title: str,
@@ -112,7 +116,7 @@ def over_conditions(
     return base.finish(alt.layer(line, *dots, feel).add_params(*parameters))
 
 
-def law(subjects: Sequence[Subject], levels: Sequence[int], parameters: list[Any]) -> Any:
+def law(subjects: Sequence[StudySubject], levels: Sequence[int], parameters: list[Any]) -> Any:
     """The fitted law as curves through the measured points."""
     x = base.levels_axis(levels)
     y = alt.Y("rate:Q", **base.value_axis("requests per second"))
@@ -129,7 +133,9 @@ def law(subjects: Sequence[Subject], levels: Sequence[int], parameters: list[Any
     )
 
 
-def residuals(subjects: Sequence[Subject], levels: Sequence[int], parameters: list[Any]) -> Any:
+def residuals(
+    subjects: Sequence[StudySubject], levels: Sequence[int], parameters: list[Any]
+) -> Any:
     """How far each point lies from its curve."""
     x = base.levels_axis(levels)
     rows = base.named("law_points", base.OF_SCENARIO, base.SHOWN)
@@ -154,7 +160,7 @@ OF_FAMILY = "indexof(datum.s, scenario) >= 0"
 
 
 def scaling(
-    subjects: Sequence[Subject], counts: Sequence[int], way: str, parameters: list[Any]
+    subjects: Sequence[StudySubject], counts: Sequence[int], way: str, parameters: list[Any]
 ) -> dict[str, Any]:
     """Rates over instances, with the ideal of each subject: so many times the rate of one."""
     filters = (OF_FAMILY, base.SHOWN, base.AT_LEVEL, f"datum.way === '{way}'")
@@ -191,7 +197,7 @@ def scaling(
     )
 
 
-def through(subjects: Sequence[Subject], parameters: list[Any]) -> dict[str, Any]:
+def through(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict[str, Any]:
     """One instance: straight, and through nginx with connections to it kept or not."""
     filters = (OF_FAMILY, base.SHOWN, base.AT_LEVEL, "datum.n === 1")
     rows = base.named("instances", *filters)

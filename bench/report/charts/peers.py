@@ -8,6 +8,8 @@ from typing import Any
 import altair as alt
 
 from bench.report.charts import base
+from bench.report.charts.exhibits import Catalogue, Exhibit
+from bench.report.findings import peers as found_peers
 from bench.report.findings.peers import Dot
 from bench.report.study.study import describe
 
@@ -71,3 +73,13 @@ def standing(dots: Sequence[Dot], parameters: list[Any]) -> dict[str, Any]:
     )
     chart = alt.layer(marks).add_params(*parameters)
     return base.finish(chart, alt.Step(24))
+
+
+def add_standing(made: Catalogue, parameters: list[Any]) -> None:
+    """Where the seven stand, in a sweep that was made for studies beside them."""
+    dots = found_peers.dots(made.study)
+    title = found_peers.standing(dots)
+    if title:
+        made.data["standing"] = rows(dots)
+        spec = standing(dots, parameters)
+        made.exhibits["standing"] = Exhibit("standing", spec, {"*": title})

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from bench.report.study.study import Subject
+from bench.report.study.study import StudySubject
 
 SEVEN = {
     "iterative": ("#D55E00", "#FF8F45"),
@@ -63,7 +63,7 @@ COLOURS = {
 """Token -> light, dark."""
 
 
-def subject_colours(subjects: Sequence[Subject]) -> list[tuple[str, str]]:
+def subject_colours(subjects: Sequence[StudySubject]) -> list[tuple[str, str]]:
     """Light and dark of each subject. A floor has the colour of its architecture."""
     others = iter(OTHERS * len(subjects))
     found: dict[str | None, tuple[str, str]] = {}
@@ -74,7 +74,7 @@ def subject_colours(subjects: Sequence[Subject]) -> list[tuple[str, str]]:
     return [found[subject.name] for subject in subjects]
 
 
-def subject_shapes(subjects: Sequence[Subject]) -> list[str]:
+def subject_shapes(subjects: Sequence[StudySubject]) -> list[str]:
     """A shape for each; a floor has that of its architecture."""
     found: dict[str, str] = {}
     for subject in subjects:
@@ -83,14 +83,14 @@ def subject_shapes(subjects: Sequence[Subject]) -> list[str]:
     return [found[subject.name] for subject in subjects]
 
 
-def tokens(subjects: Sequence[Subject], theme: int) -> dict[str, str]:
+def tokens(subjects: Sequence[StudySubject], theme: int) -> dict[str, str]:
     """Token -> colour; theme 0 is light, 1 is dark."""
     named = {name: pair[theme] for name, pair in COLOURS.items()}
     own = {f"c{i}": pair[theme] for i, pair in enumerate(subject_colours(subjects))}
     return named | own
 
 
-def css_variables(subjects: Sequence[Subject], theme: int) -> str:
+def css_variables(subjects: Sequence[StudySubject], theme: int) -> str:
     """The same as declarations for a style sheet."""
     return " ".join(f"--{name}: {value};" for name, value in tokens(subjects, theme).items())
 

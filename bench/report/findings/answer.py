@@ -11,7 +11,7 @@ from bench.report.study.words import listed, number_word
 
 
 @dataclass
-class Answer:
+class Advice:
     """An answer to one question."""
 
     question: str

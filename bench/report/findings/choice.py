@@ -10,7 +10,7 @@ reason. The last answer is that of `recommendation`.
 from collections.abc import Sequence
 
 from bench.records.conditions import Conditions
-from bench.report.findings.answer import Answer, but_stalled, named, stalled
+from bench.report.findings.answer import Advice, but_stalled, named, stalled
 from bench.report.findings.findings import (
     AT_LIMIT,
     EACH_AT_LIMIT,
@@ -33,7 +33,7 @@ LEAST_EACH = 0.1
 """Kilobytes by which a server must grow with each connection for that to be said."""
 
 
-def answers(study: Study, scenario: Conditions) -> list[Answer]:
+def answers(study: Study, scenario: Conditions) -> list[Advice]:
     """All questions that these results can answer."""
     level = study.reference(scenario)
     points = study.contenders(scenario, level)
@@ -61,14 +61,14 @@ def _ranked(  # noqa: PLR0913  one criterion
     unit: str,
     *,
     high: bool = False,
-) -> Answer | None:
+) -> Advice | None:
     known = [p for p in points if p.get(key)]
     if len(known) < 2:
         return None
     bounds = [p for p in known if key == "rate" and p.lower_bound]
     if len(bounds) == len(known):
         words = f"{upper_first(EACH_AT_LIMIT)}: {FASTEST_UNKNOWN}."
-        return Answer(question, "Not found out", words, anchor)
+        return Advice(question, "Not found out", words, anchor)
     order = sorted(known, key=lambda p: p.get(key) or 0, reverse=high)
     able, passed = _without_stalled(study, order)
     best, (equal, rest) = able[0], told_apart(able, key)
@@ -88,7 +88,7 @@ def _ranked(  # noqa: PLR0913  one criterion
         words += f". {best.subject.name} is {above_floor(ratio)}"
     words += but_stalled(names_of(passed))
     who = named(names_of([best, *equal]), len(order))
-    return Answer(question, who, f"{upper_first(words)}.", anchor)
+    return Advice(question, who, f"{upper_first(words)}.", anchor)
 
 
 def _without_stalled(
@@ -101,7 +101,7 @@ def _without_stalled(
     return (able, order[: order.index(able[0])]) if able else (order, [])
 
 
-def _reach(study: Study, scenario: Conditions) -> Answer | None:
+def _reach(study: Study, scenario: Conditions) -> Advice | None:
     found = [h for h in holdings(study, scenario) if h.kind != "floor"]
     top = max(h.highest or 0 for h in found)
     if top == 0:
@@ -118,7 +118,7 @@ def _reach(study: Study, scenario: Conditions) -> Answer | None:
     elif top == max(study.levels(scenario)):
         words += ", the highest asked for: a longer ladder could tell them apart"
     words += but_stalled(passed)
-    return Answer("Many connections at once?", named(able, len(found)), f"{words}.", "holding")
+    return Advice("Many connections at once?", named(able, len(found)), f"{words}.", "holding")
 
 
 def _how_far(found: Holding, lowest: int) -> str:
@@ -129,7 +129,7 @@ def _how_far(found: Holding, lowest: int) -> str:
     return f"{found.subject} {where} {lowest:,}"
 
 
-def _memory(study: Study, scenario: Conditions, points: Sequence[Point]) -> Answer | None:
+def _memory(study: Study, scenario: Conditions, points: Sequence[Point]) -> Advice | None:
     """All processes at one level; and what a connection adds, from the lowest level to there."""
     order = sorted((p for p in points if p.get("memory")), key=lambda p: p.get("memory") or 0)
     if not study.whole_memory() or len(order) < 2:
@@ -150,10 +150,10 @@ def _memory(study: Study, scenario: Conditions, points: Sequence[Point]) -> Answ
     words += f"; most: {most.subject.name}, {said(most)}" if most is not best else ""
     words += f"{but_stalled(names_of(passed))}."
     words += " “Each” is what a connection adds." if " each" in words else ""
-    return Answer("Little memory?", best.subject.name, words, "memory")
+    return Advice("Little memory?", best.subject.name, words, "memory")
 
 
-def _waiting(study: Study) -> Answer | None:
+def _waiting(study: Study) -> Advice | None:
     """What waiting for Redis does: by delay if that was measured, else by workload."""
     slowed, plain = delays(study), workloads(study)
     found = slowed or plain
@@ -175,7 +175,7 @@ def _waiting(study: Study) -> Answer | None:
     if left_out:
         words += f"; not found out for {listed(left_out)}: {AT_LIMIT}"
     who = named([most, *bounds], len(changes))
-    return Answer("A slow database behind it?", who, f"{words}.", f"figure-{found.key}")
+    return Advice("A slow database behind it?", who, f"{words}.", f"figure-{found.key}")
 
 
 def _servers(study: Study) -> set[str]:
@@ -183,7 +183,7 @@ def _servers(study: Study) -> set[str]:
     return {s.name for s in study.subjects if s.kind != "floor"}
 
 
-def _idle(study: Study) -> Answer | None:
+def _idle(study: Study) -> Advice | None:
     found = idles(study)
     if found is None or found.metric != "cpu":
         return None
@@ -196,4 +196,4 @@ def _idle(study: Study) -> Answer | None:
         f"{int(last):,} of them made a request cost {times(grown[best])} as much CPU with {best}, "
         f"{times(grown[worst])} with {worst}."
     )
-    return Answer("Many clients that say nothing?", best, words, "figure-idles")
+    return Advice("Many clients that say nothing?", best, words, "figure-idles")

@@ -9,6 +9,7 @@ limit, for both. What a core would carry, one divided by the CPU time of a reque
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -212,16 +213,20 @@ def dots(study: Study) -> list[Dot]:
 
 
 def _places(found: Iterable[Dot]) -> dict[str, float]:
-    """By subject: how its costs stand to the middle of each load, as a geometric mean, since not
-    all serve everything."""
+    """By subject: the logarithm of how many times as much it costs as the one that has most loads
+    does under the same load, on average, since not all serve everything. What that one does not
+    serve is held against the middle of all."""
     found = list(found)
-    by_load: dict[Conditions, list[float]] = {}
+    served = Counter(dot.subject for dot in found)
+    common = max(served, key=lambda name: (served[name], name == "epoll"), default="")
+    by_load: dict[Conditions, dict[str, float]] = {}
     for dot in found:
-        by_load.setdefault(dot.scenario, []).append(dot.cpu)
-    middle = {scenario: statistics.median(costs) for scenario, costs in by_load.items()}
+        by_load.setdefault(dot.scenario, {})[dot.subject] = dot.cpu
     logs: dict[str, list[float]] = {}
     for dot in found:
-        logs.setdefault(dot.subject, []).append(math.log(dot.cpu / middle[dot.scenario]))
+        costs = by_load[dot.scenario]
+        against = costs.get(common) or statistics.median(costs.values())
+        logs.setdefault(dot.subject, []).append(math.log(dot.cpu / against))
     return {name: statistics.fmean(values) for name, values in logs.items()}
 
 

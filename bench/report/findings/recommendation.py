@@ -13,7 +13,7 @@ from statistics import geometric_mean
 
 from bench.readers.order import STALLS, Ranked, order, sharing
 from bench.records.conditions import Conditions
-from bench.report.findings.answer import Answer, named
+from bench.report.findings.answer import Advice, named
 from bench.report.findings.findings import NOISE, told_apart
 from bench.report.study.holding import holdings
 from bench.report.study.study import Point, Study
@@ -28,19 +28,19 @@ NOT_KNOWN = (
 )
 
 
-def recommended(study: Study, scenario: Conditions, level: int) -> Answer | None:
+def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None:
     """None where nothing was measured that could be put in order."""
     found = order(study.results, scenario)
     if found is None:
         return None
     if not study.results.stalled_by:
-        return Answer(QUESTION, "Not said", NOT_KNOWN, "choose")
+        return Advice(QUESTION, "Not said", NOT_KNOWN, "choose")
     names = [one.subject for one in found.ranked] + found.without
     out = {name: why for name in names if (why := _against(study, scenario, level, name))}
     left = [one.subject for one in found.ranked if one.subject not in out]
     seen = f" In order: {_order_in_words(found.ranked)}, by {_by(found.by)}.{_out_in_words(out)}"
     if not left:
-        return Answer(QUESTION, "None of them", f"Each is out of the question.{seen}", "choose")
+        return Advice(QUESTION, "None of them", f"Each is out of the question.{seen}", "choose")
     worse = _worse(study, left)
     best = min(worse, key=lambda name: worse[name])
     close = [name for name in left if worse[name] < worse[best] * (1 + NOISE)]
@@ -48,7 +48,7 @@ def recommended(study: Study, scenario: Conditions, level: int) -> Answer | None
     words = f"{_serves(study, close, worse[best])}{how}.{seen}"
     if any(study.results.stalled_by.get(name) == "workers" for name in chosen):
         words += f" Mind that {STALLS['workers']}."
-    return Answer(QUESTION, named(chosen, 0), words, "choose")
+    return Advice(QUESTION, named(chosen, 0), words, "choose")
 
 
 def _against(study: Study, scenario: Conditions, level: int, name: str) -> str:

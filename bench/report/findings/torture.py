@@ -6,9 +6,9 @@ from collections import Counter
 from bench.records.torture import (
     QUIET_SHARE,
     AttackFacts,
-    Cell,
     Phase,
     Record,
+    TortureCell,
     Verdict,
     broken,
     disturbed,
@@ -50,19 +50,31 @@ OUTCOME_WORDS = {
 }
 
 
+def signs(record: Record) -> dict[Verdict, str]:
+    """Those of the verdicts that there are."""
+    there = {verdict(cell, record.facts(cell)) for cell in record.cells}
+    return {name: sign for name, sign in SIGNS.items() if name in there}
+
+
+def command(record: Record) -> str:
+    """What made the record."""
+    words = f' ARGS="{" ".join(record.command)}"' if record.command else ""
+    return f"make torture{words}"
+
+
 def per_cent(value: float | None) -> str:
     """A share in per cent."""
     return "–" if value is None else f"{100 * value:.0f}\N{NO-BREAK SPACE}%"
 
 
-def sign(cell: Cell, facts: AttackFacts) -> str:
+def sign(cell: TortureCell, facts: AttackFacts) -> str:
     """The sign of its verdict, and the share of the rate during the attack."""
     word = verdict(cell, facts)
     held = share(cell, cell.during)
     return SIGNS[word] if held is None else f"{SIGNS[word]} {per_cent(held)}"
 
 
-def asides(cell: Cell, facts: AttackFacts) -> list[str]:
+def asides(cell: TortureCell, facts: AttackFacts) -> list[str]:
     """What is to be said beside the figure, in very few words."""
     if cell.before is None:
         return []
@@ -81,7 +93,7 @@ def asides(cell: Cell, facts: AttackFacts) -> list[str]:
     return found
 
 
-def losses(cell: Cell, facts: AttackFacts) -> str:
+def losses(cell: TortureCell, facts: AttackFacts) -> str:
     """What was lost, in words; an empty text if nothing was."""
     found = lost(cell, facts)
     text = listed([f"{count:,} {OUTCOME_WORDS[outcome]}" for outcome, count in found.items()])
@@ -89,7 +101,7 @@ def losses(cell: Cell, facts: AttackFacts) -> str:
     return f"{text} ({reasons})" if found and reasons else text
 
 
-def why(cell: Cell, facts: AttackFacts) -> str:
+def why(cell: TortureCell, facts: AttackFacts) -> str:
     """The most frequent reason of what is not good."""
     parts = [p.why for p in (cell.during, cell.settling, cell.after) if p]
     if cell.crowd and facts.crowd_counts:
@@ -102,7 +114,7 @@ def why(cell: Cell, facts: AttackFacts) -> str:
     return next((f"most often: {reason}" for reason, _ in counted.most_common(1)), "")
 
 
-def rates(cell: Cell) -> str:
+def rates(cell: TortureCell) -> str:
     """Before, during, after."""
     return " · ".join(rate(phase) for phase in (cell.before, cell.during, cell.after))
 
@@ -112,7 +124,7 @@ def rate(phase: Phase | None) -> str:
     return figure(round(phase.rate)) if phase else "–"
 
 
-def back(cell: Cell) -> str:
+def back(cell: TortureCell) -> str:
     """When it was back."""
     if cell.before is None:
         return "–"
@@ -121,14 +133,14 @@ def back(cell: Cell) -> str:
     return "at once" if cell.back_after_s <= WORTH_SAYING else f"in {cell.back_after_s:.1f} s"
 
 
-def done(cell: Cell) -> str:
+def done(cell: TortureCell) -> str:
     """What the attack did, where that can be counted."""
     if cell.killed:
         return f"{cell.killed:,} children killed"
     return f"{cell.crowd.opened:,} connections" if cell.crowd else "–"
 
 
-def remarks(cell: Cell) -> str:
+def remarks(cell: TortureCell) -> str:
     """What became of the remarks that were answered "stored"."""
     told = cell.remarks
     if not told.answered:

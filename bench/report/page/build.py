@@ -9,6 +9,8 @@ from bench.records.store import file_of, load
 from bench.report.charts.catalogue import catalogue
 from bench.report.charts.export import write_charts
 from bench.report.page import export, topology
+from bench.report.page.cost import render as render_cost
+from bench.report.page.cost_markdown import markdown as cost_document
 from bench.report.page.page import render
 from bench.report.page.torture import render as render_torture
 from bench.report.page.torture_markdown import markdown
@@ -34,6 +36,8 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
         raise UserError(f"{stored} has no runs: nothing to report")
     page = output or stored.with_name("report.html")
     _check(page, stored)
+    if results.command[:1] == ["cost"]:
+        return _write({page: render_cost(results), page.with_suffix(".md"): cost_document(results)})
     study = Study(results)
     made = catalogue(study)
     texts = {page: render(study, made)}
@@ -53,9 +57,13 @@ def build_torture(source: Path, output: Path | None = None) -> list[Path]:
     record = torture.load(source)
     page = output or torture.file_of(source).with_suffix(".html")
     _check_name(page)
-    texts = {page: render_torture(record), page.with_suffix(".md"): markdown(record)}
+    return _write({page: render_torture(record), page.with_suffix(".md"): markdown(record)})
+
+
+def _write(texts: dict[Path, str]) -> list[Path]:
     try:
         for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"cannot write the report: {error}") from error

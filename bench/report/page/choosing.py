@@ -5,7 +5,7 @@ from typing import Any
 
 from bench.records.conditions import Conditions
 from bench.report.charts import style
-from bench.report.charts.catalogue import Catalogue
+from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import choice
 from bench.report.study.holding import holdings
 from bench.report.study.scaling import Scaling, scalings

@@ -10,7 +10,7 @@ import vl_convert
 from markupsafe import Markup
 
 from bench.report.charts import style
-from bench.report.charts.catalogue import Catalogue
+from bench.report.charts.exhibits import Catalogue
 from bench.report.charts.export import pictures
 from bench.report.study.metrics import METRICS
 from bench.report.study.study import Study
@@ -37,7 +37,7 @@ MEMORY_OF_ONE = (
 def part(study: Study, charts: Catalogue) -> dict[str, Any]:
     """Titles, pictures, data, colours and scripts."""
     return {
-        "exhibits": charts.titles(study),
+        "exhibits": charts.titles(),
         "stills": _stills(study, charts),
         "loop_words": LOOPS,
         "memory_words": Markup(MEMORY if study.whole_memory() else MEMORY_OF_ONE),

@@ -6,7 +6,6 @@ import io
 import json
 from typing import Any
 
-from bench.records.conditions import Conditions
 from bench.report.study import hosts
 from bench.report.study.metrics import METRICS
 from bench.report.study.study import HOST_FIGURES, Point, Study, describe
@@ -17,23 +16,6 @@ SCHEMA_VERSION = 2
 
 CALLED = {"rate": "rate_asked"}
 """Conditions whose column has another name, since a figure has theirs."""
-IDENTITY = (
-    *("subject", "kind", "architecture", *(CALLED.get(n, n) for n in Conditions._fields)),
-    *(
-        "connections",
-        "state",
-        "label",
-        "reason",
-        "runs",
-        "outliers",
-        "bottleneck",
-        "bottleneck_host",
-        "limit",
-        "lower_bound",
-    ),
-    *("floor_ratio", "memory_source"),
-)
-FIGURES = tuple(f"{m.key}{part}" for m in METRICS for part in ("", "_low", "_high"))
 MARKDOWN = ("rate", "p50", "p99", "max", "cpu", "memory")
 
 
@@ -96,8 +78,8 @@ def as_csv(study: Study) -> str:
     """All cells with a head line; empty where nothing was measured."""
     out = io.StringIO()
     rows = [as_row(study, point) | _host_columns(point) for point in study.points]
-    of_hosts = dict.fromkeys(name for point in study.points for name in _host_columns(point))
-    writer = csv.DictWriter(out, (*IDENTITY, *FIGURES, *of_hosts), lineterminator="\n")
+    columns = dict.fromkeys(name for row in rows for name in row)
+    writer = csv.DictWriter(out, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return out.getvalue()

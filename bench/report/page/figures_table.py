@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from bench.records.figures import QUIET, HostFigures
-from bench.report.charts.catalogue import Catalogue
+from bench.report.charts.exhibits import Catalogue
 from bench.report.charts.rows import status_of
 from bench.report.page import export
 from bench.report.study import hosts

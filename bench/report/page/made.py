@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from bench.report.charts.catalogue import Catalogue
+from bench.report.charts.exhibits import Catalogue
 from bench.report.study import facts
 from bench.report.study.study import Study
 

@@ -4,7 +4,7 @@
 from typing import Any
 
 from bench.records.figures import QUIET
-from bench.report.charts.catalogue import Catalogue
+from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import findings, ordering
 from bench.report.page import figures_table, topology
 from bench.report.study import facts
@@ -22,7 +22,7 @@ MOST_SHORT = 6
 def part(study: Study, charts: Catalogue) -> dict[str, Any]:
     """Headline, findings and cautions."""
     first = study.scenarios[0]
-    titles = charts.titles(study)
+    titles = charts.titles()
     short = [key for key in SHORT if titles.get(key)][:MOST_SHORT]
     return {
         "title": f"ZeroHTTPd Seven: benchmark of {study.results.started:%Y-%m-%d}",

@@ -6,7 +6,7 @@ returns what its part of the template `page.html.j2` shows. A new part: its modu
 PARTS, and its place in the template.
 """
 
-from bench.report.charts.catalogue import Catalogue
+from bench.report.charts.exhibits import Catalogue
 from bench.report.page import choosing, drawn, figures_table, made, opening, peers, topology
 from bench.report.page.templates import templates_of
 from bench.report.study.study import Study

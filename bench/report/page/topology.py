@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.records.environment import HostInfo
 from bench.report.charts import style
-from bench.report.charts.catalogue import Catalogue
+from bench.report.charts.exhibits import Catalogue
 from bench.report.page.templates import templates_of
 from bench.report.study.hosts import ROLES, in_order
 from bench.report.study.study import Study
@@ -96,7 +96,7 @@ class Link:
 
 
 @dataclass
-class Layout:
+class HostsDrawing:
     """One of the two layouts."""
 
     name: str
@@ -168,7 +168,7 @@ def _straight(study: Study) -> bool:
     return any(scenario.balancer == "none" for scenario in study.all_scenarios)
 
 
-def drawings(study: Study) -> list[Layout]:
+def drawings(study: Study) -> list[HostsDrawing]:
     """The wide and the narrow one; none if everything ran on one machine."""
     ranks = _ranks(study.results.hosts)
     if not ranks:
@@ -212,7 +212,7 @@ def _high(box: HostBox) -> float:
     return 2 * PAD + LINE * (1 + len(box.lines))
 
 
-def _wide(ranks: Ranks, links: Sequence[Link]) -> Layout:
+def _wide(ranks: Ranks, links: Sequence[Link]) -> HostsDrawing:
     width, gap = WIDE
     heights = [sum(map(_high, rank)) + PAD * (len(rank) - 1) for rank in ranks]
     top = BYPASS + PAD if any(link.around for link in links) else 1.0
@@ -231,7 +231,7 @@ def _wide(ranks: Ranks, links: Sequence[Link]) -> Layout:
         for a in placed[link.start]
         for b in placed[link.end][: 1 if link.around else None]
     ]
-    return Layout("wide", across, top + max(heights) + 1, list(chain(*placed)), arrows)
+    return HostsDrawing("wide", across, top + max(heights) + 1, list(chain(*placed)), arrows)
 
 
 def _aside(a: HostBox, b: HostBox) -> str:
@@ -247,7 +247,7 @@ def _over(a: HostBox, b: HostBox) -> str:
     return f"M{x0} {a.y}Q{x0} {y} {x0 + 50} {y}H{x1 - 50}Q{x1} {y} {x1} {b.y - HEAD}"
 
 
-def _narrow(ranks: Ranks, links: Sequence[Link]) -> Layout:
+def _narrow(ranks: Ranks, links: Sequence[Link]) -> HostsDrawing:
     width, gap = NARROW
     y, placed = 1.0, []
     for rank in ranks:
@@ -262,7 +262,7 @@ def _narrow(ranks: Ranks, links: Sequence[Link]) -> Layout:
         a, b = placed[link.start][-1], placed[link.end][0]
         arrows.append(Way(_beside(a, b) if link.around else _down(a, b), link.dashed))
     across = 2 + width + (BYPASS if any(link.around for link in links) else 0)
-    return Layout("narrow", across, y - gap + 1, list(chain(*placed)), arrows)
+    return HostsDrawing("narrow", across, y - gap + 1, list(chain(*placed)), arrows)
 
 
 def _down(a: HostBox, b: HostBox) -> str:

@@ -4,7 +4,7 @@
 from pathlib import Path
 from typing import Any
 
-from bench.records.torture import SLICE, Cell, Record, Verdict, share, verdict
+from bench.records.torture import SLICE, Record, TortureCell, Verdict, share, verdict
 from bench.report.charts import style
 from bench.report.findings import torture as words
 from bench.report.page.templates import templates_of
@@ -33,7 +33,6 @@ def render(record: Record) -> str:
 
 
 def _context(record: Record) -> dict[str, Any]:
-    there = {verdict(cell, record.facts(cell)) for cell in record.cells}
     return {
         "when": f"{record.started:%Y-%m-%d %H:%M}",
         "headline": words.headline(record),
@@ -43,21 +42,16 @@ def _context(record: Record) -> dict[str, Any]:
         "broken": words.promises_broken(record),
         "legend": [
             {"sign": sign, "name": name, "key": _key(name), "words": words.MEANINGS[name]}
-            for name, sign in words.SIGNS.items()
-            if name in there
+            for name, sign in words.signs(record).items()
         ],
         "subjects": record.subjects,
         "rows": [_row(record, facts.name) for facts in record.attacks],
         "reasons": words.reasons(record),
-        "command": " ".join(["make torture", *_arguments(record)]),
+        "command": words.command(record),
         "light": _variables(0),
         "dark": _variables(1),
         "css": (TEMPLATES / "style.css").read_text(),
     }
-
-
-def _arguments(record: Record) -> list[str]:
-    return [f'ARGS="{" ".join(record.command)}"'] if record.command else []
 
 
 def _variables(theme: int) -> str:
@@ -79,7 +73,7 @@ def _row(record: Record, attack: str) -> dict[str, Any]:
     }
 
 
-def _cell(record: Record, cell: Cell) -> dict[str, Any]:
+def _cell(record: Record, cell: TortureCell) -> dict[str, Any]:
     facts = record.facts(cell)
     word = verdict(cell, facts)
     held = share(cell, cell.during)
@@ -92,7 +86,7 @@ def _cell(record: Record, cell: Cell) -> dict[str, Any]:
     }
 
 
-def _detail(record: Record, cell: Cell) -> dict[str, Any]:
+def _detail(record: Record, cell: TortureCell) -> dict[str, Any]:
     facts = record.facts(cell)
     return {
         **_cell(record, cell),
@@ -106,7 +100,7 @@ def _detail(record: Record, cell: Cell) -> dict[str, Any]:
     }
 
 
-def _drawing(cell: Cell) -> dict[str, Any]:
+def _drawing(cell: TortureCell) -> dict[str, Any]:
     """The rate over the time of the cell, and when the attack was."""
     most = max(cell.wanted * SLICE, *cell.course, 1)
     step = WIDTH / max(1, len(cell.course))

@@ -9,13 +9,13 @@ from bench.report.findings import torture as words
 
 def markdown(record: Record) -> str:
     """The whole torture."""
-    command = " ".join(["make torture", *_arguments(record)])
     blocks = [
         "# The torture",
         f"{words.headline(record)}.",
-        f"Made by `{command}` on {record.started:%Y-%m-%d}, on {words.heading(record)}. "
-        f"{words.conditions(record)} The figure in a cell is what the visitors got during the "
-        "attack, of what they got before it; below it stands what they did not get.",
+        f"Made by `{words.command(record)}` on {record.started:%Y-%m-%d}, on "
+        f"{words.heading(record)}. {words.conditions(record)} The figure in a cell is what the "
+        "visitors got during the attack, of what they got before it; below it stands what they "
+        "did not get.",
         "\n".join(f"- {text}" for text in words.cautions(record)),
         _signs(record),
         _overview(record),
@@ -36,16 +36,9 @@ def markdown(record: Record) -> str:
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def _arguments(record: Record) -> list[str]:
-    return [f'ARGS="{" ".join(record.command)}"'] if record.command else []
-
-
 def _signs(record: Record) -> str:
-    there = {verdict(cell, record.facts(cell)) for cell in record.cells}
     return "The signs:\n\n" + "\n".join(
-        f"- {sign} {name}: {words.MEANINGS[name]}"
-        for name, sign in words.SIGNS.items()
-        if name in there
+        f"- {sign} {name}: {words.MEANINGS[name]}" for name, sign in words.signs(record).items()
     )
 
 

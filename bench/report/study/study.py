@@ -20,7 +20,7 @@ from bench.report.study.metrics import figures_of
 
 
 @dataclass(frozen=True)
-class Subject:
+class StudySubject:
     """What was measured: a server, a floor, a stranger."""
 
     name: str
@@ -32,7 +32,7 @@ class Subject:
 class Point:
     """One cell."""
 
-    subject: Subject
+    subject: StudySubject
     scenario: Conditions
     level: int
     state: str
@@ -179,7 +179,7 @@ def _point(runs: list[Run]) -> Point:
         for key, known in values.items()
     }
     return Point(
-        subject=Subject(first.subject, first.kind, architecture),
+        subject=StudySubject(first.subject, first.kind, architecture),
         scenario=first.conditions,
         level=first.concurrency,
         state=cell.state,

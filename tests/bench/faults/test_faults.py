@@ -80,7 +80,7 @@ def test_it_breaks_what_it_says(number: str, tmp_path: Path) -> None:
     chosen = fault(number)
     folder = tmp_path / "copy"
     make_copy(folder)
-    apply(chosen, folder)
+    apply(chosen.patch, folder)
     _build(chosen, folder)
     outcomes = _outcomes(chosen, folder)
     failures = [text for text in _of(chosen.check.breaks, outcomes) if text]
@@ -157,7 +157,7 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     chosen = fault("05")
     with pytest.raises(UserError, match="edit them first"):
         give.renew(chosen, copy)
-    apply(chosen, copy)
+    apply(chosen.patch, copy)
     assert difference(copy).count("\n+") == chosen.patch.read_text().count("\n+")
     with pytest.raises(UserError, match="does not fit"):
-        apply(chosen, copy)
+        apply(chosen.patch, copy)

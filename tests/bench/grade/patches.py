@@ -164,13 +164,15 @@ PATCHES = (
     _whole(
         "takes-memory",
         "serves",
-        FREE,
+        RECEIVED,
         f"""\
-    char *volatile kept = malloc(1 << 30);
-    for (size_t i = 0; kept != NULL && i < 1 << 30; i += 4096)
-        kept[i] = 1;
-    poll(NULL, 0, 1000);
-{FREE}""",
+    {{
+        char *volatile kept = malloc(1 << 30);
+        for (size_t i = 0; kept != NULL && i < 1 << 30; i += 4096)
+            kept[i] = 1;
+        poll(NULL, 0, 1000);
+{RECEIVED}
+    }}""",
     ),
     _whole(
         "one-recv",

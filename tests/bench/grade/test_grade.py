@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.grade.exam import STAGES
 from bench.grade.faults import FAULTS
 from bench.grade.stage import Grade
+from bench.grade.stages import STAGES
 from bench.host.project import ROOT
 
 from .patches import PATCHES, WHOLE, Patch

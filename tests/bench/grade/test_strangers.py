@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bench.grade.faults import FAULTS
+from bench.grade.fence import version
 from bench.grade.stage import Grade
 from bench.host.project import ROOT
 
@@ -34,6 +35,8 @@ int main(void) {
     int net = connect(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&to,
                       sizeof to);
     FILE *file = fopen("@FILE@", "a");
+    FILE *other = fopen("@FILE@", "r");
+    FILE *new = fopen("@FILE@.new", "w");
     while (environ[variables] != NULL)
         variables++;
     for (int i = 0; i < 3000; i++) {
@@ -43,8 +46,8 @@ int main(void) {
                 pause();
         children += child > 0;
     }
-    fprintf(stderr, "user %d net %d file %d variables %d children %d\n",
-            (int)getuid(), net, file != NULL, variables, children);
+    fprintf(stderr, "user %d net %d file %d read %d new %d variables %d children %d\n",
+            (int)getuid(), net, file != NULL, other != NULL, new != NULL, variables, children);
     return 1;
 }
 """
@@ -59,7 +62,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="a user of its own is for root to give")
 def test_a_program_that_means_harm_does_none(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine\n")
-    tmp_path.chmod(0o755)
+    tmp_path.chmod(0o777)  # whoever may write to the folders above, as to /tmp
     (tmp_path / "08_harm").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -72,11 +75,15 @@ def test_a_program_that_means_harm_does_none(tmp_path: Path) -> None:
     finding = found.stages[1].checks[0].finding
     assert finding is not None
     said = re.search(
-        r"user (\d+) net (-?\d) file (\d) variables (\d+) children (\d+)", finding.seen
+        r"user (\d+) net (-?\d) file (\d) read (\d) new (\d) variables (\d+) children (\d+)",
+        finding.seen,
     )
     assert said is not None, finding.seen
-    user, net, file, variables, children = map(int, said.groups())
+    user, net, file, read, new, variables, children = map(int, said.groups())
     assert (net, file, variables) == (-1, 0, 2), said[0]  # PATH and LC_ALL
+    if version():  # else nothing fences it in, and the grade says so
+        assert (read, new) == (0, 0), said[0]
+        assert "none to write" in " ".join(found.isolation)
     assert user not in (0, os.getuid())
     assert 0 < children < 512
     left = [pid for pid in Path("/proc").glob("[0-9]*") if _owner(pid) == user]

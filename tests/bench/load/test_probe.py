@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from bench.load.probe import Answer, ProbeError, probe, require_content
+from bench.load.probe import FirstAnswer, ProbeError, probe, require_content
 from bench.records.workloads import WORKLOADS, workload_for
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
@@ -81,7 +81,7 @@ def test_wrong_answers(answer: bytes, label: str, text: str) -> None:
     ],
 )
 def test_the_content_of_an_answer(workload: str, head: bytes, body: bytes, wrong: str) -> None:
-    answer = Answer(200, b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n", body)
+    answer = FirstAnswer(200, b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n", body)
     if not wrong:
         require_content(answer, WORKLOADS[workload])
         return

@@ -9,7 +9,8 @@ import pytest
 from bench.readers import order
 from bench.records.conditions import Conditions
 from bench.records.results import Results
-from bench.report.findings.choice import Answer, answers
+from bench.report.findings.answer import Advice
+from bench.report.findings.choice import answers
 from bench.report.study.study import Study
 
 from .conftest import recorded
@@ -25,7 +26,7 @@ def sweep(name: str) -> Results:
     return recorded(f"orders/{name}")
 
 
-def everything(study: Study, scenario: Conditions) -> Answer:
+def everything(study: Study, scenario: Conditions) -> Advice:
     return next(a for a in answers(study, scenario) if a.question.startswith("One for everything"))
 
 

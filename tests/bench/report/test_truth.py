@@ -10,11 +10,13 @@ import vl_convert
 
 from bench.records.results import Conditions
 from bench.records.run import Held, Reason, Run
-from bench.report.charts.catalogue import FindingAt, catalogue
+from bench.report.charts.catalogue import catalogue
+from bench.report.charts.exhibits import FindingAt
 from bench.report.charts.export import pictures
 from bench.report.charts.rows import curves_of_2019, paper_rows
 from bench.report.findings import findings, findings_across, instances
-from bench.report.findings.choice import Answer, answers
+from bench.report.findings.answer import Advice
+from bench.report.findings.choice import answers
 from bench.report.study import usl
 from bench.report.study.across import delays, workloads
 from bench.report.study.holding import holdings
@@ -85,7 +87,7 @@ def bounded() -> Study:
     )
 
 
-def answer(study: Study, question: str) -> Answer | None:
+def answer(study: Study, question: str) -> Advice | None:
     return next((a for a in answers(study, GUESTBOOK) if question in a.question), None)
 
 

@@ -30,8 +30,9 @@ from bench.services.balancer import BalancerOrder
 from bench.services.redis_server import connect
 from bench.stations import remote
 from bench.stations.hosts import AgentHost
-from bench.stations.orders import Call, Greeting, Hello, ServerOrder, Survey
+from bench.stations.orders import ServerOrder, Survey
 from bench.stations.remote import HostLost, RemoteStation
+from bench.stations.wire import CallType, Hello
 
 from ..whole_sweep import AGENT, MARK, strays
 
@@ -213,7 +214,7 @@ def test_an_agent_that_is_none(agent: list[str], words: str) -> None:
 
 
 def test_an_agent_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(remote.CALLS, "hello", Call(Hello, Greeting, 0.2))
+    monkeypatch.setitem(remote.CALLS, "hello", CallType(Hello, 0.2))
     with pytest.raises(HostLost, match=r"far gave no answer to hello in 0\.2 s"):
         greeted(["sleep", "60"])
 

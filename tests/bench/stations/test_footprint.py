@@ -12,7 +12,7 @@ from bench.host.kernel import CpuTicks, cpu_ticks, parse_table, tcp_counters
 from bench.load.ab_output import latency_from, parse_percentile_file, parse_request_times
 from bench.records.figures import HostFigures
 from bench.records.workloads import WORKLOADS, named, workload_for
-from bench.stations.footprint import Task, look_at, switches_between, tasks_of
+from bench.stations.footprint import TaskUse, look_at, switches_between, tasks_of
 from bench.stations.orders import Switches
 from bench.sweep.run_figures import Demand, judge, pressure
 
@@ -134,8 +134,8 @@ def test_a_process_with_children_is_looked_at() -> None:
 
 
 def test_switches_are_those_of_the_tasks_that_did_the_work() -> None:
-    before = {7: Task(Switches(10, 1), 1000.0), 8: Task(Switches(0, 0), 0.0)}
-    after = {7: Task(Switches(15, 2), 1500.0), 8: Task(Switches(4, 0), 480.0)}
+    before = {7: TaskUse(Switches(10, 1), 1000.0), 8: TaskUse(Switches(0, 0), 0.0)}
+    after = {7: TaskUse(Switches(15, 2), 1500.0), 8: TaskUse(Switches(4, 0), 480.0)}
     assert switches_between(before, after, CpuTime(600.0, 400.0)) == Switches(9, 1)
     assert switches_between(before, after, CpuTime(6000.0, 4000.0)) is None, (
         "nine tenths of the work was done by tasks that came and went in between"

@@ -9,7 +9,7 @@ from bench.host.process import Child
 from bench.host.signals import SignalWatch
 from bench.records.figures import Frame
 from bench.stations.counting import counts, what_was_counted
-from bench.stations.profile_tree import tree
+from bench.stations.profile_tree import Function, Stack, tree
 from bench.stations.sampling import Sampler, stacks_of, why_no_perf
 
 SCRIPT = """\
@@ -31,6 +31,8 @@ SCRIPT = """\
 \t            4e47 main (/srv/epoll)
 
 """.splitlines()
+
+MAIN = Function("main")
 
 COUNTED = """\
 version: 1
@@ -58,10 +60,10 @@ totals: 1712
 
 def test_samples_of_a_process_and_of_its_children_alone() -> None:
     assert list(stacks_of(SCRIPT, [10])) == [
-        (("main", "send", "tcp_sendmsg_[k]"), 1),
-        (("main",), 1),
+        ((MAIN, Function("send", "library"), Function("tcp_sendmsg", "kernel")), 1),
+        ((MAIN,), 1),
     ]
-    assert list(stacks_of(SCRIPT, [11])) == [(("main",), 1)]
+    assert list(stacks_of(SCRIPT, [11])) == [((MAIN,), 1)]
     assert list(stacks_of([], [10])) == []
 
 
@@ -70,7 +72,8 @@ def test_own_instructions_of_each_stack_and_none_twice(tmp_path: Path) -> None:
     file.write_text("\n".join(COUNTED) + "\n")
     stacks: dict[tuple[str, ...], int] = {}
     for stack, count in counts(file):
-        stacks[stack] = stacks.get(stack, 0) + count
+        names = tuple(function.name for function in stack)
+        stacks[names] = stacks.get(names, 0) + count
     assert stacks[("(below main)", "main", "work")] == 12
     assert stacks[("(below main)", "main", "work", "send")] == 100
     found = what_was_counted(tmp_path)
@@ -82,16 +85,14 @@ def test_own_instructions_of_each_stack_and_none_twice(tmp_path: Path) -> None:
     assert what_was_counted(tmp_path / "none") is None
 
 
+def stack(words: str) -> Stack:
+    return tuple(map(Function, words.split()))
+
+
 def test_what_is_too_small_counts_with_its_caller() -> None:
-    stacks = [(("start", "main", "big"), 996), (("main", "small"), 3), (("main", "just"), 4)]
-    assert tree(stacks) == [
-        Frame(
-            name="main",
-            count=1003,
-            below=[Frame(name="big", count=996)],
-        )
-    ], "just is below the share too, which is of all"
-    (main,) = tree([(("main", "big"), 90), (("main", "small"), 10)])
+    found = tree([(stack("start main big"), 996), (stack("main small"), 3), (stack("main x"), 4)])
+    assert found == [Frame(name="main", count=1003, below=[Frame(name="big", count=996)])]
+    (main,) = tree([(stack("main big"), 90), (stack("main small"), 10)])
     assert [(frame.name, frame.own) for frame in main.below] == [("big", 90), ("small", 10)]
     assert tree([]) == []
 

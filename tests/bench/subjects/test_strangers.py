@@ -23,7 +23,7 @@ import redis
 from bench.host.process import free_port
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
-from bench.load.probe import Answer, probe, require_content
+from bench.load.probe import FirstAnswer, probe, require_content
 from bench.records.workloads import WORKLOADS
 from bench.services.redis_server import RedisServer, connect
 from bench.stations.footprint import Glance, look_at
@@ -104,7 +104,7 @@ def peer(request: pytest.FixtureRequest, epoll: RunningServer, redis_url: str) -
         yield Peer(stranger(request.param).said, server, epoll, store)
 
 
-def answer(server: RunningServer, name: str, store: redis.Redis) -> Answer:
+def answer(server: RunningServer, name: str, store: redis.Redis) -> FirstAnswer:
     workload = WORKLOADS[name]
     store.set("visitor_count", 1_234_566)
     return probe(server.url + workload.path.lstrip("/"), workload, workload.status)

@@ -13,10 +13,11 @@ import pytest
 from bench.records.errors import UserError
 from bench.timeline.command import RECORDED, kept, make
 from bench.timeline.page import chrome_trace, render
-from bench.timeline.record import Refused, picture, require_tracing
+from bench.timeline.picture import picture
+from bench.timeline.record import Refused, require_tracing
 from bench.timeline.recording import Kind, Recording
 from bench.timeline.scenarios import SCENARIOS
-from bench.timeline.strace import Call, Ended, Signal, Source, parse, today
+from bench.timeline.strace import Call, Signal, Source, TaskEnd, parse, today
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SERVERS = ("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
@@ -57,7 +58,7 @@ def test_pieces_of_a_call_are_put_together() -> None:
     unfinished = events[4]
     assert isinstance(unfinished, Call)
     assert unfinished.end is None
-    assert events[5] == Ended(7, 1795000000.29, "exited with 0")
+    assert events[5] == TaskEnd(7, 1795000000.29, "exited with 0")
     assert len(events) == 6
 
 

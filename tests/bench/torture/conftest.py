@@ -12,11 +12,11 @@ import pytest
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.environment import Placement
-from bench.records.torture import Cell, Crowd, Ending, Phase, Record, Remarks
+from bench.records.torture import CrowdTally, Ending, Phase, Record, Remarks, TortureCell
 from bench.subjects.subject import Place, Subject, select
 from bench.torture.attacks import ATTACKS
 from bench.torture.own_redis import OwnRedis
-from bench.torture.scene import Ground, Scene
+from bench.torture.scene import AttackScene, Ground
 
 SECONDS = 60
 """For anything that is waited for; a loaded machine is slow."""
@@ -39,13 +39,13 @@ def ground() -> Iterator[Ground]:
 
 
 @pytest.fixture
-def scene(ground: Ground) -> Iterator[Callable[..., Scene]]:
+def scene(ground: Ground) -> Iterator[Callable[..., AttackScene]]:
     """Starts scenes, and ends them."""
-    made: list[Scene] = []
+    made: list[AttackScene] = []
 
-    def start(name: str, **more: object) -> Scene:
+    def start(name: str, **more: object) -> AttackScene:
         ground.redis.prepare()
-        made.append(Scene(subject(name), ground, **more))  # type: ignore[arg-type]
+        made.append(AttackScene(subject(name), ground, **more))  # type: ignore[arg-type]
         return made[-1]
 
     yield start
@@ -61,7 +61,7 @@ def until(found: Callable[[], object], what: str) -> None:
         time.sleep(0.02)
 
 
-def status(of: Scene, path: str, form: str = "") -> int:
+def status(of: AttackScene, path: str, form: str = "") -> int:
     """Ask a server for something."""
     head = f"{'POST' if form else 'GET'} {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n"
     if form:
@@ -76,7 +76,7 @@ def status(of: Scene, path: str, form: str = "") -> int:
     return int(received[9:12])
 
 
-def sign(of: Scene, remark: str) -> int:
+def sign(of: AttackScene, remark: str) -> int:
     """Leave a remark."""
     return status(of, "/guestbook", f"guest-name=Ann&guest-remarks={remark}")
 
@@ -86,7 +86,7 @@ def phase(rate: float = 800.0, **outcomes: int) -> Phase:
     return Phase(seconds=0.4, rate=rate, outcomes=outcomes or {"good": round(rate * 0.4)})
 
 
-def made_cell(subject: str = "epoll", attack: str = "silent", **fields: object) -> Cell:
+def made_cell(subject: str = "epoll", attack: str = "silent", **fields: object) -> TortureCell:
     """A cell in which all went well, but for `fields`."""
     usual: dict[str, object] = {
         "before": phase(),
@@ -102,10 +102,10 @@ def made_cell(subject: str = "epoll", attack: str = "silent", **fields: object) 
         "ended": [Ending(obeyed=True, well=True, words="ended with status 0")],
     }
     kind = "stranger" if subject in ("nginx", "go") else "server"
-    return Cell(subject=subject, kind=kind, attack=attack, **{**usual, **fields})  # type: ignore
+    return TortureCell(subject=subject, kind=kind, attack=attack, **{**usual, **fields})  # type: ignore
 
 
-def made_record(*cells: Cell) -> Record:
+def made_record(*cells: TortureCell) -> Record:
     """A record of some cells."""
     subjects = list(dict.fromkeys(cell.subject for cell in cells))
     attacks = list(dict.fromkeys(cell.attack for cell in cells))
@@ -124,17 +124,21 @@ def made_record(*cells: Cell) -> Record:
 def eventful() -> Record:
     """A record in which everything happens."""
     lost = Remarks(answered=100, missing=3)
-    crowd = Crowd(opened=40, answers={"good": 30, "failed": 10}, why={"failed": {"reset": 10}})
+    crowd = CrowdTally(opened=40, answers={"good": 30, "failed": 10}, why={"failed": {"reset": 10}})
     return made_record(
         made_cell(),
         made_cell("iterative", during=phase(0.0, good=0)),
         made_cell("nginx", during=phase(500.0)),
         made_cell("epoll", "redis-killed", remarks=lost, after=phase(800.0, good=9, failed=1)),
         made_cell("iterative", "redis-killed", during=phase(300.0, good=90, unavailable=77)),
-        Cell(subject="nginx", kind="stranger", attack="redis-killed", reason="asks no Redis"),
+        TortureCell(
+            subject="nginx", kind="stranger", attack="redis-killed", reason="asks no Redis"
+        ),
         made_cell("epoll", "sigterm", crowd=crowd, back_after_s=0.7),
         made_cell("iterative", "sigterm", before=phase(100.0)),
-        Cell(subject="nginx", kind="stranger", attack="sigterm", reached=False, reason="too late"),
+        TortureCell(
+            subject="nginx", kind="stranger", attack="sigterm", reached=False, reason="too late"
+        ),
     )
 
 

@@ -3,7 +3,15 @@
 
 import pytest
 
-from bench.torture.answers import Answer, Outcome, Page, answers_in, judge, late_in, late_line
+from bench.torture.answers import (
+    Exchange,
+    Outcome,
+    Page,
+    answers_in,
+    judge,
+    late_in,
+    late_line,
+)
 
 FILE = Page("small", "/files/small.txt", 200)
 REMARK = Page("sign", "/guestbook", 303, posts=True)
@@ -46,8 +54,8 @@ def test_requests() -> None:
 
 def test_lines_come_back() -> None:
     told = [
-        Answer(1.25, 2.5, "small", "good", ""),
-        Answer(2.5, 3.0, "sign", "failed", "no answer in time, after 0 bytes"),
+        Exchange(1.25, 2.5, "small", "good", ""),
+        Exchange(2.5, 3.0, "sign", "failed", "no answer in time, after 0 bytes"),
     ]
     text = told[0].line() + late_line(1.0, 2.0) + told[1].line()
     assert answers_in(text) == told

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 import redis
 
-from bench.records.torture import Cell
+from bench.records.torture import TortureCell
 from bench.services.redis_server import connect
 from bench.torture import attacks
 from bench.torture.attacks import ATTACKS, UNDER_WAY
 from bench.torture.cell import lying_redis, scene_for
-from bench.torture.scene import Ground, Scene, page
+from bench.torture.scene import AttackScene, Ground, page
 
 from .conftest import sign, status, subject, until
 
-Start = Callable[..., Scene]
+Start = Callable[..., AttackScene]
 
 
 def test_redis_killed(scene: Start, ground: Ground) -> None:
@@ -154,6 +154,6 @@ def test_without_a_line_it_is_said(ground: Ground) -> None:
     from bench.torture.cell import measure  # noqa: PLC0415
 
     without = replace(ground, why_no_line="no slow line here: network namespaces need root")
-    cell: Cell = measure(subject("epoll"), ATTACKS["slow-line"], without, 0.3)
+    cell: TortureCell = measure(subject("epoll"), ATTACKS["slow-line"], without, 0.3)
     assert cell.reason == "no slow line here: network namespaces need root"
     assert cell.before is None

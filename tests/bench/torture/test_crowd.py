@@ -9,12 +9,12 @@ import pytest
 
 from bench.records.torture import LeftOver
 from bench.torture.crowd import KINDS, PIPELINED
-from bench.torture.scene import Scene, held_connections, page, sockets_of
+from bench.torture.scene import AttackScene, held_connections, page, sockets_of
 
 from .conftest import status, until
 
 COUNT = 30
-Start = Callable[..., Scene]
+Start = Callable[..., AttackScene]
 
 
 def clients_of(port: int) -> int:

@@ -2,16 +2,16 @@
 """From answers to rates. Pure."""
 
 from bench.torture import figures
-from bench.torture.answers import Answer, Outcome
+from bench.torture.answers import Exchange, Outcome
 
 
 def every(
     step: float, begin: float, end: float, page: str = "small", outcome: Outcome = "good"
-) -> list[Answer]:
+) -> list[Exchange]:
     """An answer every so many seconds."""
     count = round((end - begin) / step)
     at = [begin + (i + 0.5) * step for i in range(count)]
-    return [Answer(t - 0.001, t, page, outcome, "why" if outcome != "good" else "") for t in at]
+    return [Exchange(t - 0.001, t, page, outcome, "why" if outcome != "good" else "") for t in at]
 
 
 def test_a_hiccup_is_not_in_the_median() -> None:
@@ -25,7 +25,7 @@ def test_a_hiccup_is_not_in_the_median() -> None:
 
 def test_a_phase_has_its_own_answers_only() -> None:
     answers = every(0.01, 0.0, 1.0) + every(0.02, 0.0, 1.0, "guestbook", "unavailable")
-    answers.append(Answer(0.1, 0.95, "redirect", "failed", "reset"))
+    answers.append(Exchange(0.1, 0.95, "redirect", "failed", "reset"))
     found = figures.phase(answers, 0.5, 1.0, ["small", "redirect"])
     assert found.rate == 100.0
     assert found.outcomes == {"good": 50, "unavailable": 25, "failed": 1}

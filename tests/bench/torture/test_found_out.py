@@ -6,7 +6,7 @@ The good one is the control: nothing is found in it, or the others prove nothing
 
 import pytest
 
-from bench.records.torture import Cell, broken
+from bench.records.torture import TortureCell, broken
 from bench.torture.attacks import ATTACKS
 from bench.torture.cell import measure
 from bench.torture.scene import Ground
@@ -14,7 +14,7 @@ from bench.torture.scene import Ground
 from .conftest import faulty
 
 
-def tortured(mode: str, ground: Ground) -> tuple[Cell, str]:
+def tortured(mode: str, ground: Ground) -> tuple[TortureCell, str]:
     """What is found in a server with a fault."""
     attack = ATTACKS["slow-heads"]
     cell = measure(faulty(mode), attack, ground, 3.0)

@@ -8,11 +8,11 @@ import pytest
 
 from bench.records.errors import UserError
 from bench.records.torture import (
-    Cell,
-    Crowd,
+    CrowdTally,
     Ending,
     LeftOver,
     Remarks,
+    TortureCell,
     broken,
     disturbed,
     excused,
@@ -54,7 +54,9 @@ def test_verdicts(rate: float, word: str) -> None:
 
 
 def test_cells_without_figures() -> None:
-    out = Cell(subject="nginx", kind="stranger", attack="redis-killed", reason="asks no Redis")
+    out = TortureCell(
+        subject="nginx", kind="stranger", attack="redis-killed", reason="asks no Redis"
+    )
     assert verdict(out, KILLED) == "left out"
     nothing = made_cell(before=phase(0.0, good=1))
     assert verdict(nothing, SILENT) == "no figure"
@@ -69,7 +71,7 @@ def test_what_is_lost() -> None:
         before=phase(800.0, failed=1000),  # before the attack: not lost in it
         during=phase(700.0, good=9, failed=2, unavailable=5),
         settling=phase(700.0, refused=1),
-        crowd=Crowd(opened=9, answers={"good": 3, "failed": 4}),
+        crowd=CrowdTally(opened=9, answers={"good": 3, "failed": 4}),
     )
     assert lost(cell, SILENT) == {"failed": 2, "unavailable": 5, "refused": 1}
     assert lost(cell, KILLED) == {"failed": 2, "refused": 1}, "503 is right without Redis"
@@ -118,10 +120,10 @@ def test_a_promise_is_broken(fields: dict[str, object], words: str) -> None:
 
 
 def test_a_request_under_way_is_promised_its_answer() -> None:
-    cell = made_cell(attack="sigterm", crowd=Crowd(opened=3, answers={"good": 2, "failed": 1}))
+    cell = made_cell(attack="sigterm", crowd=CrowdTally(opened=3, answers={"good": 2, "failed": 1}))
     assert broken(cell, SIGTERM) == ["1 of 3 requests under way were dropped"]
     assert not broken(cell, FEW), "in other attacks it is lost, and no more"
-    turned = cell.model_copy(update={"crowd": Crowd(answers={"good": 2, "unavailable": 1})})
+    turned = cell.model_copy(update={"crowd": CrowdTally(answers={"good": 2, "unavailable": 1})})
     assert not broken(turned, SIGTERM), "503 is an answer"
 
 

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""`zerohttpd experiment`, and `make experiment N=edge`: a server as it is and one that does one
+thing otherwise, measured in turns."""
+
+import argparse
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.faults.experiments import Experiment, built, experiment
+from bench.host.project import ROOT
+from bench.readers.console import console, plain_table, say
+from bench.readers.cost import Difference, experiments
+from bench.records import store
+from bench.records.conditions import CHANGES, Value
+from bench.records.plan import Part, Plan
+from bench.records.values import positive
+from bench.subjects.subject import select
+from bench.sweep import sweep
+from bench.sweep.options import SweepOptions
+
+WIDTH = 88
+TRACED_REQUESTS, TRACED_CONNECTIONS = 300, 10
+
+
+def parts_of(chosen: Experiment, runs: int, requests: int, level: int) -> list[Part]:
+    """What is measured: CPU time often enough to be told apart, system calls once."""
+    varied: dict[str, tuple[Value, ...]] = {"change": ("", chosen.name), "keep_alive": chosen.kept}
+    load = Plan(
+        levels=(min(level, requests),),
+        requests=requests,
+        runs=runs,
+        workloads=chosen.workloads,
+        varied=varied,
+    )
+    calls = Plan(
+        levels=(TRACED_CONNECTIONS,),
+        requests=TRACED_REQUESTS,
+        runs=1,
+        workloads=chosen.workloads,
+        varied={**varied, "mode": ("traced",)},
+    )
+    return [Part(load, chosen.servers), Part(calls, chosen.servers)]
+
+
+def run(words: Sequence[str]) -> int:
+    """Exit status: 0 done, 1 not all of it, 128 + n after signal n. Raises UserError."""
+    options = _parser().parse_args(words)
+    out = console()
+    if options.name is None:
+        for name, title in CHANGES.items():
+            say(out, f"{name:<12} {title}")
+        return 0
+    chosen = experiment(options.name)
+    select(chosen.servers, programs=ROOT)  # or say that they are not built
+    say(out, f"{chosen.title}\n\n{_wrapped(chosen.question)}\n")
+    say(out, f"Building {built(chosen).relative_to(ROOT)}/")
+    parts = tuple(parts_of(chosen, options.runs, options.requests, options.concurrency))
+    command = ("experiment", *words)
+    done = sweep.sweep(
+        SweepOptions(parts, None, options.results, None, command, ROOT, concludes=False)
+    )
+    if done.folder is None:
+        return done.status
+    show(experiments(store.load(done.folder)), chosen, out)
+    return done.status
+
+
+def show(found: Sequence[Difference], chosen: Experiment, out: Console) -> None:
+    """Both side by side, and what is to be expected."""
+    table = plain_table("<server", "<conditions", "<", "us/request", "calls", "writes", "<")
+    for one in found:
+        start = (one.subject, one.conditions.describe())
+        table.add_row(*start, "as it is", *one.usual.words(), "")
+        table.add_row("", "", chosen.name, *one.other.words(), one.verdict)
+    out.print(table)
+    say(out, _wrapped(chosen.answer))
+
+
+def _wrapped(text: str) -> str:
+    return "\n\n".join(
+        textwrap.fill(" ".join(one.split()), WIDTH) for one in text.strip().split("\n\n")
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="zerohttpd experiment", description=__doc__)
+    add = parser.add_argument
+    add("name", nargs="?", help=f"{', '.join(CHANGES)}; none: what each of them is about")
+    add("--runs", type=positive, default=7, metavar="N", help="of each cell (%(default)s)")
+    add("--requests", type=positive, default=4000, metavar="N", help="of each run (%(default)s)")
+    add("--concurrency", type=positive, default=50, metavar="N", help="of ab (%(default)s)")
+    add("--results", type=Path, default=ROOT / "results", metavar="DIR", help="(results/)")
+    return parser

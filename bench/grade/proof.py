@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT
+"""What is told of a failure, and the lines of a trace that prove it."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.grade.stage import Failed, FaultFound
+
+MOST_LINES = 8
+MOST_COLUMNS = 110
+
+
+def finding(failed: Failed, proof: Sequence[str]) -> FaultFound:
+    """What is told of a failure."""
+    fault = failed.fault
+    return FaultFound(
+        fault=fault.name,
+        title=fault.title,
+        meaning=fault.meaning,
+        read=fault.read,
+        seen=failed.seen,
+        proof=list(proof),
+    )
+
+
+def excerpt(trace: Path, failed: Failed, since: float) -> list[str]:
+    """The lines of a trace that prove a fault: those that concern the client, or show what the
+    fault is known by; the first and the last of them. `since`: seconds of the system's clock."""
+    text = trace.read_text(errors="replace") if trace.exists() else ""
+    lines = [line for line in text.splitlines() if _when(line) >= since]
+    about = [line for line in lines if failed.port and f":{failed.port}]" in line]
+    if not about and failed.fault.trace:
+        wanted = re.compile(failed.fault.trace)
+        about = [line for line in lines if wanted.search(line)]
+    if len(about) > MOST_LINES:
+        half = MOST_LINES // 2
+        about = [*about[:half], f"... {len(about) - 2 * half} more ...", *about[-half:]]
+    return [shorter(line) for line in about]
+
+
+def _when(line: str) -> float:
+    """The time in a line of strace; 0: there is none."""
+    match = re.match(r"\d+ +(\d+\.\d+) ", line)
+    return float(match[1]) if match else 0.0
+
+
+def shorter(line: str) -> str:
+    """A line of strace without what nobody reads."""
+    line = re.sub(r"^(\d+) +\d+(\.\d{3})\d*", r"\1 \2", line)
+    line = re.sub(r"<TCP:\[[^\]>]*:\d+->[^\]>]*:(\d+)\]>", r"<client \1>", line)
+    line = re.sub(r"<TCP:\[[^\]>]*\]>", "<listener>", line)
+    line = re.sub(r"<[^>]*/public/([^>]*)>", r"<\1>", line)
+    over = len(line) - MOST_COLUMNS
+    return line if over <= 0 else f"{line[:70]} ... {line[75 + over :]}"

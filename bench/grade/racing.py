@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+"""Data races: the same program, built with the thread sanitizer, under load."""
+
+import re
+from contextlib import ExitStack
+from dataclasses import replace
+
+from bench.grade.building import NotBuilt
+from bench.grade.faults import CRASH, DATA_RACE
+from bench.grade.holding import hold
+from bench.grade.sandbox import Limits
+from bench.grade.scene import Scene
+from bench.grade.stage import Failed, NotHere
+from bench.load.client import request
+
+RACERS, ROUNDS = 8, 6
+RACE_SECONDS = 15.0
+_RACE = re.compile(r"^SUMMARY: ThreadSanitizer: data race (?:.*/)?(\S+) in (\w+)", re.MULTILINE)
+
+
+def races(scene: Scene) -> str | None:
+    """Where it has threads: the same program, built with the thread sanitizer, under load."""
+    scene.start()
+    with ExitStack() as stack:
+        hold(scene, stack, 3)
+        threads = scene.tasks() > len(scene.pids())
+    scene.stop()
+    if not threads:
+        return "no threads: nothing to race for"
+    assert scene.built is not None
+    try:
+        server, _ = scene.built.make(
+            "tsan", ("CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED -fsanitize=thread",)
+        )
+    except NotBuilt as error:
+        why = str(error).splitlines()[-1]
+        raise NotHere(f"it cannot be built with the thread sanitizer: {why}") from error
+    slow = replace(
+        scene,
+        server=server,
+        running=None,
+        ended=None,
+        limits=Limits(address_space=None),
+        patience=3 * scene.patience,
+    )
+    with slow.guarded():
+        slow.start()
+        try:
+            slow.together([lambda: _race(slow)] * RACERS)
+            slow.end_by_itself(RACE_SECONDS)
+        except Failed:
+            slow.end_by_itself(1)
+        said = slow.said()
+    slow.stop()
+    found = _RACE.search(said)
+    if found:
+        raise Failed(DATA_RACE, f"the thread sanitizer saw a data race: {found[1]} in {found[2]}",
+                     proof=_pieces(said))  # fmt: skip
+    if slow.ended is not None and slow.ended.status not in (0, 66):
+        raise Failed(CRASH, f"with the thread sanitizer it {slow.ended.describe()}")
+    return None
+
+
+def _race(scene: Scene) -> None:
+    paths = [*scene.site.small, "/guestbook"]
+    for number in range(ROUNDS):
+        with scene.client() as client:
+            scene.talk(client, request("GET", paths[number % len(paths)]))
+
+
+def _pieces(said: str) -> list[str]:
+    """What the sanitizer says of its first find: the two sides, and the lines of ours."""
+    _, _, report = said.partition("WARNING: ThreadSanitizer: data race")
+    wanted = re.compile(r"(Write|Read|Previous|Location).* |#\d+ .*/(?:\d\d_|lib/)")
+    lines = [line.strip() for line in report.partition("SUMMARY")[0].splitlines()]
+    return [re.sub(r"(#\d+ \w+) .*/((?:\d\d_|lib/)\S+).*", r"\1 \2", one)
+            for one in lines if wanted.search(one)][:8]  # fmt: skip

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT
+"""One check: tried, tried again, and traced for a proof."""
+
+import contextlib
+import os
+import random
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis
+
+from bench.grade.building import Built
+from bench.grade.check import Stage, Trial
+from bench.grade.faults import BY_NATURE, CRASH, NO_ANSWER
+from bench.grade.proof import excerpt, finding
+from bench.grade.scene import Scene, SeededSite
+from bench.grade.stage import CheckOutcome, Failed, NotHere
+from bench.host.process import StartError
+from bench.host.signals import SignalWatch
+from bench.services.slow_redis import SlowRedis
+from bench.subjects.subject import Subject
+from bench.timeline.record import TRACED
+from bench.torture.own_redis import OwnRedis
+
+STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
+ENDS_ONLY = ("-e", "trace=none")
+TRIES = 3
+
+
+@dataclass
+class World:
+    """What all checks of an examination have in common."""
+
+    server: Subject
+    built: Built
+    store: OwnRedis
+    site: SeededSite
+    folder: Path
+    seed: int
+    watch: SignalWatch
+    stalled_by: str
+    can_trace: bool
+    left: Callable[[], float]
+    """Seconds that the examination still has."""
+    _scenes: int = 0
+    _ready: float = 0
+    """When the server of the last check listened; what it did before is no proof."""
+    _closed: str = ""
+    """Why nothing else is tried; empty while it is."""
+
+    def check(self, stage: Stage, check: Trial) -> CheckOutcome:
+        """One check, tried again where its failure may be the machine's, and once more for a
+        proof."""
+        outcome = CheckOutcome(check=check.name, points=0, of=check.points, came="failed")
+        if self._closed:
+            outcome.came, outcome.note = "not tried", self._closed
+            return outcome
+        failures: list[Failed] = []
+        proof: list[str] = []
+        for attempt in range(TRIES):
+            if self.left() < check.seconds:
+                break
+            traced = attempt > 0 and self.can_trace and check.starts_server
+            trace = self._file() if traced or (check.traced and self.can_trace) else None
+            try:
+                note = self._once(stage, check, trace, traced)
+            except NotHere as reason:
+                outcome.came, outcome.note, outcome.of = "not tried", str(reason), 0
+                return outcome
+            except Failed as failed:
+                failures.append(failed)
+                if trace and (attempt or check.traced):
+                    proof = proof or excerpt(trace, failed, self._ready)
+                if failed.fault is BY_NATURE or failed.proof or attempt:
+                    break
+                continue
+            if not failures or (attempt and not failures[0].sure):
+                outcome.points, outcome.came = check.points, "right"
+                outcome.note = note or ""
+                if failures:
+                    outcome.note = f"the second time; at first: {failures[0].seen}"
+                return outcome
+            break
+        if not failures:
+            outcome.came, outcome.note = "not tried", "the minute was over"
+            return outcome
+        first = failures[0]
+        if first.fault is BY_NATURE:
+            outcome.came = "by nature"
+        if check.gate:
+            self._closed = "it serves no file yet"
+        outcome.finding = finding(first, first.proof or proof)
+        return outcome
+
+    def _once(self, stage: Stage, check: Trial, trace: Path | None, whole: bool) -> str | None:
+        """Raises Failed, Interrupted, UserError."""
+        with ExitStack() as stack:
+            stack.callback(bury_orphans)
+            url = ""
+            if check.redis_delay_ms:
+                slow = SlowRedis(self.store.url, check.redis_delay_ms, (), self.watch)
+                stack.callback(slow.close)
+                url = slow.url
+            scene = Scene(
+                server=self.server,
+                site=self.site,
+                redis=self.store,
+                dice=random.Random(f"{self.seed} {stage.name} {check.name}"),
+                watch=self.watch,
+                folder=self.folder,
+                stalled_by=self.stalled_by,
+                trace=trace,
+                limits=check.limits,
+                redis_url=url,
+                built=self.built,
+            )
+            self.store.prepare()
+            stack.callback(scene.stop)
+            stack.enter_context(scene.guarded())
+            tracer: tuple[str, ...] = ()
+            if trace:
+                tracer = (*STRACE, *(("-e", f"trace={TRACED}") if whole else ENDS_ONLY))
+                tracer = (*tracer, "-o", str(trace))
+            try:
+                if check.starts_server:
+                    scene.start(check.options, tracer)
+                self._ready = time.time()
+                note = check.run(scene)
+                if check.starts_server:
+                    scene.alive()
+                return note
+            except StartError as error:
+                raise Failed(NO_ANSWER, str(error)) from error
+            except redis.RedisError as error:
+                raise Failed(CRASH, f"the Redis of the examination broke: {error}") from error
+
+    def _file(self) -> Path:
+        self._scenes += 1
+        return self.folder / f"{self._scenes}.trace"
+
+
+def bury_orphans() -> None:
+    """In a table of processes of our own we are the first one, to whom those fall whose parent has
+    died. Nobody else waits for them, and a zombie counts against the limit of processes."""
+    if os.getpid() != 1:
+        return
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0] != 0:
+            pass

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+"""The charts that compare scenarios (what one changed condition does, the two loops), and where
+the seven stand in a sweep that was made for studies beside them."""
+
+from typing import Any
+
+from bench.report.charts import bars, lines, peers
+from bench.report.charts.exhibits import Catalogue, Exhibit
+from bench.report.findings import findings_across
+from bench.report.study import across
+
+
+def add_comparisons(made: Catalogue, parameters: list[Any]) -> None:
+    """Those for which there are data."""
+    study = made.study
+    peers.add_standing(made, parameters)
+    subjects = study.subjects
+    names = [s.name for s in subjects if s.kind != "floor"]
+    found_by = {
+        "workloads": (across.workloads(study), "workload"),
+        "delays": (across.delays(study), "delay of each reply of Redis"),
+        "idles": (across.idles(study), "idle connections beside the load"),
+    }
+    for key, (found, axis) in found_by.items():
+        if found is None:
+            continue
+        title = findings_across.title(found, names, axis)
+        labels = {name: found.labels.get(name, name) for name in found.order}
+        spec = lines.over_conditions(subjects, key, labels, axis, found.metric, parameters)
+        made.exhibits[key] = Exhibit(key, spec, {"*": title})
+        made.data[key] = found.rows
+    if made.data["loops"]:
+        by: dict[str, list[dict[str, Any]]] = {}
+        for row in made.data["loops"]:
+            by.setdefault(row["s"], []).append(row)
+        titles = {key: findings_across.loops(found) for key, found in by.items()}
+        made.exhibits["loops"] = Exhibit("loops", bars.loops(parameters), titles)

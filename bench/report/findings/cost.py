@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: MIT
+"""Where the microseconds of a request go, in words and tables: what the page and the document have
+in common."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from bench.readers.cost import NOTHING, Difference, Flame, Line, lines, percent
+from bench.records.conditions import CHANGES, TRICKS, Conditions
+from bench.records.figures import QUIET, Frame, StackFigures
+from bench.records.results import Results
+
+UNTRUE = 1.02
+"""A floor that costs so much more than its server was not measured well, or is none."""
+OFTEN = 0.05
+"""A system call that nobody makes for more than one request in twenty has no row of its own."""
+OWN, LIBRARY, OTHER = "its own code", "C library", "other"
+FAULTS, INTERRUPTS, BORDER = "page faults", "interrupts", "calls' way in and out"
+_PLACES = (
+    ("asm_exc_page_fault", FAULTS),
+    ("exc_page_fault", FAULTS),
+    ("asm_sysvec", INTERRUPTS),
+    ("asm_common_interrupt", INTERRUPTS),
+    ("syscall_", BORDER),
+    ("exit_to_user_mode", BORDER),
+    ("entry_SYSCALL", BORDER),
+    ("__x64_sys_", ""),
+    ("__arm64_sys_", ""),
+    ("__do_sys_", ""),
+    ("__sys_", ""),
+    ("ksys_", ""),
+)
+"""What the first function in the kernel begins with, and what that is; empty: the rest is the name
+of a system call."""
+MOST_PLACES = 9
+
+ABOUT_COST = (
+    "CPU microseconds of the server, with all its threads and children, for a request: the median "
+    "of its runs. The floor is the barest program of the same architecture, measured in turns with "
+    "it: it makes the system calls that this architecture cannot do without, and parses nothing. "
+    "So the floor's share of the time is what no program of this interface can avoid."
+)
+ABOUT_CALLS = (
+    "For a request, as strace counts them under ten connections. strace slows a server down, so "
+    "now and then it waits where it otherwise would not."
+)
+ABOUT_TRICKS = (
+    "What a server does so that the kernel has less to do, switched off one at a time by a "
+    "preloaded library (floors/without.c), so that nothing else differs. Both are measured in "
+    "turns, run by run, and the figure is the median of the ratios: +10 % means that a request "
+    "costs a tenth more without the trick. Where not all runs say the same, the two cannot be told "
+    "apart, and the trick has brought nothing that could be seen."
+)
+ABOUT_EXPERIMENTS = (
+    "The same, for what a server could do otherwise: a patch of its source in course/experiments/, "
+    "tried alone by `make experiment N=NAME`. A positive figure means that the server as it is "
+    "costs less."
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts."""
+
+    head: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def headline(results: Results) -> str:
+    """The cheapest of all in the first of the conditions, and how much of it its floor takes."""
+    found = [line for line in lines(results) if line.cost]
+    first = [line for line in found if line.conditions == found[0].conditions]
+    if not first:
+        return "Where the microseconds of a request go"
+    best = min(first, key=lambda line: line.cost.total if line.cost else 0.0)
+    assert best.cost
+    words = (
+        f"A {best.conditions.workload} costs {best.subject} {best.cost.total:.1f} µs of CPU time"
+    )
+    if best.share is None or best.floor is None:
+        return words
+    return f"{words}, and the barest program of its architecture {best.floor.total:.1f} µs"
+
+
+def cautions(results: Results) -> list[str]:
+    """What a reader must know before believing anything."""
+    found = []
+    if results.state != "complete":
+        found.append("The sweep was not completed: this is what was measured until then.")
+    loud = [r for r in results.runs if r.conditions.rated and (r.disturbed_by or 0) > QUIET]
+    rated = sum(run.conditions.rated for run in results.runs)
+    if loud:
+        found.append(
+            f"In {len(loud):,} of {rated:,} runs others used more than {QUIET:.0%} of the server's "
+            "CPU. Ratios bear that better than microseconds, for both sides are measured in turns."
+        )
+    dear = [
+        f"{line.subject} ({line.conditions.describe()})"
+        for line in lines(results)
+        if line.share and line.share.median > UNTRUE
+    ]
+    if dear:
+        found.append(
+            f"The floor costs more than the server itself: {', '.join(dear)}. There it says only "
+            "that the two are close."
+        )
+    bad = [run for run in results.runs if run.state != "held"]
+    if bad:
+        reasons = sorted({run.reason.text for run in bad if run.reason})
+        found.append(f"{len(bad):,} runs have no figure: {'; '.join(reasons)}")
+    return found
+
+
+def measured(results: Results) -> str:
+    """How, in a sentence or two."""
+    rated = [run for run in results.runs if run.conditions.rated]
+    most = max((run.run for run in rated), default=0)
+    level = max((run.concurrency for run in rated), default=0)
+    machine = results.machine
+    what = ", ".join(
+        word
+        for word in (
+            machine.cpu_model,
+            f"{machine.cpus} CPUs",
+            f"Linux {machine.kernel}",
+        )
+        if word
+    )
+    where = results.placement.note if results.placement else ""
+    return f"{what}; {where}. ab with {level} connections, {most} runs of each cell."
+
+
+def by_conditions(found: Sequence[Line]) -> Iterator[tuple[Conditions, list[Line]]]:
+    """The lines under the same conditions, together."""
+    for conditions in dict.fromkeys(line.conditions for line in found):
+        yield conditions, [line for line in found if line.conditions == conditions]
+
+
+COST_HEAD = (
+    *("server", "µs", "user", "kernel", "floor", "floor's share", "waits", "preempted"),
+    *("page faults", "system calls"),
+)
+
+
+def cost_row(line: Line) -> tuple[str, ...]:
+    """One server."""
+    cost, calls = line.cost, line.calls
+    return (
+        line.subject,
+        _figure(cost.total if cost else None),
+        _figure(cost.user if cost else None),
+        _figure(cost.system if cost else None),
+        _figure(line.floor.total if line.floor else None),
+        f"{line.share.median:.0%}" if line.share else NOTHING,
+        _figure(line.voluntary, 2),
+        _figure(line.involuntary, 2),
+        _figure(line.faults, 2),
+        _figure(calls.total if calls else None, 2),
+    )
+
+
+def cost_table(found: Sequence[Line]) -> Table:
+    """Those under the same conditions."""
+    return Table(COST_HEAD, [cost_row(line) for line in found])
+
+
+def calls_table(found: Sequence[Line]) -> Table:
+    """A row for each system call that one of them makes often, a column for each server."""
+    counted = [line for line in found if line.calls]
+    if not counted:
+        return Table((), [])
+    most: dict[str, float] = {}
+    for line in counted:
+        for name, number in line.often:
+            most[name] = max(most.get(name, 0.0), number)
+    names = sorted((n for n in most if most[n] >= OFTEN), key=lambda name: (-most[name], name))
+    rows = [(name, *(_number(dict(line.often).get(name)) for line in counted)) for name in names]
+    rest = [sum(number for name, number in line.often if name not in names) for line in counted]
+    totals = [line.calls.total if line.calls else 0.0 for line in counted]
+    last = [("others", *map(_number, rest)), ("all", *map(_number, totals))]
+    return Table(("system call", *(line.subject for line in counted)), [*rows, *last])
+
+
+def trick_table(found: Sequence[Difference]) -> Table:
+    """A row for each trick under each of its conditions."""
+    head = ("trick", "what it does", "server", "conditions", "with", "without", "without it")
+    return Table(head, [(d.name, TRICKS.get(d.name, ""), *_sides(d)) for d in found])
+
+
+def experiment_table(found: Sequence[Difference]) -> Table:
+    """The same of the experiments."""
+    head = ("experiment", "what is done", "server", "conditions", "as it is", "so", "so it costs")
+    return Table(head, [(d.name, CHANGES.get(d.name, ""), *_sides(d)) for d in found])
+
+
+def _sides(found: Difference) -> tuple[str, ...]:
+    usual, other = (_figure(s.cost.total if s.cost else None) for s in (found.usual, found.other))
+    return (found.subject, found.conditions.describe(), usual, other, found.verdict)
+
+
+def brought(found: Sequence[Difference]) -> str:
+    """The tricks in a sentence: which bring most, and which nothing."""
+    seen = [d for d in found if d.ratio]
+    if not seen:
+        return ""
+    clear = [d for d in seen if d.ratio and d.ratio.apart and d.ratio.median > 1]
+    none = sorted({d.name for d in seen} - {d.name for d in clear})
+    words = []
+    if clear:
+        best = max(clear, key=lambda d: d.ratio.median if d.ratio else 0.0)
+        assert best.ratio
+        words.append(
+            f"`{best.name}` brings most: without it {best.conditions.describe()} costs "
+            f"{percent(best.ratio)}."
+        )
+    if none:
+        words.append(f"Nothing that could be seen: {', '.join(f'`{name}`' for name in none)}.")
+    return " ".join(words)
+
+
+def sampled_how(found: Sequence[Flame]) -> str:
+    """What the flame graphs count."""
+    if not found:
+        return ""
+    stacks = found[0].stacks
+    if stacks.how == "callgrind":
+        return (
+            "perf was not allowed here, so valgrind's callgrind has counted instructions: of user "
+            "space alone, and no time. What the kernel does, most of all, is not in it."
+        )
+    kernel = "" if stacks.kernel else " It was allowed to see user space only."
+    return (
+        "perf has looked 4,999 times a second at what the server's CPU was doing, on behalf of "
+        f"whom and called by whom: so the figures are shares of CPU time.{kernel}"
+    )
+
+
+# ---- Where the time is ----
+
+
+def places(stacks: StackFigures) -> dict[str, float]:
+    """Shares of the whole: the server's own code, the C library, and in the kernel the system call
+    that was made, or what else it was entered for."""
+    found: dict[str, int] = {}
+
+    def add(frame: Frame, where: str) -> None:
+        inside = where
+        if frame.of == "kernel" and where in (OWN, LIBRARY):
+            inside = _place_of(frame.name)
+        elif frame.of != "kernel":
+            inside = LIBRARY if frame.of == "library" else OWN
+        found[inside] = found.get(inside, 0) + frame.own
+        for below in frame.below:
+            add(below, inside)
+
+    for frame in stacks.frames:
+        add(frame, OWN)
+    ordered = sorted(found.items(), key=lambda one: (-one[1], one[0]))
+    return {name: count / stacks.count for name, count in ordered if count}
+
+
+def _place_of(function: str) -> str:
+    for start, what in _PLACES:
+        if function.startswith(start):
+            return what or function.removeprefix(start)
+    return OTHER
+
+
+def place_table(found: Sequence[Flame]) -> Table:
+    """A row for each server, a column for each of the largest places of any of them."""
+    shares = [(flame, places(flame.stacks)) for flame in found]
+    most: dict[str, float] = {}
+    for _, own in shares:
+        for name, share in own.items():
+            if name != OTHER:
+                most[name] = max(most.get(name, 0.0), share)
+    names = sorted(most, key=lambda name: (-most[name], name))[:MOST_PLACES]
+    rows = []
+    for flame, own in shares:
+        rest = sum(share for name, share in own.items() if name not in names)
+        cells = (f"{own[name]:.0%}" if name in own else "" for name in names)
+        rows.append((flame.subject, *cells, f"{rest:.0%}"))
+    return Table(("server", *names, OTHER), rows)
+
+
+def _figure(value: float | None, digits: int = 1) -> str:
+    return NOTHING if value is None else f"{value:.{digits}f}"
+
+
+def _number(value: float | None) -> str:
+    return f"{value:.2f}" if value else ""

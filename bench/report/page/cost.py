@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""The page of where the microseconds go: the results of `make cost` as one HTML file that needs
+nothing else, and no script."""
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from bench.readers import cost as reader
+from bench.records.results import Results
+from bench.report.charts import flame, style
+from bench.report.findings import cost as words
+
+TEMPLATES = Path(__file__).parent / "template"
+COLOURS = {
+    "f-server": ("#F5C58A", "#7A4A12"),
+    "f-library": ("#D5DBE3", "#3C4654"),
+    "f-kernel": ("#B9D3EC", "#2E5378"),
+}
+"""Of the boxes of a flame graph, light and dark; the ink on them is that of the page."""
+LISTED = 0.01
+"""The share from which on a function stands in the list beside a flame graph."""
+
+
+def render(results: Results) -> str:
+    """The whole page."""
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("cost.html.j2").render(**_context(results)).lstrip()
+
+
+def command(results: Results) -> str:
+    """What to type to measure it again."""
+    _, *rest = results.command or ["cost"]
+    return f'make cost ARGS="{" ".join(rest)}"' if rest else "make cost"
+
+
+def _context(results: Results) -> dict[str, Any]:
+    found = reader.lines(results)
+    tricks, experiments = reader.tricks(results), reader.experiments(results)
+    flames = reader.flames(results)
+    return {
+        "when": f"{results.started:%Y-%m-%d %H:%M}",
+        "headline": words.headline(results),
+        "measured": words.measured(results),
+        "cautions": words.cautions(results),
+        "words": words,
+        "groups": [_group(conditions, own) for conditions, own in words.by_conditions(found)],
+        "tricks": words.trick_table(tricks),
+        "brought": words.brought(tricks).replace("`", ""),
+        "experiments": words.experiment_table(experiments),
+        "places": [
+            (conditions, words.place_table([f for f in flames if f.conditions == conditions]))
+            for conditions in dict.fromkeys(f.conditions for f in flames)
+        ],
+        "sampled": words.sampled_how(flames),
+        "flames": [_flame(one) for one in flames],
+        "command": command(results),
+        "light": _variables(0),
+        "dark": _variables(1),
+        "css": (TEMPLATES / "style.css").read_text(),
+    }
+
+
+def _group(conditions: Any, found: list[reader.Line]) -> dict[str, Any]:
+    most = max((line.cost.total for line in found if line.cost), default=1.0)
+    return {
+        "title": conditions.describe(),
+        "costs": words.cost_table(found),
+        "bars": [_bar(line, most) for line in found],
+        "calls": words.calls_table(found),
+    }
+
+
+def _bar(line: reader.Line, most: float) -> dict[str, float] | None:
+    """Per cent of the dearest: the kernel's part, the user's, and where the floor is."""
+    if line.cost is None:
+        return None
+    return {
+        "kernel": round(100 * line.cost.system / most, 2),
+        "user": round(100 * line.cost.user / most, 2),
+        "floor": round(100 * line.floor.total / most, 2) if line.floor else -1,
+    }
+
+
+def _flame(one: reader.Flame) -> dict[str, Any]:
+    return {
+        "title": f"{one.subject}, {one.conditions.describe()}",
+        "key": f"flame-{one.subject}-{one.conditions.slug()}",
+        "count": f"{one.stacks.count:,} "
+        + ("samples" if one.stacks.how == "perf" else "instructions"),
+        "drawing": flame.drawing(one.stacks),
+        "items": flame.listed(one.stacks, LISTED),
+    }
+
+
+def _variables(theme: int) -> str:
+    own = " ".join(f"--{name}: {pair[theme]};" for name, pair in COLOURS.items())
+    return f"{style.css_variables([], theme)} {own}"

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""The same as a document, for docs/."""
+
+from collections.abc import Sequence
+
+from bench.readers import cost as reader
+from bench.records.results import Results
+from bench.report.findings import cost as words
+from bench.report.findings.cost import Table
+from bench.report.page.cost import command
+
+
+def markdown(results: Results) -> str:
+    """The whole of it but the flame graphs, of which it has the sums."""
+    found = reader.lines(results)
+    groups = list(words.by_conditions(found))
+    tricks, experiments = reader.tricks(results), reader.experiments(results)
+    blocks = [
+        "# Where the microseconds of a request go",
+        f"{words.headline(results)}.",
+        f"Made by `{command(results)}` on {results.started:%Y-%m-%d}, on {words.measured(results)}",
+        "\n".join(f"- {text}" for text in words.cautions(results)),
+    ]
+    if groups:
+        blocks += ["## What a request costs", words.ABOUT_COST]
+        for conditions, own in groups:
+            blocks += [f"### {conditions.describe()}", _table(words.cost_table(own))]
+        blocks += ["## System calls of a request", words.ABOUT_CALLS]
+        for conditions, own in groups:
+            calls = words.calls_table(own)
+            if calls.rows:
+                blocks += [f"### System calls: {conditions.describe()}", _table(calls)]
+    if tricks:
+        blocks += ["## Each trick switched off alone", words.ABOUT_TRICKS, words.brought(tricks)]
+        blocks.append(_table(words.trick_table(tricks), 4))
+    if experiments:
+        blocks += ["## What could be done otherwise", words.ABOUT_EXPERIMENTS]
+        blocks.append(_table(words.experiment_table(experiments), 4))
+    blocks += _flames(reader.flames(results))
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _flames(found: Sequence[reader.Flame]) -> list[str]:
+    if not found:
+        return []
+    blocks = [
+        "## What the time is spent for",
+        f"{words.sampled_how(found)} A system call stands for all that the kernel does in it. The "
+        "page that `make cost` makes has the functions, as flame graphs.",
+    ]
+    for conditions in dict.fromkeys(flame.conditions for flame in found):
+        own = [flame for flame in found if flame.conditions == conditions]
+        title = f"### What the time is spent for: {conditions.describe()}"
+        blocks += [title, _table(words.place_table(own))]
+    return blocks
+
+
+def _table(table: Table, text_columns: int = 1) -> str:
+    ruler = ["---"] * text_columns + ["--:"] * (len(table.head) - text_columns)
+    rows = [table.head, ruler, *table.rows]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)

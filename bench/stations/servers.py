@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""The servers of one host during one run: started, watched under load, and ended."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from bench.host.accounting import parent_of_groups, remove_stale_groups
+from bench.host.process import StartError, free_port
+from bench.host.signals import SignalWatch
+from bench.host.slices import find_slicing
+from bench.records.figures import StackFigures
+from bench.stations import footprint, orders
+from bench.stations.counting import what_was_counted
+from bench.stations.sampling import Sampler
+from bench.stations.tracing import Tracer
+from bench.subjects.running import RunningServer
+from bench.subjects.subject import Place, Subject
+
+
+class Servers:
+    """None at first; `stop` ends them and whoever watches them."""
+
+    def __init__(self, cpus: list[int], watch: SignalWatch) -> None:
+        """They are bound to these CPUs, one after another; to none if there are none."""
+        self._cpus, self._watch = cpus, watch
+        self._groups = parent_of_groups()
+        if self._groups:
+            remove_stale_groups(self._groups)
+        self._slicing = find_slicing()
+        self.slicing = self._slicing.how if self._slicing else ""
+        """How one can be given a slice of a core, in words; empty: it cannot."""
+        self._running: list[RunningServer] = []
+        self._folders: list[str] = []
+        self._footprint: footprint.Footprint | None = None
+        self._tracer: Tracer | None = None
+        self._sampler: Sampler | None = None
+
+    def start(self, subject: Subject, order: orders.ServerOrder, address: str) -> list[str]:
+        """As many as are ordered; the URLs of all. Raises StartError, Interrupted or OSError."""
+        for number in range(order.instances):
+            self._folders.append(tempfile.mkdtemp(prefix="zerohttpd-subject-"))
+            place = Place(
+                port=0 if subject.announces else free_port(address),
+                redis_url=order.redis_url,
+                folder=Path(self._folders[-1]),
+                conditions=order.conditions,
+                answer_bytes=order.answer_bytes,
+                address=address,
+            )
+            cpu = [self._cpus[number % len(self._cpus)]] if self._cpus else []
+            server = RunningServer(subject, place, cpu, self._watch, self._groups, self._slicing)
+            self._running.append(server)
+        return [server.url for server in self._running]
+
+    def begin(self) -> None:
+        """The load is about to begin."""
+        if self._running:
+            bound = self._cpus[: len(self._running)]
+            self._footprint = footprint.Footprint(self._running, bound)
+            self._footprint.begin()
+
+    def look(self) -> None:
+        """Called often while the load runs."""
+        if self._footprint:
+            self._footprint.look()
+
+    def end(self) -> orders.ServersUse | None:
+        """What they used under the load; None if there are none."""
+        watched, self._footprint = self._footprint, None
+        return watched.end() if watched else None
+
+    def weigh(self) -> orders.Weight:
+        """What they hold now."""
+        return footprint.weigh(self._pids())
+
+    def start_trace(self) -> None:
+        """Count their system calls from now on. Raises StartError."""
+        self._tracer = Tracer(self._pids(), self._watch)
+
+    def stop_trace(self) -> orders.Calls:
+        """And until now."""
+        tracer, self._tracer = self._tracer, None
+        return tracer.stop() if tracer else orders.Calls()
+
+    def start_sampling(self, cpus: list[int]) -> None:
+        """Look at their stacks from now on, on these CPUs. Raises StartError."""
+        self._sampler = Sampler(self._pids(), self._cpus, cpus, self._watch)
+
+    def stop_sampling(self) -> StackFigures:
+        """And until now. Raises StartError."""
+        sampler, self._sampler = self._sampler, None
+        if sampler is None:
+            raise StartError("nothing is being sampled")
+        return sampler.stop()
+
+    def stop(self) -> orders.Stopped:
+        """End them all at the same time; how they ended. May be called twice."""
+        self.stop_trace()
+        if self._sampler:
+            self._sampler.close()
+            self._sampler = None
+        self._footprint = None
+        found = orders.Stopped()
+        if self._running:
+            before = footprint.lives_buried()
+            for server in self._running[1:]:
+                server.ask_to_stop()  # so that all of them take no longer than one
+            ended = [server.stop() for server in self._running]
+            found.servers = [end for end in ended if end]
+            found.life = footprint.lifetime_between(before, footprint.lives_buried())
+            self._running = []
+            found.stacks = what_was_counted(Path(self._folders[0]))
+        for folder in self._folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        self._folders = []
+        return found
+
+    def _pids(self) -> list[int]:
+        return [pid for server in self._running for pid in server.pids()]

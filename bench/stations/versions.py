@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+"""Versions of everything that takes part in a sweep."""
+
+import platform
+from collections.abc import Iterable
+
+from bench.host.programs import compiler_of, first_line, said_version
+from bench.host.project import git_state
+from bench.load import ab, open_loop, wrk
+from bench.records.environment import SubjectVersions, Versions
+from bench.subjects.declared import stranger
+from bench.subjects.subject import Subject
+
+
+def with_tools(known: Versions, redis_version: str) -> Versions:
+    """With those of the tools and of this project, as each of them states it."""
+    tools = {
+        "ab": ab.version(),
+        "oha": open_loop.version(),
+        "wrk": wrk.version(),
+        "redis": redis_version,
+        "python": platform.python_version(),
+        "git": git_state(),
+    }
+    return known.model_copy(update=tools)
+
+
+def versions_of(subjects: Iterable[Subject]) -> SubjectVersions:
+    """Versions of the subjects and their compilers."""
+    subjects = list(subjects)
+    servers = [(s.name, s.executable) for s in subjects if s.kind == "server" and s.executable]
+    strangers = [s.name for s in subjects if s.kind == "stranger"]
+    return SubjectVersions(
+        servers={name: first_line([str(path), "--version"]) for name, path in servers},
+        strangers={name: said_version(stranger(name).said.version) for name in strangers},
+        compilers={name: compiler_of(path) for name, path in servers},
+    )

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""Before the first cell: what is known already, and what all cells share."""
+
+import contextlib
+from collections.abc import Iterator
+from datetime import datetime
+
+from bench.host import machine, project
+from bench.host.accounting import parent_of_groups
+from bench.host.signals import SignalWatch
+from bench.records.environment import Versions
+from bench.records.torture import Record, TortureSettings
+from bench.stations.versions import versions_of
+from bench.torture import cell as cells
+from bench.torture import line
+from bench.torture.options import TortureOptions
+from bench.torture.own_redis import OwnRedis
+from bench.torture.scene import Ground
+
+
+def empty_record(options: TortureOptions) -> Record:
+    """What is known before the first cell."""
+    return Record(
+        started=datetime.now().astimezone(),
+        command=list(options.words),
+        machine=machine.describe_machine(),
+        versions=Versions(git=project.git_state(), **versions_of(options.subjects).model_dump()),
+        placement=machine.place_here(),
+        settings=TortureSettings(
+            attack_seconds=options.seconds,
+            minutes=options.minutes,
+            visitors=cells.VISITORS,
+            think_seconds=cells.THINK_SECONDS,
+        ),
+        notes=list(options.notes),
+        subjects=[subject.name for subject in options.subjects],
+        attacks=[attack.facts() for attack in options.attacks],
+    )
+
+
+@contextlib.contextmanager
+def ground(watch: SignalWatch, made: Record) -> Iterator[Ground]:
+    """What all cells share. May raise UserError or Interrupted."""
+    assert made.placement is not None
+    with contextlib.ExitStack() as stack:
+        far_end, why = [], ""
+        try:
+            if not line.in_own_network():
+                raise line.NoLine(line.why_no_network())
+            line.set_up_loopback()
+            far_end = stack.enter_context(line.slow_line(watch))
+        except line.NoLine as reason:
+            why = f"no slow line here: {reason}"
+        own = stack.enter_context(OwnRedis(made.placement.load, watch))
+        made.versions.redis = own.version()
+        yield Ground(own, made.placement, watch, parent_of_groups(), far_end, why)

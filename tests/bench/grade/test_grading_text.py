@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""docs/course/grading.md: its table is that of the JSON, and its scripts do what they say."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.grade.exam import STAGES
+from bench.grade.stage import Grade
+from bench.host.project import ROOT
+
+TEXT = (ROOT / "docs" / "course" / "grading.md").read_text()
+SKELETON = ROOT / "course" / "own" / "main.c"
+MAKE = 'make() {{ command make SETUP=true ZEROHTTPD="{python} -m bench" "$@"; }}; export -f make\n'
+LAZY_POINTS = 3
+"""What a skeleton that nobody has touched gets: it compiles."""
+SECONDS = 150
+
+
+def script(beginning: str, place: str) -> str:
+    """The block of the text that begins so; `place`: what stands in it for the project's folder."""
+    found = next(b for b in re.findall(r"(?s)```sh\n(.*?)```", TEXT) if b.startswith(beginning))
+    assert place in found
+    return str(found.replace(place, str(ROOT)))
+
+
+def run(text: str, folder: Path) -> str:
+    """What it prints; this project's own commands in place of those of `make`."""
+    done = subprocess.run(
+        ["bash", "-c", MAKE.format(python=sys.executable) + text],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_each_field_of_the_json_is_told() -> None:
+    schema = Grade.model_json_schema()
+    told = set(re.findall(r"`(\w+)`", TEXT.partition("| field |")[2].partition("\n\n")[0]))
+    kinds = [schema, *schema["$defs"].values()]
+    assert {name for kind in kinds for name in kind["properties"]} <= told
+
+
+def test_the_schema_is_printed() -> None:
+    command = [sys.executable, "-m", "bench", "grade", "--schema"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == Grade.model_json_schema()
+
+
+def test_each_stage_is_named() -> None:
+    for stage in STAGES:
+        assert re.search(rf"`{stage.name}`|--only {stage.name}\b", TEXT), stage.name
+
+
+def test_a_worksheet_of_moodle_is_filled(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    folder = tmp_path / "Ada Lovelace_4711_assignsubmission_file" / "08_mine"
+    folder.mkdir(parents=True)
+    shutil.copy(SKELETON, folder / "main.c")
+    (tmp_path / "worksheet.csv").write_text(
+        "\ufeffIdentifier,Full name,Grade,Maximum grade\n"
+        'Participant 4711,"Lovelace, Ada",,100.00\nParticipant 12,Charles Babbage,,100.00\n'
+    )
+    run(script("for folder in", "~/zerohttpd"), tmp_path)
+    rows = list(csv.reader(io.StringIO((tmp_path / "graded.csv").read_text())))
+    assert rows[0] == ["Identifier", "Full name", "Grade", "Maximum grade"]
+    assert [row[2] for row in rows[1:]] == [str(LAZY_POINTS), ""]
+
+
+def test_an_evaluation_of_the_virtual_programming_lab_gives_a_grade(tmp_path: Path) -> None:
+    if shutil.which("jq") is None:
+        pytest.skip("jq is not installed")
+    tmp_path.chmod(0o755)
+    shutil.copy(SKELETON, tmp_path / "main.c")
+    run(script("#!/bin/sh\nmkdir", "/opt/zerohttpd"), tmp_path)
+    said = run("bash vpl_execution", tmp_path)
+    assert f"Grade :=>> {LAZY_POINTS}" in said.splitlines()
+    assert "Comment :=>> You answer before you have read: " in said

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""What wrk.lua prints is read; and what wrk asks for is counted by a real server."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bench.host.project import ROOT
+from bench.host.signals import SignalWatch
+from bench.load import wrk
+from bench.load.outcome import Load
+from bench.subjects.running import RunningServer
+from bench.subjects.subject import Place, server_subject
+
+SAID = """\
+Running 1m test @ http://127.0.0.1:8932/redirect
+  1 threads and 100 connections
+Requests/sec:    681.00
+JSON {"seconds": 4.405304, "unasked": 0, "transferred_bytes": 1278000, "closes": 3000, \
+"errors": {"connect": 0, "read": 0, "write": 0, "timeout": 0}, "statuses": {"302": 3000}, \
+"lengths": {"240": 3000}, "max_us": 742101, "mean_us": 165042, \
+"percentiles_us": {"50": 71061, "90": 451160, "99": 741251, "99.9": 742039}}
+"""
+"""Of epoll, a connection for each request."""
+
+
+def test_what_it_says_is_read() -> None:
+    figures, latency = wrk.parse(SAID)
+    assert figures
+    assert figures.complete == 3000
+    assert figures.statuses == {"302": 3000}
+    assert figures.requests_per_second == pytest.approx(3000 / 4.405304)
+    assert latency
+    assert (latency.p50, latency.p999, latency.max) == (71.061, 742.039, 742.101)
+    assert "correction" in latency.source
+
+
+@pytest.mark.parametrize("text", ["", "unable to connect", "JSON {", "JSON"])
+def test_where_it_says_nothing_there_are_no_figures(text: str) -> None:
+    assert wrk.parse(text) == (None, None)
+
+
+def test_its_command_line() -> None:
+    words = wrk.command(Load("http://h/x", 500, 20, 3.0, keep_alive=False, form="a=b"))
+    assert words[:5] == ["wrk", "-t1", "-c", "20", "-d"]
+    assert "Connection: close" in words
+    assert words[-4:] == ["http://h/x", "--", "500", "a=b"]
+    assert "Connection: close" not in wrk.command(Load("http://h/x", 500, 20, 3.0, keep_alive=True))
+
+
+@pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
+@pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll")
+@pytest.mark.parametrize("keep_alive", [False, True])
+def test_it_asks_for_exactly_as_many(tmp_path: Path, keep_alive: bool) -> None:
+    """As the server itself counts them; none is left without its answer."""
+    watch = SignalWatch()
+    server = server_subject("epoll", ROOT / "epoll")
+    running = RunningServer(server, Place(0, "redis://127.0.0.1:1", tmp_path), (), watch)
+    try:
+        load = Load(running.url + "redirect", 1234, 17, 60.0, keep_alive=keep_alive)
+        done = wrk.run(load, (), watch)
+    finally:
+        ended = running.stop()
+    assert done.status == 0
+    assert done.figures
+    assert done.figures.statuses == {"302": 1234}
+    assert done.figures.closes == (0 if keep_alive else 1234)
+    assert not any(done.figures.errors.values())
+    assert ended
+    assert ended.statistics
+    assert ended.statistics.requests == 1234

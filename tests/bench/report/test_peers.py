@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MIT
+"""Then and now: the arithmetic on results that are known, and what the page says of them."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.records.conditions import Conditions
+from bench.records.figures import MemoryFigures
+from bench.records.peers import Measured, Peer, PeerStudy, Published
+from bench.records.results import Results
+from bench.records.run import Reason, Run
+from bench.records.store import save
+from bench.report.findings import peers
+from bench.report.page.build import build
+from bench.report.study.study import Study
+
+from .made import results_of, run_of
+
+MOVED, KEPT = Conditions("redirect"), Conditions("redirect", keep_alive=True)
+PARKED = Conditions("redirect", keep_alive=True, mode="parked")
+THEN = [("nginx 1.0", "nginx", 2000.0), ("our old one", "epoll", 500.0), ("lost", "caddy", 800.0)]
+
+
+def asked() -> PeerStudy:
+    return PeerStudy(
+        name="old",
+        title="An old table",
+        question="Who?",
+        source="a paper of 1999",
+        machine="one machine",
+        reference="nginx",
+        equal=["all <of> it"],
+        changed=["nothing & all"],
+        published=[
+            Published(
+                system=system,
+                subject=subject,
+                workload="redirect",
+                concurrency=500,
+                at=100,
+                requests_per_second=rate,
+            )
+            for system, subject, rate in THEN
+        ],
+        measured=[
+            Measured(
+                subjects=["nginx", "epoll", "poll", "threading"],
+                conditions=[MOVED, KEPT],
+                levels=[100],
+            ),
+            Measured(subjects=["epoll"], conditions=[PARKED], levels=[1000]),
+        ],
+    )
+
+
+def run(subject: str, conditions: Conditions, cpu: float, rate: float, bound: bool = False) -> Run:
+    """One whose figures are given."""
+    found = run_of(subject, conditions, 100)
+    assert found.process
+    assert found.open_loop
+    found.process.cpu_us_per_request = cpu
+    found.open_loop.rate_done = rate
+    found.lower_bound = bound
+    found.bottleneck = "load" if bound else "server"
+    return found
+
+
+def results() -> Results:
+    failed = run_of("threading", MOVED, 100)
+    failed.state, failed.reason = "failed", Reason(label="reset", text="connection reset by peer")
+    parked = run_of("epoll", PARKED, 1000)
+    parked.process, parked.open_loop = None, None
+    parked.memory = MemoryFigures(connections=1000, before=1_000_000, pss=3_048_000, anonymous=0)
+    return results_of(
+        [
+            run("nginx", MOVED, 20.0, 9000.0),
+            run("epoll", MOVED, 10.0, 12_000.0, bound=True),
+            run("poll", MOVED, 40.0, 4500.0),
+            failed,
+            run("nginx", KEPT, 8.0, 50_000.0),
+            run("epoll", KEPT, 7.8, 52_000.0),
+            parked,
+        ],
+        studies=[asked()],
+        left_out={"caddy": "caddy is left out: install caddy"},
+        peers={
+            "nginx": Peer(
+                about="nginx, one loop",
+                language="C",
+                origin="Debian",
+                how="One loop.",
+                resembles=["epoll"],
+                settings=["access_log off: nobody writes one"],
+                warm_up=0,
+                keeps="yes",
+                closes="",
+            )
+        },
+    )
+
+
+@pytest.fixture
+def tables() -> list[peers.Table]:
+    found = results()
+    return peers.tables(Study(found), found.studies[0])
+
+
+def test_one_table_for_each_load_the_leanest_first(tables: list[peers.Table]) -> None:
+    assert [(table.scenario, table.level) for table in tables] == [(MOVED, 100), (KEPT, 100)]
+    order = [row.subject for row in tables[0].rows]
+    assert order == ["epoll", "nginx", "poll", "threading", "caddy"]
+
+
+def test_ratios_then_and_now(tables: list[peers.Table]) -> None:
+    rows = {row.subject: row for row in tables[0].rows}
+    assert tables[0].then_level == 500
+    assert [one.ratio for one in rows["nginx"].then] == [1.0]
+    assert [one.ratio for one in rows["epoll"].then] == [0.25]
+    assert rows["poll"].then == ()
+    assert rows["poll"].now.ratio == 0.5
+    assert rows["poll"].now.carries == 0.5
+    assert rows["epoll"].now.carries == 2.0
+    assert rows["nginx"].now.carries == 1.0
+
+
+def test_no_ratio_of_rates_that_are_the_load_generators(tables: list[peers.Table]) -> None:
+    rows = {row.subject: row for row in tables[0].rows}
+    assert rows["epoll"].now.bound
+    assert rows["epoll"].now.ratio is None
+    assert rows["epoll"].now.limit == "load"
+
+
+def test_what_stands_elsewhere_than_then(tables: list[peers.Table]) -> None:
+    rows = {row.subject: row for row in tables[0].rows}
+    assert rows["epoll"].differs, "a quarter then, twice as much now"
+    assert not rows["nginx"].differs
+    assert not rows["poll"].differs, "nothing was published of it"
+
+
+def test_why_there_is_no_figure(tables: list[peers.Table]) -> None:
+    rows = {row.subject: row for row in tables[0].rows}
+    assert rows["threading"].now.why_not == "connection reset by peer"
+    assert rows["caddy"].now.why_not == "caddy is left out: install caddy"
+    kept = {row.subject: row for row in tables[1].rows}
+    assert kept["poll"].now.why_not == "not measured under this load"
+    assert not any(row.then for row in tables[1].rows)
+
+
+def test_another_reference_for_a_workload() -> None:
+    found = results()
+    study = found.studies[0].model_copy(update={"references": {"redirect": "poll"}})
+    rows = {row.subject: row for row in peers.tables(Study(found), study)[0].rows}
+    assert rows["nginx"].now.carries == 2.0
+    assert [one.ratio for one in rows["nginx"].then] == [None], "nothing was published of poll"
+
+
+def test_where_the_seven_stand() -> None:
+    found = peers.dots(Study(results()))
+    assert [(dot.subject, dot.cpu) for dot in found] == [
+        ("epoll", 10.0),
+        ("epoll", 7.8),
+        ("nginx", 20.0),
+        ("nginx", 8.0),
+        ("poll", 40.0),
+    ]
+    words = "epoll needs the least CPU of all; the leanest of what people use is nginx"
+    assert peers.standing(found) == words
+    assert peers.standing([dot for dot in found if dot.kind == "server"]) == ""
+    kept = [dot for dot in found if dot.scenario == KEPT]
+    assert "about the same CPU time" in peers.standing(kept)
+    without = [dot for dot in found if dot.subject != "epoll"]
+    assert peers.standing(without).startswith("Of 1 that people use, 1 need less CPU than the")
+
+
+def test_memory_of_connections() -> None:
+    found = results()
+    assert peers.memory(found, found.studies[0]) == [("epoll", 1000, 2048.0)]
+
+
+def test_the_page_says_it(tmp_path: Path) -> None:
+    save(results(), tmp_path)
+    page = build(tmp_path)[0].read_text()
+    section = page[page.index('<section id="peers">') :]
+    section = section[: section.index("</section>")]
+    assert "An old table" in section
+    assert "all &lt;of&gt; it" in section
+    assert "nothing &amp; all" in section
+    assert "caddy is left out: install caddy" in section
+    assert "≥ 12,000" in section
+    assert "access_log off: nobody writes one" in section
+    assert "epoll 2 KB" in section.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_sweep_for_no_study_has_no_such_section(tmp_path: Path) -> None:
+    save(results_of([run("epoll", MOVED, 10.0, 12_000.0)]), tmp_path)
+    assert 'id="peers"' not in build(tmp_path)[0].read_text()

@@ -82,7 +82,7 @@ def _build(plan: Plan) -> None:
     outside = {}
     for one in started:
         outside[one.host.name] = one.hear()["pid"]
-        network.connect(one.host.name, one.pid)
+        network.connect(one.host.name, outside[one.host.name])
         one.line.sendall(b"\n")
     ready = {one.host.name: one.hear() for one in started}
     for one in started:

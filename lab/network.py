@@ -21,9 +21,14 @@ def make_switch(plan: Plan) -> None:
 
 
 def connect(host: str, pid: int) -> None:
-    """From the bridge to the network namespace of a process: there the interface is eth0."""
+    """From the bridge to the network namespace of a process: there the interface is eth0.
+
+    `pid`: its number in the namespace that /proc belongs to.
+    """
+    # By its path: what ip takes a mere number for depends on its version. The kernel looks it up
+    # among the processes that ip sees, ip itself, since 2025, in /proc.
     _ip(
-        f"link add {host} type veth peer name eth0 netns {pid}",
+        f"link add {host} type veth peer name eth0 netns /proc/{pid}/ns/net",
         f"link set {host} master br0 up",
     )
 

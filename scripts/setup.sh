@@ -189,6 +189,7 @@ look_for_group() {
         need patch "follows docs/new-page.md" have patch
         need git "knows which files are the project's" have git
         need curl "a client of the tests" have curl
+        need strace "sees the system calls" have strace
         need redis-server "the data of the guestbook" have redis-server
         need apache2-utils "ab, a client of the tests" have ab
         need chromium "the browser of the tests" have_chromium

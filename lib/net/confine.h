@@ -41,10 +41,11 @@ struct call {
 /* What serving with calls that sleep needs: a receive timeout for each client;
    and a connection to Redis that begins without waiting is waited for. */
 #define BLOCKING_CALLS CALL(poll), CALL(fcntl)
-/* Children: to fork them, be one, tell them and wait for them. */
+/* Children: to fork them, be one, tell them and wait for them.  While it forks,
+   glibc 2.41 and newer has all signals wait. */
 #define FORKING_CALLS                                                          \
-    CALL(clone), CALL(set_robust_list), CALL(prctl), CALL(getppid),            \
-        CALL(wait4), CALL(kill)
+    CALL(clone), CALL(set_robust_list), CALL(rt_sigprocmask), CALL(prctl),     \
+        CALL(getppid), CALL(wait4), CALL(kill)
 /* Threads: their locks, their heaps, their beginning and end, their signals.
    With openat glibc asks three things: how many processors there are, for that
    decides how many heaps there may be (/sys/devices/system/cpu/online, else

@@ -41,6 +41,7 @@ NOT_ALWAYS = {
     "clone": "creates threads before glibc 2.34",
     "clone3": "creates threads since glibc 2.34",
     "rt_sigaction": "of the C library, when it creates its first thread",
+    "rt_sigprocmask": "of fork(3), where the C library is 2.41 or newer",
     "rseq": "where the C library is 2.35 or newer",
     "set_robust_list": "of a thread that was created before",
     "sched_getaffinity": "when a thread needs a heap of its own",

@@ -127,6 +127,11 @@ slides: ## the slides and exercise sheets of docs/course/, to show and to print
 	@$(SETUP) read
 	@$(ZEROHTTPD) slides $(ARGS)
 
+expected: ## the figures of the course's sheets on this machine, for the lecturer
+	@$(SETUP) build bench
+	@$(MAKE) --no-print-directory all floor >&2
+	@$(ZEROHTTPD) expected $(ARGS)
+
 fault: ## a copy of the project with a fault in it, to be found: make fault N=07, INTO=folder
 	@$(SETUP) read fault
 	@$(ZEROHTTPD) fault $(N) $(if $(INTO),--into '$(INTO)') $(ARGS)
@@ -214,7 +219,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z._-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure peers cost experiment torture timeline book slides fault hint new grade floor test \
+.PHONY: all debug tsan bench lab lab-down doctor report serve measure peers cost experiment torture timeline book slides expected fault hint new grade floor test \
 	test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- How things are made ----

@@ -106,14 +106,17 @@ static void *serve(void *context) {
    one leaves nothing behind. */
 static bool create_thread(struct server *server, const struct client *client,
                           const pthread_attr_t *attributes) {
+    static struct moment moment; /* the date, formatted once for all threads */
     struct thread *thread = calloc(1, sizeof *thread);
 
     if (thread == NULL)
         return false;
+    moment_set(&moment, time(NULL));
     thread->client = *client;
     thread->worker = (struct worker){.server = server,
                                      .counters = server->counters,
                                      .redis = &redis,
+                                     .moment = moment,
                                      .others_wait = others_wait};
     /* Created under the lock: it must not leave the list before it is in. */
     pthread_mutex_lock(&lock);

@@ -7,7 +7,7 @@
  *     more      MSG_MORE: the end of a connection no more rides on its last
  *               bytes, nor the first bytes of a file on the head
  *     defer     TCP_DEFER_ACCEPT: a connection is shown before its first bytes
- *     gather    one sendmsg() for head and body: now they are two
+ *     gather    one call for head and body: now they are two
  *     sendfile  files go out through a buffer of ours
  *     nodelay   TCP_NODELAY: Nagle's algorithm waits for acknowledgements
  *
@@ -52,8 +52,15 @@ static bool is_without(const char *name) {
 
 ssize_t send(int socket, const void *data, size_t length, int flags) {
     NEXT(send);
-    return next(socket, data, length,
-                is_without("more") ? flags & ~MSG_MORE : flags);
+
+    if (is_without("more"))
+        flags &= ~MSG_MORE;
+    if (is_without("gather")) { /* only the head: the caller sends the rest */
+        const char *blank = memmem(data, length, "\r\n\r\n", 4);
+        if (blank != NULL && memcmp(data, "HTTP", 4) == 0)
+            length = (size_t)(blank + 4 - (const char *)data);
+    }
+    return next(socket, data, length, flags);
 }
 
 ssize_t sendmsg(int socket, const struct msghdr *message, int flags) {

@@ -22,10 +22,17 @@
 /* What chunk sizes, extensions and trailers may add to a chunked body. */
 #define CHUNK_OVERHEAD_LIMIT 16384
 /* First size of the buffer for what a client sends: one request of a browser
-   fits, so nearly all requests are read with one call. */
-#define RECEIVE_SIZE         2048
-/* A path below public/, decoded. */
+   fits (Chromium's has 700 bytes), so nearly all requests are read with one
+   call.  Up to 1,032 bytes the C library has a short way to blocks (tcache). */
+#define RECEIVE_SIZE         1024
+/* First size of the buffer for a response: the head, and behind it the body
+   where that is small. */
+#define RESPONSE_SIZE        1024
+/* A page that says no more than its status, but for a long location. */
+#define NOTE_SIZE            384
+/* A path below public/, decoded; and what is taken for one that is short. */
 #define PATH_SIZE            1024
+#define SHORT_PATH           64
 
 /* How long a client may take.  All but SEND_TIMEOUT are deadlines.
 
@@ -96,9 +103,11 @@
 #define GUEST_NAME_LIMIT    100  /* characters, not bytes */
 #define GUEST_REMARKS_LIMIT 1000 /* characters, not bytes */
 #define LINK_NAME_LIMIT     100
-/* Files up to this size are read behind the head and leave in the same write;
-   larger ones leave through sendfile(2) and never enter our memory. */
+/* Files up to this size are kept in memory, and leave in the same write as the
+   head; larger ones leave through sendfile(2) and never enter our memory. */
 #define SMALL_FILE          16384
+/* A file that has changed within so many seconds is read anew each time. */
+#define FILE_SETTLES        3
 /* Files that are kept open though nobody is sent one just now; or an eighth of
    the descriptors, where the system allows so few that this is less. */
 #define OPEN_FILES          64

@@ -30,7 +30,7 @@ COUNTED_REQUESTS, COUNTED_CONNECTIONS = 100, 4
 SLOW = 4
 """One process or one connection at a time is dear, and shows it in a quarter of the requests."""
 SAMPLED = 2
-"""So many times the requests of a run, for enough samples of the fastest."""
+"""So many times the requests of a run, for enough samples of the fast; half of them of the slow."""
 BOTH = (False, True)
 WORKLOADS = ("redirect", "guestbook")
 TRICK_CELLS: dict[str, tuple[tuple[str, tuple[bool, ...]], ...]] = {
@@ -63,7 +63,7 @@ def parts_of(
             varied=varied,
         )
 
-    parts = [
+    loads = [
         Part(plan(WORKLOADS, requests, {"keep_alive": kept}), names, True)
         for names, requests, kept in (
             (fast, chosen.requests, BOTH),
@@ -79,7 +79,7 @@ def parts_of(
         workloads=WORKLOADS,
         varied={"mode": ("traced",), "keep_alive": BOTH},
     )
-    parts.append(Part(calls, servers))
+    parts = [Part(calls, servers), *loads]  # in this order the servers are shown
     for trick, cells in TRICK_CELLS.items():
         for workload, kept in cells:
             varied: dict[str, tuple[Value, ...]] = {"without": ("", trick), "keep_alive": kept}
@@ -97,7 +97,7 @@ def _of_stacks(
     if stacks is None:
         return []
     found = []
-    for names, share in zip(groups, (SAMPLED, 1 / SLOW), strict=True):
+    for names, share in zip(groups, (SAMPLED, 1 / SAMPLED), strict=True):
         number = max(int(requests * share), 1)
         at = min(level, number)
         if stacks == "counted":

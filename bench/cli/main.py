@@ -42,6 +42,7 @@ COMMANDS = {
     "timeline": Command("bench.timeline.command", "what each server does, call by call"),
     "book": Command("bench.book.command", "the annotated source as pages"),
     "slides": Command("bench.book.course", "slides and sheets of the course"),
+    "expected": Command("bench.cli.expected", "the figures of the course's sheets, here"),
     "fault": Command("bench.faults.give", "a copy with a fault in it, to be found"),
     "hint": Command("bench.faults.hint", "a hint to such a fault, or the answer"),
     "new": Command("bench.cli.new", "a folder for a server of your own"),

@@ -18,6 +18,7 @@ from bench.host.signals import SignalWatch
 from bench.load import open_loop
 from bench.records import store
 from bench.records.errors import UserError
+from bench.records.values import words_of
 from bench.sweep.options import sweep_parser
 
 FAILED = 2
@@ -45,6 +46,8 @@ class DeployOptions:
     """For the sweep on the load host."""
     oha: str | None
     """The tool of the open loop, if one is asked for: few hosts could make their own."""
+    by_wrk: bool = False
+    """Whether wrk asks, too, and must be on the load host."""
 
 
 def run(words: Sequence[str]) -> int:
@@ -92,7 +95,8 @@ def parse(arguments: Sequence[str]) -> DeployOptions:
         open_loop.require_oha()
         oha = open_loop.program()
     where = inventory.find(own.inventory)
-    return DeployOptions(where, own.only, own.results.resolve(), resume, tuple(rest), oha)
+    by_wrk = bool(theirs.studies) or "wrk" in words_of(theirs.generator)
+    return DeployOptions(where, own.only, own.results.resolve(), resume, tuple(rest), oha, by_wrk)
 
 
 def play(options: DeployOptions) -> int:
@@ -100,9 +104,11 @@ def play(options: DeployOptions) -> int:
     # In /tmp, because the path of a socket must not be long.
     with tempfile.TemporaryDirectory(prefix="zerohttpd-deploy-", dir="/tmp") as name:
         scratch = Path(name)
-        variables = {"results_here": str(options.results)}
+        variables: dict[str, str] = {"results_here": str(options.results)}
         if options.oha:
             variables["oha"] = options.oha
+        if options.by_wrk:
+            variables["by_wrk"] = "yes"
         if options.resume:
             variables["resume"] = str(_packed(options.resume, scratch))
         playbook = Playbook(options.inventory, variables, scratch)

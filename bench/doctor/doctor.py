@@ -13,7 +13,7 @@ from bench.doctor.limits import TIME_WAIT_AMPLE, assess_site, impossible_levels,
 from bench.doctor.looking import Facts, limits_here
 from bench.load import open_loop
 from bench.readers.console import plain_table, say
-from bench.records.environment import Finding, Limit, Line, State, SystemLimits
+from bench.records.environment import DoctorLine, Finding, Limit, State, SystemLimits
 from bench.records.figures import Role
 from bench.records.plan import RunSpec
 from bench.services.private_redis import RunRedis
@@ -36,7 +36,7 @@ class Diagnosis:
 
     limits: SystemLimits
     """Of this machine."""
-    lines: list[Line]
+    lines: list[DoctorLine]
     findings: list[Finding]
     """Those limits of all hosts that are in the way."""
 
@@ -64,7 +64,7 @@ def diagnose(
 
 def examine(
     runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts, load_only: bool = False
-) -> list[Line]:
+) -> list[DoctorLine]:
     """All lines. `load_only`: of a host that makes the load, and runs neither server nor Redis.
     Pure."""
     lines = [
@@ -83,9 +83,11 @@ def examine(
     return lines
 
 
-def _limit(found: Finding, runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts) -> Line:
+def _limit(
+    found: Finding, runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts
+) -> DoctorLine:
     """A limit, whether it is in the way or not."""
-    line = Line(topic=found.limit, have=found.have, need=found.need)
+    line = DoctorLine(topic=found.limit, have=found.have, need=found.need)
     if found.about is Limit.TIME_WAIT and facts.time_wait is not None:
         line.have = f"{facts.time_wait:,} of {found.have}"
     if found.levels:
@@ -97,12 +99,12 @@ def _limit(found: Finding, runs: Sequence[RunSpec], limits: SystemLimits, facts:
     return line
 
 
-def _tracked(runs: Sequence[RunSpec], facts: Facts) -> Iterator[Line]:
+def _tracked(runs: Sequence[RunSpec], facts: Facts) -> Iterator[DoctorLine]:
     if facts.conntrack:
         now, at_most = facts.conntrack
         need = max(run.requests for run in runs) + max(run.connections for run in runs)
         low = now + need > at_most
-        yield Line(
+        yield DoctorLine(
             topic="tracked connections (nf_conntrack_max)",
             have=f"{now:,} of {at_most:,}",
             need=f"{need:,} for a run",
@@ -111,9 +113,9 @@ def _tracked(runs: Sequence[RunSpec], facts: Facts) -> Iterator[Line]:
         )
 
 
-def _server_lines(facts: Facts) -> Iterator[Line]:
+def _server_lines(facts: Facts) -> Iterator[DoctorLine]:
     """What a server needs of its machine."""
-    yield Line(
+    yield DoctorLine(
         topic="CPUs for this program",
         have=str(facts.cpus),
         need="2: one for the server alone",
@@ -121,7 +123,7 @@ def _server_lines(facts: Facts) -> Iterator[Line]:
         cure="" if facts.cpus > 1 else "a machine with two CPUs (results will say that it was one)",
     )
     where = str(facts.groups) if facts.groups else "none: CPU time is taken from the server's end"
-    yield Line(
+    yield DoctorLine(
         topic="control groups (CPU accounting)",
         have=where,
         need="cgroup v2, writable",
@@ -130,11 +132,11 @@ def _server_lines(facts: Facts) -> Iterator[Line]:
     )
 
 
-def _machine_lines(facts: Facts) -> Iterator[Line]:
+def _machine_lines(facts: Facts) -> Iterator[DoctorLine]:
     slow = [name for name in facts.governors if name != "performance"]
     governor = " and ".join(facts.governors) or "not shown (a virtual machine has none)"
     every = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
-    yield Line(
+    yield DoctorLine(
         topic="CPU frequency governor",
         have=governor,
         need="performance",
@@ -147,7 +149,7 @@ def _machine_lines(facts: Facts) -> Iterator[Line]:
         by = f", most by {facts.busiest}" if loud and who else ""
         have = f"{facts.busy:.0%} of all CPUs{by}"
         show_it = f"ps -o pid,user,etime,args -p {who}   (and end it, if you may)"
-        yield Line(
+        yield DoctorLine(
             topic="other load on the machine",
             have=have,
             need=f"below {BUSY_LIMIT:.0%}",
@@ -156,10 +158,12 @@ def _machine_lines(facts: Facts) -> Iterator[Line]:
         )
 
 
-def _redis_lines(runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts) -> Iterator[Line]:
+def _redis_lines(
+    runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts
+) -> Iterator[DoctorLine]:
     need = max(run.connections for run in runs) + REDIS_SPARE
     if facts.redis is None:
-        yield Line(topic="Redis persistence", have="private Redis: off", need="off")
+        yield DoctorLine(topic="Redis persistence", have="private Redis: off", need="off")
         have = max(0, limits.descriptors - 32)
         nofile = f"--nofile={need + 32}:{need + 32}"
         cure = f"sudo prlimit --pid $$ {nofile}   (in this shell, then again)"
@@ -171,7 +175,7 @@ def _redis_lines(runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts) ->
     cures = [f"{client} config set save ''"] if saves else []
     cures += [f"{client} config set appendonly no"] if appends else []
     now = "; ".join([f"snapshots {saves}"] * bool(saves) + ["append-only file"] * appends)
-    yield Line(
+    yield DoctorLine(
         topic="Redis persistence",
         have=now or "off",
         need="off: it forks and writes in the middle of a run",
@@ -183,9 +187,9 @@ def _redis_lines(runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts) ->
         yield _clients(int(maximum), "", need, f"{client} config set maxclients {need}")
 
 
-def _clients(have: int, whose: str, need: int, cure: str) -> Line:
+def _clients(have: int, whose: str, need: int, cure: str) -> DoctorLine:
     low = have < need
-    return Line(
+    return DoctorLine(
         topic="Redis maxclients",
         have=f"{have:,}{whose}",
         need=f"{need:,}, a connection for each client at most",
@@ -194,13 +198,13 @@ def _clients(have: int, whose: str, need: int, cure: str) -> Line:
     )
 
 
-def _tool(topic: str, have: str | None, need: str, cure: str) -> Line:
+def _tool(topic: str, have: str | None, need: str, cure: str) -> DoctorLine:
     if have:
-        return Line(topic=topic, have=have, need=need)
-    return Line(topic=topic, have="not installed", need=need, state="impossible", cure=cure)
+        return DoctorLine(topic=topic, have=have, need=need)
+    return DoctorLine(topic=topic, have="not installed", need=need, state="impossible", cure=cure)
 
 
-def show(lines: Sequence[Line], out: Console) -> None:
+def show(lines: Sequence[DoctorLine], out: Console) -> None:
     """All lines as a table, the cures below it, ready to be copied."""
     table = plain_table("<", "<what", "<is", "<the chosen runs need")
     for line in lines:
@@ -210,7 +214,7 @@ def show(lines: Sequence[Line], out: Console) -> None:
     show_cures(lines, out)
 
 
-def show_cures(lines: Sequence[Line], out: Console) -> None:
+def show_cures(lines: Sequence[DoctorLine], out: Console) -> None:
     """For each line that is not well: what it is and what cures it."""
     for line in lines:
         if line.state in ("warning", "impossible"):

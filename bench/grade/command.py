@@ -40,9 +40,11 @@ def run(words: Sequence[str]) -> int:
     sandbox.enter(["-m", "bench", "grade", *words])
     seed = options.seed if options.seed is not None else secrets.randbelow(10**9)
 
+    explained: set[str] = set()
+
     def told(outcome: StageOutcome) -> None:
         if not options.json:
-            print(stage_text(outcome), flush=True)
+            print(stage_text(outcome, explained), flush=True)
 
     try:
         with SignalWatch() as watch:

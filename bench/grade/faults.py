@@ -129,7 +129,8 @@ BY_NATURE = FaultKind(
     "It serves one connection after another and says so in its tests.toml. One silent client stops "
     "it, and a connection that it kept would be all that it serves. This architecture cannot have "
     "these points. It is no fault.",
-    "01_iterative/main.c: what happens at the limit",
+    "01_iterative/main.c: what happens at the limit. If yours shall serve more than one, take the "
+    "line stalled_by out of its tests.toml",
 )
 NO_PATIENCE = FaultKind(
     "no-timeout",
@@ -207,8 +208,10 @@ CUTS_OFF = FaultKind(
     "cuts-off",
     "SIGTERM cuts off whom you are serving",
     "A client had sent half its request when the server was told to stop, and the rest a moment "
-    "later. Who is being served is still to be answered.",
-    "lib/net/stop.h; connection_is_idle in lib/app/connection.h",
+    "later. A client that is being served must still be answered. (The signal ends a call that "
+    "sleeps with EINTR. That alone is no reason to give the client up: call again.)",
+    "lib/net/stop.h; EINTR in signal(7); `receive` in lib/net/blocking.c; connection_is_idle "
+    "in lib/app/connection.h",
     r"SIGTERM|exited with|exit_group|close\(",
 )
 DEAF = FaultKind(

@@ -9,8 +9,9 @@ SIGNS = {"right": "ok", "failed": "NO", "by nature": "--", "not tried": ".."}
 WIDTH = 92
 
 
-def stage_text(outcome: StageOutcome) -> str:
-    """A stage, as soon as it is over."""
+def stage_text(outcome: StageOutcome, explained: set[str]) -> str:
+    """A stage, as soon as it is over. `explained`: the names of faults that have been explained
+    already; those of this stage are added."""
     lines = [f"\n{outcome.points:>3} of {outcome.of:<3} {outcome.title}"]
     notes = {check.note for check in outcome.checks if check.came == "not tried"}
     if len(notes) == 1 and all(check.came == "not tried" for check in outcome.checks):
@@ -18,7 +19,7 @@ def stage_text(outcome: StageOutcome) -> str:
     for check in outcome.checks:
         note = f"   {check.note}" if check.note else ""
         lines.append(f"     {SIGNS[check.came]}  {check.check} ({check.points}/{check.of}){note}")
-        lines += _finding(check)
+        lines += _finding(check, explained)
     return "\n".join(lines)
 
 
@@ -33,12 +34,16 @@ def end_text(grade: Grade) -> str:
     )
 
 
-def _finding(check: CheckOutcome) -> list[str]:
+def _finding(check: CheckOutcome, explained: set[str]) -> list[str]:
     found = check.finding
     if found is None:
         return []
     lines = [f"\n         >>> {found.title}  [{found.fault}]"]
-    for text in (f"Seen: {found.seen}.", found.meaning, f"Read: {found.read}"):
+    told = [f"Seen: {found.seen}.", found.meaning, f"Read: {found.read}"]
+    if found.fault in explained:
+        told[1:] = ["(Explained above.)"]
+    explained.add(found.fault)
+    for text in told:
         lines += textwrap.wrap(
             text, WIDTH, initial_indent=" " * 13, subsequent_indent=" " * 13,
             break_long_words=False, break_on_hyphens=False,

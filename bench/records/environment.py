@@ -146,7 +146,7 @@ State = Literal["well", "note", "warning", "impossible"]
 NOT_WELL: frozenset[State] = frozenset({"warning", "impossible"})
 
 
-class Line(BaseModel):
+class DoctorLine(BaseModel):
     """One thing that was looked at."""
 
     topic: str

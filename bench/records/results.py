@@ -19,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bench.records.conditions import CellKey, Conditions
 from bench.records.environment import (
+    DoctorLine,
     Finding,
     HostInfo,
-    Line,
     Machine,
     Placement,
     SystemLimits,
@@ -107,7 +107,7 @@ class Results(BaseModel):
     placement: Placement | None = None
     limits: SystemLimits | None = None
     findings: list[Finding] = []
-    doctor: list[Line] = []
+    doctor: list[DoctorLine] = []
     servers: list[str] = []
     """The subjects, in the order in which they are shown."""
     stalled_by: dict[str, str] = {}

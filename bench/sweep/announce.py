@@ -13,7 +13,7 @@ from bench.doctor.doctor import Diagnosis, show_cures
 from bench.readers import order
 from bench.readers.console import say
 from bench.readers.table import result_table
-from bench.records.environment import Finding, HostInfo, Line
+from bench.records.environment import DoctorLine, Finding, HostInfo
 from bench.records.results import Results
 from bench.report.charts.export import write_rates
 from bench.sweep.cell import Bench
@@ -42,7 +42,7 @@ def announce(planned: Planned, bench: Bench, diagnosis: Diagnosis, out: Console)
     _show_troubles(diagnosis.lines, diagnosis.findings, out)
 
 
-def _show_troubles(said: Sequence[Line], findings: Sequence[Finding], out: Console) -> None:
+def _show_troubles(said: Sequence[DoctorLine], findings: Sequence[Finding], out: Console) -> None:
     """What the doctor says, and the limits in the way of some levels."""
     well = sum(line.state in ("well", "note") for line in said)
     say(out, f"Doctor: {well} of {len(said)} things are as they should be")

@@ -27,7 +27,7 @@ UPPER = (Kind.RECEIVE, Kind.SEND, Kind.FILE)
 
 
 @dataclass(frozen=True)
-class Box:
+class DrawnBar:
     """A bar as it is drawn: its vertical place, and its number among all of its recording."""
 
     bar: Bar
@@ -51,7 +51,7 @@ class DrawnLane:
     top: float
 
 
-class Drawing:
+class DrawnTimeline:
     """A recording with the places of all that is in it."""
 
     def __init__(self, recording: Recording) -> None:
@@ -65,7 +65,7 @@ class Drawing:
         self.boxes = self._boxes()
         self._middle = {row.lane.task: row.top + LANE / 2 for row in self.rows}
 
-    def _boxes(self) -> list[Box]:
+    def _boxes(self) -> list[DrawnBar]:
         """In the order of time, so that stepping goes from each to the next that happened."""
         found = []
         for row in self.rows:
@@ -75,7 +75,7 @@ class Drawing:
                 found.append((bar, row.top + (LANE / 2 if lower else 0), LANE / (1 + half), row))
         found.sort(key=lambda one: one[0].begin)
         return [
-            Box(bar, top, height, number, row.lane.task)
+            DrawnBar(bar, top, height, number, row.lane.task)
             for number, (bar, top, height, row) in enumerate(found)
         ]
 
@@ -111,7 +111,7 @@ class Drawing:
 def render(recordings: Sequence[Recording], note: str = "", chrome: str = "") -> str:
     """The page of one scenario. `note`: what the reader must know first, such as that these are
     recordings of another machine. `chrome`: the file with the same for Chrome's viewer."""
-    drawings = [Drawing(recording) for recording in recordings]
+    drawings = [DrawnTimeline(recording) for recording in recordings]
     length = max(recording.length for recording in recordings)
     data = {
         "length": length,
@@ -138,7 +138,7 @@ def figure(recording: Recording) -> str:
     """The picture alone, for another page, as wide as that; it wants `picture_style` there."""
     picture = templates_of(__file__).get_template("picture.html.j2")
     axis = _axis(recording.length) | {"scale": FIGURE_PX / recording.length}
-    made = picture.render(drawing=Drawing(recording), recording=recording, **axis)
+    made = picture.render(drawing=DrawnTimeline(recording), recording=recording, **axis)
     words = f"{recording.server}: {named(recording.scenario).title}"
     return f'<figure class="timeline"><figcaption>{words}</figcaption>{made}</figure>'
 

@@ -27,7 +27,7 @@ static struct cache *open_folder(const char *root, const char *name, bool texts,
    start, and a forked child finds it in memory. */
 static int check_template(struct app *app, const char *root, char *error,
                           size_t size) {
-    struct file *file = cache_borrow(app->templates, GUESTBOOK_TEMPLATE);
+    struct file *file = cache_borrow(app->templates, GUESTBOOK_TEMPLATE, 0);
 
     if (file == NULL) {
         snprintf(error, size,

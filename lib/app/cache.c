@@ -2,6 +2,7 @@
 #include "app/cache.h"
 
 #include "config.h"
+#include "proto/http_fields.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Where memory is short uthash would exit.  This way it only does not keep the
@@ -23,8 +25,9 @@
    a pointer to it is a pointer to its entry. */
 struct entry {
     struct file file;
-    int borrowed; /* under the lock, as all that follows */
-    bool listed;  /* in the table; else its last borrower ends it */
+    int borrowed;   /* under the lock, as all that follows */
+    bool listed;    /* in the table; else its last borrower ends it */
+    unsigned round; /* in which it was last looked at; 0: none */
     UT_hash_handle hh;
     struct entry *prev, *next; /* in the list of the idle */
     char name[];
@@ -141,25 +144,60 @@ static bool is_same(const struct stat *a, const struct stat *b) {
            a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-/* Reads the whole file into memory and closes it. */
-static int read_text(struct file *file) {
-    ssize_t count;
+/* Reads the whole file into memory, if it is small. */
+static int read_text(struct cache *cache, struct file *file) {
+    off_t limit = cache->texts ? TEMPLATE_LIMIT : SMALL_FILE;
 
-    if (file->status.st_size > TEMPLATE_LIMIT) {
+    if (file->status.st_size > limit) {
         errno = EFBIG;
+        return cache->texts ? -1 : 0;
+    }
+    size_t size = (size_t)file->status.st_size;
+    char *text = buffer_reserve(&file->text, size);
+    if (text == NULL)
+        return -1;
+    ssize_t count = read(file->descriptor, text, size);
+    if (count != (ssize_t)size) {
+        errno = count < 0 ? errno : EAGAIN; /* it is being changed */
         return -1;
     }
-    do {
-        char *end = buffer_reserve(&file->text, 4096);
-        if (end == NULL)
-            return -1;
-        count = read(file->descriptor, end, 4096);
-        if (count > 0)
-            file->text.length += (size_t)count;
-    } while (count > 0 && file->text.length <= TEMPLATE_LIMIT);
-    close(file->descriptor);
-    file->descriptor = -1;
-    return count < 0 ? -1 : 0;
+    file->text.length = size;
+    if (cache->texts) {
+        close(file->descriptor);
+        file->descriptor = -1;
+    }
+    return 0;
+}
+
+/* May what we have of the file be kept?  A descriptor of it, yes.  Its text
+   only if a later change is certain to have another time than the last one. The
+   clock that files are dated by ticks a hundred times a second, on some file
+   systems once in two: within a tick a file changes again and keeps its time.
+   (Who writes through a mapping, mmap(2), is dated when he begins, and not with
+   each byte.)  Templates are kept anyway: 02 would else read one in each child,
+   had it been started right behind a change. */
+static bool may_be_kept(const struct cache *cache, const struct file *file) {
+    return cache->texts || file->text.length == 0 ||
+           file->status.st_ctim.tv_sec + FILE_SETTLES <= time(NULL);
+}
+
+/* Once for a file, where each of its responses would take as long as for all
+   the rest of its head. */
+static void write_validators(struct file *file) {
+    const struct stat *status = &file->status;
+    char date[HTTP_DATE_SIZE];
+
+    http_format_date(status->st_mtim.tv_sec, date);
+    int length =
+        snprintf(file->validators_text, sizeof file->validators_text,
+                 "Last-Modified: %s\r\nETag: \"%jx-%jx-%jx%08lx\"\r\n", date,
+                 (uintmax_t)status->st_ino, (uintmax_t)status->st_size,
+                 (uintmax_t)status->st_mtim.tv_sec,
+                 (unsigned long)status->st_mtim.tv_nsec);
+    file->validators = (struct view){file->validators_text, (size_t)length};
+    size_t etag = view_find(file->validators, '"');
+    file->etag = view_part(file->validators, etag,
+                           (size_t)length - etag - strlen("\r\n"));
 }
 
 static struct entry *open_entry(struct cache *cache, const char *name) {
@@ -171,7 +209,7 @@ static struct entry *open_entry(struct cache *cache, const char *name) {
     /* O_NONBLOCK: to open a named pipe would wait for whoever writes to it. */
     file->descriptor = open_file(cache, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (file->descriptor < 0 || fstat(file->descriptor, &file->status) < 0 ||
-        (cache->texts && read_text(file) < 0)) {
+        (S_ISREG(file->status.st_mode) && read_text(cache, file) < 0)) {
         int error = errno;
         dispose(entry);
         errno = error;
@@ -182,17 +220,13 @@ static struct entry *open_entry(struct cache *cache, const char *name) {
         errno = EACCES;
         return NULL;
     }
-    int length = snprintf(
-        file->etag_text, sizeof file->etag_text, "\"%jx-%jx-%jx%08lx\"",
-        (uintmax_t)file->status.st_ino, (uintmax_t)file->status.st_size,
-        (uintmax_t)file->status.st_mtim.tv_sec,
-        (unsigned long)file->status.st_mtim.tv_nsec);
-    file->etag = (struct view){file->etag_text, (size_t)length};
+    write_validators(file);
     return entry;
 }
 
 /* Puts a newly opened file into the table, in place of an older one of that
-   name, and borrows it; or the same one, if another thread was faster. */
+   name, and borrows it; or the same one, if another thread was faster.  What
+   may change unseen is for this borrower only. */
 static struct entry *keep(struct cache *cache, struct entry *entry) {
     struct entry *older;
 
@@ -203,7 +237,8 @@ static struct entry *keep(struct cache *cache, struct entry *entry) {
     } else {
         if (older != NULL)
             drop(cache, older);
-        HASH_ADD_STR(cache->entries, name, entry); /* NOLINT: older has left */
+        if (may_be_kept(cache, &entry->file))
+            HASH_ADD_STR(cache->entries, name, entry); /* NOLINT: it has left */
     }
     borrow(cache, entry);
     entry->listed = entry->hh.tbl != NULL;
@@ -220,23 +255,40 @@ static int folder_error(struct cache *cache, const char *name) {
     return EISDIR;
 }
 
-struct file *cache_borrow(struct cache *cache, const char *name) {
+/* Borrows what is known of that name, if it is still the same file, as its
+   status says, or without one if it was looked at in this round.  Else NULL. */
+static struct entry *borrow_known(struct cache *cache, const char *name,
+                                  const struct stat *status, unsigned round) {
+    struct entry *entry;
+
+    pthread_mutex_lock(&cache->lock);
+    HASH_FIND_STR(cache->entries, name, entry);
+    bool hit = entry != NULL &&
+               (status == NULL ? entry->round == round
+                               : is_same(&entry->file.status, status));
+    if (hit) {
+        borrow(cache, entry);
+        entry->round = round;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return hit ? entry : NULL;
+}
+
+struct file *cache_borrow(struct cache *cache, const char *name,
+                          unsigned round) {
     struct stat status;
     struct entry *entry;
 
+    if (round != 0 && (entry = borrow_known(cache, name, NULL, round)) != NULL)
+        return &entry->file;
     if (fstatat(cache->folder, name, &status, 0) < 0)
         return NULL;
     if (!S_ISREG(status.st_mode)) {
         errno = S_ISDIR(status.st_mode) ? folder_error(cache, name) : EACCES;
         return NULL;
     }
-    pthread_mutex_lock(&cache->lock);
-    HASH_FIND_STR(cache->entries, name, entry);
-    bool hit = entry != NULL && is_same(&entry->file.status, &status);
-    if (hit)
-        borrow(cache, entry);
-    pthread_mutex_unlock(&cache->lock);
-    if (hit)
+    entry = borrow_known(cache, name, &status, round);
+    if (entry != NULL)
         return &entry->file;
 
     entry = open_entry(cache, name);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The files below one folder, kept open between requests.
+ * The files below one folder, kept between requests: small ones in memory, the
+ * others open.
  *
  * A hit costs one system call, which asks whether the file is still the same
- * one; a miss opens it.  The kernel itself confines every path to the folder
- * (RESOLVE_BENEATH of openat2(2)), whatever symbolic links say; an absolute
- * link is refused even when it points inside.
+ * one, at most once in a round of an event loop; a miss opens it.  The kernel
+ * itself confines every path to the folder (RESOLVE_BENEATH of openat2(2)),
+ * whatever symbolic links say; an absolute link is refused even when it points
+ * inside.
  *
  * One cache serves all threads of a process: a lock guards the table, and a
  * file stays until the last one who borrowed it gives it back.  Of the files
@@ -24,24 +26,29 @@ struct cache;
 struct file {
     int descriptor;     /* open for reading; -1 in a cache of texts */
     struct stat status; /* size and times */
-    char etag_text[64]; /* from inode, size and time of change, quoted */
-    struct view etag;   /* of etag_text */
-    struct buffer text; /* in a cache of texts: the whole file */
+    /* Last-Modified and ETag as they are sent, and the value of the latter:
+       from inode, size and time of change, quoted. */
+    struct view validators, etag;
+    char validators_text[128];
+    struct buffer text; /* the whole file, if it is small; else empty */
 };
 
 /*
- * A cache for the folder, or NULL with errno set when there is none.  With
- * `texts` it holds whole small files (up to TEMPLATE_LIMIT bytes) in memory.
+ * A cache for the folder, or NULL with errno set when there is none.  It holds
+ * files up to SMALL_FILE bytes in memory; with `texts` all of them, up to
+ * TEMPLATE_LIMIT bytes, and others cannot be borrowed.
  */
 struct cache *cache_create(const char *folder, bool texts);
 void cache_destroy(struct cache *cache); /* nothing is borrowed any more */
 
 /*
- * Borrows the regular file of that name, relative to the folder.  Returns NULL
- * with errno set: EISDIR for a folder, EACCES for anything else that is no
- * file, EXDEV for a way out, or what openat2(2) said.
+ * Borrows the regular file of that name, relative to the folder, as it is in
+ * that round (app/moment.h).  Returns NULL with errno set: EISDIR for a folder,
+ * EACCES for anything else that is no file, EXDEV for a way out, or what
+ * openat2(2) said.
  */
-struct file *cache_borrow(struct cache *cache, const char *name);
+struct file *cache_borrow(struct cache *cache, const char *name,
+                          unsigned round);
 void cache_return(struct cache *cache, struct file *file);
 
 #endif

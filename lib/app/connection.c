@@ -252,11 +252,15 @@ struct pending connection_pending(const struct connection *connection) {
         pending.first = behind(exchange_continue, &skip);
         return pending;
     }
-    pending.first = behind(buffer_view(&response->head), &skip);
-    if (exchange->request.method == HTTP_HEAD)
+    struct view head = buffer_view(&response->head);
+    if (exchange->request.method == HTTP_HEAD) {
+        pending.first =
+            behind(view_part(head, 0, response->head_length), &skip);
         return pending;
-    if (response->file == NULL) {
-        pending.second = behind(buffer_view(&response->body), &skip);
+    }
+    pending.first = behind(head, &skip);
+    if (response->file == NULL || response->file->text.length > 0) {
+        pending.second = behind(response_body(response), &skip);
         return pending;
     }
     pending.descriptor = response->file->descriptor;

@@ -145,18 +145,12 @@ bool exchange_changes_something(const struct exchange *exchange) {
 bool exchange_accepts(const struct exchange *exchange,
                       const struct resp_reply *reply) {
     enum resp_type expected = exchange->page.expected;
-    struct view items = reply->items;
-    struct resp_reply item;
 
     if (expected == RESP_STRING && reply->type == RESP_NULL)
         return true;
-    if (reply->type != expected)
-        return false;
     /* Arrays are lists of strings: nothing here asks for others. */
-    while (reply->type == RESP_ARRAY && resp_next(&items, &item))
-        if (item.type != RESP_STRING)
-            return false;
-    return true;
+    return reply->type == expected &&
+           (expected != RESP_ARRAY || reply->all_strings);
 }
 
 enum exchange_result exchange_replied(struct exchange *exchange,

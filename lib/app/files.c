@@ -130,35 +130,6 @@ static void add_content_range(struct response *response, bool satisfied,
     buffer_append(head, VIEW("\r\n"));
 }
 
-static void add_validators(struct response *response, const struct file *file) {
-    char date[HTTP_DATE_SIZE];
-
-    http_format_date(file->status.st_mtim.tv_sec, date);
-    response_field(response, VIEW("Last-Modified"), view_of(date));
-    response_field(response, VIEW("ETag"), file->etag);
-}
-
-/* Small files go into the response, to leave with the head in one write; of
-   large ones only a range is noted.  Returns false if the file has shrunk. */
-static bool fill_body(struct response *response, struct cache *cache,
-                      struct file *file, uint64_t first, uint64_t count) {
-    if (count > SMALL_FILE) {
-        response->file = file;
-        response->cache = cache;
-        response->offset = first;
-        response->count = count;
-        return true;
-    }
-    char *body = buffer_reserve(&response->body, count);
-    ssize_t got =
-        body == NULL ? -1 : pread(file->descriptor, body, count, (off_t)first);
-    cache_return(cache, file);
-    if (got < 0 || (uint64_t)got != count)
-        return false;
-    response->body.length = count;
-    return true;
-}
-
 static void serve(struct page *page, struct file *file, struct view name) {
     const struct http_request *request = page->request;
     struct response *response = page->response;
@@ -175,7 +146,7 @@ static void serve(struct page *page, struct file *file, struct view name) {
     }
     if (is_unchanged(request, file)) {
         response_start(response, 304);
-        add_validators(response, file);
+        buffer_append(&response->head, file->validators);
         cache_return(cache, file);
         return;
     }
@@ -189,12 +160,11 @@ static void serve(struct page *page, struct file *file, struct view name) {
     }
     response_start(response, range == HTTP_RANGE_OK ? 206 : 200);
     response_field(response, VIEW("Content-Type"), content_type_of(name));
-    add_validators(response, file);
-    response_field(response, VIEW("Accept-Ranges"), VIEW("bytes"));
+    buffer_append(&response->head, file->validators);
+    buffer_append(&response->head, VIEW("Accept-Ranges: bytes\r\n"));
     if (range == HTTP_RANGE_OK)
         add_content_range(response, true, first, last, size);
-    if (!fill_body(response, cache, file, first, last - first + 1))
-        response_error(response, 500, "The file changed while it was read.");
+    response_file(response, cache, file, first, last - first + 1);
 }
 
 /* RFC 3986, section 2.3: what may stand in a path as it is.  The rest is
@@ -234,7 +204,8 @@ void files_page(struct page *page) {
         length += sizeof index_name - 1;
     }
     name[length] = '\0';
-    struct file *file = cache_borrow(page->app->public, name);
+    struct file *file =
+        cache_borrow(page->app->public, name, page->response->moment->round);
     if (file != NULL) {
         serve(page, file, (struct view){name, length});
         return;

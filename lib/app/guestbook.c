@@ -147,7 +147,8 @@ static void finish_page(struct page *page, int status,
     };
     struct buffer html[VALUES] = {0}; /* all but the remarks, which are kept */
 
-    struct file *file = cache_borrow(templates, GUESTBOOK_TEMPLATE);
+    struct file *file =
+        cache_borrow(templates, GUESTBOOK_TEMPLATE, response->moment->round);
     if (file == NULL) {
         response_error(response, 500, "The guestbook's template is missing.");
         return;

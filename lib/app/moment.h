@@ -10,10 +10,17 @@
 
 struct moment {
     time_t now; /* seconds since 1970 */
-    char date[HTTP_DATE_SIZE];
+    /* An event loop's round; 0: there is none.  All that is answered in one has
+       been asked before it began: so a file need be looked at only once. */
+    unsigned round;
+    /* The fields Date and Server: the same in each response of one second. */
+    char fields[sizeof "Date: \r\nServer: ZeroHTTPd-Seven\r\n" +
+                HTTP_DATE_SIZE - 1];
 };
 
-/* Formats the date anew only when the second has changed. */
+/* Formats the fields anew only when the second has changed. */
 void moment_set(struct moment *moment, time_t now);
+
+void moment_next_round(struct moment *moment);
 
 #endif

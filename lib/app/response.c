@@ -1,52 +1,70 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/response.h"
 
+#include "config.h"
 #include "proto/html.h"
 
-static const char *reason_of(int status) {
+/* What a status is called, behind its three digits; empty: nobody knows. */
+static struct view text_of(int status) {
     static const struct {
         int status;
-        const char *reason;
-    } reasons[] = {
-        {100, "Continue"},
-        {200, "OK"},
-        {204, "No Content"},
-        {206, "Partial Content"},
-        {301, "Moved Permanently"},
-        {302, "Found"},
-        {303, "See Other"},
-        {304, "Not Modified"},
-        {307, "Temporary Redirect"},
-        {308, "Permanent Redirect"},
-        {400, "Bad Request"},
-        {403, "Forbidden"},
-        {404, "Not Found"},
-        {405, "Method Not Allowed"},
-        {408, "Request Timeout"},
-        {412, "Precondition Failed"},
-        {413, "Content Too Large"},
-        {414, "URI Too Long"},
-        {415, "Unsupported Media Type"},
-        {416, "Range Not Satisfiable"},
-        {417, "Expectation Failed"},
-        {431, "Request Header Fields Too Large"},
-        {500, "Internal Server Error"},
-        {501, "Not Implemented"},
-        {503, "Service Unavailable"},
-        {505, "HTTP Version Not Supported"},
+        struct view text;
+    } texts[] = {
+#define STATUS(number, reason) {number, VIEW_INITIALIZER(#number " " reason)}
+        STATUS(100, "Continue"),
+        STATUS(200, "OK"),
+        STATUS(204, "No Content"),
+        STATUS(206, "Partial Content"),
+        STATUS(301, "Moved Permanently"),
+        STATUS(302, "Found"),
+        STATUS(303, "See Other"),
+        STATUS(304, "Not Modified"),
+        STATUS(307, "Temporary Redirect"),
+        STATUS(308, "Permanent Redirect"),
+        STATUS(400, "Bad Request"),
+        STATUS(403, "Forbidden"),
+        STATUS(404, "Not Found"),
+        STATUS(405, "Method Not Allowed"),
+        STATUS(408, "Request Timeout"),
+        STATUS(412, "Precondition Failed"),
+        STATUS(413, "Content Too Large"),
+        STATUS(414, "URI Too Long"),
+        STATUS(415, "Unsupported Media Type"),
+        STATUS(416, "Range Not Satisfiable"),
+        STATUS(417, "Expectation Failed"),
+        STATUS(431, "Request Header Fields Too Large"),
+        STATUS(500, "Internal Server Error"),
+        STATUS(501, "Not Implemented"),
+        STATUS(503, "Service Unavailable"),
+        STATUS(505, "HTTP Version Not Supported"),
+#undef STATUS
     };
-    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
-        if (reasons[i].status == status)
-            return reasons[i].reason;
-    return "Unknown";
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (texts[i].status == status)
+            return texts[i].text;
+    return VIEW("");
 }
 
-static void forget(struct response *response) {
+static void append_status(struct buffer *buffer, int status) {
+    struct view text = text_of(status);
+
+    if (text.length == 0) {
+        buffer_append_number(buffer, status);
+        text = VIEW(" Unknown");
+    }
+    buffer_append(buffer, text);
+}
+
+static void forget_body(struct response *response) {
     if (response->file != NULL)
         cache_return(response->cache, response->file);
     response->file = NULL;
-    buffer_clear(&response->head);
     buffer_clear(&response->body);
+}
+
+static void forget(struct response *response) {
+    forget_body(response);
+    buffer_clear(&response->head);
 }
 
 void response_start(struct response *response, int status) {
@@ -54,14 +72,12 @@ void response_start(struct response *response, int status) {
 
     forget(response);
     response->status = status;
-    buffer_reserve(head, 320); /* all heads fit, but for long locations */
+    buffer_reserve(head, RESPONSE_SIZE);
     buffer_append(head, VIEW("HTTP/1.1 "));
-    buffer_append_number(head, status);
-    buffer_append(head, VIEW(" "));
-    buffer_append(head, view_of(reason_of(status)));
-    buffer_append(head, VIEW("\r\nDate: "));
-    buffer_append(head, view_of(response->moment->date));
-    buffer_append(head, VIEW("\r\nServer: ZeroHTTPd-Seven\r\n"));
+    append_status(head, status);
+    buffer_append(head, VIEW("\r\n"));
+    buffer_append(head, (struct view){response->moment->fields,
+                                      sizeof response->moment->fields - 1});
 }
 
 void response_field(struct response *response, struct view name,
@@ -73,29 +89,30 @@ void response_field(struct response *response, struct view name,
 }
 
 /* The frame that all pages without a template share. */
-static void append_page(struct response *response, struct view heading) {
+static void start_page(struct response *response) {
+    struct view text = text_of(response->status);
+    struct view heading =
+        text.length == 0 ? VIEW("Unknown") : view_from(text, strlen("200 "));
     struct buffer *body = &response->body;
 
-    buffer_reserve(body, 384); /* the whole page, but for long locations */
+    buffer_append(&response->head,
+                  VIEW("Content-Type: text/html; charset=utf-8\r\n"));
+    buffer_reserve(body, NOTE_SIZE);
     buffer_append(body, VIEW("<!DOCTYPE html>\n<html lang=\"en\">\n"
                              "<meta charset=\"utf-8\">\n"
                              "<meta name=\"viewport\" "
                              "content=\"width=device-width\">\n<title>"));
-    buffer_append_number(body, response->status);
-    buffer_append(body, VIEW(" "));
-    html_append_text(body, heading);
+    append_status(body, response->status);
     buffer_append(body, VIEW("</title>\n<link rel=\"stylesheet\" "
                              "href=\"/style.css\">\n<h1>"));
-    html_append_text(body, heading);
+    buffer_append(body, heading);
     buffer_append(body, VIEW("</h1>\n<p>"));
 }
 
 void response_error(struct response *response, int status,
                     const char *sentence) {
     response_start(response, status);
-    response_field(response, VIEW("Content-Type"),
-                   VIEW("text/html; charset=utf-8"));
-    append_page(response, view_of(reason_of(status)));
+    start_page(response);
     html_append_text(&response->body, view_of(sentence));
     buffer_append(&response->body, VIEW("</p>\n</html>\n"));
 }
@@ -104,12 +121,29 @@ void response_redirect(struct response *response, int status,
                        struct view location) {
     response_start(response, status);
     response_field(response, VIEW("Location"), location);
-    response_field(response, VIEW("Content-Type"),
-                   VIEW("text/html; charset=utf-8"));
-    append_page(response, view_of(reason_of(status)));
+    start_page(response);
     buffer_append(&response->body, VIEW("<a href=\""));
     html_append_text(&response->body, location);
     buffer_append(&response->body, VIEW("\">This way</a>.</p>\n</html>\n"));
+}
+
+void response_file(struct response *response, struct cache *cache,
+                   struct file *file, uint64_t first, uint64_t count) {
+    response->cache = cache;
+    response->file = file;
+    response->offset = first;
+    response->count = count;
+}
+
+struct view response_body(const struct response *response) {
+    const struct file *file = response->file;
+
+    if (file == NULL)
+        return buffer_view(&response->body);
+    if (file->text.length == 0)
+        return VIEW("");
+    return view_part(buffer_view(&file->text), response->offset,
+                     response->count);
 }
 
 uint64_t response_length(const struct response *response) {
@@ -132,6 +166,13 @@ void response_finish(struct response *response, bool keep_alive,
     else if (minor_version == 0)
         buffer_append(head, VIEW("Connection: keep-alive\r\n"));
     buffer_append(head, VIEW("\r\n"));
+    response->head_length = head->length;
+    struct view body = response_body(response);
+    if (body.length > 0 && !response->body.failed &&
+        body.length < head->capacity - head->length) {
+        buffer_append(head, body);
+        forget_body(response);
+    }
 }
 
 void response_free(struct response *response) {

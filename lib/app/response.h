@@ -17,9 +17,10 @@ struct response {
     int status;
     struct buffer head; /* status line and fields */
     struct buffer body;
+    size_t head_length; /* when it is finished: the body may stand behind it */
 
     /* Or the body is so many bytes of this file from that offset on. */
-    struct file *file;   /* borrowed; NULL: the body is in memory */
+    struct file *file;   /* borrowed; NULL: the body is in `body` */
     struct cache *cache; /* that the file goes back to */
     uint64_t offset;
     uint64_t count;
@@ -37,12 +38,21 @@ void response_field(struct response *response, struct view name,
 void response_error(struct response *response, int status,
                     const char *sentence);
 
+/* The body is so many bytes of the file, borrowed from the cache, from `first`
+   on: at least one, or the whole of it.  The file is the response's now. */
+void response_file(struct response *response, struct cache *cache,
+                   struct file *file, uint64_t first, uint64_t count);
+
+/* What of the body is in memory. */
+struct view response_body(const struct response *response);
+
 /* Starts a redirect: RFC 9110, section 15.4. */
 void response_redirect(struct response *response, int status,
                        struct view location);
 
 /* Ends the head: how long the body is (where the status has one), whether the
-   connection stays, and the blank line. */
+   connection stays, and the blank line.  A small body is moved behind it: one
+   piece of memory is sent by a simpler call than two. */
 void response_finish(struct response *response, bool keep_alive,
                      int minor_version);
 

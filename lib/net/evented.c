@@ -113,6 +113,7 @@ void evented_adopt(struct evented *evented, const struct client *client) {
                     &evented->moment,
                     evented->server->architecture->requests_per_connection);
     evented->count++;
+    moment_next_round(&evented->moment); /* it may have come just now */
     /* Often the request is there already: then the loop need not hear of this
        connection at all. */
     drive(evented, serving, true);
@@ -343,6 +344,7 @@ void evented_ready(struct evented *evented, struct source *source,
 
 void evented_begin_round(struct evented *evented) {
     evented->now = clock_milliseconds();
+    moment_next_round(&evented->moment);
     moment_set(&evented->moment, time(NULL));
 }
 

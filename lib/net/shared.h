@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Memory, all zero, that is shared with every process forked later: what one
+ * writes, all see.  NULL with errno set when there is none.  It is never freed:
+ * it is needed to the end.
+ */
 #ifndef NET_SHARED_H
 #define NET_SHARED_H
 
 #include <stddef.h>
 
-/* Memory, all zero, that is shared with every process forked later: what one
-   writes, all see.  NULL with errno set when there is none.  It is never freed:
-   it is needed to the end. */
+/* Some bytes beside others: each mapping costs every fork time. */
 void *shared_memory(size_t size);
+
+/* In pages of its own: so a reader outside can find it (/proc/PID/maps). */
+void *shared_pages(size_t size);
 
 #endif

@@ -22,19 +22,16 @@ static char lower(char byte) {
 }
 
 /* Not strncasecmp(3), which stops at a NUL and asks the locale. */
-bool view_equal_ignoring_case(struct view a, struct view b) {
-    if (a.length != b.length)
-        return false;
-    for (size_t i = 0; i < a.length; i++)
-        if (lower(a.data[i]) != lower(b.data[i]))
+bool bytes_equal_ignoring_case(const char *a, const char *b, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        if (lower(a[i]) != lower(b[i]))
             return false;
     return true;
 }
 
-size_t view_find(struct view view, char byte) {
-    const char *found =
-        view.length == 0 ? NULL : memchr(view.data, byte, view.length);
-    return found == NULL ? view.length : (size_t)(found - view.data);
+void byte_set_fill(struct byte_set *set, bool (*holds)(char byte)) {
+    for (int byte = 0; byte < 256; byte++)
+        set->has[byte] = holds((char)byte);
 }
 
 struct view view_cut(struct view *rest, char separator) {
@@ -49,13 +46,10 @@ bool view_number(struct view digits, uint64_t limit, uint64_t *number) {
     if (digits.length == 0)
         return false;
     for (size_t i = 0; i < digits.length; i++) {
-        char byte = digits.data[i];
-        if (byte < '0' || byte > '9')
+        unsigned digit = (unsigned char)digits.data[i] - (unsigned)'0';
+        if (digit > 9 || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, digit, &value) || value > limit)
             return false;
-        uint64_t digit = (uint64_t)(byte - '0');
-        if (digit > limit || value > (limit - digit) / 10)
-            return false;
-        value = value * 10 + digit;
     }
     *number = value;
     return true;
@@ -94,7 +88,7 @@ char *buffer_reserve(struct buffer *buffer, size_t more) {
     return buffer->data + buffer->length;
 }
 
-void buffer_append(struct buffer *buffer, struct view view) {
+void buffer_append_growing(struct buffer *buffer, struct view view) {
     if (view.length == 0)
         return;
     char *end = buffer_reserve(buffer, view.length);

@@ -56,10 +56,46 @@ static inline struct view view_of(const char *string) {
 }
 
 struct view view_trim(struct view view); /* no blanks around it: SP, HTAB */
-bool view_equal_ignoring_case(struct view a, struct view b); /* of ASCII */
+
+/* Of ASCII.  Most names differ in their length, which costs no call. */
+bool bytes_equal_ignoring_case(const char *a, const char *b, size_t length);
+static inline bool view_equal_ignoring_case(struct view a, struct view b) {
+    return a.length == b.length &&
+           bytes_equal_ignoring_case(a.data, b.data, a.length);
+}
 
 /* The offset of the first such byte, or view.length where there is none. */
-size_t view_find(struct view view, char byte);
+static inline size_t view_find(struct view view, char byte) {
+    const char *found =
+        view.length == 0 ? NULL
+                         : (const char *)memchr(view.data, byte, view.length);
+    return found == NULL ? view.length : (size_t)(found - view.data);
+}
+
+/* A set of bytes, as a table: to ask for one is a look at memory, where a
+   predicate of several ranges compares and branches again and again. */
+struct byte_set {
+    bool has[256];
+};
+
+/* Puts in those for which the predicate holds. */
+void byte_set_fill(struct byte_set *set, bool (*holds)(char byte));
+
+/* How many bytes at the view's front are all in the set. */
+static inline size_t view_span(struct view view, const struct byte_set *set) {
+    size_t length = 0;
+    while (length < view.length && set->has[(unsigned char)view.data[length]])
+        length++;
+    return length;
+}
+
+/* Takes them off its front. */
+static inline struct view view_take(struct view *rest,
+                                    const struct byte_set *set) {
+    struct view first = view_part(*rest, 0, view_span(*rest, set));
+    *rest = view_from(*rest, first.length);
+    return first;
+}
 
 /* Cuts *rest at the first separator: returns what stands before it and leaves
    in *rest what stands behind it (nothing where there was no separator). */
@@ -92,7 +128,19 @@ struct buffer {
 /* Makes room for `more` bytes behind the ones in use and returns where; NULL,
    with `failed` set, when memory is short.  Moves earlier bytes. */
 char *buffer_reserve(struct buffer *buffer, size_t more);
-void buffer_append(struct buffer *buffer, struct view view);
+
+/* A response is made of dozens of appends, nearly all of which find room: then
+   the compiler makes of a short literal a few stores. */
+void buffer_append_growing(struct buffer *buffer, struct view view);
+static inline void buffer_append(struct buffer *buffer, struct view view) {
+    if (buffer->failed || view.length >= buffer->capacity - buffer->length) {
+        buffer_append_growing(buffer, view);
+        return;
+    }
+    if (view.length > 0)
+        memcpy(buffer->data + buffer->length, view.data, view.length);
+    buffer->length += view.length;
+}
 void buffer_append_number(struct buffer *buffer, int64_t number);
 void buffer_consume(struct buffer *buffer, size_t count); /* drop the first */
 void buffer_clear(struct buffer *buffer);                 /* keeps the memory */

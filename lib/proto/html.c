@@ -43,10 +43,23 @@ static struct view reference_for(char byte) {
     }
 }
 
+static bool stands_for_itself(char byte) {
+    return (byte & 0x80) == 0 && reference_for(byte).length == 0;
+}
+
+static struct byte_set plain_bytes;
+
+__attribute__((constructor)) static void fill_set(void) {
+    byte_set_fill(&plain_bytes, stands_for_itself);
+}
+
 void html_append_text(struct buffer *html, struct view text) {
     size_t plain = 0; /* bytes at the front that can go out as they are */
 
-    while (plain < text.length) {
+    for (;;) {
+        plain += view_span(view_from(text, plain), &plain_bytes);
+        if (plain == text.length)
+            break;
         unsigned char byte = (unsigned char)text.data[plain];
         size_t length =
             byte < 0x80 ? 1 : utf8_character(view_from(text, plain));

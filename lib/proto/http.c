@@ -6,50 +6,59 @@
 
 #include <string.h>
 
+/* ---- Which bytes may stand where ---- */
+
+static bool is_in_token(char byte) {
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+           (byte >= '0' && byte <= '9') ||
+           (byte != '\0' && strchr("!#$%&'*+-.^_`|~", byte) != NULL);
+}
+
+/* RFC 9110, section 5.5: no control byte but HTAB. */
+static bool is_in_value(char byte) {
+    return (byte & 0x80) != 0 || (byte >= 0x20 && byte != 0x7f) || byte == '\t';
+}
+
+static bool is_in_target(char byte) {
+    return byte > 0x20 && byte < 0x7f && byte != '#';
+}
+
+/* RFC 3986, section 3.2.2, but for escapes. */
+static bool is_in_host(char byte) {
+    return byte != '\0' && strchr("%^`|#", byte) == NULL &&
+           (is_in_token(byte) || strchr("(),;=", byte) != NULL);
+}
+
+static struct byte_set token_bytes, value_bytes, target_bytes, host_bytes;
+
+/* Before main(): a head is some hundred bytes, and each is asked for once. */
+__attribute__((constructor)) static void fill_sets(void) {
+    byte_set_fill(&token_bytes, is_in_token);
+    byte_set_fill(&value_bytes, is_in_value);
+    byte_set_fill(&target_bytes, is_in_target);
+    byte_set_fill(&host_bytes, is_in_host);
+}
+
 bool http_is_token_byte(char byte) {
-    if ((byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-        (byte >= '0' && byte <= '9'))
-        return true;
-    return byte != '\0' && strchr("!#$%&'*+-.^_`|~", byte) != NULL;
+    return token_bytes.has[(unsigned char)byte];
 }
 
-static bool is_token(struct view view) {
-    for (size_t i = 0; i < view.length; i++)
-        if (!http_is_token_byte(view.data[i]))
-            return false;
-    return view.length > 0;
+static bool is_made_of(struct view view, const struct byte_set *set) {
+    return view.length > 0 && view_span(view, set) == view.length;
 }
 
-/* RFC 9110, section 5.5: a field value has no control byte but HTAB. */
-static bool is_field_value(struct view view) {
-    for (size_t i = 0; i < view.length; i++) {
-        unsigned char byte = (unsigned char)view.data[i];
-        if ((byte < 0x20 && byte != '\t') || byte == 0x7f)
-            return false;
-    }
-    return true;
-}
-
-static bool is_target(struct view view) {
-    for (size_t i = 0; i < view.length; i++)
-        if (view.data[i] <= 0x20 || view.data[i] >= 0x7f || view.data[i] == '#')
-            return false;
-    return view.length > 0;
-}
+/* ---- The request line ---- */
 
 /* RFC 3986, section 3.2.2: a name or an IPv4 address. */
 static bool is_registered_name(struct view view) {
-    for (size_t i = 0; i < view.length; i++) {
-        char byte = view.data[i];
-        bool escape = byte == '%' && percent_decode(view_from(view, i)) >= 0;
-        if (!escape &&
-            (byte == '%' || byte == '^' || byte == '`' || byte == '|' ||
-             byte == '#' ||
-             (!http_is_token_byte(byte) && byte != '(' && byte != ')' &&
-              byte != ',' && byte != ';' && byte != '=')))
+    for (;;) {
+        view = view_from(view, view_span(view, &host_bytes));
+        if (view.length == 0)
+            return true;
+        if (percent_decode(view) < 0)
             return false;
+        view = view_from(view, 3);
     }
-    return true;
 }
 
 /* The same section: an IPv6 address between its brackets. */
@@ -120,7 +129,7 @@ static ssize_t parse_target(struct http_request *request, struct view method,
     static const struct view scheme = VIEW_INITIALIZER("http://");
     bool is_absolute = false;
 
-    if (!is_target(target))
+    if (!is_made_of(target, &target_bytes))
         return bad(request, 400,
                    "The request target has a byte that no URI "
                    "may have.");
@@ -161,7 +170,7 @@ static ssize_t parse_request_line(struct http_request *request,
     struct view version = rest;
 
     request->line = line;
-    if (!is_token(method))
+    if (!is_made_of(method, &token_bytes))
         return bad(request, 400, "The request line has no valid method.");
     if (version.length != 8 || !view_starts_with(version, VIEW("HTTP/")) ||
         version.data[5] < '0' || version.data[5] > '9' ||
@@ -177,6 +186,8 @@ static ssize_t parse_request_line(struct http_request *request,
     request->minor_version = version.data[7] == '0' ? 0 : 1;
     return parse_target(request, method, target);
 }
+
+/* ---- The fields ---- */
 
 /* What several fields say together: judged when all of them are known. */
 struct gathered {
@@ -259,18 +270,21 @@ static ssize_t parse_host(struct http_request *request, struct view value) {
 static ssize_t parse_field(struct http_request *request,
                            struct gathered *gathered, struct view name,
                            struct view value) {
-    const struct {
+    static const struct {
         struct view name;
-        struct view *value;
+        size_t place; /* of its view in the request */
         bool is_list;
     } plain[] = {
-        {VIEW("Content-Type"), &request->content_type, false},
-        {VIEW("If-Match"), &request->if_match, true},
-        {VIEW("If-Unmodified-Since"), &request->if_unmodified_since, false},
-        {VIEW("If-None-Match"), &request->if_none_match, true},
-        {VIEW("If-Modified-Since"), &request->if_modified_since, false},
-        {VIEW("If-Range"), &request->if_range, false},
-        {VIEW("Range"), &request->range, false},
+#define FIELD(name, member, is_list)                                           \
+    {VIEW_INITIALIZER(name), offsetof(struct http_request, member), is_list}
+        FIELD("Content-Type", content_type, false),
+        FIELD("If-Match", if_match, true),
+        FIELD("If-Unmodified-Since", if_unmodified_since, false),
+        FIELD("If-None-Match", if_none_match, true),
+        FIELD("If-Modified-Since", if_modified_since, false),
+        FIELD("If-Range", if_range, false),
+        FIELD("Range", range, false),
+#undef FIELD
     };
 
     if (view_equal_ignoring_case(name, VIEW("Host")))
@@ -286,29 +300,34 @@ static ssize_t parse_field(struct http_request *request,
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
         if (!view_equal_ignoring_case(name, plain[i].name))
             continue;
-        if (plain[i].value->data == NULL)
-            *plain[i].value = value;
+        struct view *place =
+            (struct view *)(void *)((char *)request + plain[i].place);
+        if (place->data == NULL)
+            *place = value;
         else if (!plain[i].is_list)
-            *plain[i].value = VIEW("");
+            *place = VIEW("");
     }
     return 0;
 }
 
-/* RFC 9112, section 5: name ":" OWS value OWS. */
+/* RFC 9112, section 5: name ":" OWS value OWS.  Takes the line off the front of
+   the rest.  It is not searched for anything: what may not stand in a name, or
+   in a value, is where that ends. */
 static ssize_t parse_field_line(struct http_request *request,
-                                struct gathered *gathered, struct view line) {
-    size_t colon = view_find(line, ':');
-
+                                struct gathered *gathered, struct view *rest) {
     if (++gathered->fields > HEAD_FIELDS_LIMIT)
         return bad(request, 431, "There are too many header fields.");
-    if (line.data[0] == ' ' || line.data[0] == '\t')
+    if (rest->data[0] == ' ' || rest->data[0] == '\t')
         return bad(request, 400, "A header field is folded over two lines.");
-    if (colon == line.length || !is_token(view_part(line, 0, colon)))
+    struct view name = view_take(rest, &token_bytes);
+    if (name.length == 0 || !view_starts_with(*rest, VIEW(":")))
         return bad(request, 400, "A header line does not read name: value.");
-    struct view value = view_trim(view_from(line, colon + 1));
-    if (!is_field_value(value))
+    *rest = view_from(*rest, 1);
+    struct view value = view_take(rest, &value_bytes);
+    if (!view_starts_with(*rest, VIEW("\r\n")))
         return bad(request, 400, "A header field has a control byte in it.");
-    return parse_field(request, gathered, view_part(line, 0, colon), value);
+    *rest = view_from(*rest, 2);
+    return parse_field(request, gathered, name, view_trim(value));
 }
 
 /* RFC 9112, section 6.3: how long is the body?  RFC 9112, section 9.3: does
@@ -341,6 +360,8 @@ static ssize_t judge(struct http_request *request,
                           (request->minor_version > 0 || gathered->keep_alive);
     return 0;
 }
+
+/* ---- The head ---- */
 
 /* Where the head ends.  Until the end is there nothing else is looked at. */
 static ssize_t find_end(struct view input, size_t start, size_t seen,
@@ -396,19 +417,16 @@ ssize_t http_parse_head(struct view input, size_t seen,
     if (end <= 0)
         return end;
 
-    /* All lines, without the CR LF of the last one and of the blank one. */
+    /* All lines, each with its CR LF, but not the blank one. */
     struct view rest = view_part(input, start, (size_t)end - start - 2);
-    for (bool first = true; rest.length > 0; first = false) {
-        struct view line = view_cut(&rest, '\n');
-        line.length--; /* its CR, which find_end has seen */
-        ssize_t result = first ? parse_request_line(request, line)
-                               : parse_field_line(request, &gathered, line);
-        if (result < 0)
-            return result;
-        if (first)
-            request->fields = rest;
-    }
-    ssize_t result = judge(request, &gathered);
+    struct view line = view_cut(&rest, '\n');
+    line.length--; /* its CR, which find_end has seen */
+    ssize_t result = parse_request_line(request, line);
+    request->fields = rest;
+    while (result == 0 && rest.length > 0)
+        result = parse_field_line(request, &gathered, &rest);
+    if (result == 0)
+        result = judge(request, &gathered);
     return result < 0 ? result : end;
 }
 

@@ -6,21 +6,21 @@
 /* Decodes every escape, also %2F: "a%2Fb" and "a/b" name one file here, and
    "..%2F" must not slip past the removal of dot segments. */
 static int decode(struct view encoded, struct path *path) {
-    path->length = 0;
-    while (encoded.length > 0) {
-        int byte = (unsigned char)encoded.data[0];
-        size_t used = 1;
+    size_t length = 0;
+
+    for (size_t at = 0; at < encoded.length; at++) {
+        int byte = (unsigned char)encoded.data[at];
         if (byte == '%') {
-            byte = percent_decode(encoded);
-            used = 3;
+            byte = percent_decode(view_from(encoded, at));
+            at += 2; /* and one as for any other byte */
         }
         if (byte <= 0)
             return -400;
-        if (path->length + 1 >= PATH_SIZE)
+        if (length + 1 >= PATH_SIZE)
             return -414;
-        path->text[path->length++] = (char)byte;
-        encoded = view_from(encoded, used);
+        path->text[length++] = (char)byte;
     }
+    path->length = length;
     return 0;
 }
 
@@ -52,8 +52,8 @@ static int remove_dot_segments(struct path *path) {
             continue;
         }
         path->text[length++] = '/';
-        for (size_t i = 0; i < segment.length; i++)
-            path->text[length++] = segment.data[i];
+        memmove(path->text + length, segment.data, segment.length);
+        length += segment.length;
         ends_in_slash = before > segment.length;
     }
     if (ends_in_slash)

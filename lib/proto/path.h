@@ -14,10 +14,12 @@ struct path {
     size_t length;
 };
 
-/* The bytes that the text of this path needs: none needs more than PATH_SIZE. A
-   last slash may be added, and the NUL. */
+/* The bytes that the text of this path needs, or some more: none needs more
+   than PATH_SIZE.  A last slash may be added, and the NUL. */
 static inline size_t path_room(struct view encoded) {
     size_t room = encoded.length + 2;
+    if (room < SHORT_PATH)
+        return SHORT_PATH;
     return room < PATH_SIZE ? room : PATH_SIZE;
 }
 

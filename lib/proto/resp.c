@@ -59,11 +59,13 @@ static ssize_t parse_array(struct view input, size_t start, int64_t count,
     if (count < 0 || count > REDIS_REPLY_LIMIT / 3 || depth == DEPTH_LIMIT)
         return -1;
     size_t at = start;
+    reply->all_strings = true;
     for (int64_t i = 0; i < count; i++) {
         struct resp_reply item;
         ssize_t used = parse(view_from(input, at), depth + 1, &item);
         if (used <= 0)
             return used;
+        reply->all_strings &= item.type == RESP_STRING;
         at += (size_t)used;
     }
     reply->type = RESP_ARRAY;
@@ -85,9 +87,9 @@ static ssize_t parse(struct view input, int depth, struct resp_reply *reply) {
     if (end == 0) /* a line of which no end is in sight, or a bare LF */
         return view_find(input, '\n') < input.length ? -1 : 0;
     struct view line = view_part(input, 1, end - 1);
-    if (view_find(line, '\r') < line.length)
-        return -1;
     if (type == '+' || type == '-') {
+        if (view_find(line, '\r') < line.length)
+            return -1;
         reply->type = type == '+' ? RESP_STATUS : RESP_ERROR;
         reply->text = line;
         return (ssize_t)end + 2;

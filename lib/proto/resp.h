@@ -28,6 +28,7 @@ struct resp_reply {
     struct view text;  /* of a status, an error or a string */
     int64_t integer;   /* of an integer */
     size_t count;      /* of an array: its elements */
+    bool all_strings;  /* of an array: each of them is a string */
     struct view items; /* of an array: their bytes, for resp_next */
 };
 

@@ -5,7 +5,7 @@ in common."""
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bench.readers.cost import NOTHING, Difference, Flame, Line, lines, percent
+from bench.readers.cost import ENOUGH, NOTHING, Difference, Flame, Line, lines, percent
 from bench.records.conditions import CHANGES, TRICKS, Conditions
 from bench.records.figures import QUIET, Frame, StackFigures
 from bench.records.results import Results
@@ -32,7 +32,8 @@ _PLACES = (
 )
 """What the first function in the kernel begins with, and what that is; empty: the rest is the name
 of a system call."""
-MOST_PLACES = 9
+SHOWN = 0.03
+"""From this share of the time of one server on a place has a row of its own."""
 
 ABOUT_COST = (
     "CPU microseconds of the server, with all its threads and children, for a request: the median "
@@ -127,7 +128,8 @@ def measured(results: Results) -> str:
         if word
     )
     where = results.placement.note if results.placement else ""
-    return f"{what}; {where}. ab with {level} connections, {most} runs of each cell."
+    runs = "one run" if most == 1 else f"{most} runs"
+    return f"{what}; {where}. ab with {level} connections, {runs} of each cell."
 
 
 def by_conditions(found: Sequence[Line]) -> Iterator[tuple[Conditions, list[Line]]]:
@@ -183,24 +185,37 @@ def calls_table(found: Sequence[Line]) -> Table:
 
 def trick_table(found: Sequence[Difference]) -> Table:
     """A row for each trick under each of its conditions."""
-    head = ("trick", "what it does", "server", "conditions", "with", "without", "without it")
-    return Table(head, [(d.name, TRICKS.get(d.name, ""), *_sides(d)) for d in found])
+    return Table(("trick", "where", "with", "without", "without it"), _rows(found))
 
 
 def experiment_table(found: Sequence[Difference]) -> Table:
     """The same of the experiments."""
-    head = ("experiment", "what is done", "server", "conditions", "as it is", "so", "so it costs")
-    return Table(head, [(d.name, CHANGES.get(d.name, ""), *_sides(d)) for d in found])
+    return Table(
+        ("experiment", "where", "as it is", "otherwise", "otherwise it costs"), _rows(found)
+    )
+
+
+def explained(found: Sequence[Difference]) -> list[tuple[str, str]]:
+    """Each trick or experiment once, and what it does."""
+    known = TRICKS | CHANGES
+    return [(name, known.get(name, "")) for name in dict.fromkeys(d.name for d in found)]
+
+
+def _rows(found: Sequence[Difference]) -> list[tuple[str, ...]]:
+    """Those of the same name together."""
+    names = list(dict.fromkeys(d.name for d in found))
+    return [_sides(d) for d in sorted(found, key=lambda d: names.index(d.name))]
 
 
 def _sides(found: Difference) -> tuple[str, ...]:
     usual, other = (_figure(s.cost.total if s.cost else None) for s in (found.usual, found.other))
-    return (found.subject, found.conditions.describe(), usual, other, found.verdict)
+    where = f"{found.subject}: {found.conditions.describe()}"
+    return (found.name, where, usual, other, found.verdict)
 
 
 def brought(found: Sequence[Difference]) -> str:
     """The tricks in a sentence: which bring most, and which nothing."""
-    seen = [d for d in found if d.ratio]
+    seen = [d for d in found if d.ratio and d.ratio.runs >= ENOUGH]
     if not seen:
         return ""
     clear = [d for d in seen if d.ratio and d.ratio.apart and d.ratio.median > 1]
@@ -267,20 +282,22 @@ def _place_of(function: str) -> str:
 
 
 def place_table(found: Sequence[Flame]) -> Table:
-    """A row for each server, a column for each of the largest places of any of them."""
-    shares = [(flame, places(flame.stacks)) for flame in found]
+    """A row for each of the largest places of any server, a column for each server."""
+    shares = [places(flame.stacks) for flame in found]
     most: dict[str, float] = {}
-    for _, own in shares:
+    for own in shares:
         for name, share in own.items():
-            if name != OTHER:
-                most[name] = max(most.get(name, 0.0), share)
-    names = sorted(most, key=lambda name: (-most[name], name))[:MOST_PLACES]
-    rows = []
-    for flame, own in shares:
-        rest = sum(share for name, share in own.items() if name not in names)
-        cells = (f"{own[name]:.0%}" if name in own else "" for name in names)
-        rows.append((flame.subject, *cells, f"{rest:.0%}"))
-    return Table(("server", *names, OTHER), rows)
+            most[name] = max(most.get(name, 0.0), share)
+    names = sorted(
+        (n for n in most if n != OTHER and most[n] >= SHOWN), key=lambda n: (-most[n], n)
+    )
+    rows = [(name, *(_share(own.get(name, 0.0)) for own in shares)) for name in names]
+    rest = (sum(share for name, share in own.items() if name not in names) for own in shares)
+    return Table(("for", *(flame.subject for flame in found)), [*rows, (OTHER, *map(_share, rest))])
+
+
+def _share(value: float) -> str:
+    return f"{value:.0%}" if value >= 0.005 else ""
 
 
 def _figure(value: float | None, digits: int = 1) -> str:

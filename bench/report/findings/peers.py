@@ -78,7 +78,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class PeersTable:
     """All subjects of a study under one load."""
 
     scenario: Conditions
@@ -89,9 +89,9 @@ class Table:
     rows: tuple[Row, ...]
 
 
-def tables(study: Study, asked: PeerStudy) -> list[Table]:
+def tables(study: Study, asked: PeerStudy) -> list[PeersTable]:
     """Those of one of the studies that a sweep was made for, in the order of its plan."""
-    found: list[Table] = []
+    found: list[PeersTable] = []
     seen: set[tuple[Conditions, int]] = set()
     for some in asked.measured:
         for scenario in some.conditions:
@@ -102,7 +102,7 @@ def tables(study: Study, asked: PeerStudy) -> list[Table]:
     return [table for table in found if any(row.now.rate or row.then for row in table.rows)]
 
 
-def _table(study: Study, asked: PeerStudy, scenario: Conditions, level: int) -> Table:
+def _table(study: Study, asked: PeerStudy, scenario: Conditions, level: int) -> PeersTable:
     published = [
         row
         for row in asked.published
@@ -126,7 +126,7 @@ def _table(study: Study, asked: PeerStudy, scenario: Conditions, level: int) -> 
         )
         for name in names
     ]
-    return Table(
+    return PeersTable(
         scenario,
         level,
         refers_to,

@@ -8,9 +8,7 @@ from bench.records.errors import UserError
 from bench.records.store import file_of, load
 from bench.report.charts.catalogue import catalogue
 from bench.report.charts.export import write_charts
-from bench.report.page import export, topology
-from bench.report.page.cost import render as render_cost
-from bench.report.page.cost_markdown import markdown as cost_document
+from bench.report.page import cost_markdown, export, topology
 from bench.report.page.page import render
 from bench.report.page.torture import render as render_torture
 from bench.report.page.torture_markdown import markdown
@@ -37,7 +35,7 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
     page = output or stored.with_name("report.html")
     _check(page, stored)
     if results.command[:1] == ["cost"]:
-        return _write({page: render_cost(results), page.with_suffix(".md"): cost_document(results)})
+        return _write(cost_markdown.both(results, page))
     study = Study(results)
     made = catalogue(study)
     texts = {page: render(study, made)}

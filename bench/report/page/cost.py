@@ -5,12 +5,11 @@ nothing else, and no script."""
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from bench.readers import cost as reader
 from bench.records.results import Results
 from bench.report.charts import flame, style
 from bench.report.findings import cost as words
+from bench.report.page.templates import templates_of
 
 TEMPLATES = Path(__file__).parent / "template"
 COLOURS = {
@@ -25,14 +24,8 @@ LISTED = 0.01
 
 def render(results: Results) -> str:
     """The whole page."""
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("cost.html.j2").render(**_context(results)).lstrip()
+    template = templates_of(__file__).get_template("cost.html.j2")
+    return template.render(**_context(results)).lstrip()
 
 
 def command(results: Results) -> str:
@@ -54,7 +47,9 @@ def _context(results: Results) -> dict[str, Any]:
         "groups": [_group(conditions, own) for conditions, own in words.by_conditions(found)],
         "tricks": words.trick_table(tricks),
         "brought": words.brought(tricks).replace("`", ""),
+        "tricks_explained": words.explained(tricks),
         "experiments": words.experiment_table(experiments),
+        "experiments_explained": words.explained(experiments),
         "places": [
             (conditions, words.place_table([f for f in flames if f.conditions == conditions]))
             for conditions in dict.fromkeys(f.conditions for f in flames)

@@ -2,12 +2,18 @@
 """The same as a document, for docs/."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from bench.readers import cost as reader
 from bench.records.results import Results
 from bench.report.findings import cost as words
 from bench.report.findings.cost import Table
-from bench.report.page.cost import command
+from bench.report.page.cost import command, render
+
+
+def both(results: Results, page: Path) -> dict[Path, str]:
+    """The page, and the document beside it."""
+    return {page: render(results), page.with_suffix(".md"): markdown(results)}
 
 
 def markdown(results: Results) -> str:
@@ -32,10 +38,11 @@ def markdown(results: Results) -> str:
                 blocks += [f"### System calls: {conditions.describe()}", _table(calls)]
     if tricks:
         blocks += ["## Each trick switched off alone", words.ABOUT_TRICKS, words.brought(tricks)]
-        blocks.append(_table(words.trick_table(tricks), 4))
+        blocks += [_explained(words.explained(tricks)), _table(words.trick_table(tricks), 2)]
     if experiments:
         blocks += ["## What could be done otherwise", words.ABOUT_EXPERIMENTS]
-        blocks.append(_table(words.experiment_table(experiments), 4))
+        blocks.append(_explained(words.explained(experiments)))
+        blocks.append(_table(words.experiment_table(experiments), 2))
     blocks += _flames(reader.flames(results))
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -53,6 +60,10 @@ def _flames(found: Sequence[reader.Flame]) -> list[str]:
         title = f"### What the time is spent for: {conditions.describe()}"
         blocks += [title, _table(words.place_table(own))]
     return blocks
+
+
+def _explained(pairs: Sequence[tuple[str, str]]) -> str:
+    return "\n".join(f"- `{name}`: {what}" for name, what in pairs)
 
 
 def _table(table: Table, text_columns: int = 1) -> str:

@@ -32,7 +32,7 @@ def part(study: Study, charts: Catalogue) -> dict[str, Any]:
     }
 
 
-def _table(table: peers.Table) -> dict[str, Any]:
+def _table(table: peers.PeersTable) -> dict[str, Any]:
     return {
         "title": f"{describe(table.scenario)}, {table.level:,} connections",
         "reference": table.reference,

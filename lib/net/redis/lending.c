@@ -40,8 +40,13 @@ static struct redis_client *begin(const struct redis_server *server) {
 void redis_lending_prepare(struct redis_lending *lending, size_t place) {
     struct redis_client **client = &lending->clients[place];
 
-    if (*client == NULL)
-        *client = begin(lending->server);
+    /* Written only where it changes: after each fork the first write to a page
+       copies it. */
+    if (*client == NULL) {
+        struct redis_client *begun = begin(lending->server);
+        if (begun != NULL)
+            *client = begun;
+    }
     if (*client != NULL)
         (*client)->lent = true;
     lending->loans[place].left_as = LOAN_SPOILT;
@@ -65,8 +70,9 @@ void redis_lending_leave(struct redis_lending *lending, size_t place,
 }
 
 static void end(struct redis_lending *lending, size_t place) {
-    if (lending->clients[place] != NULL)
-        redis_client_destroy(lending->clients[place]);
+    if (lending->clients[place] == NULL)
+        return;
+    redis_client_destroy(lending->clients[place]);
     lending->clients[place] = NULL;
 }
 

@@ -127,8 +127,8 @@ def test_a_trick_switched_off(tmp_path: Path) -> None:
     calls = {run.conditions.without: run.calls for run in load(folder).runs}
     assert calls[""]
     assert calls["gather"]
-    assert round(calls[""].per_request["sendmsg"], 1) == 1
-    assert round(calls["gather"].per_request["sendmsg"], 1) == 2
+    assert round(calls[""].per_request["sendto"], 1) == 1
+    assert round(calls["gather"].per_request["sendto"], 1) == 2
 
 
 def test_memory_of_connections(tmp_path: Path) -> None:

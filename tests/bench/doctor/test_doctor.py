@@ -8,7 +8,7 @@ from rich.console import Console
 
 from bench.doctor.doctor import examine, show
 from bench.doctor.looking import Facts, governors, look
-from bench.records.environment import Line, SystemLimits
+from bench.records.environment import DoctorLine, SystemLimits
 from bench.records.plan import Plan
 from bench.sweep.runs import runs_in_order
 
@@ -26,12 +26,14 @@ FINE = Facts(
 REDIS = {"save": "", "appendonly": "no", "maxclients": "10000"}
 
 
-def lines(plan: Plan | None = None, limits: SystemLimits = ROOMY, **facts: object) -> list[Line]:
+def lines(
+    plan: Plan | None = None, limits: SystemLimits = ROOMY, **facts: object
+) -> list[DoctorLine]:
     runs = runs_in_order(plan or Plan(levels=(1000,)), ["epoll"])
     return examine(runs, limits, Facts(**{**vars(FINE), **facts}))  # type: ignore[arg-type]
 
 
-def unwell(found: list[Line]) -> list[Line]:
+def unwell(found: list[DoctorLine]) -> list[DoctorLine]:
     return [line for line in found if line.state != "well"]
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.grade.exam import STAGES
 from bench.grade.stage import Grade
+from bench.grade.stages import STAGES
 from bench.host.project import ROOT
 
 TEXT = (ROOT / "docs" / "course" / "grading.md").read_text()

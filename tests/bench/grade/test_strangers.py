@@ -15,7 +15,8 @@ import pytest
 
 from bench.grade.faults import FAULTS
 from bench.grade.fence import version
-from bench.grade.stage import Grade
+from bench.grade.show import stage_text
+from bench.grade.stage import CheckOutcome, FaultFound, Grade, StageOutcome
 from bench.host.project import ROOT
 
 HARM = r"""
@@ -135,3 +136,17 @@ def test_what_is_to_be_read_is_there(fault: object) -> None:
         assert (ROOT / name).is_file(), name
     for word, file in re.findall(r"`(\w+)` in ((?:lib|0\d_)[\w./-]+\w)", read):
         assert word in (ROOT / file).read_text(), f"{file} has no {word}"
+
+
+def test_a_fault_is_explained_once() -> None:
+    fault = FAULTS["no-redis"]
+    finding = FaultFound(
+        fault=fault.name, title=fault.title, meaning=fault.meaning, read=fault.read, seen="a 503"
+    )
+    check = CheckOutcome(check="down", points=0, of=4, came="failed", finding=finding)
+    explained: set[str] = set()
+    stage = StageOutcome(stage="redis", title="Redis", checks=[check])
+    first, second = (stage_text(stage, explained) for _ in range(2))
+    assert "Read: " in first
+    assert "Read: " not in second
+    assert second.count("Seen: a 503.") == second.count("Explained above") == 1

@@ -101,18 +101,18 @@ def results() -> Results:
 
 
 @pytest.fixture
-def tables() -> list[peers.Table]:
+def tables() -> list[peers.PeersTable]:
     found = results()
     return peers.tables(Study(found), found.studies[0])
 
 
-def test_one_table_for_each_load_the_leanest_first(tables: list[peers.Table]) -> None:
+def test_one_table_for_each_load_the_leanest_first(tables: list[peers.PeersTable]) -> None:
     assert [(table.scenario, table.level) for table in tables] == [(MOVED, 100), (KEPT, 100)]
     order = [row.subject for row in tables[0].rows]
     assert order == ["epoll", "nginx", "poll", "threading", "caddy"]
 
 
-def test_ratios_then_and_now(tables: list[peers.Table]) -> None:
+def test_ratios_then_and_now(tables: list[peers.PeersTable]) -> None:
     rows = {row.subject: row for row in tables[0].rows}
     assert tables[0].then_level == 500
     assert [one.ratio for one in rows["nginx"].then] == [1.0]
@@ -124,21 +124,21 @@ def test_ratios_then_and_now(tables: list[peers.Table]) -> None:
     assert rows["nginx"].now.carries == 1.0
 
 
-def test_no_ratio_of_rates_that_are_the_load_generators(tables: list[peers.Table]) -> None:
+def test_no_ratio_of_rates_that_are_the_load_generators(tables: list[peers.PeersTable]) -> None:
     rows = {row.subject: row for row in tables[0].rows}
     assert rows["epoll"].now.bound
     assert rows["epoll"].now.ratio is None
     assert rows["epoll"].now.limit == "load"
 
 
-def test_what_stands_elsewhere_than_then(tables: list[peers.Table]) -> None:
+def test_what_stands_elsewhere_than_then(tables: list[peers.PeersTable]) -> None:
     rows = {row.subject: row for row in tables[0].rows}
     assert rows["epoll"].differs, "a quarter then, twice as much now"
     assert not rows["nginx"].differs
     assert not rows["poll"].differs, "nothing was published of it"
 
 
-def test_why_there_is_no_figure(tables: list[peers.Table]) -> None:
+def test_why_there_is_no_figure(tables: list[peers.PeersTable]) -> None:
     rows = {row.subject: row for row in tables[0].rows}
     assert rows["threading"].now.why_not == "connection reset by peer"
     assert rows["caddy"].now.why_not == "caddy is left out: install caddy"

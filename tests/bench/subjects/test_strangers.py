@@ -259,3 +259,16 @@ def test_it_ends_with_all_that_it_started(peer: Peer) -> None:
     assert ended is not None
     assert ended.obeyed
     assert ended.status in (0, -signal.SIGTERM, 128 + signal.SIGTERM), ended.describe()
+
+
+WITH_REDIS = [name for name in names() if "guestbook" in stranger(name).said.workloads]
+
+
+@pytest.mark.parametrize("name", WITH_REDIS)
+def test_without_redis_all_but_the_guestbook_is_served(name: str) -> None:
+    workload = WORKLOADS["guestbook"]
+    with started(name, "redis://127.0.0.1:1/0") as server:
+        asked = [probe(server.url + workload.path.lstrip("/"), workload, 503) for _ in range(2)]
+        assert all(one.status == 503 for one in asked)
+        moved = WORKLOADS["moved"]
+        require_content(probe(server.url + moved.path.lstrip("/"), moved, moved.status), moved)

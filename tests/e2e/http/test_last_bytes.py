@@ -75,7 +75,7 @@ def test_process_is_gone_between(faulty: FaultyServer, number: int) -> None:
     plan = faulty.plan
     assert plan is not None
     right = fetch(faulty, "/t/plain", *CLOSE)
-    plan.arm("sendmsg", 1, -number)
+    plan.arm("send", 1, -number)
     with Client(faulty) as client:
         response = client.exchange(request("GET", "/t/plain", CLOSE))
         assert (response.status, response.body) == (right.status, right.body)

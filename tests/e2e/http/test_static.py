@@ -6,6 +6,9 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from email.utils import formatdate, parsedate_to_datetime
 from pathlib import Path
 
@@ -268,6 +271,59 @@ def test_changed_file(server: Server, site: Path) -> None:
     wait_until(lambda: fetch(server, target).body == b"replaced by another file", "the new file")
     path.unlink()
     wait_until(lambda: fetch(server, target).status == 404, "404 for a deleted file")
+
+
+def test_change_is_seen_at_once(server: Server, site: Path) -> None:
+    """A request that is sent behind a change gets the file as it is now, even where the change came
+    within one tick of the clock that files are dated by, or while others are sent the same file."""
+    path = site / "public" / "t" / f"counting-{server.name}.txt"
+    target = f"/t/{path.name}"
+    path.write_bytes(b"0000")
+    over = threading.Event()
+
+    def ask_on() -> None:
+        while not over.is_set():
+            with Client(server) as client:
+                for _ in range(20 if server.kind.keeps_alive else 1):
+                    assert client.exchange(request("GET", target)).body.isdigit()
+
+    with ThreadPoolExecutor() as pool, path.open("r+b", buffering=0) as file:
+        others = [pool.submit(ask_on) for _ in range(3)]
+        try:
+            for number in range(1, 200):
+                os.pwrite(file.fileno(), b"%04d" % number, 0)
+                assert fetch(server, target).body == b"%04d" % number
+        finally:
+            over.set()
+        for other in others:
+            other.result()
+    path.unlink()
+
+
+def test_change_within_a_round(server: Server, site: Path) -> None:
+    """An event loop looks at a file once in a round. Who is accepted in a long round, and has seen
+    the file change, gets what he has seen."""
+    if not server.kind.keeps_alive:
+        pytest.skip("one client would hold up all others")
+    path = site / "public" / "t" / f"round-{server.name}.txt"
+    wanted, long = request("GET", f"/t/{path.name}"), request("GET", "/sorted") * 16
+    before, behind = b"before" * 4000, b"behind" * 4000  # long: kept open, whatever its time
+    path.write_bytes(before)
+    path.with_suffix(".new").write_bytes(behind)
+    with ExitStack() as stack:
+        first, *busy = [stack.enter_context(Client(server)) for _ in range(10)]
+        for client in (first, *busy):
+            assert client.exchange(wanted).body == before
+        busy[0].send(long)  # while this is computed, the next round fills: in this order
+        first.send(wanted)
+        for client in busy[1:]:
+            client.send(long)
+        last = stack.enter_context(Client(server))
+        last.send(wanted)
+        assert first.read().body == before
+        path.with_suffix(".new").rename(path)
+        assert fetch(server, f"/t/{path.name}").body == behind
+    path.unlink()
 
 
 def test_file_that_shrinks(server: Server, site: Path) -> None:

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""`zerohttpd expected`: what the sheets of docs/course/ show on this machine, as tables for the
+lecturer's own copy. The commands are those of the sheets."""
+
+import argparse
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench.book.course import COURSE
+from bench.records.errors import UserError
+from bench.records.results import Results
+from bench.records.run import Run
+from bench.records.store import load
+
+SHEETS = ("1-floor", "4-redis", "5-idle")
+"""Those with figures that a sweep measures. 3 prints its seconds itself; the rest have none."""
+Figure = Callable[[Run], float | None]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Measure, and print the tables. Exit status: 0. Raises UserError."""
+    parser = argparse.ArgumentParser(
+        prog="zerohttpd expected",
+        description="The figures of the course's sheets on this machine, in Markdown: a minute or "
+        "two. What is done meanwhile is told on standard error.",
+    )
+    parser.add_argument("sheets", nargs="*", metavar="SHEET", help=f"of {', '.join(SHEETS)} (all)")
+    options = parser.parse_args(arguments)
+    unknown = set(options.sheets) - set(SHEETS)
+    if unknown:
+        raise UserError(f"no figures for {', '.join(sorted(unknown))}; there are {SHEETS}")
+    wanted = [sheet for sheet in SHEETS if sheet in (options.sheets or SHEETS)]
+    with tempfile.TemporaryDirectory(prefix="zerohttpd-expected-") as name:
+        measured = {sheet: _sweep(sheet, Path(name) / sheet) for sheet in wanted}
+    print(f"## {_machine(next(iter(measured.values())))}\n")
+    for sheet, results in measured.items():
+        print(table(sheet, results) + "\n")
+    return 0
+
+
+def sweep_words(sheet: str) -> list[str]:
+    """What the sheet's first command says to `make bench`. Raises UserError."""
+    text = (COURSE / "sheets" / f"{sheet}.md").read_text(encoding="utf-8")
+    found = re.search(r'^make bench ARGS="([^"]+)"', text, re.MULTILINE)
+    if found is None:
+        raise UserError(f"sheet {sheet} has no `make bench`")
+    return shlex.split(found[1])
+
+
+def table(sheet: str, results: Results) -> str:
+    """A line for each run: CPU time per request, requests per second, and the sheet's ratio."""
+    figure = _rate if sheet == "4-redis" else _cpu
+    ratio = "pages a second, against the first" if sheet == "4-redis" else "CPU, against the first"
+    lines = [f"Sheet {sheet[0]}:\n", f"| run | CPU per request | requests/s | {ratio} |"]
+    lines.append("|---|---|---|---|")
+    first: dict[str, float] = {}
+    # A floor is what its server is compared with.
+    for one in sorted(results.runs, key=lambda one: (one.architecture or "", one.kind != "floor")):
+        value, cpu, rate = figure(one), _cpu(one), _rate(one)
+        if one.state != "held" or value is None or cpu is None or rate is None:
+            why = one.reason.text if one.reason else one.state
+            lines.append(f"| {_name(one)} | no figure: {why} | | |")
+            continue
+        base = first.setdefault(one.architecture or one.subject, value)
+        at_least = "at least " if one.lower_bound else ""
+        lines.append(
+            f"| {_name(one)} | {cpu:.1f} us | {at_least}{rate:,.0f} | {value / base:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def _sweep(sheet: str, folder: Path) -> Results:
+    """Raises UserError."""
+    command = [sys.executable, "-m", "bench", "sweep", *sweep_words(sheet)]
+    done = subprocess.run([*command, "--results", str(folder)], stdout=sys.stderr)
+    found = sorted(folder.glob("*/results.json"))
+    if not found:
+        raise UserError(f"sheet {sheet} was not measured (status {done.returncode})")
+    return load(found[-1])
+
+
+def _machine(results: Results) -> str:
+    machine = results.machine
+    memory = (machine.memory_bytes or 0) / 2**30
+    load_average = machine.load_average_at_start[:1]
+    busy = f", load {load_average[0]:.1f} at the start" if load_average else ""
+    return (
+        f"{machine.cpu_model or 'a processor'}, {machine.cpus} CPUs, {memory:.0f} GB, "
+        f"Linux {machine.kernel}, {results.started:%Y-%m-%d}{busy}"
+    )
+
+
+def _name(one: Run) -> str:
+    conditions = one.conditions
+    words = [one.subject]
+    words += [f"{conditions.workers} workers"] if conditions.workers else []
+    words += [f"{conditions.idle:,} idle"] if conditions.idle else []
+    return ", ".join(words)
+
+
+def _cpu(one: Run) -> float | None:
+    return one.process.cpu_us_per_request if one.process else None
+
+
+def _rate(one: Run) -> float | None:
+    return one.ab.requests_per_second if one.ab else None

@@ -35,7 +35,7 @@ def test_names_choose_and_order(programs: Path) -> None:
 
 
 def test_unknown_names_are_answered_with_the_known(programs: Path) -> None:
-    with pytest.raises(UserError, match=r"unknown servers: nobody, nothing\. Known: iterative, fork"):
+    with pytest.raises(UserError, match=r"unknown servers: nobody, nothing\. Known: iterative"):
         select(["epoll", "nobody", "nothing"], programs=programs)
 
 

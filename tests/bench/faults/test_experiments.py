@@ -52,8 +52,10 @@ def test_a_changed_server_is_still_right(name: str) -> None:
         assert changed(name, [str(ROOT / server), "--port", "0"])[0] == str(folder / server)
         tests = [f"tests/e2e/{test}" for test in chosen.still]
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-            + ["--server", server, "--bin-dir", str(folder), *tests],
+            [
+                *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+                *("--server", server, "--bin-dir", str(folder), *tests),
+            ],
             cwd=ROOT,
             capture_output=True,
             text=True,

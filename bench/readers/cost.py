@@ -38,7 +38,7 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Line:
+class ServerCost:
     """What a request costs a server under some conditions."""
 
     subject: str
@@ -123,7 +123,7 @@ def by_cell(results: Results) -> Runs:
     return runs
 
 
-def lines(results: Results) -> list[Line]:
+def lines(results: Results) -> list[ServerCost]:
     """A line for each server under all conditions under which its floor was measured too."""
     runs = by_cell(results)
     keys = [key for key in runs if _is_usual(key.conditions) and _floor_of(key) in runs]
@@ -163,9 +163,9 @@ def _floor_of(key: CellKey) -> CellKey:
     return key._replace(subject=FLOOR_PREFIX + key.subject)
 
 
-def _line(key: CellKey, runs: Runs) -> Line:
+def _line(key: CellKey, runs: Runs) -> ServerCost:
     its, floor = runs[key], runs[_floor_of(key)]
-    return Line(
+    return ServerCost(
         key.subject,
         key.conditions,
         _split(its),

@@ -14,6 +14,7 @@ Three ways, the first that works:
 - A group of version 1's hierarchy `cpu`, beside the one of version 2 that CPU time is read from.
 """
 
+import contextlib
 import itertools
 import os
 import subprocess
@@ -111,6 +112,11 @@ class Scope(Slice):
         wanted = [f"CPUQuota={self._share:.0%}", period, "CPUWeight=10000", "CPUAccounting=yes"]
         limits = [word for one in wanted for word in ("-p", one)]
         return [*SCOPES.split(), "--quiet", "--collect", "-u", self._unit, *limits, "--", *command]
+
+    def close(self) -> None:
+        """See `Group`. One that systemd does not know was never made, or has gone by itself."""
+        with contextlib.suppress(OSError):
+            super().close()
 
 
 @dataclass(frozen=True)

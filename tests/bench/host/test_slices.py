@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.host.accounting import remove_stale_groups
-from bench.host.slices import PERIOD_US, Slice, Slicing, find_slicing
+from bench.host.slices import PERIOD_US, Scope, Slice, Slicing, find_slicing
 
 BURN = """
 import os, sys, time
@@ -73,6 +73,11 @@ def test_what_is_still_in_it_is_killed_when_it_is_closed(slicing: Slicing) -> No
     process.wait(timeout=20)
     assert not any(folder.exists() for folder in folders)
     assert has_ended(child)
+
+
+def test_what_systemd_does_not_know_is_closed_already() -> None:
+    """Else that would be told in place of why a server did not start."""
+    Scope(Path("/sys/fs/cgroup"), 0.5).close()
 
 
 LEAVES_IT = """

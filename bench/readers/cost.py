@@ -19,6 +19,8 @@ from bench.records.run import Run
 NOTHING = "-"
 ENOUGH = 3
 """From so many runs on two cells can be told apart."""
+LEAST = 0.03
+"""And by so much: of three runs all say the same by chance one time in four."""
 Runs = dict[CellKey, list[Run]]
 
 
@@ -33,8 +35,10 @@ class Ratio:
 
     @property
     def apart(self) -> bool:
-        """Whether all runs say the same: that the one is dearer, or that it is cheaper."""
-        return self.runs >= ENOUGH and (self.low > 1 or self.high < 1)
+        """Whether all runs say the same, that the one is dearer or that it is cheaper, and by
+        enough."""
+        same = self.low > 1 or self.high < 1
+        return self.runs >= ENOUGH and same and abs(self.median - 1) >= LEAST
 
 
 @dataclass(frozen=True)

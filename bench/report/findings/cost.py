@@ -50,8 +50,8 @@ ABOUT_TRICKS = (
     "What a server does so that the kernel has less to do, switched off one at a time by a "
     "preloaded library (floors/without.c), so that nothing else differs. Both are measured in "
     "turns, run by run, and the figure is the median of the ratios: +10 % means that a request "
-    "costs a tenth more without the trick. Where not all runs say the same, the two cannot be told "
-    "apart, and the trick has brought nothing that could be seen."
+    "costs a tenth more without the trick. Where not all runs say the same, or it is less than "
+    "3 %, the two cannot be told apart, and the trick has brought nothing that could be seen."
 )
 ABOUT_EXPERIMENTS = (
     "The same, for what a server could do otherwise: a patch of its source in course/experiments/, "

@@ -2,8 +2,8 @@
 
 // Command fasthttp is the stranger written with fasthttp, a faster HTTP server for Go than net/http:
 // the redirect, the files and the guestbook of the seven servers. go-redis asks Redis as it does for
-// the stranger go (package book); the page is made by fasttemplate, of the same author as fasthttp,
-// since html/template would cost as much as all the rest.
+// the stranger go (package book); the page is made by fasttemplate, of the same author as fasthttp:
+// who takes the one for its speed takes the other.
 package main
 
 import (

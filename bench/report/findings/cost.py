@@ -241,8 +241,9 @@ def sampled_how(found: Sequence[Flame]) -> str:
     stacks = found[0].stacks
     if stacks.how == "callgrind":
         return (
-            "perf was not allowed here, so valgrind's callgrind has counted instructions: of user "
-            "space alone, and no time. What the kernel does, most of all, is not in it."
+            "valgrind's callgrind, which stands in where perf is not allowed, has counted "
+            "instructions: of user space alone, exactly, and no time. What the kernel does, most "
+            "of all, is not in it."
         )
     kernel = "" if stacks.kernel else " It was allowed to see user space only."
     return (

@@ -103,8 +103,8 @@ peers: ## what people would use instead, then and now: make peers, or STUDY=now
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) peers $(STUDY) $(ARGS)
 
-cost: ## where the microseconds go: calls, switches, faults, floors, tricks switched off
-	@$(SETUP) build bench compare trace
+cost: ## where the microseconds go, as a page: calls, switches, floors, tricks, flame graphs
+	@$(SETUP) build bench trace fault
 	@$(MAKE) --no-print-directory all floor
 	@$(ZEROHTTPD) cost $(ARGS)
 

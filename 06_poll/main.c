@@ -116,8 +116,9 @@ static void accept_clients(struct server *server, struct evented *evented) {
 }
 
 /* Sleeps until something is ready, for anybody, and serves what is.  It goes
-   from the end to the front: what leaves the array meanwhile is replaced by
-   what has been looked at, and what enters is not looked at this time. */
+   from the end to the front: an entry that leaves the array meanwhile is
+   replaced by one that has been looked at, and one that enters is not looked at
+   this time. */
 static void run_round(struct loop *loop, struct server *server,
                       struct evented *evented) {
     int count = poll(loop->watched, loop->count, evented_timeout(evented));

@@ -28,6 +28,7 @@ def run(words: Sequence[str]) -> int:
         subjects = dict.fromkeys(x for one in studies for x in one.subjects)
         ask = installing.on_terminal()
         installing.install(subjects, lambda text: say(out, text), ask, wanted.yes)
+    say(out, "Building the peers that must be built: minutes for the first time, nothing later")
     asked = ["--studies", *(one.name for one in studies)]
     asked += [*(["--full"] if wanted.full else []), "--results", str(wanted.results)]
     asked += ["--hosts", str(wanted.hosts)] if wanted.hosts else []

@@ -78,9 +78,11 @@ def isolation() -> list[str]:
     if user() is not None:
         told.append("a user of its own, without rights")
     elif way == "user":
-        told.append("YOUR user, but without rights outside: it could read what you can read")
+        reads = "" if version() else ": it could read what you can read"
+        told.append(f"YOUR user, but without rights outside{reads}")
     else:
-        told.append("YOUR user: it could do what you can do")
+        files = ", but for files" if version() else ""
+        told.append(f"YOUR user: it could do what you can do{files}")
     told.append(
         "no file but the system's and its own, and none to write"
         if version()

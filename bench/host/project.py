@@ -31,6 +31,8 @@ def source_digest() -> str:
 SOURCES = (
     "bench/**/*.py",
     "bench/services/*.j2",
+    "bench/load/*.lua",
+    "bench/peers/**/*",
     "bench/strangers/**/*",
     "floors/*",
     "lib/**/*.[ch]",

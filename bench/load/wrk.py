@@ -5,6 +5,10 @@ wrk by itself asks for so many seconds, counts what comes, and opens a connectio
 closed or breaks, in silence. wrk.lua makes it ask for so many requests and look at the status, the
 length and the Connection field of each answer. Its thread is one: it uses one core.
 
+Where it asks for a connection to be closed it trusts the answer to say so. A server that closes
+without saying it (Java's does) is asked again over a connection that is about to end, which counts
+as an error: connections for one request each are for ab to ask over.
+
 Its latencies are not ab's: where an answer took longer than usual it adds those that would have
 been asked for meanwhile (its correction of "coordinated omission"). So they are marked as what they
 are, and Little's law is not held against them.

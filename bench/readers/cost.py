@@ -19,6 +19,8 @@ from bench.records.run import Run
 NOTHING = "-"
 ENOUGH = 3
 """From so many runs on two cells can be told apart."""
+LEAST = 0.03
+"""And by so much: of three runs all say the same by chance one time in four."""
 Runs = dict[CellKey, list[Run]]
 
 
@@ -33,12 +35,14 @@ class Ratio:
 
     @property
     def apart(self) -> bool:
-        """Whether all runs say the same: that the one is dearer, or that it is cheaper."""
-        return self.runs >= ENOUGH and (self.low > 1 or self.high < 1)
+        """Whether all runs say the same, that the one is dearer or that it is cheaper, and by
+        enough."""
+        same = self.low > 1 or self.high < 1
+        return self.runs >= ENOUGH and same and abs(self.median - 1) >= LEAST
 
 
 @dataclass(frozen=True)
-class Line:
+class ServerCost:
     """What a request costs a server under some conditions."""
 
     subject: str
@@ -123,7 +127,7 @@ def by_cell(results: Results) -> Runs:
     return runs
 
 
-def lines(results: Results) -> list[Line]:
+def lines(results: Results) -> list[ServerCost]:
     """A line for each server under all conditions under which its floor was measured too."""
     runs = by_cell(results)
     keys = [key for key in runs if _is_usual(key.conditions) and _floor_of(key) in runs]
@@ -163,9 +167,9 @@ def _floor_of(key: CellKey) -> CellKey:
     return key._replace(subject=FLOOR_PREFIX + key.subject)
 
 
-def _line(key: CellKey, runs: Runs) -> Line:
+def _line(key: CellKey, runs: Runs) -> ServerCost:
     its, floor = runs[key], runs[_floor_of(key)]
-    return Line(
+    return ServerCost(
         key.subject,
         key.conditions,
         _split(its),

@@ -82,7 +82,7 @@ class CallType:
 
 CALLS = {
     "hello": CallType(Hello, 60.0),
-    "survey": CallType(orders.Survey, 60.0),
+    "survey": CallType(orders.Survey, 1200.0),  # strangers may have to be built
     "start_redis": CallType(Nothing, 40.0),
     "make_room": CallType(orders.RoomOrder, REST_SECONDS + 30.0),
     "start_slow_redis": CallType(orders.SlowOrder, 20.0),

@@ -19,7 +19,7 @@ NARROWEST = 0.8
 
 
 @dataclass(frozen=True)
-class Box:
+class FlameBox:
     """A function, in the units of the drawing."""
 
     x: float
@@ -32,11 +32,11 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class FlameGraph:
     """All of them."""
 
     height: int
-    boxes: list[Box]
+    boxes: list[FlameBox]
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class Item:
     words: str
 
 
-def drawing(stacks: StackFigures) -> Drawing:
+def drawing(stacks: StackFigures) -> FlameGraph:
     """The boxes, the widest first among those side by side."""
     boxes = list(_boxes(stacks.frames, 0.0, 0, stacks))
-    return Drawing(max((box.y for box in boxes), default=0) + ROW, boxes)
+    return FlameGraph(max((box.y for box in boxes), default=0) + ROW, boxes)
 
 
-def _boxes(frames: list[Frame], x: float, depth: int, stacks: StackFigures) -> Iterator[Box]:
+def _boxes(frames: list[Frame], x: float, depth: int, stacks: StackFigures) -> Iterator[FlameBox]:
     for frame in frames:
         width = WIDTH * frame.count / stacks.count
         if width >= NARROWEST:
@@ -61,7 +61,7 @@ def _boxes(frames: list[Frame], x: float, depth: int, stacks: StackFigures) -> I
             short = frame.name if len(frame.name) <= room else f"{frame.name[: room - 1]}…"
             title = words(frame, stacks)
             text = short if room >= SHORTEST else ""
-            yield Box(round(x, 1), ROW * depth, round(width, 1), text, title, frame.of)
+            yield FlameBox(round(x, 1), ROW * depth, round(width, 1), text, title, frame.of)
             yield from _boxes(frame.below, x, depth + 1, stacks)
         x += width
 

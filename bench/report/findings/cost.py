@@ -5,7 +5,7 @@ in common."""
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bench.readers.cost import ENOUGH, NOTHING, Difference, Flame, Line, lines, percent
+from bench.readers.cost import ENOUGH, NOTHING, Difference, Flame, ServerCost, lines, percent
 from bench.records.conditions import CHANGES, TRICKS, Conditions
 from bench.records.figures import QUIET, Frame, StackFigures
 from bench.records.results import Results
@@ -39,7 +39,8 @@ ABOUT_COST = (
     "CPU microseconds of the server, with all its threads and children, for a request: the median "
     "of its runs. The floor is the barest program of the same architecture, measured in turns with "
     "it: it makes the system calls that this architecture cannot do without, and parses nothing. "
-    "So the floor's share of the time is what no program of this interface can avoid."
+    "So the floor's share of the time is what no program of this interface can avoid. User and "
+    "kernel time are told apart by the kernel's tick, and so only roughly in runs this short."
 )
 ABOUT_CALLS = (
     "For a request, as strace counts them under ten connections. strace slows a server down, so "
@@ -49,8 +50,8 @@ ABOUT_TRICKS = (
     "What a server does so that the kernel has less to do, switched off one at a time by a "
     "preloaded library (floors/without.c), so that nothing else differs. Both are measured in "
     "turns, run by run, and the figure is the median of the ratios: +10 % means that a request "
-    "costs a tenth more without the trick. Where not all runs say the same, the two cannot be told "
-    "apart, and the trick has brought nothing that could be seen."
+    "costs a tenth more without the trick. Where not all runs say the same, or it is less than "
+    "3 %, the two cannot be told apart, and the trick has brought nothing that could be seen."
 )
 ABOUT_EXPERIMENTS = (
     "The same, for what a server could do otherwise: a patch of its source in course/experiments/, "
@@ -60,7 +61,7 @@ ABOUT_EXPERIMENTS = (
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """A table of texts."""
 
     head: tuple[str, ...]
@@ -132,7 +133,7 @@ def measured(results: Results) -> str:
     return f"{what}; {where}. ab with {level} connections, {runs} of each cell."
 
 
-def by_conditions(found: Sequence[Line]) -> Iterator[tuple[Conditions, list[Line]]]:
+def by_conditions(found: Sequence[ServerCost]) -> Iterator[tuple[Conditions, list[ServerCost]]]:
     """The lines under the same conditions, together."""
     for conditions in dict.fromkeys(line.conditions for line in found):
         yield conditions, [line for line in found if line.conditions == conditions]
@@ -144,7 +145,7 @@ COST_HEAD = (
 )
 
 
-def cost_row(line: Line) -> tuple[str, ...]:
+def cost_row(line: ServerCost) -> tuple[str, ...]:
     """One server."""
     cost, calls = line.cost, line.calls
     return (
@@ -161,16 +162,16 @@ def cost_row(line: Line) -> tuple[str, ...]:
     )
 
 
-def cost_table(found: Sequence[Line]) -> Table:
+def cost_table(found: Sequence[ServerCost]) -> TextTable:
     """Those under the same conditions."""
-    return Table(COST_HEAD, [cost_row(line) for line in found])
+    return TextTable(COST_HEAD, [cost_row(line) for line in found])
 
 
-def calls_table(found: Sequence[Line]) -> Table:
+def calls_table(found: Sequence[ServerCost]) -> TextTable:
     """A row for each system call that one of them makes often, a column for each server."""
     counted = [line for line in found if line.calls]
     if not counted:
-        return Table((), [])
+        return TextTable((), [])
     most: dict[str, float] = {}
     for line in counted:
         for name, number in line.often:
@@ -180,17 +181,17 @@ def calls_table(found: Sequence[Line]) -> Table:
     rest = [sum(number for name, number in line.often if name not in names) for line in counted]
     totals = [line.calls.total if line.calls else 0.0 for line in counted]
     last = [("others", *map(_number, rest)), ("all", *map(_number, totals))]
-    return Table(("system call", *(line.subject for line in counted)), [*rows, *last])
+    return TextTable(("system call", *(line.subject for line in counted)), [*rows, *last])
 
 
-def trick_table(found: Sequence[Difference]) -> Table:
+def trick_table(found: Sequence[Difference]) -> TextTable:
     """A row for each trick under each of its conditions."""
-    return Table(("trick", "where", "with", "without", "without it"), _rows(found))
+    return TextTable(("trick", "where", "with", "without", "without it"), _rows(found))
 
 
-def experiment_table(found: Sequence[Difference]) -> Table:
+def experiment_table(found: Sequence[Difference]) -> TextTable:
     """The same of the experiments."""
-    return Table(
+    return TextTable(
         ("experiment", "where", "as it is", "otherwise", "otherwise it costs"), _rows(found)
     )
 
@@ -281,7 +282,7 @@ def _place_of(function: str) -> str:
     return OTHER
 
 
-def place_table(found: Sequence[Flame]) -> Table:
+def place_table(found: Sequence[Flame]) -> TextTable:
     """A row for each of the largest places of any server, a column for each server."""
     shares = [places(flame.stacks) for flame in found]
     most: dict[str, float] = {}
@@ -293,7 +294,9 @@ def place_table(found: Sequence[Flame]) -> Table:
     )
     rows = [(name, *(_share(own.get(name, 0.0)) for own in shares)) for name in names]
     rest = (sum(share for name, share in own.items() if name not in names) for own in shares)
-    return Table(("for", *(flame.subject for flame in found)), [*rows, (OTHER, *map(_share, rest))])
+    return TextTable(
+        ("for", *(flame.subject for flame in found)), [*rows, (OTHER, *map(_share, rest))]
+    )
 
 
 def _share(value: float) -> str:

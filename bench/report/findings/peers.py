@@ -99,7 +99,13 @@ def tables(study: Study, asked: PeerStudy) -> list[PeersTable]:
                 if scenario.rated and (scenario, level) not in seen:
                     seen.add((scenario, level))
                     found.append(_table(study, asked, scenario, level))
-    return [table for table in found if any(row.now.rate or row.then for row in table.rows)]
+    return [
+        table
+        for table in found
+        if any(
+            row.then or study.find(row.subject, table.scenario, table.level) for row in table.rows
+        )
+    ]
 
 
 def _table(study: Study, asked: PeerStudy, scenario: Conditions, level: int) -> PeersTable:

@@ -63,7 +63,7 @@ def _context(results: Results) -> dict[str, Any]:
     }
 
 
-def _group(conditions: Any, found: list[reader.Line]) -> dict[str, Any]:
+def _group(conditions: Any, found: list[reader.ServerCost]) -> dict[str, Any]:
     most = max((line.cost.total for line in found if line.cost), default=1.0)
     return {
         "title": conditions.describe(),
@@ -73,7 +73,7 @@ def _group(conditions: Any, found: list[reader.Line]) -> dict[str, Any]:
     }
 
 
-def _bar(line: reader.Line, most: float) -> dict[str, float] | None:
+def _bar(line: reader.ServerCost, most: float) -> dict[str, float] | None:
     """Per cent of the dearest: the kernel's part, the user's, and where the floor is."""
     if line.cost is None:
         return None

@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.readers import cost as reader
 from bench.records.results import Results
 from bench.report.findings import cost as words
-from bench.report.findings.cost import Table
+from bench.report.findings.cost import TextTable
 from bench.report.page.cost import command, render
 
 
@@ -66,7 +66,7 @@ def _explained(pairs: Sequence[tuple[str, str]]) -> str:
     return "\n".join(f"- `{name}`: {what}" for name, what in pairs)
 
 
-def _table(table: Table, text_columns: int = 1) -> str:
+def _table(table: TextTable, text_columns: int = 1) -> str:
     ruler = ["---"] * text_columns + ["--:"] * (len(table.head) - text_columns)
     rows = [table.head, ruler, *table.rows]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/valyala/fasthttp v1.70.0
+	github.com/valyala/fasttemplate v1.2.2
 	zerohttpd/guestbook v0.0.0
 )
 

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: MIT
 
 // Command fasthttp is the stranger written with fasthttp, a faster HTTP server for Go than net/http:
-// the redirect, the files and the guestbook of the seven servers, for which go-redis asks Redis as
-// it does for the stranger go (package book).
+// the redirect, the files and the guestbook of the seven servers. go-redis asks Redis as it does for
+// the stranger go (package book); the page is made by fasttemplate, of the same author as fasthttp:
+// who takes the one for its speed takes the other.
 package main
 
 import (
 	"bytes"
 	"flag"
 	"fmt"
+	"html"
 	"log"
 	"net"
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"github.com/valyala/fasttemplate"
 
 	"zerohttpd/guestbook/book"
 )
@@ -27,6 +31,7 @@ const (
 
 type site struct {
 	guestbook *book.Book
+	page      *fasttemplate.Template
 	files     fasthttp.RequestHandler
 }
 
@@ -52,15 +57,34 @@ func redirect(ctx *fasthttp.RequestCtx, status int) {
 }
 
 func (s *site) showGuestbook(ctx *fasthttp.RequestCtx) {
-	var body bytes.Buffer
 	// The ctx ends with the server, not with its client: fasthttp does not watch for that.
-	if err := s.guestbook.Page(ctx, &body); err != nil {
+	content, err := s.guestbook.Load(ctx)
+	if err != nil {
 		ctx.Error(book.Unreachable, fasthttp.StatusServiceUnavailable)
 		ctx.Response.Header.Set(fasthttp.HeaderRetryAfter, "1")
 		return
 	}
 	ctx.SetContentType("text/html; charset=utf-8")
-	ctx.Response.SetBodyRaw(body.Bytes())
+	// A tag that is not here stands for nothing: a plain visit has nothing typed and no errors.
+	s.page.Execute(ctx, map[string]any{
+		"VISITOR_COUNT": content.Visitor,
+		"REMARKS_COUNT": content.Written,
+		"GUEST_REMARKS": listed(content.Remarks),
+	})
+}
+
+// listed makes the list of the remarks, each escaped: the template engine does not do that.
+func listed(remarks []string) []byte {
+	if len(remarks) == 0 {
+		return []byte(`<li class="remark none"><p>No remarks yet. Yours could be the first.</p></li>` + "\n")
+	}
+	var list bytes.Buffer
+	for _, remark := range remarks {
+		list.WriteString(`<li class="remark"><p>`)
+		list.WriteString(html.EscapeString(remark))
+		list.WriteString("</p></li>\n")
+	}
+	return list.Bytes()
 }
 
 func main() {
@@ -74,9 +98,17 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	text, err := os.ReadFile(filepath.Join(*root, "templates/guestbook/index.html"))
+	if err != nil {
+		log.Fatalf("no template: %v", err)
+	}
+	page, err := fasttemplate.NewTemplate(string(text), "$", "$")
+	if err != nil {
+		log.Fatalf("no template: %v", err)
+	}
 	// As it is by default: files stay open for 10 s, and small ones are sent from memory.
 	files := fasthttp.FS{Root: filepath.Join(*root, "public"), AcceptByteRange: true}
-	handler := &site{guestbook, files.NewRequestHandler()}
+	handler := &site{guestbook, page, files.NewRequestHandler()}
 	listener, err := net.Listen("tcp4", net.JoinHostPort(*address, *port))
 	if err != nil {
 		log.Fatalf("cannot listen: %v", err)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bench.cli.cost import TRICK_CELLS
+from bench.cli.cost_parts import TRICK_CELLS
 from bench.cli.main import main
 from bench.faults.experiments import FOLDER, STAMP, built, experiment
 from bench.host.project import ROOT

@@ -11,6 +11,8 @@ FILES = (
     "bench/cell.py",
     "bench/host/accounting.py",
     "bench/report/study/usl.py",
+    "bench/load/wrk.lua",
+    "bench/peers/now/study.toml",
     "bench/strangers/go/main.go",
     "floors/floor.h",
     "lib/config.h",

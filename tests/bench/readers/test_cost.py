@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: MIT
-"""The document of where the microseconds go, read from results."""
+"""Where the microseconds go, read from results."""
 
 from datetime import datetime, timezone
 
-from bench.readers.cost import document
+from bench.readers import cost
 from bench.records.conditions import Conditions
-from bench.records.figures import CallFigures, Kind, ProcessFigures
+from bench.records.figures import CallFigures, Frame, Kind, ProcessFigures, StackFigures
 from bench.records.results import Results
 from bench.records.run import Run
 
 REDIRECT = Conditions("redirect")
+MORE = REDIRECT._replace(without="more")
 
 
-def run(subject: str, total: float, conditions: Conditions = REDIRECT, state: str = "held") -> Run:
+def run(
+    subject: str,
+    total: float,
+    conditions: Conditions = REDIRECT,
+    state: str = "held",
+    number: int = 1,
+    user: float = 0.25,
+) -> Run:
     kind: Kind = "floor" if subject.startswith("floor-") else "server"
     return Run.model_validate(
         {
@@ -20,15 +28,15 @@ def run(subject: str, total: float, conditions: Conditions = REDIRECT, state: st
             "kind": kind,
             "conditions": conditions,
             "concurrency": 50,
-            "run": 1,
+            "run": number,
             "state": state,
             "requests": 1000,
             "process": ProcessFigures(
-                cpu_user_s=1,
-                cpu_system_s=1,
+                cpu_user_s=user * total / 1000,
+                cpu_system_s=(1 - user) * total / 1000,
                 cpu_us_per_request=total,
-                cpu_user_us_per_request=total / 4,
-                cpu_system_us_per_request=total * 3 / 4,
+                cpu_user_us_per_request=user * total,
+                cpu_system_us_per_request=(1 - user) * total,
                 voluntary_switches_per_request=0.5,
                 involuntary_switches_per_request=0.25,
                 page_faults_per_request=63,
@@ -37,43 +45,75 @@ def run(subject: str, total: float, conditions: Conditions = REDIRECT, state: st
     )
 
 
-def rows(*runs: Run) -> list[list[str]]:
+def results(*runs: Run) -> Results:
     now = datetime(2030, 1, 2, tzinfo=timezone.utc)
-    text = document(Results(started=now, state="complete", runs=list(runs)))
-    lines = [line for line in text.splitlines() if line.startswith("| ")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    names = list(dict.fromkeys(run.subject for run in runs))
+    return Results(started=now, state="complete", servers=names, runs=list(runs))
 
 
-def row(found: list[list[str]], *words: str) -> list[str]:
-    (one,) = (line for line in found if line[: len(words)] == list(words))
-    return one
+def of(conditions: Conditions, *totals: float, subject: str = "epoll") -> list[Run]:
+    return [run(subject, total, conditions, number=n) for n, total in enumerate(totals, 1)]
 
 
 def test_a_server_beside_its_floor() -> None:
-    found = rows(run("forking", 80), run("floor-forking", 60))
-    expected = ["80.0", "20.0", "60.0", "60.0", "75%", "0.75", "63.00"]
-    assert row(found, "forking", "redirect")[2:] == expected
-    assert not any(line[0].startswith("floor-") for line in found)
+    (line,) = cost.lines(results(run("forking", 80), run("floor-forking", 60)))
+    assert line.cost
+    assert line.floor
+    assert line.share
+    assert (line.subject, line.cost.total, line.cost.user) == ("forking", 80, 20)
+    assert (line.floor.total, line.share.median) == (60, 0.75)
+    assert (line.voluntary, line.involuntary, line.faults) == (0.5, 0.25, 63)
+
+
+def test_user_time_is_that_of_all_runs_together() -> None:
+    shares = (0.0, 0.0, 0.9)
+    runs = [run("epoll", 10, number=n, user=share) for n, share in enumerate(shares, 1)]
+    (line,) = cost.lines(results(*runs, run("floor-epoll", 9)))
+    assert line.cost
+    assert round(line.cost.user, 6) == 3
+    assert round(line.cost.system, 6) == 7
 
 
 def test_what_does_not_hold_has_no_figure() -> None:
-    found = rows(run("epoll", 20), run("floor-epoll", 15, state="failed"))
-    assert row(found, "epoll", "redirect")[5:7] == ["-", "-"]
-    trick = REDIRECT._replace(without="more")
-    found = rows(run("epoll", 20, state="failed"), run("epoll", 25, trick))
-    assert row(found, "epoll", "redirect", "more")[3:] == ["-", "-", "-"]
+    (line,) = cost.lines(results(run("epoll", 20), run("floor-epoll", 15, state="failed")))
+    assert (line.floor, line.share) == (None, None)
+    (trick,) = cost.tricks(results(run("epoll", 20, state="failed"), run("epoll", 25, MORE)))
+    assert (trick.ratio, trick.verdict) == (None, "no figure")
+    assert trick.usual.words() == ("-", "", "")
 
 
-def test_a_trick_brings_something_where_runs_do_not_overlap() -> None:
-    more, nodelay = (REDIRECT._replace(without=name) for name in ("more", "nodelay"))
-    usual = [run("epoll", total) for total in (18, 20, 22)]
-    found = rows(*usual, run("epoll", 25, more), run("epoll", 21, nodelay))
-    assert row(found, "epoll", "redirect", "more")[3:] == ["20.0", "25.0", "+25%"]
-    assert row(found, "epoll", "redirect", "nodelay")[5] == "nothing to be told (+5%)"
+def test_a_trick_brings_something_where_all_runs_say_so() -> None:
+    usual = of(REDIRECT, 18, 20, 40)
+    (trick,) = cost.tricks(results(*usual, *of(MORE, 19.8, 25, 44)))
+    assert trick.verdict == "+10%", "run by run: the third was disturbed with both"
+    (trick,) = cost.tricks(results(*usual, *of(MORE, 17, 25, 44)))
+    assert trick.verdict == "not told apart (+10%)"
+    (trick,) = cost.tricks(results(*usual, *of(MORE, 18.2, 20.2, 40.4)))
+    assert trick.verdict == "not told apart (+1%)"
+    (trick,) = cost.tricks(results(*usual[:2], *of(MORE, 27, 30)))
+    assert trick.verdict == "too few runs (+50%)"
+
+
+def test_experiments_are_no_tricks() -> None:
+    edge = REDIRECT._replace(change="edge")
+    found = results(*of(REDIRECT, 20, 20, 20), *of(edge, 10, 10, 10), *of(MORE, 30, 30, 30))
+    assert [(d.name, d.verdict) for d in cost.experiments(found)] == [("edge", "-50%")]
+    assert [(d.name, d.verdict) for d in cost.tricks(found)] == [("more", "+50%")]
 
 
 def test_calls_of_a_request() -> None:
     traced = run("epoll", 20, REDIRECT._replace(mode="traced"))
     traced.calls = CallFigures(per_request={"sendmsg": 1.0, "rare": 0.001}, writes=1.0)
-    found = rows(traced)
-    assert row(found, "epoll", "redirect, traced")[2:] == ["1.00", "sendmsg 1.00"]
+    (line,) = cost.lines(results(run("epoll", 20), run("floor-epoll", 10), traced))
+    assert line.often == [("sendmsg", 1.0)]
+
+
+def test_flames_in_the_order_of_the_servers() -> None:
+    stacks = StackFigures(how="perf", kernel=True, frames=[Frame(name="main", count=3)])
+    sampled = [run(name, 20, REDIRECT._replace(mode="sampled")) for name in ("poll", "epoll")]
+    for one in sampled:
+        one.stacks = stacks
+    found = results(*sampled)
+    found.servers = ["epoll", "poll"]
+    assert [flame.subject for flame in cost.flames(found)] == ["epoll", "poll"]
+    assert cost.flames(found)[0].conditions == REDIRECT

@@ -8,6 +8,8 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -259,6 +261,48 @@ def test_it_ends_with_all_that_it_started(peer: Peer) -> None:
     assert ended is not None
     assert ended.obeyed
     assert ended.status in (0, -signal.SIGTERM, 128 + signal.SIGTERM), ended.describe()
+
+
+DYING = """
+import os, signal, sys, time
+from pathlib import Path
+from bench.host.process import free_port
+from bench.host.signals import SignalWatch
+from bench.subjects.running import RunningServer
+from bench.subjects.subject import Place, stranger_subject
+
+place = Place(free_port(), "redis://127.0.0.1:1", Path(sys.argv[2]))
+server = RunningServer(stranger_subject(sys.argv[1]), place, (), SignalWatch())
+while len(server.pids()) < int(sys.argv[3]):  # lighttpd leaves one behind that it is just starting
+    time.sleep(0.02)
+print(server.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def of_several_processes() -> list[tuple[str, int]]:
+    said = {name: stranger(name).said.serving for name in names()}
+    found = {name: serving.processes[0] for name, serving in said.items() if serving}
+    return [(name, processes) for name, processes in found.items() if processes > 1]
+
+
+@pytest.mark.parametrize(("name", "processes"), of_several_processes())
+def test_nothing_of_it_outlives_a_benchmark_that_is_killed(name: str, processes: int) -> None:
+    try:
+        stranger(name).prepare()
+    except LeftOut as reason:
+        pytest.skip(str(reason))
+    with tempfile.TemporaryDirectory(prefix="zerohttpd-subject-") as folder:
+        words = [sys.executable, "-c", DYING, name, folder, str(processes)]
+        died = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
+        assert died.returncode == -signal.SIGKILL, died.stderr
+        session = int(died.stdout)
+        deadline = time.monotonic() + SECONDS
+        while (left := living(session)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for process in left:
+            os.kill(process.pid, signal.SIGKILL)
+        assert not left
 
 
 WITH_REDIS = [name for name in names() if "guestbook" in stranger(name).said.workloads]

@@ -160,6 +160,11 @@ def test_a_stranger_that_cannot_be_had(parent: Path) -> None:
     file.write_text(TOML.replace('["sh"]', '["no-such-program"]'))
     with pytest.raises(LeftOut, match="my-own is left out: install a shell"):
         declared.stranger("my-own", parent).prepare()
+    file.write_text(TOML.replace('["sh"]', f'["sh", "{file.parent}/no-such-*.so"]'))
+    with pytest.raises(LeftOut, match="my-own is left out: install a shell"):
+        declared.stranger("my-own", parent).prepare()
+    (file.parent / "no-such-module.so").touch()
+    declared.stranger("my-own", parent).prepare()
     file.write_text(TOML + 'build = ["sh", "-c", "echo no luck >&2; exit 3"]\n')
     with pytest.raises(LeftOut, match=r"its build failed \(no luck\)"):
         declared.stranger("my-own", parent).prepare()

@@ -2,8 +2,9 @@
 
 // Package book makes the guestbook page of the seven servers as a Go programmer would: html/template
 // for the page, go-redis for what is on it. It asks Redis the same three commands, one after
-// another, and fills the same template; what it writes is the same, byte by byte. Connections to
-// Redis come from the client's own pool, at its default size. The strangers go and fasthttp share it.
+// another, and fills the same template. Connections to Redis come from the client's own pool, at its
+// default size. The stranger fasthttp takes what is on the page from here, and has a template engine
+// of its own.
 package book
 
 import (
@@ -32,7 +33,8 @@ type Book struct {
 	template *template.Template
 }
 
-type page struct {
+// Content is what is on the page: both numbers as they are shown, and the newest remark first.
+type Content struct {
 	Visitor string
 	Written string
 	Remarks []string
@@ -56,29 +58,29 @@ func New(root, redisURL string) (*Book, error) {
 // was not reached. It is a buffer because the length is needed before the first byte: without one
 // HTTP/1.0 cannot keep the connection.
 func (b *Book) Page(ctx context.Context, to *bytes.Buffer) error {
-	content, err := b.load(ctx)
+	content, err := b.Load(ctx)
 	if err != nil {
 		return err
 	}
 	return b.template.Execute(to, content)
 }
 
-// load asks Redis, three times, one after another.
-func (b *Book) load(ctx context.Context) (page, error) {
+// Load counts a visitor and asks Redis for what is on his page, three times, one after another.
+func (b *Book) Load(ctx context.Context) (Content, error) {
 	remarks, err := b.redis.LRange(ctx, "guestbook_remarks", -remarksShown, -1).Result()
 	if err != nil {
-		return page{}, err
+		return Content{}, err
 	}
 	visitor, err := b.redis.Incr(ctx, "visitor_count").Result()
 	if err != nil {
-		return page{}, err
+		return Content{}, err
 	}
 	written, err := b.redis.LLen(ctx, "guestbook_remarks").Result()
 	if err != nil {
-		return page{}, err
+		return Content{}, err
 	}
 	slices.Reverse(remarks)
-	return page{withThousands(visitor), withThousands(written), remarks}, nil
+	return Content{withThousands(visitor), withThousands(written), remarks}, nil
 }
 
 // parseTemplate turns the servers' own template into one for html/template.

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""What `zerohttpd cost` measures, as parts of a sweep."""
+
+import argparse
+
+from bench.faults.experiments import built, experiment
+from bench.host.programs import find_program
+from bench.records.conditions import CHANGES, Value
+from bench.records.errors import UserError
+from bench.records.figures import Mode
+from bench.records.plan import Part, Plan
+from bench.stations.sampling import why_no_perf
+from bench.sweep.runs import FEWER_FOR
+
+TRACED_REQUESTS, TRACED_CONNECTIONS = 300, 10
+COUNTED_REQUESTS, COUNTED_CONNECTIONS = 100, 4
+SLOW = 4
+"""One process or one connection at a time is dear, and shows it in a quarter of the requests."""
+SAMPLED = 2
+"""So many times the requests of a run, for enough samples of the fast; half of them of the slow."""
+BOTH = (False, True)
+WORKLOADS = ("redirect", "guestbook")
+TRICK_CELLS: dict[str, tuple[tuple[str, tuple[bool, ...]], ...]] = {
+    "more": (("redirect", (False,)), ("large", BOTH)),
+    "defer": (("redirect", (False,)),),
+    "gather": (("redirect", BOTH), ("small", (True,))),
+    "sendfile": (("large", BOTH),),
+    "nodelay": (("redirect", (True,)), ("large", BOTH)),
+}
+"""By trick the workloads, and whether connections are kept, in which it does something."""
+
+
+def parts_of(
+    chosen: argparse.Namespace, servers: tuple[str, ...], stacks: Mode | None
+) -> list[Part]:
+    """What is measured, as parts of a sweep. `stacks`: how functions are looked at, if at all."""
+    slow = tuple(name for name in servers if name in FEWER_FOR)
+    fast = tuple(name for name in servers if name not in FEWER_FOR)
+    number = chosen.requests
+    parts = [_of_calls(servers)]  # first: in its order the servers are shown
+    for names, requests, kept in (
+        (fast, number, BOTH),
+        (slow, max(number // SLOW, 1), (False,)),
+        (slow, number, (True,)),
+    ):
+        plan = _plan(chosen, WORKLOADS, {"keep_alive": kept}, requests)
+        parts += [Part(plan, names, True)] if names else []
+    for trick, cells in TRICK_CELLS.items():
+        for workload, each in cells:
+            plan = _plan(chosen, (workload,), {"without": ("", trick), "keep_alive": each})
+            parts.append(Part(plan, (chosen.tricks_of,)))
+    for one in map(experiment, [] if chosen.no_experiments else CHANGES):
+        plan = _plan(chosen, one.workloads, {"change": ("", one.name), "keep_alive": one.kept})
+        parts.append(Part(plan, one.servers))
+    if stacks == "sampled":
+        parts += _of_samples(chosen, fast, slow)
+    return [*parts, *(_of_counts(servers) if stacks == "counted" else [])]
+
+
+Varied = dict[str, tuple[Value, ...]]
+
+
+def _plan(
+    chosen: argparse.Namespace,
+    workloads: tuple[str, ...],
+    varied: Varied,
+    requests: int | None = None,
+    runs: int | None = None,
+) -> Plan:
+    number = requests or chosen.requests
+    return Plan(
+        levels=(min(chosen.concurrency, chosen.requests, number),),
+        requests=number,
+        runs=runs or chosen.runs,
+        workloads=workloads,
+        varied=varied,
+    )
+
+
+def _of_calls(servers: tuple[str, ...]) -> Part:
+    plan = Plan(
+        levels=(TRACED_CONNECTIONS,),
+        requests=TRACED_REQUESTS,
+        runs=1,
+        workloads=WORKLOADS,
+        varied={"mode": ("traced",), "keep_alive": BOTH},
+    )
+    return Part(plan, servers)
+
+
+def _of_samples(
+    chosen: argparse.Namespace, fast: tuple[str, ...], slow: tuple[str, ...]
+) -> list[Part]:
+    groups = ((fast, chosen.requests * SAMPLED), (slow, max(chosen.requests // SAMPLED, 1)))
+    return [
+        Part(_plan(chosen, WORKLOADS, {"mode": ("sampled",)}, number, 1), names)
+        for names, number in groups
+        if names
+    ]
+
+
+def _of_counts(servers: tuple[str, ...]) -> list[Part]:
+    """Connections are kept where they can be: a process for each would leave a file each."""
+    closing = tuple(name for name in servers if name == "iterative")
+    keeping = tuple(name for name in servers if name not in closing)
+    return [
+        Part(
+            Plan(
+                levels=(COUNTED_CONNECTIONS,),
+                requests=COUNTED_REQUESTS,
+                runs=1,
+                workloads=WORKLOADS,
+                varied={"mode": ("counted",), "keep_alive": (kept,)},
+            ),
+            names,
+        )
+        for names, kept in ((keeping, True), (closing, False))
+        if names
+    ]
+
+
+def build_experiments() -> None:
+    """All of them. Raises UserError."""
+    for one in map(experiment, CHANGES):
+        built(one)
+
+
+def how_stacks(wanted: str) -> tuple[Mode | None, str]:
+    """How functions can be looked at here, and why not as it was wanted. Raises UserError if that
+    was said in so many words."""
+    if wanted == "no":
+        return None, ""
+    reason = why_no_perf() if wanted in ("auto", "perf") else ""
+    if not reason and wanted != "callgrind":
+        return "sampled", ""
+    if wanted == "perf":
+        raise UserError(reason)
+    if find_program("valgrind"):
+        return "counted", reason
+    if wanted == "callgrind":
+        raise UserError("valgrind is not installed: apt-get install valgrind")
+    return None, f"{reason}; and valgrind, which could count instructions, is not installed"

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""A study, measured for real with what is installed here, over hosts: this machine, each with an
+agent of its own."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.host.project import ROOT
+from bench.peers.study import study
+from bench.records.store import load
+from bench.report.findings import peers
+from bench.report.study.study import Study
+
+from ..whole_sweep import hosts_file
+
+pytestmark = [
+    pytest.mark.skipif(
+        not (ROOT / "epoll").exists()
+        or not all(shutil.which(name) for name in ("ab", "wrk", "redis-server")),
+        reason="needs ./epoll, ab, wrk and redis-server",
+    ),
+    pytest.mark.xdist_group("measure"),
+]
+NAME = "go-nginx-2013"
+"""The shortest of them; epoll at least can be measured anywhere."""
+SECONDS = 300.0
+
+
+def test_a_study_over_hosts(tmp_path: Path) -> None:
+    words = ["peers", NAME, "--no-install", "--hosts", str(hosts_file(tmp_path))]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", *words, "--results", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    (folder,) = tmp_path.glob("2*/")
+    results = load(folder)
+    assert results.state == "complete"
+    assert [host.role for host in results.hosts] == ["load", "server", "redis"]
+    (kept,) = results.studies
+    assert kept.name == NAME
+    assert kept.published
+    wanted, measured = set(study(NAME).subjects), {run.subject for run in results.runs}
+    assert measured | set(results.left_out) == wanted
+    assert not measured & set(results.left_out)
+    assert set(results.peers) == measured - {"epoll"}
+    epoll = next(run for run in results.runs if run.subject == "epoll")
+    assert epoll.reason is None
+    assert epoll.wrk
+    assert epoll.wrk.statuses == {"200": epoll.requests}
+    (table,) = peers.tables(Study(results), kept)
+    assert {row.subject for row in table.rows} == wanted
+    assert all(row.now.cpu or row.now.why_not for row in table.rows)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""The page and the document of where the microseconds go; docs/cost.md is what its record says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bench.cli.main import main
+from bench.host.project import ROOT
+from bench.records import store
+from bench.records.conditions import CHANGES, TRICKS
+from bench.records.figures import Frame, StackFigures
+from bench.records.results import Results
+from bench.report.charts import flame
+from bench.report.findings import cost as words
+from bench.report.page.cost import render
+from bench.report.page.cost_markdown import markdown
+
+DOCUMENT = ROOT / "docs" / "cost.md"
+RECORD = ROOT / "docs" / "cost.json"
+
+STACKS = StackFigures(
+    how="perf",
+    kernel=True,
+    frames=[
+        Frame(
+            name="main",
+            count=100,
+            below=[
+                Frame(
+                    name="send",
+                    of="library",
+                    count=60,
+                    below=[
+                        Frame(
+                            name="__x64_sys_sendto",
+                            of="kernel",
+                            count=50,
+                            below=[Frame(name="tcp_sendmsg", of="kernel", count=45)],
+                        ),
+                        Frame(name="asm_exc_page_fault", of="kernel", count=6),
+                    ],
+                ),
+                Frame(name="drive", count=30),
+            ],
+        )
+    ],
+)
+
+
+@pytest.fixture(scope="module")
+def kept() -> Results:
+    return store.load(RECORD)
+
+
+def test_the_document_is_what_its_record_says(kept: Results) -> None:
+    assert DOCUMENT.read_text() == markdown(kept)
+
+
+def test_the_record_has_all_that_was_promised(kept: Results) -> None:
+    seven = ["iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll"]
+    assert [name for name in kept.servers if not name.startswith("floor-")] == seven
+    assert {run.conditions.without for run in kept.runs} == {"", *TRICKS}
+    assert {run.conditions.change for run in kept.runs} == {"", *CHANGES}
+    for mode, figure in (("traced", "calls"), ("sampled", "stacks")):
+        those = [run for run in kept.runs if run.conditions.mode == mode and run.state == "held"]
+        assert {run.subject for run in those} == set(seven)
+        assert all(getattr(run, figure) for run in those)
+
+
+def test_kept_slim_it_says_the_same(kept: Results, tmp_path: Path) -> None:
+    again = tmp_path / "again.json"
+    again.write_text(store.slim(kept))
+    assert markdown(store.load(again)) == markdown(kept)
+
+
+def test_places_are_the_whole_of_the_time() -> None:
+    found = words.places(STACKS)
+    assert found == {"sendto": 0.5, words.OWN: 0.4, words.FAULTS: 0.06, words.LIBRARY: 0.04}
+    assert sum(found.values()) == pytest.approx(1)
+
+
+def test_a_flame_graph_has_its_boxes_side_by_side() -> None:
+    drawing = flame.drawing(STACKS)
+    boxes = {box.title.split(":")[0].split(",")[0]: box for box in drawing.boxes}
+    assert boxes["main"].width == flame.WIDTH
+    assert (boxes["send"].x, boxes["send"].width) == (0, 600)
+    assert (boxes["drive"].x, boxes["drive"].y) == (600, boxes["send"].y)
+    assert boxes["tcp_sendmsg"].y == 3 * flame.ROW
+    assert drawing.height == 4 * flame.ROW
+    assert boxes["send"].title == "send, C library: 60.0%"
+    listed = flame.listed(STACKS, 0.3)
+    assert [item.depth for item in listed] == [0, 1, 2, 3, 1], "what is small is left out"
+
+
+def test_the_page_needs_nothing_else(kept: Results) -> None:
+    page = render(kept)
+    assert "<script" not in page
+    assert not re.search(r"""(?:src|href)=["']?https?:""", page)
+    assert page.count("<svg") == page.count("</svg>")
+    assert "Flame graph of epoll, redirect" in page
+    assert all(f">{name}<" in page for name in ("more", "edge", "accept4"))
+
+
+def test_made_of_stored_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    (folder / "results.json").write_bytes(RECORD.read_bytes())
+    assert main(["cost", "--read", str(folder), "--markdown", str(tmp_path / "cost.md")]) == 0
+    assert (tmp_path / "cost.md").read_text() == DOCUMENT.read_text()
+    assert (folder / "cost.html").exists()
+    assert DOCUMENT.read_text() in capsys.readouterr().out
+    assert main(["report", str(folder)]) == 0
+    assert (folder / "report.html").read_text() == (folder / "cost.html").read_text()
+    assert main(["cost", "--read", str(folder), "--markdown", "/nowhere/cost.md"]) == 2

@@ -31,7 +31,7 @@
  * meanwhile.  course/book/01-iterative.md has the commands, and what to expect.
  *
  * To see it: `strace -e trace=network,close ./iterative`, and load a page:
- * accept4, recvfrom, sendmsg, close, and only then the next client.
+ * accept4, recvfrom, sendmsg or sendto, close, and only then the next client.
  */
 #include "net/blocking.h"
 

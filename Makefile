@@ -42,10 +42,10 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 
 PYTHON = .venv/bin/python
-# What tests put into /tmp, and a browser into the home, goes with them. Others than root must get
-# through the folder.
+# What tests put into /tmp, and a browser and Ansible into the home, goes with them. Others than root
+# must get through the folder.
 PYTEST = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP TERM && chmod 755 "$$folder" && \
-	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder $(PYTHON) -m pytest
+	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder ANSIBLE_HOME=$$folder/ansible $(PYTHON) -m pytest
 ZEROHTTPD = .venv/bin/zerohttpd
 SETUP = CC='$(CC)' scripts/setup.sh
 ARGS ?=

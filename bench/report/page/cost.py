@@ -55,7 +55,7 @@ def _context(results: Results) -> dict[str, Any]:
             for conditions in dict.fromkeys(f.conditions for f in flames)
         ],
         "sampled": words.sampled_how(flames),
-        "flames": [_flame(one) for one in flames],
+        "flames": [flame_shown(one) for one in flames],
         "command": command(results),
         "light": _variables(0),
         "dark": _variables(1),
@@ -84,7 +84,8 @@ def _bar(line: reader.ServerCost, most: float) -> dict[str, float] | None:
     }
 
 
-def _flame(one: reader.Flame) -> dict[str, Any]:
+def flame_shown(one: reader.Flame) -> dict[str, Any]:
+    """A flame graph, as the template draws it."""
     return {
         "title": f"{one.subject}, {one.conditions.describe()}",
         "key": f"flame-{one.subject}-{one.conditions.slug()}",

@@ -3,8 +3,11 @@
 
 from typing import Any
 
+from bench.readers.cost import Flame, flames
+from bench.records.peers import PeerStudy
 from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import peers
+from bench.report.page.cost import flame_shown
 from bench.report.study.study import Study, describe
 from bench.report.study.words import figure
 
@@ -20,6 +23,7 @@ def part(study: Study, charts: Catalogue) -> dict[str, Any]:
             {
                 "said": asked,
                 "tables": [_table(table) for table in peers.tables(study, asked)],
+                "flames": [flame_shown(one) for one in flames(study.results) if _is_of(one, asked)],
                 "memory": [
                     (name, figure(bytes_each / 1024, "KB"), f"{connections:,}")
                     for name, connections, bytes_each in peers.memory(study.results, asked)
@@ -67,6 +71,14 @@ def _row(row: peers.Row) -> dict[str, Any]:
         "p99": figure(now.p99),
         "memory": figure(now.memory),
     }
+
+
+def _is_of(one: Flame, asked: PeerStudy) -> bool:
+    return any(
+        one.subject in some.subjects
+        and one.conditions in [c._replace(mode="closed") for c in some.conditions if not c.rated]
+        for some in asked.measured
+    )
 
 
 def _times(ratio: float | None) -> str:

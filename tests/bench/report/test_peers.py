@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.records.conditions import Conditions
-from bench.records.figures import MemoryFigures
+from bench.records.figures import Frame, MemoryFigures, StackFigures
 from bench.records.peers import Measured, Peer, PeerStudy, Published
 from bench.records.results import Results
 from bench.records.run import Reason, Run
@@ -190,6 +190,23 @@ def test_the_page_says_it(tmp_path: Path) -> None:
     assert "≥ 12,000" in section
     assert "access_log off: nobody writes one" in section
     assert "epoll 2 KB" in section.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_profile_of_a_study_is_drawn(tmp_path: Path) -> None:
+    found = results()
+    sampled = run_of("epoll", MOVED._replace(mode="sampled"), 100)
+    sampled.process, sampled.open_loop = None, None
+    sampled.stacks = StackFigures(
+        how="perf", kernel=True, frames=[Frame(name="serve_the_request", of="server", count=900)]
+    )
+    found.runs.append(sampled)
+    found.studies[0].measured.append(
+        Measured(subjects=["epoll"], conditions=[sampled.conditions], levels=[100])
+    )
+    save(found, tmp_path)
+    section = build(tmp_path)[0].read_text().partition('<section id="peers">')[2]
+    assert '<svg class="flame"' in section
+    assert "serve_the_request" in section.partition("</section>")[0]
 
 
 def test_a_sweep_for_no_study_has_no_such_section(tmp_path: Path) -> None:

@@ -338,7 +338,7 @@ def test_one_connection_to_redis(start: Start, own: PrivateRedis) -> None:
     """06, 07: all share one; 05: as many as are used at once."""
     says(
         "all share one connection to it and replies come in order",
-        "Of connections to Redis as many as are used at once.",
+        "The threads open as many connections to Redis as they use at once.",
     )
     server = start("--workers", str(WORKERS), redis=own.url())
     before = own.client().connections()

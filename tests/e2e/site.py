@@ -7,7 +7,10 @@ import hashlib
 import os
 import shutil
 import socket
+import time
 from pathlib import Path
+
+from .timing import wait_until
 
 MB = 1 << 20
 SECRET = b"this must never be seen from outside"
@@ -107,6 +110,14 @@ def build_site(root: Path, repository: Path) -> Path:
     _write_files(folder)
     _write_traps(root, folder)
     return root
+
+
+def wait_until_settled(site: Path) -> None:
+    """A small file is kept in memory when it has not changed for a while: FILE_SETTLES in
+    lib/config.h."""
+    files = [*site.glob("public/t/digits.txt"), *site.glob("templates/*/*")]
+    changed = max(file.stat().st_ctime for file in files)
+    wait_until(lambda: time.time() > changed + 4, "the files have settled")
 
 
 def _write(path: Path, content: bytes) -> None:

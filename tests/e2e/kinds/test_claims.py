@@ -36,6 +36,7 @@ from ..conftest import Start
 from ..faults import FaultyServer, Plan
 from ..harness import Server
 from ..redisbox import PrivateRedis
+from ..site import wait_until_settled
 from ..timing import PATIENCE, deadline_in, undisturbed, wait_until
 from ..tracing import Trace, call_of, skip_unless_traceable, skip_unless_visible, waiting
 
@@ -363,6 +364,7 @@ def test_locks(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) ->
         "that it borrows, two for each page that asks Redis, and one for each request after which "
         "the connection might be kept."
     )
+    wait_until_settled(site)
     plan = Plan(tmp_path / "plan")
     with FaultyServer(binary, site, redis.url(261), ("--workers", "2"), plan=plan) as server:
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from ..conftest import Start
 from ..faults import FaultyServer, Plan
 from ..harness import Server
 from ..redisbox import PrivateRedis
+from ..site import wait_until_settled
 from ..timing import wait_until
 from ..tracing import Trace, skip_unless_traceable, skip_unless_visible, waiting
 
@@ -63,11 +63,8 @@ def _ask(server: Server, target: str, way: str, times: int) -> None:
 
 
 def _warm(server: Server, site: Path) -> None:
-    """All that is done once is done: a small file is kept in memory when it has not changed for a
-    while (FILE_SETTLES in lib/config.h)."""
-    files = [*site.glob("public/t/digits.txt"), *site.glob("templates/*/*")]
-    changed = max(file.stat().st_ctime for file in files)
-    wait_until(lambda: time.time() > changed + 4, "the files have settled")
+    """All that is done once is done."""
+    wait_until_settled(site)
     for target in TARGETS.values():
         _ask(server, target, "closed", 2)
 

@@ -13,7 +13,8 @@ import sys
 import threading
 import time
 
-PAGE = b"<p>" + b"x" * 500 + b"</p>\n"
+PAGE = b'<ul><li class="remark">' + b"x" * 500 + b"</ul>\n"
+"""A guestbook, as far as a first answer is looked at."""
 HELLO = b"Hello World\n"
 """What is asked for where all answers are known to be of one length."""
 EVERY = 100

@@ -3,6 +3,7 @@
 
 from pathlib import Path
 
+import psutil
 import pytest
 
 from bench.host.process import Child
@@ -101,9 +102,19 @@ def test_what_is_too_small_counts_with_its_caller() -> None:
 def test_a_process_and_its_children_are_sampled() -> None:
     child = Child(["sh", "-c", "while :; do (:); done"])
     watch = SignalWatch()
+    shell = psutil.Process(child.pid)
     try:
+        while shell.name() != "sh":  # it is known by its name, and has that after exec
+            watch.sleep(0.02)
         sampler = Sampler([child.pid], [], [], watch)
-        watch.sleep(0.5)
+
+        def used() -> float:
+            times = shell.cpu_times()
+            return times.user + times.children_user + times.children_system
+
+        before = used()
+        while used() < before + 0.5:  # of CPU time, however busy the machine is
+            watch.sleep(0.1)
         found = sampler.stop()
         assert child.running()
         assert found.how == "perf"

@@ -8,7 +8,7 @@ building    compiles the server, within these limits
 faults      those that are known by name
 stage       what a check is, and what came of it
 scene       what a check works with: a site, a Redis, a running server, clients
-answering, holding, leaving, redis, ending, loading, racing    the checks; `stages` lists them
+stages/     the checks: answering, holding, leaving, redis, ending, loading, racing; and their order
 trying      one of them: tried again, and traced for a proof
 proof       the lines of a trace that prove a fault
 exam        all of them within a minute

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from bench.host.project import ROOT, toml_of
 from bench.records.conditions import Conditions, Value, conditions_from
 from bench.records.errors import UserError, in_words
-from bench.records.peers import Measured, Peer, PeerStudy, Published
+from bench.records.peers import Measured, Peer, PeerStudy, Published, StudyWords
 from bench.records.plan import Part, Plan
 from bench.records.workloads import WORKLOADS
 from bench.subjects import declared
@@ -51,19 +51,11 @@ class Measure(BaseModel):
     full: Form
 
 
-class StudyDeclaration(BaseModel):
+class StudyDeclaration(StudyWords):
     """A study.toml, word for word."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    title: str
-    question: str
-    source: str
-    machine: str = ""
-    reference: str
-    references: dict[str, str] = {}
-    equal: tuple[str, ...]
-    changed: tuple[str, ...] = ()
     timeout: float = 60.0
     measure: tuple[Measure, ...] = Field(min_length=1)
 

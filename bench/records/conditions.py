@@ -12,7 +12,15 @@ from typing import NamedTuple
 from pydantic import TypeAdapter
 
 from bench.records.figures import BALANCERS, GENERATORS, PROBES, Balancer, Generator, Mode
-from bench.records.values import milliseconds, one_of, positive, quota, whole, yes_or_no
+from bench.records.values import (
+    milliseconds,
+    one_of,
+    one_or_none,
+    positive,
+    quota,
+    whole,
+    yes_or_no,
+)
 
 FLOOR_PREFIX = "floor-"
 Value = bool | int | float | str | None
@@ -156,7 +164,7 @@ ASPECTS = (
     Aspect(
         "without",
         "--without",
-        lambda word: "" if word == "none" else one_of("trick", word, tuple(TRICKS)),
+        lambda word: one_or_none("trick", word, TRICKS),
         f"switch a trick of the servers off: {', '.join(TRICKS)} (none)",
         lambda trick: f"without {trick}",
         lambda trick: f"without-{trick}",
@@ -165,7 +173,7 @@ ASPECTS = (
     Aspect(
         "change",
         "--change",
-        lambda word: "" if word == "none" else one_of("experiment", word, tuple(CHANGES)),
+        lambda word: one_or_none("experiment", word, CHANGES),
         f"with the change of an experiment: {', '.join(CHANGES)} (none)",
         lambda name: f"changed: {name}",
         lambda name: f"changed-{name}",

@@ -33,10 +33,10 @@ class Measured(BaseModel):
     levels: list[int]
 
 
-class PeerStudy(BaseModel):
-    """A study, as it was declared when it was measured; see bench/peers/now/study.toml."""
+class StudyWords(BaseModel):
+    """What a study says of itself, in its declaration and with the results; see
+    bench/peers/now/study.toml."""
 
-    name: str
     title: str
     question: str
     source: str
@@ -50,6 +50,12 @@ class PeerStudy(BaseModel):
     """What was held equal, a line each."""
     changed: list[str] = []
     """What has changed since, and why the ratios of today differ, a line each."""
+
+
+class PeerStudy(StudyWords):
+    """A study, as it was declared when it was measured."""
+
+    name: str
     published: list[Published] = []
     measured: list[Measured] = []
 

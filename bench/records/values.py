@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Words of a command line as values. All raise UserError for a word that is none."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from bench.records.errors import UserError
 
@@ -59,6 +59,11 @@ def one_of(what: str, text: str, known: Sequence[str]) -> str:
     if text not in known:
         raise UserError(f"unknown {what}: {text}. Known: {', '.join(known)}")
     return text
+
+
+def one_or_none(what: str, text: str, known: Iterable[str]) -> str:
+    """The same, or "none": empty."""
+    return "" if text == "none" else one_of(what, text, tuple(known))
 
 
 def path(text: str) -> str:

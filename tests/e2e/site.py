@@ -10,6 +10,7 @@ import socket
 import time
 from pathlib import Path
 
+from .claims import limit
 from .timing import wait_until
 
 MB = 1 << 20
@@ -117,7 +118,8 @@ def wait_until_settled(site: Path) -> None:
     lib/config.h."""
     files = [*site.glob("public/t/digits.txt"), *site.glob("templates/*/*")]
     changed = max(file.stat().st_ctime for file in files)
-    wait_until(lambda: time.time() > changed + 4, "the files have settled")
+    settled = changed + limit("FILE_SETTLES") + 1  # the servers count whole seconds
+    wait_until(lambda: time.time() > settled, "the files have settled")
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from bench.grade.answering import SMALL_BUFFER
 from bench.grade.check import Stage, Trial
 from bench.grade.faults import BY_NATURE, NO_ANSWER, NO_PATIENCE, NOT_KEPT, ONE_STOPS_ALL, SPINS
 from bench.grade.scene import CLOSE, Scene
 from bench.grade.stage import Failed
+from bench.grade.stages.answering import SMALL_BUFFER
 from bench.load.client import Client, request
 
 SETTLE_SECONDS = 0.3

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from bench.grade.building import NotBuilt
 from bench.grade.faults import CRASH, DATA_RACE
-from bench.grade.holding import hold
 from bench.grade.sandbox import Limits
 from bench.grade.scene import Scene
 from bench.grade.stage import Failed, NotHere
+from bench.grade.stages.holding import hold
 from bench.load.client import request
 
 RACERS, ROUNDS = 8, 6

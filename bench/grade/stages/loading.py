@@ -8,9 +8,9 @@ from pathlib import Path
 
 from bench.grade.check import Stage, Trial
 from bench.grade.faults import DEAR, FAILS_UNDER_LOAD
-from bench.grade.racing import races
 from bench.grade.scene import Scene
 from bench.grade.stage import Failed
+from bench.grade.stages.racing import races
 from bench.host.accounting import rusage_of_buried
 from bench.host.project import ROOT
 from bench.load import ab

@@ -5,9 +5,9 @@ import contextlib
 
 from bench.grade.check import Stage, Trial
 from bench.grade.faults import BAD_STATUS, CUTS_OFF, DEAF, ORPHANS
-from bench.grade.holding import SETTLE_SECONDS, hold
 from bench.grade.scene import CLOSE, Scene
 from bench.grade.stage import Failed
+from bench.grade.stages.holding import SETTLE_SECONDS, hold
 from bench.load.client import NoAnswer, request
 
 END_SECONDS = 9.0

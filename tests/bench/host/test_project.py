@@ -31,3 +31,15 @@ def test_a_change_anywhere_is_another_version(changed: str, tmp_path: Path) -> N
     assert digest_of(tmp_path) == before
     (tmp_path / changed).write_text("changed")
     assert digest_of(tmp_path) != before
+
+
+def test_what_python_compiled_is_no_other_version(tmp_path: Path) -> None:
+    """Else whichever host has imported more is refused."""
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    before = digest_of(tmp_path)
+    for folder in ("bench", "bench/peers", "bench/strangers", "floors"):
+        (tmp_path / folder / "__pycache__").mkdir()
+        (tmp_path / folder / "__pycache__" / "study.cpython-313.pyc").write_bytes(b"\0")
+    assert digest_of(tmp_path) == before

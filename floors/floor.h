@@ -54,11 +54,15 @@ struct floor {
 static inline ssize_t floor_send(const struct floor *floor, int client,
                                  size_t from) {
     off_t offset = (off_t)from;
+    int on = 1;
 
-    /* MSG_MORE: see transmit() in lib/net; the end goes with the last bytes. */
+    /* MSG_MORE and TCP_CORK: see transmit() in lib/net; the end goes with the
+       last bytes. */
     if (floor->file < 0)
         return send(client, floor->answer + from, floor->bytes - from,
                     floor->keep_alive ? 0 : MSG_MORE);
+    if (!floor->keep_alive)
+        setsockopt(client, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
     return sendfile(client, floor->file, &offset, floor->bytes - from);
 }
 

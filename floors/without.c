@@ -4,8 +4,8 @@
  * what one of them brings can be measured on a server that knows nothing of it.
  * The variable WITHOUT names one:
  *
- *     more      MSG_MORE: the end of a connection no more rides on its last
- *               bytes, nor the first bytes of a file on the head
+ *     more      MSG_MORE and TCP_CORK: the end of a connection no more rides on
+ *               its last bytes, nor the first bytes of a file on the head
  *     defer     TCP_DEFER_ACCEPT: a connection is shown before its first bytes
  *     gather    one call for head and body: now they are two
  *     sendfile  files go out through a buffer of ours
@@ -99,7 +99,8 @@ int setsockopt(int socket, int level, int name, const void *value,
 
     if (level == IPPROTO_TCP &&
         ((name == TCP_DEFER_ACCEPT && is_without("defer")) ||
-         (name == TCP_NODELAY && is_without("nodelay"))))
+         (name == TCP_NODELAY && is_without("nodelay")) ||
+         (name == TCP_CORK && is_without("more"))))
         return 0;
     return next(socket, level, name, value, length);
 }

@@ -135,7 +135,7 @@ class Aspect:
 
 TRICKS = {
     "more": "the end of a connection rides on the last bytes, a file's first bytes on the head "
-    "(MSG_MORE)",
+    "(MSG_MORE, TCP_CORK)",
     "defer": "a connection is shown when its first bytes are there (TCP_DEFER_ACCEPT)",
     "gather": "head and body leave in one write (sendmsg)",
     "sendfile": "a large file goes from the page cache into the socket (sendfile)",

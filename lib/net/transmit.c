@@ -9,6 +9,19 @@
 #include <sys/socket.h>
 
 /*
+ * sendfile() has no flag for what MSG_MORE says: the socket is told before
+ * (TCP_CORK).  Told once the rest of the file is one call, for the packets
+ * before the last one leave anyway; the end comes next, and so it is never told
+ * that it is over.  A sixth of what 80 KB cost with a connection each.
+ */
+static void let_the_end_ride(int socket) {
+    int on = 1;
+
+    /* Fails where the client has gone; sendfile() says it, too. */
+    (void)setsockopt(socket, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
+}
+
+/*
  * MSG_MORE (since Linux 2.4.4): what does not fill a packet waits for what
  * comes next.  That is the file's first bytes; or, behind the last bytes of a
  * connection, its end: shutdown() puts the FIN into the packet that still
@@ -42,6 +55,8 @@ ssize_t transmit(int socket, struct pending pending) {
     off_t offset = (off_t)pending.offset;
     size_t count = pending.count < SENDFILE_AT_ONCE ? (size_t)pending.count
                                                     : SENDFILE_AT_ONCE;
+    if (pending.last && count == pending.count)
+        let_the_end_ride(socket);
     return sendfile(socket, pending.descriptor, &offset, count);
 }
 

@@ -11,7 +11,16 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
-from bench.records.figures import BALANCERS, GENERATORS, PROBES, Balancer, Generator, Mode
+from bench.records.figures import (
+    BALANCERS,
+    CORES,
+    GENERATORS,
+    PROBES,
+    Balancer,
+    Cores,
+    Generator,
+    Mode,
+)
 from bench.records.values import (
     milliseconds,
     one_of,
@@ -64,6 +73,8 @@ class Conditions(NamedTuple):
     quota: float = 0.0
     """CPU time per time that each process of a server may use with its children: 0.2 is a fifth of
     a core. 0: as much as there is."""
+    cores: Cores = "one"
+    """On which cores of its host a server may run."""
     generator: Generator = "ab"
     """Who asks, in the closed loop."""
     without: str = ""
@@ -258,5 +269,15 @@ ASPECTS = (
         lambda share: f"{share:.0%} of a core for each",
         lambda share: f"quota{100 * float(share or 0):g}",
         metavar="PERCENT",
+    ),
+    Aspect(
+        "cores",
+        "--cores",
+        lambda word: one_of("share of the cores", word, CORES),
+        "one: a server has a core of its own; all: it may use every core of its host, those of the "
+        "load too, where they are one machine (one)",
+        lambda _: "all cores",
+        lambda which: f"cores-{which}",
+        metavar="WHICH",
     ),
 )

@@ -14,6 +14,9 @@ Bottleneck = Literal["server", "load", "redis", "nginx", "none"]
 Generator = Literal["ab", "wrk"]
 """Who asks, in the closed loop: ab, over HTTP/1.0, or wrk, over HTTP/1.1."""
 GENERATORS: tuple[Generator, ...] = get_args(Generator)
+Cores = Literal["one", "all"]
+"""Of a server: one of its own, or whichever of its host is free, beside whoever else is there."""
+CORES: tuple[Cores, ...] = get_args(Cores)
 Balancer = Literal["none", "close", "keep"]
 BALANCERS: tuple[Balancer, ...] = get_args(Balancer)
 Role = Literal["load", "nginx", "server", "redis"]

@@ -5,6 +5,7 @@ that then and now can be put side by side wherever the results are read."""
 from pydantic import BaseModel
 
 from bench.records.conditions import CellKey, Conditions
+from bench.records.figures import Cores
 
 
 class Published(BaseModel):
@@ -16,6 +17,7 @@ class Published(BaseModel):
     """The same of today, by name."""
     workload: str
     keep_alive: bool = False
+    cores: Cores = "one"
     concurrency: int
     """As published."""
     at: int

@@ -90,8 +90,11 @@ def rollup(pid: int) -> dict[str, int]:
 class Footprint:
     """Watches the servers of this host during one load: begin, look (often), end."""
 
-    def __init__(self, servers: Sequence[RunningServer], cpus: Sequence[int]) -> None:
-        self._servers, self._cpus = servers, cpus
+    def __init__(
+        self, servers: Sequence[RunningServer], cpus: Sequence[int], spread: int = 0
+    ) -> None:
+        """`cpus`: those that they have for themselves; `spread`: over how many each may spread."""
+        self._servers, self._cpus, self._spread = servers, cpus, spread
         self._looks: list[Glance] = []
         self._next_look = 0.0
 
@@ -134,6 +137,7 @@ class Footprint:
             seconds=after.at - before.at,
             busy=after.ticks.busy_since(before.ticks),
             cpus=len(self._cpus),
+            spread=self._spread,
             tcp=after.tcp - before.tcp if before.tcp and after.tcp else None,
             samples=len(looks),
             processes_peak=max((look.processes for look in looks), default=None),

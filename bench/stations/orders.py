@@ -146,6 +146,8 @@ class ServersUse(BaseModel):
     """How busy their CPUs were, whoever kept them so."""
     cpus: int
     """To how many CPUs they are bound; 0: to none."""
+    spread: int = 0
+    """Over how many CPUs each of them may spread; 0: it has one."""
     tcp: TcpCounters | None
     samples: int
     processes_peak: int | None

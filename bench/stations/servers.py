@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The servers of one host during one run: started, watched under load, and ended."""
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -9,6 +10,7 @@ from bench.host.accounting import parent_of_groups, remove_stale_groups
 from bench.host.process import StartError, free_port
 from bench.host.signals import SignalWatch
 from bench.host.slices import find_slicing
+from bench.records.environment import Placement
 from bench.records.figures import StackFigures
 from bench.stations import footprint, orders
 from bench.stations.counting import what_was_counted
@@ -21,9 +23,13 @@ from bench.subjects.subject import Place, Subject
 class Servers:
     """None at first; `stop` ends them and whoever watches them."""
 
-    def __init__(self, cpus: list[int], watch: SignalWatch) -> None:
-        """They are bound to these CPUs, one after another; to none if there are none."""
-        self._cpus, self._watch = cpus, watch
+    def __init__(self, placement: Placement, watch: SignalWatch) -> None:
+        """They are bound to its CPUs for servers, one after another, or may use all that it has; to
+        none if there are none."""
+        self._cpus, self._watch = placement.server, watch
+        self._all = [*placement.server, *placement.load]
+        self._spread = 0
+        """Over how many CPUs each of those that run may spread; 0: it has one."""
         self._groups = parent_of_groups()
         if self._groups:
             remove_stale_groups(self._groups)
@@ -38,6 +44,8 @@ class Servers:
 
     def start(self, subject: Subject, order: orders.ServerOrder, address: str) -> list[str]:
         """As many as are ordered; the URLs of all. Raises StartError, Interrupted or OSError."""
+        everywhere = order.conditions.cores == "all"
+        self._spread = len(self._all or os.sched_getaffinity(0)) if everywhere else 0
         for number in range(order.instances):
             self._folders.append(tempfile.mkdtemp(prefix="zerohttpd-subject-"))
             place = Place(
@@ -49,6 +57,8 @@ class Servers:
                 address=address,
             )
             cpu = [self._cpus[number % len(self._cpus)]] if self._cpus else []
+            if everywhere:
+                cpu = self._all
             server = RunningServer(subject, place, cpu, self._watch, self._groups, self._slicing)
             self._running.append(server)
         return [server.url for server in self._running]
@@ -56,8 +66,8 @@ class Servers:
     def begin(self) -> None:
         """The load is about to begin."""
         if self._running:
-            bound = self._cpus[: len(self._running)]
-            self._footprint = footprint.Footprint(self._running, bound)
+            bound = [] if self._spread else self._cpus[: len(self._running)]
+            self._footprint = footprint.Footprint(self._running, bound, self._spread)
             self._footprint.begin()
 
     def look(self) -> None:
@@ -72,11 +82,11 @@ class Servers:
 
     def weigh(self) -> orders.Weight:
         """What they hold now."""
-        return footprint.weigh(self._pids())
+        return footprint.weigh(self.pids())
 
     def start_trace(self) -> None:
         """Count their system calls from now on. Raises StartError."""
-        self._tracer = Tracer(self._pids(), self._watch)
+        self._tracer = Tracer(self.pids(), self._watch)
 
     def stop_trace(self) -> orders.Calls:
         """And until now."""
@@ -85,7 +95,7 @@ class Servers:
 
     def start_sampling(self, cpus: list[int]) -> None:
         """Look at their stacks from now on, on these CPUs. Raises StartError."""
-        self._sampler = Sampler(self._pids(), self._cpus, cpus, self._watch)
+        self._sampler = Sampler(self.pids(), self._cpus, cpus, self._watch)
 
     def stop_sampling(self) -> StackFigures:
         """And until now. Raises StartError."""
@@ -116,5 +126,6 @@ class Servers:
         self._folders = []
         return found
 
-    def _pids(self) -> list[int]:
+    def pids(self) -> list[int]:
+        """Of all that run."""
         return [pid for server in self._running for pid in server.pids()]

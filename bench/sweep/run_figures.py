@@ -126,11 +126,16 @@ def _enter_bottleneck(run: Run, loaded: Loaded) -> None:
 
 def _servers_demand(loaded: Loaded, quota: float) -> float | None:
     """Of the instance that wanted most; where that is not known, how busy their CPUs were. Of those
-    with a quota: of the one that was nearest to it."""
+    with a quota: of the one that was nearest to it. Of those that may use all cores: what they used
+    of them."""
     found = []
     for use in _uses(loaded.hosts):
         wanted = [us for us in use.wanted_us if us is not None]
-        if quota:
+        if use.spread:
+            # What it wanted and did not get says nothing: somebody else had a core meanwhile.
+            spent = sum(us for us in use.spent_us if us is not None)
+            found.append(min(1.0, spent / 1e6 / loaded.seconds / use.spread))
+        elif quota:
             shares = zip(_quota_used(use, quota, loaded.seconds), use.throttled, strict=True)
             found += [of_quota(*share) for share in shares]
         elif len(wanted) == len(use.wanted_us):

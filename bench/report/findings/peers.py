@@ -112,7 +112,8 @@ def _table(study: Study, asked: PeerStudy, scenario: Conditions, level: int) -> 
     published = [
         row
         for row in asked.published
-        if (row.workload, row.keep_alive, row.at) == (scenario.workload, scenario.keep_alive, level)
+        if (row.workload, row.keep_alive, row.cores, row.at)
+        == (scenario.workload, scenario.keep_alive, scenario.cores, level)
     ]
     refers_to = asked.reference_of(scenario.workload)
     base = next((row.requests_per_second for row in published if row.subject == refers_to), None)

@@ -55,6 +55,11 @@ def test_a_study_over_hosts(tmp_path: Path) -> None:
     assert epoll.reason is None
     assert epoll.wrk
     assert epoll.wrk.statuses == {"200": epoll.requests}
-    (table,) = peers.tables(Study(results), kept)
-    assert {row.subject for row in table.rows} == wanted
-    assert all(row.now.cpu or row.now.why_not for row in table.rows)
+    tables = peers.tables(Study(results), kept)
+    assert [table.scenario.cores for table in tables] == ["one", "all"]
+    for table in tables:
+        assert {row.subject for row in table.rows} == wanted
+        assert all(row.now.cpu or row.now.why_not for row in table.rows)
+        # Each has what was published of it: a rate of one core, and another one of all.
+        then = {x.rate for row in table.rows for x in row.then if row.subject == "go-hello"}
+        assert then == {{"one": 42745.15, "all": 128402.88}[table.scenario.cores]}

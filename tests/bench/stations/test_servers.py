@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""On which CPUs servers run."""
+
+import os
+
+import pytest
+
+from bench.host.project import ROOT
+from bench.host.signals import SignalWatch
+from bench.records.conditions import Conditions
+from bench.records.environment import Placement
+from bench.stations.orders import ServerOrder
+from bench.stations.servers import Servers
+from bench.subjects.subject import select
+
+CPUS = sorted(os.sched_getaffinity(0))[:2]
+
+pytestmark = [
+    pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll"),
+    pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs"),
+]
+
+
+@pytest.mark.parametrize(("cores", "bound", "spread"), [("one", 1, 0), ("all", 2, 2)])
+def test_one_core_or_all(cores: str, bound: int, spread: int) -> None:
+    """All are those of the load, too; then nobody can be told to have taken some of the server's."""
+    conditions = Conditions("redirect", cores="all" if cores == "all" else "one")
+    with SignalWatch() as watch:
+        servers = Servers(Placement(server=CPUS[:1], load=CPUS[1:], note=""), watch)
+        order = ServerOrder(subject="epoll", redis_url="redis://127.0.0.1:1", conditions=conditions)
+        try:
+            servers.start(select(["epoll"])[0], order, "127.0.0.1")
+            (pid,) = servers.pids()
+            assert sorted(os.sched_getaffinity(pid)) == CPUS[:bound]
+            servers.begin()
+            use = servers.end()
+        finally:
+            servers.stop()
+    assert use is not None
+    assert (use.cpus, use.spread) == (1 - spread // 2, spread)

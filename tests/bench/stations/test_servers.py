@@ -23,7 +23,7 @@ pytestmark = [
 
 @pytest.mark.parametrize(("cores", "bound", "spread"), [("one", 1, 0), ("all", 2, 2)])
 def test_one_core_or_all(cores: str, bound: int, spread: int) -> None:
-    """All are those of the load, too; then nobody can be told to have taken some of the server's."""
+    """All: those of the load, too. Then nobody is said to have taken some of the server's."""
     conditions = Conditions("redirect", cores="all" if cores == "all" else "one")
     with SignalWatch() as watch:
         servers = Servers(Placement(server=CPUS[:1], load=CPUS[1:], note=""), watch)

@@ -111,6 +111,7 @@ class Flame:
 
     subject: str
     conditions: Conditions
+    concurrency: int
     stacks: StackFigures
 
 
@@ -147,7 +148,7 @@ def experiments(results: Results) -> list[Difference]:
 def flames(results: Results) -> list[Flame]:
     """Those that were sampled or counted."""
     found = [
-        Flame(run.subject, run.conditions._replace(mode="closed"), run.stacks)
+        Flame(run.subject, run.conditions._replace(mode="closed"), run.concurrency, run.stacks)
         for run in results.runs
         if run.state == "held" and run.stacks
     ]

@@ -32,6 +32,6 @@ def versions_of(subjects: Iterable[Subject]) -> SubjectVersions:
     strangers = [s.name for s in subjects if s.kind == "stranger"]
     return SubjectVersions(
         servers={name: first_line([str(path), "--version"]) for name, path in servers},
-        strangers={name: said_version(stranger(name).said.version) for name in strangers},
+        strangers={name: said_version(stranger(name).version) for name in strangers},
         compilers={name: compiler_of(path) for name, path in servers},
     )

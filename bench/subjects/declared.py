@@ -22,6 +22,7 @@ from bench.records.errors import UserError, in_words
 
 STRANGERS = ROOT / "bench" / "strangers"
 BUILD = ROOT / "build" / "strangers"
+OUR_BUILD = {"BUILD": str(BUILD)}
 BUILD_SECONDS = 300
 _OTHERS = re.compile(r"^\.\./[^/]+/")
 """Of a file: it is that of another stranger."""
@@ -103,9 +104,14 @@ class Stranger:
             f"{' '.join(self.said.packages)} (Debian, Ubuntu: make peers asks and does it)"
         )
 
+    @property
+    def version(self) -> list[str]:
+        """The command that prints its version."""
+        return fill(self.said.version, OUR_BUILD)
+
     def lacks(self) -> bool:
         """Whether one of its programs is not here."""
-        return not all(_is_there(program) for program in self.said.programs)
+        return not all(_is_there(program) for program in fill(self.said.programs, OUR_BUILD))
 
     def prepare(self) -> None:
         """Look for what it needs and build it, if it must be. Raises LeftOut."""
@@ -113,14 +119,14 @@ class Stranger:
             raise LeftOut(f"{self.name} is left out: install {self.install}")
         if self.said.build:
             BUILD.mkdir(parents=True, exist_ok=True)
-            self._build(fill(self.said.build, {"BUILD": str(BUILD), "ROOT": str(ROOT)}))
+            self._build(fill(self.said.build, {**OUR_BUILD, "ROOT": str(ROOT)}))
 
     def command_line(self, folder: Path, words: Mapping[str, str]) -> list[str]:
         """The command, with its files put into `folder`; `words` are those of the place."""
         known = {
             **limits_of((ROOT / "lib" / "config.h").read_text()),
             "ROOT": str(ROOT),
-            "BUILD": str(BUILD),
+            **OUR_BUILD,
             "FOLDER": str(folder),
             **words,
         }

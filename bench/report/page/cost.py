@@ -87,8 +87,8 @@ def _bar(line: reader.ServerCost, most: float) -> dict[str, float] | None:
 def flame_shown(one: reader.Flame) -> dict[str, Any]:
     """A flame graph, as the template draws it."""
     return {
-        "title": f"{one.subject}, {one.conditions.describe()}",
-        "key": f"flame-{one.subject}-{one.conditions.slug()}",
+        "title": f"{one.subject}, {one.conditions.describe()}, {one.concurrency:,} connections",
+        "key": f"flame-{one.subject}-{one.conditions.slug()}-{one.concurrency}",
         "count": f"{one.stacks.count:,} "
         + ("samples" if one.stacks.how == "perf" else "instructions"),
         "drawing": flame.drawing(one.stacks),

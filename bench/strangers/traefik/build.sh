@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Traefik, built from its module: no distribution has it. A choice of its own, for it fetches some
+# 2.3 GB and takes seven minutes on two cores (once).
+#
+#     bench/strangers/traefik/build.sh
+#
+# `go install` refuses it, because its go.mod replaces modules. So its source is copied and built as
+# the main module. Its web interface is switched off here, and is not built: one empty page stands
+# where it is looked for.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+readonly module=github.com/traefik/traefik/v3 version=v3.6.12
+out=$(cd ../../.. && pwd)/build/strangers
+source=$out/traefik-source
+
+mkdir -p "$out"
+folder=$(go mod download -json "$module@$version" | sed -n 's/^\t"Dir": "\(.*\)",\?$/\1/p')
+rm -rf "$source"
+cp -r "$folder" "$source"
+chmod -R u+w "$source"
+mkdir -p "$source/webui/static"
+touch "$source/webui/static/index.html"
+cd "$source"
+go build -o "$out/traefik" -ldflags "-X github.com/traefik/traefik/v3/pkg/version.Version=$version" \
+    ./cmd/traefik
+rm -rf "$source"
+"$out/traefik" version

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`zerohttpd measure`: what a request costs, against nginx, fasthttp and others, and against the
-floors; what a connection costs; 15,000 at once; system calls. It is a sweep, and its targets are
-read from the results."""
+floors; with 10,000 idle connections beside it, and with 15,000 at once; what a connection costs;
+system calls. It is a sweep, and its targets are read from the results."""
 
 import argparse
 from collections.abc import Sequence
@@ -19,7 +19,6 @@ from bench.subjects.subject import select
 from bench.sweep import sweep
 from bench.sweep.options import SweepOptions
 
-MANY = 15_000
 MANY_REQUESTS = 30_000
 MANY_SECONDS = 120.0
 STRANGERS = ("nginx", "h2o", "lighttpd")
@@ -29,7 +28,7 @@ PROGRAMMED = ("go", "fasthttp")
 TRACED_REQUESTS, TRACED_CONNECTIONS = 300, 10
 PARTS = (
     *("redirect", "small", "large", "guestbook", "floor", "floor_kept", "floor_guestbook"),
-    *("memory", "connections", "syscalls"),
+    *("memory", "idle", "scale", "syscalls"),
 )
 
 
@@ -63,8 +62,23 @@ def parts_of(
         subjects = ("epoll", *strangers)
         return [cost(workload, subjects), cost(workload, subjects, kept=True)]
 
-    memory = Plan(levels=(MANY,), runs=1, varied={"mode": ("parked", "pending")})
-    many = Plan(levels=(MANY,), requests=MANY_REQUESTS, runs=1, timeout=MANY_SECONDS)
+    memory = Plan(levels=(targets.MOST,), runs=1, varied={"mode": ("parked", "pending")})
+    threads = Plan(levels=(targets.IDLE // 10,), runs=1, varied={"mode": ("parked",)})
+    idle = Plan(
+        levels=(targets.FEW,),
+        requests=chosen.requests * 2,
+        runs=chosen.runs,
+        timeout=MANY_SECONDS,
+        workloads=("redirect",),
+        varied={"keep_alive": (True,), "idle": (0, targets.IDLE)},
+    )
+    scale = Plan(
+        levels=(targets.FEW, targets.MOST),
+        requests=MANY_REQUESTS,
+        runs=min(chosen.runs, 3),
+        timeout=MANY_SECONDS,
+        workloads=("redirect",),
+    )
     calls = Plan(
         levels=(TRACED_CONNECTIONS,),
         requests=TRACED_REQUESTS,
@@ -78,8 +92,9 @@ def parts_of(
         "floor": [cost("redirect", servers, floors=True)],
         "floor_kept": [cost("redirect", ("epoll",), floors=True, kept=True)],
         "floor_guestbook": [cost("guestbook", servers, floors=True)],
-        "memory": [Part(memory, ("poll", "epoll"))],
-        "connections": [Part(many, ("epoll", "prethreading"))],
+        "memory": [Part(memory, ("poll", "epoll")), Part(threads, ("threading",))],
+        "idle": [Part(idle, ("poll", "epoll"))],
+        "scale": [Part(scale, servers)],
         "syscalls": [Part(calls, servers)],
     }
 

@@ -23,6 +23,8 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TypeVar
 
@@ -212,10 +214,16 @@ def last_line(text: str) -> str:
     return lines[-1] if lines else ""
 
 
-def url_that_answers(address: str, port: int, running: bool) -> str | None:
-    """The URL of an address if somebody listens there, and the one who should still runs."""
-    with contextlib.suppress(OSError):
-        socket.create_connection((address, port), timeout=1).close()
+def url_that_answers(address: str, port: int, running: bool, ready: str = "") -> str | None:
+    """The URL of an address if somebody listens there, and the one who should still runs; `ready`:
+    and answers this path with no error."""
+    with contextlib.suppress(OSError, HTTPException):
+        client = HTTPConnection(address, port, timeout=1)
+        with contextlib.closing(client):
+            client.connect()
+            if ready:
+                client.request("GET", ready)
+                running = running and client.getresponse().status < HTTPStatus.BAD_REQUEST
         return f"http://{address}:{port}/" if running else None
     return None
 

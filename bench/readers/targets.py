@@ -13,16 +13,22 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.readers.console import plain_table, say
-from bench.records.conditions import FLOOR_PREFIX, CellKey, Conditions
+from bench.records.conditions import FLOOR_PREFIX, CellKey
 from bench.records.results import Cell, Results
 from bench.records.run import Run
 
 BYTES_TARGET = 1024
 """Bytes of user memory for each idle connection of an event loop, at most."""
+THREAD_TARGET = 10 * 1024
+"""And for each that has a thread."""
 PENDING_TARGET = 16 * 1024
 """And for each whose request waits for Redis."""
 MANY = 10_000
 """From so many connections on a run is shown as one of many."""
+FEW, MOST, IDLE = 100, 15_000, 10_000
+"""Connections: what a server does with few it shall do with most, and beside so many idle ones."""
+SAME = ""
+"""Stands for the subject itself, under other conditions."""
 
 
 @dataclass(frozen=True)
@@ -30,25 +36,39 @@ class Target:
     """CPU time per request of one subject over that of another, at most."""
 
     subject: str | None
-    """None: any server, against the floor of its architecture."""
+    """None: any server."""
     against: str
+    """SAME, or FLOOR_PREFIX: the floor of its architecture."""
     workload: str
-    at_most: float
+    at_most: float | None
+    """None: it is shown, and there is no target."""
     kept: bool | None = None
     """With connections that are kept, or with one for each request; None: both."""
     than: str | None = None
     """The workload of the other; None: the same."""
+    idle: int = 0
+    """Idle connections beside the load; the other has none."""
+    level: int = 0
+    """At so many connections, and the other at FEW. 0: both at the same."""
 
-    def fits(self, conditions: Conditions) -> bool:
-        """Whether it is about these."""
-        return conditions.workload == self.workload and self.kept in (None, conditions.keep_alive)
+    def fits(self, key: CellKey) -> bool:
+        """Whether it is about this cell."""
+        asked = key.conditions
+        return (
+            asked.workload == self.workload
+            and self.kept in (None, asked.keep_alive)
+            and asked.idle == self.idle
+            and self.level in (0, key.concurrency)
+            and self.subject in (None, key.subject)
+        )
 
     def other(self, what: CellKey) -> CellKey:
         """The cell that `what` is compared with."""
-        floor = self.against == FLOOR_PREFIX
-        subject = self.against + what.subject if floor else self.against
-        conditions = what.conditions._replace(workload=self.than or self.workload)
-        return what._replace(subject=subject, conditions=conditions)
+        of_its_own = self.against in (FLOOR_PREFIX, SAME)
+        subject = self.against + what.subject if of_its_own else self.against
+        conditions = what.conditions._replace(workload=self.than or self.workload, idle=0)
+        level = FEW if self.level else what.concurrency
+        return CellKey(subject, conditions, level)
 
 
 TARGETS = (
@@ -69,6 +89,11 @@ TARGETS = (
     Target("epoll", FLOOR_PREFIX, "redirect", 1.15, kept=True),
     Target(None, FLOOR_PREFIX, "redirect", 1.25, kept=False),
     Target(None, FLOOR_PREFIX, "guestbook", 1.35),
+    # Connections that say nothing cost a loop upon epoll nothing; poll() looks at each of them.
+    Target("epoll", SAME, "redirect", 1.05, kept=True, idle=IDLE),
+    Target("poll", SAME, "redirect", None, kept=True, idle=IDLE),
+    # With most connections at once nine tenths of the rate are left, by what a request costs.
+    Target(None, SAME, "redirect", 1 / 0.9, kept=False, level=MOST),
 )
 
 
@@ -92,7 +117,7 @@ class Comparison:
     what: CellKey
     against: CellKey
     costs: tuple[Cost | None, Cost | None]
-    at_most: float
+    at_most: float | None
 
     @property
     def ratio(self) -> float | None:
@@ -103,7 +128,9 @@ class Comparison:
     @property
     def met(self) -> bool:
         """Whether there is a figure, and the target is met."""
-        return self.ratio is not None and self.ratio <= self.at_most
+        if self.ratio is None:
+            return False
+        return self.at_most is None or self.ratio <= self.at_most
 
 
 def cost_of(runs: Sequence[Run]) -> Cost | None:
@@ -132,10 +159,7 @@ def comparisons(results: Results) -> list[Comparison]:
     found = []
     for target in TARGETS:
         for key, its in runs.items():
-            subject, conditions, _ = key
-            if not target.fits(conditions) or not conditions.rated:
-                continue
-            if target.subject not in (None, subject):
+            if not target.fits(key) or not key.conditions.rated:
                 continue
             against = target.other(key)
             if against in runs:
@@ -164,7 +188,8 @@ def show(results: Results, out: Console) -> int:
         if cell.reason:
             where = f"{cell.subject}, {cell.conditions.describe()} at {cell.concurrency:,}"
             say(out, f"no figure: {where}: {cell.reason.text}")
-    met = [*(one.met for one in compared), *(_memory_met(cell) for cell in memory)]
+    judged = [one for one in compared if one.at_most is not None or one.ratio is None]
+    met = [*(one.met for one in judged), *(_memory_met(cell) for cell in memory)]
     met += [cell.state == "held" for cell in (*many, *traced)]
     out.print(f"{sum(met)} of {len(met)} met" if met else "Nothing here has a target.")
     return int(results.state != "complete" or not met or not all(met))
@@ -178,7 +203,9 @@ def _memory_met(cell: Cell) -> bool:
 
 
 def _most_bytes(cell: Cell) -> int:
-    return BYTES_TARGET if cell.conditions.mode == "parked" else PENDING_TARGET
+    if cell.conditions.mode == "pending":
+        return PENDING_TARGET
+    return THREAD_TARGET if cell.subject == "threading" else BYTES_TARGET
 
 
 def _cost_table(found: Sequence[Comparison]) -> Table:
@@ -187,13 +214,14 @@ def _cost_table(found: Sequence[Comparison]) -> Table:
     for one in found:
         verdict = _verdict(one.met, one.at_most)
         ratio = "-" if one.ratio is None else f"{one.ratio:.2f}"
-        table.add_row(*_cost_row(one.what, one.costs[0]), ratio, verdict)
-        table.add_row(*_cost_row(one.against, one.costs[1]), "", "")
+        levels = one.what.concurrency != one.against.concurrency
+        table.add_row(*_cost_row(one.what, one.costs[0], levels), ratio, verdict)
+        table.add_row(*_cost_row(one.against, one.costs[1], levels), "", "")
     return table
 
 
-def _cost_row(key: CellKey, cost: Cost | None) -> Iterator[str]:
-    yield key.conditions.describe()
+def _cost_row(key: CellKey, cost: Cost | None, level: bool) -> Iterator[str]:
+    yield key.conditions.describe() + (f", {key.concurrency:,} at once" if level else "")
     yield key.subject
     if cost is None:
         yield from ("no figure", "", "", "", "")
@@ -246,6 +274,8 @@ def _calls_table(cells: Sequence[Cell]) -> Table:
     return table
 
 
-def _verdict(met: bool, at_most: float) -> str:
+def _verdict(met: bool, at_most: float | None) -> str:
+    if at_most is None:
+        return "no target"
     limit = f"{at_most:.2f}" if at_most < 100 else f"{at_most:,.0f}"
     return f"met (at most {limit})" if met else f"[red]missed[/] (at most {limit})"

@@ -73,6 +73,7 @@ class Declaration(BaseModel):
     keeps: Keeps
     closes: str = ""
     warm_up: int = 0
+    ready: str = ""
     stalled_by: Literal["nobody", "one", "workers"] | None = None
     architecture: str | None = None
     resembles: tuple[str, ...]

@@ -109,7 +109,7 @@ class RunningServer:
             url = (
                 url_in(self._child.stdout)
                 if subject.announces
-                else url_that_answers(place.address, place.port, running)
+                else url_that_answers(place.address, place.port, running, subject.ready)
             )
             if url:
                 return url

@@ -76,6 +76,8 @@ class Subject:
     """Those that it can serve; None: all."""
     announces: bool = True
     """Whether it takes port 0 and prints a `url` line when it listens; else it is asked."""
+    ready: str = ""
+    """A path that it answers with an error until it has started; "": it has when it listens."""
     always_closes: bool = False
     """Whether it closes each connection after one response, whatever the client wishes."""
     executable: Path | None = None
@@ -227,6 +229,7 @@ def stranger_subject(name: str) -> Subject:
         architecture=said.architecture,
         workloads=frozenset(said.workloads),
         announces=False,
+        ready=said.ready,
         always_closes=said.keeps == "no",
         keeps=said.keeps,
         warm_up=said.warm_up,

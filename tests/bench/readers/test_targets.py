@@ -136,6 +136,27 @@ def test_a_guestbook_that_is_kept_is_held_against_the_redirect_of_the_same_serve
     assert comparisons(results(*runs[len(runs) // 2 :])) == [], "there is no redirect"
 
 
+def test_idle_connections_and_most_at_once_are_held_against_the_server_itself() -> None:
+    kept = REDIRECT._replace(keep_alive=True)
+    runs = []
+    for name, many in (("epoll", 11.0), ("poll", 90.0)):
+        runs += cost(name, 10, conditions=kept)
+        runs += cost(name, many, conditions=kept._replace(idle=10_000))
+    epoll, poll = comparisons(results(*runs))
+    assert (epoll.ratio, epoll.met) == (1.1, False)
+    assert (poll.ratio, poll.at_most, poll.met) == (9.0, None, True)
+    status, text = said(results(*runs))
+    assert status == 1
+    assert "no target" in text
+    assert "0 of 1 met" in text, "what has no target is not counted"
+
+    crowd = [run.model_copy(update={"concurrency": 15_000}) for run in cost("forking", 110)]
+    (one,) = comparisons(results(*cost("forking", 100), *crowd))
+    assert (one.what.concurrency, one.against.concurrency) == (15_000, 100)
+    assert (one.ratio, one.met) == (1.1, True)
+    assert "redirect, 15,000 at once" in said(results(*cost("forking", 100), *crowd))[1]
+
+
 def test_memory_of_a_connection() -> None:
     assert said(results(of_memory(3_000_000)))[0] == 0
     assert "1,000 bytes" in said(results(of_memory(3_000_000)))[1]

@@ -10,7 +10,6 @@ from bench.host.accounting import parent_of_groups, remove_stale_groups
 from bench.host.process import StartError, free_port
 from bench.host.signals import SignalWatch
 from bench.host.slices import find_slicing
-from bench.records.environment import Placement
 from bench.records.figures import StackFigures
 from bench.stations import footprint, orders
 from bench.stations.counting import what_was_counted
@@ -23,11 +22,11 @@ from bench.subjects.subject import Place, Subject
 class Servers:
     """None at first; `stop` ends them and whoever watches them."""
 
-    def __init__(self, placement: Placement, watch: SignalWatch) -> None:
-        """They are bound to its CPUs for servers, one after another, or may use all that it has; to
-        none if there are none."""
-        self._cpus, self._watch = placement.server, watch
-        self._all = [*placement.server, *placement.load]
+    def __init__(self, cpus: list[int], others: list[int], watch: SignalWatch) -> None:
+        """They are bound to these CPUs, one after another, or may use the others, too; to none if
+        there are none."""
+        self._cpus, self._watch = cpus, watch
+        self._all = [*cpus, *others]
         self._spread = 0
         """Over how many CPUs each of those that run may spread; 0: it has one."""
         self._groups = parent_of_groups()

@@ -45,7 +45,7 @@ class LocalStation(Station):
         self._found: dict[str, Subject] = {}
         """Those that were looked for, by name."""
         self._host = Host()
-        self._servers = Servers(placement, watch)
+        self._servers = Servers(placement.server, placement.load, watch)
         self._redis: RedisServer | None = None
         self._slow: SlowRedis | None = None
         self._balancer: Balancer | None = None

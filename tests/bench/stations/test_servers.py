@@ -8,7 +8,6 @@ import pytest
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.conditions import Conditions
-from bench.records.environment import Placement
 from bench.stations.orders import ServerOrder
 from bench.stations.servers import Servers
 from bench.subjects.subject import select
@@ -26,7 +25,7 @@ def test_one_core_or_all(cores: str, bound: int, spread: int) -> None:
     """All: those of the load, too. Then nobody is said to have taken some of the server's."""
     conditions = Conditions("redirect", cores="all" if cores == "all" else "one")
     with SignalWatch() as watch:
-        servers = Servers(Placement(server=CPUS[:1], load=CPUS[1:], note=""), watch)
+        servers = Servers(CPUS[:1], CPUS[1:], watch)
         order = ServerOrder(subject="epoll", redis_url="redis://127.0.0.1:1", conditions=conditions)
         try:
             servers.start(select(["epoll"])[0], order, "127.0.0.1")

@@ -47,7 +47,7 @@ static const struct architecture architecture = {
     .name = "poll",
     .summary = "one process, one event loop (poll)",
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
-    .calls = {CALL(poll)},
+    .calls = {CALL(poll), CALL(madvise)},
 };
 
 /* Two arrays side by side: poll() wants the first one so. */

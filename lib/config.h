@@ -165,6 +165,16 @@
    at last this often: ten thousand that are woken every 20 ms would take the
    time of those who serve. */
 #define STOP_PAUSE           160
+/* An event loop gets memory for so many connections at once: enough for the C
+   library to take it from the kernel, apart from the heap (mallopt(3),
+   M_MMAP_THRESHOLD: 128 KB). */
+#define CONNECTIONS_AT_ONCE  256
+/* After so many exchanges an event loop gives memory back that it does not need
+   now, but for a rest at the heap's end, to begin the next ones with; not
+   before a TIDY_PAUSE has passed since it last did. */
+#define TIDY_AFTER           100
+#define TIDY_PAUSE           500
+#define TIDY_REST            (128 * 1024)
 /* Readiness events taken from the kernel at once, and connections accepted in
    one round: work per round is bounded, so that nobody starves. */
 #define EVENTS_AT_ONCE       512

@@ -18,6 +18,9 @@ HELD_MS = 1_700
 """How long Redis is held: shorter than the servers' patience with it (2 s)."""
 SPARE_SECONDS = 0.2
 """Of these, for the look itself."""
+TIDY_SECONDS = 0.8
+"""By then a server has given back what only the answers needed: TIDY_PAUSE of lib/config.h, and
+more."""
 CALM_SECONDS = 0.1
 """A server that has used no CPU time for so long has read what was sent to it."""
 
@@ -43,6 +46,7 @@ def parked(url: str, connections: int, site: Site) -> CrowdOutcome:
     with Crowd(url, connections) as crowd:
         crowd.ask()
         crowd.listen()
+        site.watch.sleep(TIDY_SECONDS)
         held = site.weigh()
         if (still_open := crowd.still_open()) < connections:
             raise NoFigure(f"only {still_open:,} connections were still open")

@@ -5,6 +5,7 @@
 #include "net/clock.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,6 +23,79 @@ void evented_init(struct evented *evented, struct server *server,
     evented->limit = server_room_in_memory(
         server_room_for_clients(OPEN_FILES, 1), CONNECTION_MEMORY);
     evented_begin_round(evented);
+}
+
+/* ---- Memory ---- */
+
+/*
+ * A connection lives long, and beside it lies what lives for one request.  If
+ * each had a piece of the heap of its own, then after a crowd there would be
+ * one on every page, and no page could go back to the kernel: 15,000 that are
+ * idle held 2 KB each, of which they used 0.8.  So places for connections come
+ * in blocks, away from all else, and stay until the end.
+ */
+struct block {
+    struct block *next;
+    struct serving places[CONNECTIONS_AT_ONCE];
+};
+
+/* The address sanitizer shall go on to find who looks at a place that is
+   free. */
+#ifdef SANITIZED
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(start, size)   (void)(start)
+#define ASAN_UNPOISON_MEMORY_REGION(start, size) (void)(start)
+#endif
+
+/* All zero; NULL: there is no memory. */
+static struct serving *take_place(struct evented *evented) {
+    struct serving *place = evented->spare;
+
+    if (place != NULL) {
+        LL_DELETE(evented->spare, place);
+        ASAN_UNPOISON_MEMORY_REGION(&place->connection,
+                                    sizeof place->connection);
+        memset(place, 0, sizeof *place);
+        return place;
+    }
+    if (evented->unused == 0) {
+        struct block *block = calloc(1, sizeof *block);
+        if (block == NULL)
+            return NULL;
+        LL_PREPEND(evented->blocks, block);
+        evented->unused = CONNECTIONS_AT_ONCE;
+    }
+    return &evented->blocks->places[--evented->unused];
+}
+
+static void give_back_closed(struct evented *evented) {
+    struct serving *place, *next;
+
+    DL_FOREACH_SAFE (evented->closed, place, next) {
+        LL_PREPEND(evented->spare, place);
+        ASAN_POISON_MEMORY_REGION(&place->connection, sizeof place->connection);
+    }
+    evented->closed = NULL;
+}
+
+/*
+ * free(3) gives the heap's end back to the kernel by itself, but only as far as
+ * nothing is in use there.  malloc_trim(3) looks for free pages everywhere.
+ * musl has no such call, and needs none: it keeps little.
+ */
+static bool is_untidy(const struct evented *evented) {
+    return evented->untidy >= TIDY_AFTER && evented->first_asker == NULL;
+}
+
+static void tidy_up(struct evented *evented) {
+    if (!is_untidy(evented) || evented->now < evented->tidy_at)
+        return;
+#ifdef __GLIBC__
+    malloc_trim(TIDY_REST);
+#endif
+    evented->untidy = 0;
+    evented->tidy_at = evented->now + TIDY_PAUSE;
 }
 
 /* ---- Time ---- */
@@ -85,6 +159,8 @@ int evented_timeout(const struct evented *evented) {
             earliest = evented->waiting[i]->deadline;
     if (evented->paused_till > evented->now && evented->paused_till < earliest)
         earliest = evented->paused_till;
+    if (is_untidy(evented) && evented->tidy_at < earliest)
+        earliest = evented->tidy_at;
     if (earliest == INT64_MAX)
         return -1;
     return earliest > evented->now ? (int)(earliest - evented->now) : 0;
@@ -193,6 +269,7 @@ static void finish_exchange(struct evented *evented, struct serving *serving) {
 
     server_exchange_done(evented->server, evented->server->counters,
                          &serving->client, connection);
+    evented->untidy++;
     stop_waiting(evented, serving); /* the next exchange has its own time */
     connection_next(connection);
     if (server_is_stopping() && connection_is_idle(connection))
@@ -350,7 +427,6 @@ void evented_begin_round(struct evented *evented) {
 
 void evented_end_round(struct evented *evented) {
     struct redis_pipeline *redis = &evented->redis;
-    struct serving *serving, *next;
 
     expire(evented);
     /* All commands of this round leave in one write. */
@@ -358,9 +434,8 @@ void evented_end_round(struct evented *evented) {
         !redis_pipeline_flush(redis, evented->now))
         give_up_redis(evented);
     redis_pipeline_watch(redis);
-    DL_FOREACH_SAFE (evented->closed, serving, next)
-        free(serving);
-    evented->closed = NULL;
+    give_back_closed(evented);
+    tidy_up(evented);
 }
 
 /* Memory is allocated before the client is accepted: if there is none, the
@@ -370,7 +445,7 @@ bool evented_has_room(struct evented *evented) {
         evented->now < evented->paused_till || !server_goes_on())
         return false;
     if (evented->next == NULL)
-        evented->next = calloc(1, sizeof *evented->next);
+        evented->next = take_place(evented);
     if (evented->next == NULL) {
         server_is_out_of("memory");
         evented_pause(evented);
@@ -408,17 +483,14 @@ bool evented_goes_on(struct evented *evented) {
 }
 
 void evented_free(struct evented *evented) {
-    struct serving *serving, *next;
+    struct block *block, *next;
 
     for (int i = PATIENCE_NONE + 1; i < PATIENCES; i++)
         while (evented->waiting[i] != NULL)
             close_connection(evented, evented->waiting[i]);
-    while (evented->first_asker != NULL) {
-        serving = next_asker(evented);
-        close_connection(evented, serving);
-    }
-    DL_FOREACH_SAFE (evented->closed, serving, next)
-        free(serving);
-    free(evented->next);
+    while (evented->first_asker != NULL)
+        close_connection(evented, next_asker(evented));
+    LL_FOREACH_SAFE(evented->blocks, block, next)
+    free(block);
     redis_pipeline_close(&evented->redis);
 }

@@ -27,9 +27,11 @@ from ..claims import (
     of,
     says,
 )
-from ..client import Client, EndOfStreamError, fetch
+from ..client import Client, EndOfStreamError, fetch, request
 from ..conftest import Start
 from ..harness import Server
+from ..processes import status_kilobytes
+from ..redisbox import PrivateRedis
 from ..small import limited
 from ..sockets import backlog, longest_backlog
 from ..timing import undisturbed, wait_until
@@ -277,3 +279,25 @@ def test_what_an_idle_client_holds(start: Start) -> None:
         else:
             skip_unless_visible()
             wait_until(lambda: waiting(server)[1]["recvfrom"] == 1, "one waits for the client")
+
+
+@of("poll", "epoll")
+@pytest.mark.plain_build("a sanitizer keeps what is free")
+def test_a_crowd_that_has_been_answered_holds_little(start: Start) -> None:
+    """Their answers were all on their way at once. Soon after (TIDY_PAUSE), what only these needed
+    has gone back to the kernel; each of them holds less than a kilobyte, and 128 KB are kept."""
+    clients, kept = 800, 128 * 1024
+    with PrivateRedis() as redis:
+        server = start(redis=redis.url())
+
+        def each() -> float:
+            return (status_kilobytes(server.pid, "RssAnon") * 1024 - before) / clients
+
+        before = status_kilobytes(server.pid, "RssAnon") * 1024
+        redis.pause()
+        with crowd(server, clients, request("GET", "/guestbook")) as idle:
+            wait_until(lambda: each() > 1600, "all have asked")
+            redis.resume()
+            for client in idle:
+                assert client.read().status in (200, 503)
+            wait_until(lambda: each() < 1024 + kept / clients, "it is given back")

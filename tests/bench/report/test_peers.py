@@ -15,6 +15,7 @@ from bench.report.findings import peers
 from bench.report.page.build import build
 from bench.report.study.study import Study
 
+from .conftest import recorded
 from .made import results_of, run_of
 
 MOVED, KEPT = Conditions("redirect"), Conditions("redirect", keep_alive=True)
@@ -212,3 +213,37 @@ def test_a_profile_of_a_study_is_drawn(tmp_path: Path) -> None:
 def test_a_sweep_for_no_study_has_no_such_section(tmp_path: Path) -> None:
     save(results_of([run("epoll", MOVED, 10.0, 12_000.0)]), tmp_path)
     assert 'id="peers"' not in build(tmp_path)[0].read_text()
+
+
+def test_then_and_now_of_a_study_that_was_measured() -> None:
+    """The comparison of 2013, measured on two cores in 2026: what stood there then, and what the
+    figures of today make of it, worked out here by hand."""
+    found = recorded("study2013")
+    (asked,) = found.studies
+    one, every = peers.tables(Study(found), asked)
+    assert (one.scenario.cores, every.scenario.cores) == ("one", "all")
+    assert (one.reference, one.then_level, one.level) == ("go-hello", 5000, 500)
+
+    cpu, rate = {}, {}
+    for run in found.runs:
+        if run.conditions.cores == "one":
+            assert run.process
+            cpu[run.subject] = run.process.cpu_us_per_request
+            rate[run.subject] = run.requests_per_second
+    rows = {row.subject: row for row in one.rows}
+    assert [row.subject for row in one.rows] == sorted(cpu, key=cpu.__getitem__)
+    through = rows["nginx-go-kept"]
+    (then,) = through.then
+    assert (then.rate, then.ratio) == (39991.57, pytest.approx(39991.57 / 42745.15))
+    # 6 % less then, when nginx had cores of its own; half today, when both share one.
+    assert through.now.ratio == pytest.approx(rate["nginx-go-kept"] / rate["go-hello"])
+    assert through.now.carries == pytest.approx(cpu["go-hello"] / cpu["nginx-go-kept"])
+    assert round(through.now.carries or 0, 1) == 0.5
+    assert {row.subject for row in one.rows if not row.then} == {"epoll", "nginx-epoll", "nginx-go"}
+    # Over a Unix socket FastCGI was a fifth faster than over TCP, and is more than that today.
+    tcp, unix = (rows[f"nginx-fcgi-{how}"] for how in ("tcp", "unix"))
+    assert round((unix.then[0].rate or 0) / (tcp.then[0].rate or 1), 2) == 1.22
+    assert round((tcp.now.cpu or 0) / (unix.now.cpu or 1), 1) == 1.7
+
+    of_all = {row.subject: row.then[0].rate for row in every.rows if row.then}
+    assert of_all["go-hello"] == 128402.88

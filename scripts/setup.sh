@@ -27,7 +27,12 @@ die() { say "$*"; exit 1; }
 
 have() { command -v "$1" >/dev/null || [[ -x /usr/sbin/$1 ]]; }
 
-installed() { [[ $(dpkg-query -Wf '${db:Status-Abbrev}' "$1" 2>/dev/null) == ii* ]]; }
+# That package, or another one that stands for it: php8.2-opcache for php-opcache.
+installed() {
+    [[ $(dpkg-query -Wf '${db:Status-Abbrev}' "$1" 2>/dev/null) == ii* ]] ||
+        dpkg-query -Wf '${db:Status-Abbrev} ,${Provides},\n' 2>/dev/null |
+        grep "^ii.*[, ]$1[, ]" > /dev/null # all of it: who stops reading is an error here
+}
 
 have_header() {
     [[ -e /usr/include/$1 || -e /usr/local/include/$1 ]] ||

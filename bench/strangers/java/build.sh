@@ -11,8 +11,12 @@ readonly out=${1:?} source=src/main/java/Server.java
 mkdir -p "$out"
 if ! cmp --silent pom.xml "$out/pom.xml"; then
     rm -rf "${out:?}/lib"
-    mvn --quiet --batch-mode dependency:copy-dependencies -DincludeScope=runtime \
-        -DoutputDirectory="$out/lib"
+    mvn --quiet --batch-mode -Dstyle.color=never dependency:copy-dependencies \
+        -DincludeScope=runtime -DoutputDirectory="$out/lib" > "$out/maven.log" 2>&1 || {
+        # Its last lines are where to read about it; the first one says what it is.
+        grep --max-count=1 '^\[ERROR\]' "$out/maven.log" >&2 || cat "$out/maven.log" >&2
+        exit 1
+    }
     cp pom.xml "$out/pom.xml"
 fi
 if [[ $out/Server.class -nt $source && $out/Server.class -nt $out/pom.xml ]]; then exit; fi

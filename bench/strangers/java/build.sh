@@ -14,7 +14,7 @@ if ! cmp --silent pom.xml "$out/pom.xml"; then
     mvn --quiet --batch-mode -Dstyle.color=never dependency:copy-dependencies \
         -DincludeScope=runtime -DoutputDirectory="$out/lib" > "$out/maven.log" 2>&1 || {
         # Its last lines are where to read about it; the first one says what it is.
-        grep --max-count=1 '^\[ERROR\] *[^ ]' "$out/maven.log" >&2 || cat "$out/maven.log" >&2
+        grep --max-count=1 --invert-match --extended-regexp '^(\[ERROR\])? *$' "$out/maven.log" >&2
         exit 1
     }
     cp pom.xml "$out/pom.xml"

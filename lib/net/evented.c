@@ -490,7 +490,7 @@ void evented_free(struct evented *evented) {
             close_connection(evented, evented->waiting[i]);
     while (evented->first_asker != NULL)
         close_connection(evented, next_asker(evented));
-    LL_FOREACH_SAFE(evented->blocks, block, next)
-    free(block);
+    LL_FOREACH_SAFE (evented->blocks, block, next)
+        free(block);
     redis_pipeline_close(&evented->redis);
 }

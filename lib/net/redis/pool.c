@@ -40,11 +40,11 @@ void redis_pool_spare(struct redis_pool *pool) {
 
     pthread_mutex_lock(&pool->lock);
     pool->looked_at = now;
-    LL_FOREACH_SAFE(pool->idle, client, next)
-    if (redis_client_is_spare(client, now)) {
-        LL_DELETE(pool->idle, client); /* NOLINT: it is in the list */
-        redis_client_destroy(client);
-    }
+    LL_FOREACH_SAFE (pool->idle, client, next)
+        if (redis_client_is_spare(client, now)) {
+            LL_DELETE(pool->idle, client); /* NOLINT: it is in the list */
+            redis_client_destroy(client);
+        }
     note(pool, pool->idle != NULL);
     pthread_mutex_unlock(&pool->lock);
 }

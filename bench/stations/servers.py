@@ -94,7 +94,8 @@ class Servers:
 
     def start_sampling(self, cpus: list[int]) -> None:
         """Look at their stacks from now on, on these CPUs. Raises StartError."""
-        self._sampler = Sampler(self.pids(), self._cpus, cpus, self._watch)
+        theirs = [] if self._spread else self._cpus
+        self._sampler = Sampler(self.pids(), theirs, cpus, self._watch)
 
     def stop_sampling(self) -> StackFigures:
         """And until now. Raises StartError."""

@@ -63,7 +63,7 @@ int main(int argc, char **argv) {
 
     server_ready(&server);
     /* Who wakes accept on Ctrl-C?  The signal: its handler is installed without
-       SA_RESTART, so the call that sleeps ends with EINTR (net/stop.c). */
+       SA_RESTART, so the call that sleeps ends with EINTR (process/stop.c). */
     while (server_goes_on())
         if (server_accept(&server, 0, &client))
             blocking_serve(&worker, &client);

@@ -28,7 +28,7 @@
  *
  * A lesson of its own: who owns a socket after fork()?  Both.  So a connection
  * to Redis can outlive its child, if somebody knows how the child left it: see
- * net/redis/lending.h; and how a child's end is noticed: net/children.c.
+ * net/redis/lending.h; and how a child's end is noticed: process/children.c.
  *
  * What to try: kill -9 a child while three clients are being served, and see
  * who notices; then the same with 04.  The commands: course/book/02-forking.md.

@@ -35,7 +35,7 @@ lint_warnings() {
 lint_cppcheck() {
     cppcheck --quiet -j "$(nproc)" --std=c11 --library=posix --error-exitcode=1 \
         --enable=warning,performance,portability --suppress=missingIncludeSystem --inline-suppr \
-        --suppress=invalidFunctionArg:lib/net/shared.c --suppress=invalidFunctionArg:lib/net/descriptors.c -D_GNU_SOURCE -Ilib '-DDL_FOREACH(a,b)=for(b=a;b;b=b->next)' \
+        --suppress=invalidFunctionArg:lib/process/shared.c --suppress=invalidFunctionArg:lib/process/descriptors.c -D_GNU_SOURCE -Ilib '-DDL_FOREACH(a,b)=for(b=a;b;b=b->next)' \
         '-DDL_FOREACH_SAFE(a,b,c)=for(b=a;b;b=c)' '-DHASH_ITER(h,a,b,c)=for(b=a;b;b=c)' \
         "${c_units[@]}"
 }

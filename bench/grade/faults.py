@@ -154,7 +154,7 @@ ZOMBIES = FaultKind(
     "You leave zombies",
     "Children have ended and nobody has waited for them. Each keeps its place in the process table "
     "until there is none left.",
-    "waitpid(2); `children_reap` in lib/net/children.c",
+    "waitpid(2); `children_reap` in lib/process/children.c",
     r"wait4|waitid|SIGCHLD|exited with",
 )
 WORKERS_PILE_UP = FaultKind(
@@ -210,7 +210,7 @@ CUTS_OFF = FaultKind(
     "A client had sent half its request when the server was told to stop, and the rest a moment "
     "later. A client that is being served must still be answered. (The signal ends a call that "
     "sleeps with EINTR. That alone is no reason to give the client up: call again.)",
-    "lib/net/stop.h; EINTR in signal(7); `receive` in lib/net/blocking.c; connection_is_idle "
+    "lib/process/stop.h; EINTR in signal(7); `receive` in lib/net/blocking.c; connection_is_idle "
     "in lib/app/connection.h",
     r"SIGTERM|exited with|exit_group|close\(",
 )
@@ -218,7 +218,7 @@ DEAF = FaultKind(
     "deaf",
     "You do not hear SIGTERM",
     "It was told to stop and was still there when its time was over.",
-    "lib/net/stop.h; signal(7): which calls return with EINTR",
+    "lib/process/stop.h; signal(7): which calls return with EINTR",
     r"SIGTERM|SIGALRM|EINTR|futex|wait4",
 )
 BAD_STATUS = FaultKind(
@@ -232,7 +232,7 @@ ORPHANS = FaultKind(
     "orphans",
     "Your children outlive you",
     "The first process has ended, and others that it made are still there.",
-    "children_end in lib/net/children.h",
+    "children_end in lib/process/children.h",
     r"kill\(|wait4|exited with",
 )
 FAILS_UNDER_LOAD = FaultKind(

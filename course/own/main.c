@@ -25,10 +25,10 @@
  * limit?
  */
 #include "config.h"
-#include "net/clock.h"
 #include "net/redis/pool.h"
 #include "net/server.h"
 #include "net/transmit.h"
+#include "process/clock.h"
 
 #include <errno.h>
 #include <poll.h>

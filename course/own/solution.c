@@ -5,10 +5,10 @@
  * one client at a time.  It is course/own/main.c, grown in five stages.
  */
 #include "config.h"
-#include "net/clock.h"
 #include "net/redis/pool.h"
 #include "net/server.h"
 #include "net/transmit.h"
+#include "process/clock.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -2,8 +2,8 @@
 #include "net/blocking.h"
 
 #include "config.h"
-#include "net/clock.h"
 #include "net/transmit.h"
+#include "process/clock.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>

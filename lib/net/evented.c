@@ -2,7 +2,7 @@
 #include "net/evented.h"
 
 #include "config.h"
-#include "net/clock.h"
+#include "process/clock.h"
 
 #include <errno.h>
 #include <malloc.h>

@@ -2,7 +2,7 @@
 #include "net/listener.h"
 
 #include "config.h"
-#include "net/trouble.h"
+#include "process/trouble.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "net/options.h"
 
 #include "config.h"
-#include "net/trouble.h"
+#include "process/trouble.h"
 #include "proto/bytes.h"
 
 #include <errno.h>

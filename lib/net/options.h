@@ -3,7 +3,7 @@
 #ifndef NET_OPTIONS_H
 #define NET_OPTIONS_H
 
-#include "net/confine.h"
+#include "process/confine.h"
 
 #include <limits.h>
 #include <stdbool.h>

@@ -4,13 +4,13 @@
 #define NET_SERVER_H
 
 #include "app/connection.h"
-#include "net/children.h"
-#include "net/descriptors.h"
 #include "net/listener.h"
 #include "net/redis/redis.h"
 #include "net/statistics.h"
-#include "net/stop.h"
-#include "net/trouble.h"
+#include "process/children.h"
+#include "process/descriptors.h"
+#include "process/stop.h"
+#include "process/trouble.h"
 
 struct server {
     const struct architecture *architecture;
@@ -31,8 +31,8 @@ void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv);
 
-/* The start is over: gives up what serving does not need (net/confine.h), and
-   prints the banner.  Call it before any fork. */
+/* The start is over: gives up what serving does not need (process/confine.h),
+   and prints the banner.  Call it before any fork. */
 void server_ready(const struct server *server);
 
 /* In each worker, where each is to have a listener (.listener_each of its

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/statistics.h"
 
-#include "net/shared.h"
+#include "process/shared.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -2,8 +2,8 @@
 #include "net/redis/client.h"
 
 #include "config.h"
-#include "net/clock.h"
-#include "net/stop.h"
+#include "process/clock.h"
+#include "process/stop.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,9 +2,9 @@
 #include "net/redis/pool.h"
 
 #include "config.h"
-#include "net/children.h"
-#include "net/clock.h"
-#include "net/stop.h"
+#include "process/children.h"
+#include "process/clock.h"
+#include "process/stop.h"
 
 #include <poll.h>
 #include <utlist.h>

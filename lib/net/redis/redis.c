@@ -2,8 +2,8 @@
 #include "net/redis/redis.h"
 
 #include "config.h"
-#include "net/clock.h"
-#include "net/shared.h"
+#include "process/clock.h"
+#include "process/shared.h"
 #include "proto/encoding.h"
 
 #include <errno.h>

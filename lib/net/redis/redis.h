@@ -6,7 +6,7 @@
 #ifndef NET_REDIS_H
 #define NET_REDIS_H
 
-#include "net/trouble.h"
+#include "process/trouble.h"
 #include "proto/bytes.h"
 #include "proto/resp.h"
 

@@ -135,7 +135,7 @@ HEAP_FILES = {
 
 @of("threading", "prethreading")
 def test_heaps_of_threads(start: Start, tmp_path: Path) -> None:
-    """What the C library opens for the threads' heaps is what net/confine.h says.
+    """What the C library opens for the threads' heaps is what process/confine.h says.
 
     It is not told as a fault; and Landlock, where the kernel has it, refuses it.
     """

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/trouble.h"
+#include "process/trouble.h"
 
 #include "config.h"
-#include "net/clock.h"
-#include "net/shared.h"
+#include "process/clock.h"
+#include "process/shared.h"
 
 #include <ctype.h>
 #include <errno.h>

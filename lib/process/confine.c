@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/confine.h"
+#include "process/confine.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef NET_CLOCK_H
-#define NET_CLOCK_H
+#ifndef PROCESS_CLOCK_H
+#define PROCESS_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>

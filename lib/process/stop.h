@@ -12,8 +12,8 @@
  * the signal handler shuts the listening socket down.  To do so earlier would
  * reset all the connections that wait there.
  */
-#ifndef NET_STOP_H
-#define NET_STOP_H
+#ifndef PROCESS_STOP_H
+#define PROCESS_STOP_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Child processes: to fork them, to share with them, to end them. */
-#ifndef NET_CHILDREN_H
-#define NET_CHILDREN_H
+#ifndef PROCESS_CHILDREN_H
+#define PROCESS_CHILDREN_H
 
 #include <signal.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/stop.h"
+#include "process/stop.h"
 
 #include "config.h"
-#include "net/clock.h"
+#include "process/clock.h"
 
 #include <errno.h>
 #include <poll.h>

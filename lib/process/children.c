@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/children.h"
+#include "process/children.h"
 
 #include "config.h"
-#include "net/shared.h"
-#include "net/stop.h"
-#include "net/trouble.h"
+#include "process/shared.h"
+#include "process/stop.h"
+#include "process/trouble.h"
 
 #include <errno.h>
 #include <poll.h>

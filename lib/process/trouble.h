@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What is said when something cannot be had: at the start, and while serving.
  */
-#ifndef NET_TROUBLE_H
-#define NET_TROUBLE_H
+#ifndef PROCESS_TROUBLE_H
+#define PROCESS_TROUBLE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

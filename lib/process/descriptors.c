@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/descriptors.h"
+#include "process/descriptors.h"
 
 #include "config.h"
-#include "net/trouble.h"
+#include "process/trouble.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,8 +4,8 @@
  * writes, all see.  NULL with errno set when there is none.  It is never freed:
  * it is needed to the end.
  */
-#ifndef NET_SHARED_H
-#define NET_SHARED_H
+#ifndef PROCESS_SHARED_H
+#define PROCESS_SHARED_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/shared.h"
+#include "process/shared.h"
 
 #include <sys/mman.h>
 

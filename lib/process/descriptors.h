@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What there is room for: descriptors and memory, and for whom. */
-#ifndef NET_DESCRIPTORS_H
-#define NET_DESCRIPTORS_H
+#ifndef PROCESS_DESCRIPTORS_H
+#define PROCESS_DESCRIPTORS_H
 
 #include <stddef.h>
 

@@ -12,8 +12,8 @@
  * The calls that it keeps are a description of it: those of lib/ stand in
  * confine.c, those of its way to wait in its main.c.
  */
-#ifndef NET_CONFINE_H
-#define NET_CONFINE_H
+#ifndef PROCESS_CONFINE_H
+#define PROCESS_CONFINE_H
 
 #include <stdbool.h>
 #include <stddef.h>

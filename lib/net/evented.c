@@ -6,8 +6,6 @@
 
 #include <errno.h>
 #include <malloc.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -17,6 +15,7 @@ static void drive(struct evented *evented, struct serving *serving,
 void evented_init(struct evented *evented, struct server *server,
                   struct watcher watcher) {
     *evented = (struct evented){.server = server, .watcher = watcher};
+    slab_init(&evented->memory, sizeof(struct serving), CONNECTIONS_AT_ONCE);
     redis_pipeline_init(&evented->redis, &server->redis, &evented->watcher);
     /* Each client may be receiving a different large file: one descriptor more
        for each. */
@@ -26,58 +25,6 @@ void evented_init(struct evented *evented, struct server *server,
 }
 
 /* ---- Memory ---- */
-
-/*
- * A connection lives long, and beside it lies what lives for one request.  If
- * each had a piece of the heap of its own, then after a crowd there would be
- * one on every page, and no page could go back to the kernel: 15,000 that are
- * idle held 2 KB each, of which they used 0.8.  So places for connections come
- * in blocks, away from all else, and stay until the end.
- */
-struct block {
-    struct block *next;
-    struct serving places[CONNECTIONS_AT_ONCE];
-};
-
-/* The address sanitizer shall go on to find who looks at a place that is
-   free. */
-#ifdef SANITIZED
-#include <sanitizer/asan_interface.h>
-#else
-#define ASAN_POISON_MEMORY_REGION(start, size)   (void)(start)
-#define ASAN_UNPOISON_MEMORY_REGION(start, size) (void)(start)
-#endif
-
-/* All zero; NULL: there is no memory. */
-static struct serving *take_place(struct evented *evented) {
-    struct serving *place = evented->spare;
-
-    if (place != NULL) {
-        LL_DELETE(evented->spare, place);
-        ASAN_UNPOISON_MEMORY_REGION(&place->connection,
-                                    sizeof place->connection);
-        memset(place, 0, sizeof *place);
-        return place;
-    }
-    if (evented->unused == 0) {
-        struct block *block = calloc(1, sizeof *block);
-        if (block == NULL)
-            return NULL;
-        LL_PREPEND(evented->blocks, block);
-        evented->unused = CONNECTIONS_AT_ONCE;
-    }
-    return &evented->blocks->places[--evented->unused];
-}
-
-static void give_back_closed(struct evented *evented) {
-    struct serving *place, *next;
-
-    DL_FOREACH_SAFE (evented->closed, place, next) {
-        LL_PREPEND(evented->spare, place);
-        ASAN_POISON_MEMORY_REGION(&place->connection, sizeof place->connection);
-    }
-    evented->closed = NULL;
-}
 
 /*
  * free(3) gives the heap's end back to the kernel by itself, but only as far as
@@ -427,6 +374,7 @@ void evented_begin_round(struct evented *evented) {
 
 void evented_end_round(struct evented *evented) {
     struct redis_pipeline *redis = &evented->redis;
+    struct serving *serving, *next;
 
     expire(evented);
     /* All commands of this round leave in one write. */
@@ -434,7 +382,9 @@ void evented_end_round(struct evented *evented) {
         !redis_pipeline_flush(redis, evented->now))
         give_up_redis(evented);
     redis_pipeline_watch(redis);
-    give_back_closed(evented);
+    DL_FOREACH_SAFE (evented->closed, serving, next)
+        slab_give_back(&evented->memory, serving);
+    evented->closed = NULL;
     tidy_up(evented);
 }
 
@@ -445,7 +395,7 @@ bool evented_has_room(struct evented *evented) {
         evented->now < evented->paused_till || !server_goes_on())
         return false;
     if (evented->next == NULL)
-        evented->next = take_place(evented);
+        evented->next = slab_take(&evented->memory);
     if (evented->next == NULL) {
         server_is_out_of("memory");
         evented_pause(evented);
@@ -483,14 +433,11 @@ bool evented_goes_on(struct evented *evented) {
 }
 
 void evented_free(struct evented *evented) {
-    struct block *block, *next;
-
     for (int i = PATIENCE_NONE + 1; i < PATIENCES; i++)
         while (evented->waiting[i] != NULL)
             close_connection(evented, evented->waiting[i]);
     while (evented->first_asker != NULL)
         close_connection(evented, next_asker(evented));
-    LL_FOREACH_SAFE (evented->blocks, block, next)
-        free(block);
+    slab_free(&evented->memory);
     redis_pipeline_close(&evented->redis);
 }

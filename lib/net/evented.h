@@ -15,6 +15,7 @@
 #include "net/redis/pipeline.h"
 #include "net/server.h"
 #include "net/transmit.h"
+#include "process/slab.h"
 
 /* A connection while it is served: here its half-done request lives. */
 struct serving {
@@ -24,7 +25,7 @@ struct serving {
     enum patience awaited; /* the list of waiting that it is in */
     int64_t deadline;
     struct progress progress;    /* of what is sent */
-    struct serving *prev, *next; /* in a list: waiting, closed, spare */
+    struct serving *prev, *next; /* in a list: waiting, or closed */
     struct serving *next_asker;  /* behind it in the queue for Redis */
 };
 
@@ -32,20 +33,18 @@ struct evented {
     struct server *server;
     struct watcher watcher;
     struct moment moment;
-    int64_t now;           /* clock_milliseconds() of this round */
-    int64_t paused_till;   /* no accepting before then: something ran out */
-    size_t count;          /* connections */
-    size_t limit;          /* at most so many */
-    struct serving *next;  /* memory for one to come; NULL: not yet */
-    struct block *blocks;  /* all memory for connections; the newest first */
-    size_t unused;         /* how many places of the newest were never used */
-    struct serving *spare; /* those that were, and are free */
-    unsigned untidy;       /* exchanges since memory was last given back */
-    int64_t tidy_at;       /* not before then again */
+    int64_t now;          /* clock_milliseconds() of this round */
+    int64_t paused_till;  /* no accepting before then: something ran out */
+    size_t count;         /* connections */
+    size_t limit;         /* at most so many */
+    struct serving *next; /* memory for one to come; NULL: not yet */
+    struct slab memory;   /* for connections */
+    unsigned untidy;      /* exchanges since memory was last given back */
+    int64_t tidy_at;      /* not before then again */
     /* All who wait for the same thing have the same time.  So who began first
        is first in the list, and only the first needs to be looked at. */
     struct serving *waiting[PATIENCES];
-    struct serving *closed; /* spare at the end of the round */
+    struct serving *closed; /* their memory is free at the end of the round */
     struct redis_pipeline redis;
     struct serving *first_asker, *last_asker; /* in the order of replies */
 };

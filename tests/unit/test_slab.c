@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* Places for things of one size: lib/process/slab.c. */
+#include "harness.h"
+#include "process/slab.h"
+
+#include <stdint.h>
+#include <string.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
+enum { SIZE = 24, PER_BLOCK = 4, PLACES = 11 }; /* not all of the last block */
+
+static void fill(struct slab *slab, char *places[PLACES]) {
+    for (int i = 0; i < PLACES; i++) {
+        places[i] = slab_take(slab);
+        assert_non_null(places[i]);
+        assert_int_equal((uintptr_t)places[i] % _Alignof(max_align_t), 0);
+        for (int byte = 0; byte < SIZE; byte++)
+            assert_int_equal(places[i][byte], 0);
+        memset(places[i], i + 1, SIZE);
+    }
+}
+
+static void nobody_has_the_place_of_another(void **state) {
+    char *places[PLACES];
+    struct slab slab;
+    (void)state;
+
+    slab_init(&slab, SIZE, PER_BLOCK);
+    fill(&slab, places);
+    for (int i = 0; i < PLACES; i++)
+        for (int byte = 0; byte < SIZE; byte++)
+            assert_int_equal(places[i][byte], i + 1);
+    slab_free(&slab);
+}
+
+/* What was given back is taken again, all zero, before any new block is. */
+static void places_are_used_again(void **state) {
+    char *places[PLACES], *again[PLACES];
+    struct slab slab;
+    (void)state;
+
+    slab_init(&slab, SIZE, PER_BLOCK);
+    fill(&slab, places);
+    const struct slab_block *newest = slab.blocks;
+    size_t unused = slab.unused;
+    for (int i = 0; i < PLACES; i++)
+        slab_give_back(&slab, places[i]);
+    fill(&slab, again);
+    for (int i = 0; i < PLACES; i++)
+        assert_ptr_equal(again[PLACES - 1 - i], places[i]);
+    assert_ptr_equal(slab.blocks, newest);
+    assert_int_equal(slab.unused, unused);
+    slab_free(&slab);
+}
+
+/* Built for the address sanitizer, that is; else there is nothing to see. */
+static void a_free_place_is_poisoned(void **state) {
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    struct slab slab;
+
+    slab_init(&slab, SIZE, PER_BLOCK);
+    char *place = slab_take(&slab);
+    assert_false(__asan_address_is_poisoned(place + SIZE - 1));
+    slab_give_back(&slab, place);
+    assert_true(__asan_address_is_poisoned(place + SIZE - 1));
+    slab_free(&slab);
+#else
+    skip();
+#endif
+}
+
+/* A loop that has ended may begin anew. */
+static void after_the_end_it_is_as_at_the_start(void **state) {
+    char *places[PLACES];
+    struct slab slab;
+    (void)state;
+
+    slab_init(&slab, SIZE, PER_BLOCK);
+    slab_free(&slab);
+    fill(&slab, places);
+    slab_give_back(&slab, places[0]);
+    slab_free(&slab);
+    fill(&slab, places);
+    slab_free(&slab);
+}
+
+int main(void) {
+    suite_add("own places", nobody_has_the_place_of_another, NULL);
+    suite_add("used again", places_are_used_again, NULL);
+    suite_add("who looks at a free place is found", a_free_place_is_poisoned,
+              NULL);
+    suite_add("anew", after_the_end_it_is_as_at_the_start, NULL);
+    return suite_run("slab");
+}

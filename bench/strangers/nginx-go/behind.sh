@@ -6,7 +6,6 @@
 # with FOLDER/front.conf. Ends both when it is told to, or when nginx ends; the kernel does if this
 # shell is killed.
 set -u
-PATH=$PATH:/usr/sbin # where Debian puts nginx
 folder=$1
 shift
 
@@ -29,7 +28,7 @@ done
 
 # As many workers as there are cores to run on: `auto` would count those that it may not use, too. They
 # stay the user that we are, who may read the folder.
-setpriv --pdeathsig TERM -- nginx -p "$folder" -c "$folder/front.conf" -e stderr \
+setpriv --pdeathsig TERM -- sh "$folder/start.sh" "$folder" front.conf \
     -g "user $(id -un); worker_processes $(nproc);" &
 front=$!
 wait "$front"

@@ -224,13 +224,18 @@ def test_it_keeps_connections_as_it_says(peer: Peer) -> None:
     )
 
 
+def await_pool(peer: Peer, processes: int) -> None:
+    """A pool listens before it is complete."""
+    deadline = time.monotonic() + SECONDS
+    while len(peer.server.pids()) < processes and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
 def test_its_processes_and_threads_are_those_that_it_says(peer: Peer) -> None:
     if peer.said.serving is None:
         pytest.skip("it says nothing of them")
     (few, many), (least, most) = peer.said.serving.processes, peer.said.serving.threads
-    deadline = time.monotonic() + SECONDS
-    while len(peer.server.pids()) < few and time.monotonic() < deadline:
-        time.sleep(0.02)  # a pool listens before it is complete
+    await_pool(peer, few)
     seen = serve(peer)
     assert all(few <= look.processes <= many for look in seen), seen
     assert least <= max(look.threads for look in seen) <= most, seen
@@ -240,6 +245,7 @@ def test_its_processes_and_threads_are_those_that_it_says(peer: Peer) -> None:
 def test_its_system_calls_are_those_that_it_says(peer: Peer) -> None:
     if peer.said.serving is None:
         pytest.skip("it says nothing of them")
+    await_pool(peer, peer.said.serving.processes[0])
     tracer = Tracer(peer.server.pids(), SignalWatch())
     try:
         serve(peer)

@@ -135,6 +135,7 @@ class PrivateRedis:
         self.options = options
         self.port = 0
         self._folder = tempfile.TemporaryDirectory(prefix="zs-redis-")
+        self._log = Path(self._folder.name, "log")
         self.socket_path = str(Path(self._folder.name) / "redis.sock")
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -149,25 +150,25 @@ class PrivateRedis:
     def start(self) -> Self:
         """Start it, on the same port when it ran before; AssertionError when it does not."""
         end = deadline_in(PATIENCE)
+        self.port = self.port or free_port()
         while time.monotonic() < end:
-            port = self.port or free_port()
-            if self._try_start(port):
-                self.port = port
+            if self._try_start(self.port):
                 return self
-            time.sleep(0.05)
-        raise AssertionError("redis-server does not start")
+            time.sleep(0.05)  # a process of before may still have the port
+        raise AssertionError(f"redis-server does not start: {self._log.read_text()}")
 
     def _try_start(self, port: int) -> bool:
         fixed = f"--port {port} --bind 127.0.0.1 --databases 4096 --tcp-backlog 511".split()
         place = ["--dir", self._folder.name, "--unixsocket", self.socket_path]
         quiet = ["--save", "", "--loglevel", "warning", "--daemonize", "no"]
-        process = subprocess.Popen(
-            mortal(["redis-server", *fixed, *place, *quiet, *self.options]),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        with self._log.open("wb") as log:
+            process = subprocess.Popen(
+                mortal(["redis-server", *fixed, *place, *quiet, *self.options]),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
         self._process = process
 
         def up_or_ended() -> bool:

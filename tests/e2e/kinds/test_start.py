@@ -223,19 +223,8 @@ def test_redis_by_unix_socket(start: Start, redis: PrivateRedis) -> None:
 
 def test_redis_with_password_and_database(start: Start) -> None:
     """AUTH with a user and a password, SELECT from the path; the password is never shown."""
-    rights = ("~*", "&*", "+@all")
-    acl = (
-        "--user",
-        "ann",
-        "on",
-        ">s3cr:t/@",
-        *rights,
-        "--user",
-        "default",
-        "on",
-        "nopass",
-        *rights,
-    )
+    rights = ("on", "~*", "+@all")
+    acl = ("--user", "ann", ">s3cr:t/@", *rights, "--user", "default", "nopass", *rights)
     with PrivateRedis(*acl) as own:
         escaped = "s3cr%3At%2F%40"
         server = start(redis=f"redis://ann:{escaped}@127.0.0.1:{own.port}/7")

@@ -24,7 +24,13 @@ def said_version(command: Sequence[str]) -> str | None:
     if program is None:
         return None
     try:
-        done = subprocess.run([program, *command[1:]], capture_output=True, text=True, timeout=10)
+        done = subprocess.run(
+            [program, *command[1:]],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            env={**os.environ, "PATH": search_path()},
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     lines = (done.stderr or done.stdout).strip().splitlines()

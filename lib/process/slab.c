@@ -58,9 +58,11 @@ void slab_give_back(struct slab *slab, void *place) {
 }
 
 void slab_free(struct slab *slab) {
-    struct slab_block *block, *next;
+    struct slab_block *block;
 
-    LL_FOREACH_SAFE (slab->blocks, block, next)
+    while ((block = slab->blocks) != NULL) {
+        slab->blocks = block->next;
         free(block);
+    }
     *slab = (struct slab){.size = slab->size, .per_block = slab->per_block};
 }

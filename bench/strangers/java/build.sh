@@ -11,7 +11,7 @@ readonly out=${1:?} source=src/main/java/Server.java
 mkdir -p "$out"
 if ! cmp --silent pom.xml "$out/pom.xml"; then
     rm -rf "${out:?}/lib"
-    mvn --quiet --batch-mode -Dstyle.color=never dependency:copy-dependencies \
+    MAVEN_OPTS=-XX:-UsePerfData mvn --quiet --batch-mode -Dstyle.color=never dependency:copy-dependencies \
         -DincludeScope=runtime -DoutputDirectory="$out/lib" > "$out/maven.log" 2>&1 || {
         # Its last lines are where to read about it; the first one says what it is.
         grep --max-count=1 --invert-match --extended-regexp '^(\[ERROR\])? *$' "$out/maven.log" >&2
@@ -20,4 +20,4 @@ if ! cmp --silent pom.xml "$out/pom.xml"; then
     cp pom.xml "$out/pom.xml"
 fi
 if [[ $out/Server.class -nt $source && $out/Server.class -nt $out/pom.xml ]]; then exit; fi
-javac --release 17 -d "$out" -cp "$out/lib/*" "$source"
+javac -J-XX:-UsePerfData --release 17 -d "$out" -cp "$out/lib/*" "$source"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Traefik, built from its module: no distribution has it. A choice of its own, for it fetches some
+# Traefik, built from its module: Debian and Ubuntu have no package of it. A choice of its own, for it fetches some
 # 2.3 GB and takes seven minutes on two cores (once).
 #
 #     bench/strangers/traefik/build.sh

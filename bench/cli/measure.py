@@ -23,13 +23,14 @@ THREADS = 900
 """Fewer than 04 may have: the last ones are not kept."""
 MANY_REQUESTS = 30_000
 MANY_SECONDS = 120.0
+FILES = ("redirect", "small", "large")
 STRANGERS = ("nginx", "h2o", "lighttpd")
-"""Those that serve files."""
+"""Those that are measured with these."""
 PROGRAMMED = ("go", "fasthttp")
 """Those that have the guestbook."""
 TRACED_REQUESTS, TRACED_CONNECTIONS = 300, 10
 PARTS = (
-    *("redirect", "small", "large", "guestbook", "floor", "floor_kept", "floor_guestbook"),
+    *(*FILES, "guestbook", "floor", "floor_kept", "floor_guestbook"),
     *("memory", "idle", "scale", "syscalls"),
 )
 
@@ -89,7 +90,7 @@ def parts_of(
         varied={"mode": ("traced",), "keep_alive": (False, True)},
     )
     return {
-        **{name: beside(name, present) for name in ("redirect", "small", "large")},
+        **{name: beside(name, present) for name in FILES},
         "guestbook": beside("guestbook", programmed),
         "floor": [cost("redirect", servers, floors=True)],
         "floor_kept": [cost("redirect", ("epoll",), floors=True, kept=True)],
@@ -113,13 +114,13 @@ def run(words: Sequence[str]) -> int:
     programs = chosen.programs.resolve()
     out = console()
     subjects = select(words_of(chosen.servers), programs=programs)
-    parts: list[Part] = []
     left_out: list[str] = []
     present, programmed = (
-        tuple(name for name in names if _is_here(name, left_out))
-        for names in (STRANGERS, PROGRAMMED)
+        tuple(one for one in strangers if set(parts) & set(names) and _is_here(one, left_out))
+        for strangers, parts in ((STRANGERS, FILES), (PROGRAMMED, ("guestbook",)))
     )
     every = parts_of(chosen, tuple(subject.name for subject in subjects), present, programmed)
+    parts: list[Part] = []
     for name in names:
         try:
             for part in every[name]:

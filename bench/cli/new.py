@@ -64,8 +64,9 @@ def make(name: str, origin: str, root: Path = ROOT) -> Path:
 
 def renamed(text: str, before: str, folder: str) -> str:
     """The source with the new program's name where a server says its own: at the beginning of its
-    opening comment and in its `struct architecture`."""
+    opening comment, in its recipes, and in its `struct architecture`."""
     program = folder.partition("_")[2]
     text = text.replace(f" * {before}: ", f" * {program}: ", 1)
+    text = re.sub(rf"(pgrep -x |SERVER=|\./){before}\b", rf"\g<1>{program}", text)
     text = text.replace(f'.name = "{before}"', f'.name = "{program}"', 1)
     return text.replace("SERVER=FOLDER", f"SERVER={folder}")

@@ -22,8 +22,10 @@ NEVER_CLOSES = FaultKind(
     "never-closes",
     "You never close",
     "The whole answer came, and with it `Connection: close`; but you kept the connection. A "
-    "browser may wait for its end, and each such connection keeps a descriptor.",
-    "close(2); NEED_CLOSE, at the end of `blocking_serve` in lib/net/blocking.c",
+    "browser may wait for its end, and each such connection keeps a descriptor. (After fork() the "
+    "parent and the child both have it, and both must close it.)",
+    "close(2); NEED_CLOSE, at the end of `blocking_serve` in lib/net/blocking.c; what the parent "
+    "closes: main() in 02_forking/main.c",
     r"close\(",
 )
 ONE_RECV = FaultKind(
@@ -45,8 +47,10 @@ SHORT_WRITE = FaultKind(
 FIXED_ANSWER = FaultKind(
     "fixed-answer",
     "You answer before you have read",
-    "Every request gets the same answer, whatever it asks for.",
-    "stage 1 of the skeleton: receive() and send_some()",
+    "Every request gets the same answer, whatever it asks for. When receive() and send_some() are "
+    "written, the three lines of `hello` must go: what they send comes first, and is taken for the "
+    "answer.",
+    "stage 1 of the skeleton: receive(), send_some() and serve()",
     r"recv|send|read|write",
 )
 NO_ANSWER = FaultKind(
@@ -60,6 +64,14 @@ WRONG_ANSWER = FaultKind(
     "You answer with something else",
     "The answer is whole, but it is not what was asked for.",
     "connection_pending and connection_sent in lib/app/connection.h",
+)
+BAD_HEAD = FaultKind(
+    "bad-head",
+    "The head of your answer is no HTTP",
+    "It has bytes that no head may have. The date is one of its lines, and the application knows "
+    "it only when it has been told the time.",
+    "moment_set in lib/app/moment.h; RFC 9110, section 5.5: which bytes a field may have",
+    r"send|write",
 )
 WRONG_LENGTH = FaultKind(
     "wrong-length",
@@ -85,6 +97,15 @@ NO_REDIS = FaultKind(
     "Files are served, but what is kept in Redis is not.",
     "stage 2 of the skeleton; `ask_once` in lib/net/blocking.c",
     r"connect\(|poll\(",
+)
+REDIS_LEAK = FaultKind(
+    "redis-leak",
+    "You keep what you have borrowed",
+    "Each page took a connection to Redis from the pool, and none came back. So each page makes "
+    "another one, until Redis or your descriptors have no more, and redis_pool_borrow() says NULL.",
+    "redis_pool_borrow and redis_pool_return in lib/net/redis/pool.h: one for each other, on every "
+    "way out",
+    r"connect\(",
 )
 BELIEVES = FaultKind(
     "believes-anything",
@@ -118,9 +139,10 @@ CRASH = FaultKind(
 ONE_STOPS_ALL = FaultKind(
     "one-stops-all",
     "One client stops your loop",
-    "Some clients sent half a request and then nothing; everybody else waited for them. One of the "
-    "calls that sleep, sleeps for a single client.",
-    "the tables in docs/architecture.md: who waits for whom; `wait_for` in lib/net/evented.c",
+    "Some clients were silent, before their request or in the middle of it, and everybody else "
+    "waited for them. One of the calls that sleep, sleeps for a single client.",
+    "the tables in docs/architecture.md: who waits for whom; `wait_for` in lib/net/evented.c; "
+    "`receive` in lib/net/blocking.c",
     r"recv|read\(|poll|epoll_wait|accept",
 )
 BY_NATURE = FaultKind(
@@ -137,8 +159,19 @@ NO_PATIENCE = FaultKind(
     "Who says nothing may stay for ever",
     "Half a request came, then nothing more; the connection was still open long after its time. A "
     "few such clients take all your workers or descriptors.",
-    "connection_patience and connection_timed_out in lib/app/connection.h; REQUEST_TIMEOUT "
-    "in lib/config.h",
+    "connection_patience and connection_timed_out in lib/app/connection.h; options_time in "
+    "lib/net/options.h, through which --time-scale shortens all times; REQUEST_TIMEOUT in "
+    "lib/config.h",
+    r"recv|read\(|poll|epoll_wait",
+)
+RESTARTED_TIMEOUT = FaultKind(
+    "restarted-timeout",
+    "Each byte buys the client its whole time again",
+    "A request came a byte at a time, never long silent, and was waited for much longer than a "
+    "request may take. The time is for the whole request: a deadline, and no pause between bytes. "
+    "(The attack by this is called Slowloris.)",
+    "`set_timeout` in lib/net/blocking.c; `start_waiting` in lib/net/evented.c; "
+    "connection_patience in lib/app/connection.h",
     r"recv|read\(|poll|epoll_wait",
 )
 DESCRIPTOR_LEAK = FaultKind(
@@ -162,15 +195,25 @@ WORKERS_PILE_UP = FaultKind(
     "Threads or processes that do not end",
     "Clients have come and gone, and who served them is still there. Sooner or later none can be "
     "made any more.",
-    "pthread_detach(3), pthread_join(3); `forget` in 04_threading/main.c",
+    "a thread ends by returning, a child by `_exit`: `serve` in 04_threading/main.c, and "
+    "02_forking/main.c; where it may sleep for ever: stage 3 of the skeleton",
     r"clone|exit",
+)
+NOT_JOINED = FaultKind(
+    "not-joined",
+    "You leave threads that nobody joins",
+    "Threads have ended, but their stacks are still there, as a zombie's place in the process "
+    "table: the system keeps them for the one who asks how they ended. Memory grows with each "
+    "client.",
+    "pthread_join(3), pthread_detach(3); PTHREAD_CREATE_DETACHED in 04_threading/main.c",
+    r"clone|mmap",
 )
 DIES_AT_LIMIT = FaultKind(
     "dies-at-limit",
     "Where threads or processes run out, you give up",
     "The system refused another one (EAGAIN), as it does at a limit of processes. Who is there "
     "already must still be served, and who comes must wait, not be dropped.",
-    "fork(2), pthread_create(3): EAGAIN; `fork_for` in 02_forking/main.c",
+    "fork(2), pthread_create(3): what they return, EAGAIN; `fork_for` in 02_forking/main.c",
     r"clone|EAGAIN",
 )
 SPINS = FaultKind(
@@ -201,7 +244,7 @@ WRONG_REPLY = FaultKind(
     "Somebody got the reply of another",
     "Several clients asked at once, and what Redis said to one of them was told to another. A "
     "connection to Redis answers in order: it is one user's at a time, or has a queue.",
-    "the second half of docs of the book on Redis; lib/net/redis/pool.h",
+    "course/book/09-redis.md, its second half; lib/net/redis/pool.h",
     r"connect\(|recv|send",
 )
 CUTS_OFF = FaultKind(
@@ -217,9 +260,12 @@ CUTS_OFF = FaultKind(
 DEAF = FaultKind(
     "deaf",
     "You do not hear SIGTERM",
-    "It was told to stop and was still there when its time was over.",
-    "lib/process/stop.h; signal(7): which calls return with EINTR",
-    r"SIGTERM|SIGALRM|EINTR|futex|wait4",
+    "It was told to stop and was still there when its time was over. Perhaps main() has heard it "
+    "and waits for those who serve: each of them that sleeps for a client must be woken too, and "
+    "leave a client who is idle (connection_is_idle).",
+    "lib/process/stop.h; signal(7): which calls return with EINTR; `wake_threads` in "
+    "04_threading/main.c; children_end in lib/process/children.h",
+    r"SIGTERM|SIGALRM|EINTR|wait4|kill\(",
 )
 BAD_STATUS = FaultKind(
     "bad-status",
@@ -253,8 +299,19 @@ DATA_RACE = FaultKind(
     "data-race",
     "The queue has no lock (or something else that threads share)",
     "Two threads touch the same memory at once, and at least one writes. It works a thousand times "
-    "and then loses a client, or crashes.",
-    "pthread_mutex_lock(3); `queue_take` in 05_prethreading/main.c; `make tsan`",
+    "and then loses a client, or crashes. It may be the queue, or something that main() takes down "
+    "at the end while threads still serve.",
+    "pthread_mutex_lock(3); `queue_take` in 05_prethreading/main.c; pthread_join(3); `make tsan`",
+)
+UNLISTED_CALL = FaultKind(
+    "unlisted-call",
+    "You use a system call that is not in your list",
+    "What a server may ask of the kernel is said before it serves; all else is refused, so that "
+    "who breaks in can do little. The C library's functions are made of such calls: a thread is a "
+    "clone3 and more.",
+    "`.calls` at the head of your main.c: THREADED_CALLS, THREAD_CREATING_CALLS, FORKING_CALLS, "
+    "CALL(...); lib/process/confine.h; seccomp(2)",
+    r"SIGSYS",
 )
 TAKES_MEMORY = FaultKind(
     "takes-memory",

@@ -36,7 +36,7 @@ def excerpt(trace: Path, failed: Failed, since: float) -> list[str]:
     if len(about) > MOST_LINES:
         half = MOST_LINES // 2
         about = [*about[:half], f"... {len(about) - 2 * half} more ...", *about[-half:]]
-    return [shorter(line) for line in about]
+    return [shorter(line, since) for line in about]
 
 
 def _when(line: str) -> float:
@@ -45,10 +45,12 @@ def _when(line: str) -> float:
     return float(match[1]) if match else 0.0
 
 
-def shorter(line: str) -> str:
-    """A line of strace without what nobody reads."""
-    line = re.sub(r"^(\d+) +\d+(\.\d{3})\d*", r"\1 \2", line)
+def shorter(line: str, since: float) -> str:
+    """A line of strace without what nobody reads; its time in seconds `since` then."""
+    line = re.sub(r"^(\d+) +\S+", rf"\1 {max(0.0, _when(line) - since):6.3f}", line)
     line = re.sub(r"<TCP:\[[^\]>]*:\d+->[^\]>]*:(\d+)\]>", r"<client \1>", line)
+    line = re.sub(r"(--- SIGSYS) \{.*si_syscall=__NR_(\w+).*", r"\1: \2 was refused ---", line)
+    line = re.sub(r"<TCP:\[\d+\]>", "<socket>", line)
     line = re.sub(r"<TCP:\[[^\]>]*\]>", "<listener>", line)
     line = re.sub(r"<[^>]*/public/([^>]*)>", r"<\1>", line)
     over = len(line) - MOST_COLUMNS

@@ -21,10 +21,12 @@ import psutil
 
 from bench.grade.building import Built
 from bench.grade.faults import (
+    BAD_HEAD,
     CRASH,
     NO_ANSWER,
     SIGPIPE,
     TAKES_MEMORY,
+    UNLISTED_CALL,
     WRONG_ANSWER,
     WRONG_LENGTH,
     FaultKind,
@@ -49,6 +51,8 @@ SAME_FILE = 3
 """So many descriptors of one file a process may have."""
 WORKERS = 16
 CLOSE = "Connection: close"
+_STRANGE = re.compile(rb"[\0-\x08\x0a-\x1f\x7f]")
+"""RFC 9110, section 5.5: in no line of a head."""
 
 
 @dataclass
@@ -114,10 +118,14 @@ class Scene:
     """To stop."""
     died: FaultKind | None = None
     """How it was ended by us before its time."""
+    gives_up: FaultKind = CRASH
+    """What it is if it exits by itself with an error."""
     redis_url: str = ""
     """In place of the Redis' own: of something in between."""
     built: Built | None = None
     """From which it can be built once more, with other flags."""
+    _said: str = ""
+    """What it had said when it was ended."""
 
     def start(self, options: Sequence[str] = (), tracer: Sequence[str] = ()) -> None:
         """Start the server; raises StartError or Interrupted."""
@@ -135,6 +143,7 @@ class Scene:
         """End it at once, and know how it ended if it had before. May be called twice."""
         if self.running is not None and self.ended is None:
             self._kill()
+            self._said = self.running.stderr
             self.ended = self.running.stop()
             self.until(lambda: not self.left_behind())
         return self.ended
@@ -201,12 +210,16 @@ class Scene:
     ) -> Response:
         """Ask on a connection that stands. Raises Failed."""
         try:
-            return client.ask(data, method)
+            answer = client.ask(data, method)
         except (NoAnswer, OSError) as error:
             self.alive()
             first = data.split(b"\r\n", 1)[0][:60].decode("latin-1")
             in_time = isinstance(error, NoAnswer) and error.in_time
             raise Failed(fault, f"`{first}`: {error}", client.port, sure=in_time) from error
+        strange = next((line for line in answer.head.split(b"\r\n") if _STRANGE.search(line)), None)
+        if strange is not None:
+            raise Failed(BAD_HEAD, f"a line of the head was {strange[:60]!r}", client.port)
+        return answer
 
     def file(self, path: str) -> None:
         """One of the small files, whole and right. Raises Failed."""
@@ -253,7 +266,7 @@ class Scene:
 
     def said(self) -> str:
         """All that it has written to standard error."""
-        return self.running.stderr if self.running is not None else ""
+        return self.running.stderr or self._said if self.running is not None else ""
 
     def alive(self) -> None:
         """Raises Failed if its first process is gone, and was not told to stop. One whose last
@@ -267,7 +280,8 @@ class Scene:
             return
         ended = self.stop()
         status = ended.status if ended else None
-        fault = SIGPIPE if status == -signal.SIGPIPE else CRASH
+        by_signal = {-signal.SIGPIPE: SIGPIPE, -signal.SIGSYS: UNLISTED_CALL}
+        fault = by_signal.get(status or 0, self.gives_up if (status or 0) > 0 else CRASH)
         said = f"; its last words: {ended.last_words}" if ended and ended.last_words else ""
         raise Failed(fault, f"the server ended meanwhile ({_in_words(status)}){said}")
 
@@ -303,6 +317,15 @@ class Scene:
                 elif str(self.site.root) in name:
                     count += max(0, times - SAME_FILE)
         return count
+
+    def redis_connections(self) -> int:
+        """How many lead to Redis, as Redis' side counts them."""
+        redis = urlsplit(self.redis_url or self.redis.url).port
+        return sum(one.inode != "0" and one.remote == redis for one in tcp_sockets())
+
+    def mappings(self) -> int:
+        """How many pieces of memory its processes have mapped: a thread's stack is one."""
+        return sum(Path(f"/proc/{pid}/maps").read_text().count("\n") for pid in self._there())
 
     def tasks(self) -> int:
         """How many processes and threads there are."""

@@ -3,7 +3,7 @@
 
 import textwrap
 
-from bench.grade.stage import CheckOutcome, Grade, StageOutcome
+from bench.grade.stage import OVER, CheckOutcome, Grade, StageOutcome
 
 SIGNS = {"right": "ok", "failed": "NO", "by nature": "--", "not tried": ".."}
 WIDTH = 92
@@ -28,9 +28,16 @@ def end_text(grade: Grade) -> str:
     isolated = textwrap.fill(
         "It ran with " + "; ".join(grade.isolation) + ".", WIDTH, break_on_hyphens=False
     )
+    skipped = [c for s in grade.stages for c in s.checks if c.note == OVER]
+    hint = (
+        f"\n{sum(c.of for c in skipped)} points were not tried, for the minute was over: what "
+        "failed took it. Mend that, and grade again."
+        if skipped
+        else ""
+    )
     return (
-        f"\n{grade.points} of {grade.of} points for {grade.server}, in {grade.seconds:.0f} s. "
-        f"The same again: ARGS='--seed {grade.seed}'\n{isolated}"
+        f"{hint}\n{grade.points} of {grade.of} points for {grade.server}, in "
+        f"{grade.seconds:.0f} s. The same again: ARGS='--seed {grade.seed}'\n{isolated}"
     )
 
 
@@ -49,6 +56,6 @@ def _finding(check: CheckOutcome, explained: set[str]) -> list[str]:
             break_long_words=False, break_on_hyphens=False,
         )  # fmt: skip
     if found.proof:
-        lines.append(" " * 13 + "In the trace:")
+        lines.append(" " * 13 + "The proof (of a trace: process, seconds since it served, call):")
         lines += [" " * 15 + line for line in found.proof]
     return [*lines, ""]

@@ -8,6 +8,8 @@ from pydantic import BaseModel
 
 from bench.grade.faults import FaultKind
 
+OVER = "the minute was over"
+"""Why a check was not tried."""
 Came = Literal["right", "failed", "by nature", "not tried"]
 
 

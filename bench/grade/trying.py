@@ -4,6 +4,8 @@
 import contextlib
 import os
 import random
+import re
+import subprocess
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -14,10 +16,10 @@ import redis
 
 from bench.grade.building import Built
 from bench.grade.check import Stage, Trial
-from bench.grade.faults import BY_NATURE, CRASH, NO_ANSWER
+from bench.grade.faults import BY_NATURE, CRASH, NO_ANSWER, UNLISTED_CALL
 from bench.grade.proof import excerpt, finding
 from bench.grade.scene import Scene, SeededSite
-from bench.grade.stage import CheckOutcome, Failed, NotHere
+from bench.grade.stage import OVER, CheckOutcome, Failed, NotHere
 from bench.host.process import StartError
 from bench.host.signals import SignalWatch
 from bench.services.slow_redis import SlowRedis
@@ -28,6 +30,7 @@ from bench.torture.own_redis import OwnRedis
 STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
 ENDS_ONLY = ("-e", "trace=none")
 TRIES = 3
+_UNLISTED = re.compile(r"system call +(\d+) is not in its list")
 
 
 @dataclass
@@ -85,7 +88,7 @@ class World:
                 return outcome
             break
         if not failures:
-            outcome.came, outcome.note = "not tried", "the minute was over"
+            outcome.came, outcome.note = "not tried", OVER
             return outcome
         first = failures[0]
         if first.fault is BY_NATURE:
@@ -128,7 +131,7 @@ class World:
                 if check.starts_server:
                     scene.start(check.options, tracer)
                 self._ready = time.time()
-                note = check.run(scene)
+                note = self._run(check, scene)
                 if check.starts_server:
                     scene.alive()
                 return note
@@ -137,9 +140,35 @@ class World:
             except redis.RedisError as error:
                 raise Failed(CRASH, f"the Redis of the examination broke: {error}") from error
 
+    @staticmethod
+    def _run(check: Trial, scene: Scene) -> str | None:
+        """Raises Failed."""
+        try:
+            return check.run(scene)
+        except ConnectionError as error:
+            scene.alive()
+            raise Failed(NO_ANSWER, f"a client's connection broke: {error}", sure=False) from error
+        except Failed as failed:
+            unlisted = _UNLISTED.search(scene.said())
+            if unlisted is None:
+                raise
+            seen = f"the server said: {unlisted[0]} (it is {call_name(int(unlisted[1]))}); {failed}"
+            raise Failed(UNLISTED_CALL, seen, proof=[unlisted.string.splitlines()[0]]) from failed
+
     def _file(self) -> Path:
         self._scenes += 1
         return self.folder / f"{self._scenes}.trace"
+
+
+def call_name(number: int) -> str:
+    """A system call's, as the C library's headers have it."""
+    done = subprocess.run(
+        ["cc", "-dM", "-E", "-include", "sys/syscall.h", "-x", "c", "/dev/null"],
+        capture_output=True,
+        text=True,
+    )
+    found = re.search(rf"#define __NR_(\w+) {number}\n", done.stdout)
+    return found[1] if found else "one that the C library's headers do not name"
 
 
 def bury_orphans() -> None:

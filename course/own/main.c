@@ -8,13 +8,20 @@
  *
  *     make grade SERVER=FOLDER
  *
- * says what it can do now and what stands in the way of the rest.
+ * says what it can do now and what stands in the way of the rest; here is which
+ * of its headings a stage is about.
  *
- *     1  bytes in, bytes out      receive() and send_some()
- *     2  Redis                    ask_redis()
- *     3  patience                 who says nothing must not hold you for ever
- *     4  many at once             your architecture: the loop in main()
- *     5  the end                  on SIGTERM serve those in flight, and go
+ *     1  bytes in, bytes out   receive() and send_some(): "It serves", "Right
+ *                              under bad input"
+ *     2  Redis                 ask_redis(): the guestbook, "Redis goes and
+ *                              comes back"
+ *     3  patience              who says nothing must not hold you for ever:
+ *                              "who is silent is sent away", "who drips is"
+ *     4  many at once          your architecture, the loop in main(): "One is
+ *                              silent, the others are served", "It leaves
+ *                              nothing behind", "Under load"
+ *     5  the end               on SIGTERM serve those in flight, and go: "A
+ *                              graceful end"
  *
  * What is done for you: the command line, the listening socket and the
  * application (net/server.h), HTTP and the guestbook (app/connection.h).  What
@@ -36,9 +43,10 @@
 #include <unistd.h>
 
 /* Which system calls your way to wait needs is said here: others are refused
-   once server_ready() has been called, and told on standard error.  For
-   threads add THREADED_CALLS and THREAD_CREATING_CALLS, for children
-   FORKING_CALLS, for epoll CALL(epoll_wait), CALL(epoll_ctl). */
+   once server_ready() has been called, and told on standard error by their
+   number: stage 4 begins here.  For threads add THREADED_CALLS and
+   THREAD_CREATING_CALLS, for children FORKING_CALLS, for epoll
+   CALL(epoll_wait), CALL(epoll_ctl). */
 static const struct architecture architecture = {
     .name = "NAME",
     .summary = "a server of your own",
@@ -65,9 +73,15 @@ struct serving {
  *   - connection_received() is told how many came (0: no more will come).
  *     Then the connection knows what it needs next.
  *
- * If recv fails: connection_abandon().  Stage 3: wait with poll(2) first, for
- * no longer than patience_time(connection_patience(...)) allows, and if nothing
- * comes say so: connection_timed_out().
+ * If recv fails: connection_abandon(); but EINTR (a signal came) and EAGAIN
+ * (nothing was there) are no failures: the connection still needs to receive.
+ *
+ * Stage 3: wait with poll(2) first, and if the client's time is over say so:
+ * connection_timed_out().  How long it has tells connection_patience(), in
+ * milliseconds patience_time(), and options_time() makes it shorter for tests
+ * (--time-scale).  That is the time for the whole request, and not for each
+ * call: note when this patience began (clock_milliseconds()), or a client who
+ * sends a byte now and then holds you for ever.
  */
 static void receive(struct serving *serving) {
     connection_abandon(&serving->connection);
@@ -82,7 +96,9 @@ static void receive(struct serving *serving) {
  *   - connection_sent() is told how many.  While some is left it needs
  *     NEED_SEND again.
  *
- * If transmit fails: connection_abandon().
+ * If transmit fails: connection_abandon(); EINTR and EAGAIN are no failures
+ * here, either.  Stage 3: a client who takes nothing for SEND_TIMEOUT is
+ * abandoned, too.
  */
 static void send_some(struct serving *serving) {
     connection_abandon(&serving->connection);
@@ -92,8 +108,10 @@ static void send_some(struct serving *serving) {
  * Stage 2.  Carry one command to Redis and bring its reply: borrow a connection
  * (redis_pool_borrow), call it (redis_pool_call with exchange_command), give
  * the reply to connection_replied(), return what you borrowed
- * (redis_pool_return).  See net/blocking.c for what may go wrong on the way. As
- * it is, Redis "cannot be had", and the client is answered 503.
+ * (redis_pool_return), on every way out.  What may go wrong: there is none to
+ * borrow (NULL); the call fails; the reply is not what the command asks for
+ * (exchange_accepts).  Then connection_replied() is told NULL, and the client
+ * is answered 503, as it is now.  See `ask_once` in net/blocking.c.
  */
 static void ask_redis(struct serving *serving) {
     connection_replied(&serving->connection, NULL);
@@ -137,9 +155,21 @@ static void serve(struct serving *serving) {
     close(serving->client->socket);
 }
 
-/* Stage 4: while one client is served, all others wait.  Who shall serve them?
-   A child, a thread, a pool of either, or an event loop (net/evented.h, with
-   which receive() and send_some() are not needed at all). */
+/*
+ * Stage 4: while one client is served, all others wait.  Who shall serve them?
+ * A child, a thread, a pool of either, or an event loop (net/evented.h, with
+ * which receive() and send_some() are not needed at all).  Whoever it is: add
+ * its system calls above; give it a `struct client` of its own, not the address
+ * of this one; mind what fork and pthread_create return when there is no more
+ * (clients then wait, and nobody gives up); and see that who has served leaves
+ * nothing behind: a child is waited for, a thread joined or detached, and after
+ * fork() the parent closes the client, too.
+ *
+ * Stage 5: after the loop wait for those who serve, before you take down what
+ * they use.  Some sleep: those must be woken, to see that server_is_stopping(),
+ * and leave a client who is idle (connection_is_idle).  04 and 05 show how with
+ * threads, 02 and 03 with children (process/children.h).
+ */
 int main(int argc, char **argv) {
     struct server server;
     struct redis_pool redis;

@@ -8,7 +8,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 from bench.grade.check import Stage, Trial
-from bench.grade.faults import BY_NATURE, NO_ANSWER, NO_PATIENCE, NOT_KEPT, ONE_STOPS_ALL, SPINS
+from bench.grade.faults import (
+    BY_NATURE,
+    NO_ANSWER,
+    NO_PATIENCE,
+    NOT_KEPT,
+    ONE_STOPS_ALL,
+    RESTARTED_TIMEOUT,
+    SPINS,
+)
 from bench.grade.scene import CLOSE, Scene
 from bench.grade.stage import Failed
 from bench.grade.stages.answering import SMALL_BUFFER
@@ -22,6 +30,8 @@ QUICKLY = ("--time-scale", str(TIME_SCALE))
 DEFERRED_SECONDS = 2.5
 """Within which the kernel hands over, with that, who has said nothing."""
 CUT_OFF_SECONDS = 7.0
+DRIP_SECONDS, DRIPPING_SECONDS = 0.06, 5.0
+"""Between two bytes; and in all."""
 WATCHED_SECONDS = 0.6
 BUSY_SHARE = 0.5
 
@@ -129,8 +139,8 @@ def wordless(scene: Scene) -> None:
 def cut_off(scene: Scene) -> str | None:
     """Who is silent for longer than its time is sent away."""
     with ExitStack() as stack:
-        held = hold(scene, stack, 1)[0]
         begun = time.monotonic()
+        held = hold(scene, stack, 1)[0]
         if not held.ends(CUT_OFF_SECONDS):
             scene.alive()
             raise Failed(
@@ -140,6 +150,27 @@ def cut_off(scene: Scene) -> str | None:
                 held.port,
             )
         return f"sent away after {time.monotonic() - begun:.1f} s"
+
+
+def drips(scene: Scene) -> str | None:
+    """A request that comes a byte at a time has no more time than any other."""
+    data = request("GET", next(iter(scene.site.small)), CLOSE, "X-Padding: " + "a" * 200)
+    begun = time.monotonic()
+    with scene.client() as client:
+        for byte in data[:-1]:
+            with contextlib.suppress(OSError):  # it may have ended it
+                client.send(bytes([byte]))
+            if client.ends(DRIP_SECONDS):
+                return f"sent away after {time.monotonic() - begun:.1f} s"
+            if time.monotonic() - begun > DRIPPING_SECONDS:
+                break
+    scene.alive()
+    raise Failed(
+        RESTARTED_TIMEOUT,
+        f"started with --time-scale {TIME_SCALE}, a request may take a second; a client who sent "
+        f"a byte every {DRIP_SECONDS} s was still connected after {time.monotonic() - begun:.0f}",
+        client.port,
+    )
 
 
 def sleeps(scene: Scene) -> str | None:
@@ -169,7 +200,8 @@ SILENT = Stage(
         Trial("others are served", 6, others),
         Trial("a connection is kept", 2, kept, seconds=1),
         Trial("also beside who says nothing at all", 2, wordless, QUICKLY, seconds=5),
-        Trial("who is silent is sent away", 3, cut_off, QUICKLY),
+        Trial("who is silent is sent away", 2, cut_off, QUICKLY),
+        Trial("who drips is, too", 1, drips, QUICKLY),
         Trial("it sleeps meanwhile", 2, sleeps, seconds=2),
     ),
 )

@@ -57,9 +57,11 @@ def _loaded(scene: Scene) -> float:
         scene.alive()
         figures = outcome.figures
         if figures is None or outcome.timed_out or figures.failed or figures.non_2xx:
-            why = outcome.message or (
-                f"{figures.failed} failed" if figures else f"{outcome.completed or 0} were answered"
-            )
+            if outcome.timed_out or not figures:
+                why = f"{outcome.completed or 0} were answered within {AB_SECONDS:.0f} s"
+            else:
+                why = f"{figures.failed} failed, {figures.non_2xx} were answered with an error"
+            why = outcome.message or why
             raise Failed(
                 FAILS_UNDER_LOAD, f"{REQUESTS} requests of {CLIENTS} clients at once: {why}"
             )

@@ -118,6 +118,41 @@ PATCHES = (
             ("size_t count = server.options.workers;", "size_t count = 0;"),
         ),
     ),
+    Patch(
+        "dies-at-limit",
+        "leaves-nothing",
+        "04_threading/main.c",
+        (("    return error == 0;", "    return true;"),),
+    ),
+    Patch(
+        "not-joined",
+        "leaves-nothing",
+        "04_threading/main.c",
+        (("    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);\n", ""),),
+    ),
+    Patch(
+        "sigpipe",
+        "bad-input",
+        WHOLE,
+        (
+            ("#include <pthread.h>", "#include <pthread.h>\n#include <signal.h>"),
+            (READY, f"    signal(SIGPIPE, SIG_DFL);\n{READY}"),
+        ),
+    ),
+    _whole("bad-head", "serves", "    moment_set(&serving->moment, time(NULL));\n", ""),
+    _whole("unlisted-call", "serves", ", THREADED_CALLS, THREAD_CREATING_CALLS", ""),
+    _whole(
+        "redis-leak",
+        "leaves-nothing",
+        "    redis_pool_return(serving->redis, client);\n}",
+        "}",
+    ),
+    _whole(
+        "restarted-timeout",
+        "silent",
+        RECEIVED,
+        f"    {{\n{RECEIVED}\n        serving->since = clock_milliseconds();\n    }}",
+    ),
     _whole("no-answer", "serves", RECEIVED, "        connection_abandon(connection);"),
     _whole("wrong-answer", "serves", RECEIVED, f"    {{\n        room[6] = '-';\n{RECEIVED}    }}"),
     _whole(

@@ -311,7 +311,7 @@ UNLISTED_CALL = FaultKind(
     "clone3 and more.",
     "`.calls` at the head of your main.c: THREADED_CALLS, THREAD_CREATING_CALLS, FORKING_CALLS, "
     "CALL(...); lib/process/confine.h; seccomp(2)",
-    r"SIGSYS",
+    r"--- SIGSYS",
 )
 TAKES_MEMORY = FaultKind(
     "takes-memory",

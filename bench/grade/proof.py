@@ -33,6 +33,8 @@ def excerpt(trace: Path, failed: Failed, since: float) -> list[str]:
     if not about and failed.fault.trace:
         wanted = re.compile(failed.fault.trace)
         about = [line for line in lines if wanted.search(line)]
+        # What a thread may not do it may not do at its beginning, either.
+        about = about or [line for line in text.splitlines() if "--- SIGSYS" in line]
     if len(about) > MOST_LINES:
         half = MOST_LINES // 2
         about = [*about[:half], f"... {len(about) - 2 * half} more ...", *about[-half:]]

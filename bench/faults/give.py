@@ -56,7 +56,7 @@ Find the fault, and mend it there. What may help (there, not here):
   make serve SERVER={server}          with a Redis of its own
   ./{server} --no-confinement         under strace or gdb, after make all
   make timeline SERVER={server}       SCENARIO=silent, slow-reader, redis-stopped ...
-  make test PATIENCE=5 ARGS="tests/e2e --server {server}"
+  make test PATIENCE=20 ARGS="tests/e2e --server {server}"
   make bench ARGS="--servers {server} --levels 20,200 --requests 2000" && make report
 Hints, here: make hint N={chosen.number} STEP=1, then 2 and {STEPS}; at last STEP=answer"""
 

@@ -92,4 +92,4 @@ def _nothing_here() -> str:
         original = (ROOT / ORIGINAL).read_text(encoding="utf-8").strip()
     except OSError:
         return f"there are no faults in {FOLDER}"
-    return f"this is a copy with a fault in it, which lists none; run it in the original: {original}"
+    return f"this is a copy with a fault in it; run it in the original folder: {original}"

@@ -140,7 +140,7 @@ class Footprint:
             busy=after.ticks.busy_since(before.ticks),
             cpus=len(self._cpus),
             spread=self._spread,
-            own_backlog=own_backlog({urlsplit(server.url).port for server in self._servers}),
+            own_backlog=own_backlog([urlsplit(server.url).port or 80 for server in self._servers]),
             tcp=after.tcp - before.tcp if before.tcp and after.tcp else None,
             samples=len(looks),
             processes_peak=max((look.processes for look in looks), default=None),

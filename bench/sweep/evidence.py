@@ -81,8 +81,8 @@ def gather(
 
 
 def _too_short(loaded: Loaded, connections: int) -> int | None:
-    """The least that a server has given to listen(), if neither the kernel nor the load asks for
-    less."""
+    """The least that a server has given to listen(), if it is less than the kernel allows and less
+    than there are connections."""
     used = [use for host in loaded.hosts if (use := host.report.servers)]
     known = [use.own_backlog for use in used if use.own_backlog is not None]
     return min((own for own in known if own < connections), default=None)

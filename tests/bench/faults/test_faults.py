@@ -142,7 +142,7 @@ def test_a_copy_says_where_the_original_is(tmp_path: Path) -> None:
     for words in (["fault", "01"], ["hint", "14", "--step", "1"]):
         done = subprocess.run([command, *words], cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode != 0
-        assert done.stderr.strip().endswith(f"run it in the original: {ROOT}")
+        assert done.stderr.strip().endswith(f"run it in the original folder: {ROOT}")
 
 
 @pytest.mark.parametrize("target", ["fault", "hint"])

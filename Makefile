@@ -133,10 +133,12 @@ expected: ## the figures of the course's sheets on this machine, for the lecture
 	@$(ZEROHTTPD) expected $(ARGS)
 
 fault: ## a copy of the project with a fault in it, to be found: make fault N=07, INTO=folder
+	@test -n '$(N)' || { echo 'say which: make fault N=07'; exit 1; }
 	@$(SETUP) read fault
 	@$(ZEROHTTPD) fault $(N) $(if $(INTO),--into '$(INTO)') $(ARGS)
 
 hint: ## a hint to it: make hint N=07 STEP=1, 2, 3, answer
+	@test -n '$(N)' || { echo 'say which: make hint N=07 STEP=1'; exit 1; }
 	@$(SETUP) read
 	@$(ZEROHTTPD) hint $(N) --step $(or $(STEP),1)
 

@@ -17,6 +17,8 @@ else:
 FOLDER = ROOT / "course" / "faults"
 STEPS = 3
 """Hints before the explanation."""
+ORIGINAL = ".original"
+"""In a copy the file that says which folder it was copied from."""
 
 
 class Incident(BaseModel):
@@ -69,10 +71,11 @@ def numbers() -> list[str]:
 def fault(number: str) -> Fault:
     """The fault of that number, "7" or "07". Raises UserError."""
     known = numbers()
+    if not known:
+        raise UserError(_nothing_here())
     wanted = number.zfill(2)
     if wanted not in known:
-        there = f"there are {known[0]} to {known[-1]}" if known else "a copy with a fault has none"
-        raise UserError(f"there is no fault {number}: {there}")
+        raise UserError(f"there is no fault {number}: there are {known[0]} to {known[-1]}")
     path = FOLDER / f"{wanted}.toml"
     try:
         said = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -81,3 +84,12 @@ def fault(number: str) -> Fault:
         raise UserError(f"{path}: {error}") from error
     except ValidationError as error:
         raise UserError(f"{path}: {in_words(error)}") from error
+
+
+def _nothing_here() -> str:
+    """Why there are no faults at all."""
+    try:
+        original = (ROOT / ORIGINAL).read_text(encoding="utf-8").strip()
+    except OSError:
+        return f"there are no faults in {FOLDER}"
+    return f"this is a copy with a fault in it; run it in the original folder: {original}"

@@ -16,6 +16,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from bench.deploy.pack import project_files
+from bench.faults.catalogue import ORIGINAL
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 
@@ -43,6 +44,7 @@ def make_copy(folder: Path) -> None:
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target, follow_symlinks=False)
+        (folder / ORIGINAL).write_text(f"{ROOT}\n", encoding="utf-8")
         if (ROOT / ".venv" / ".complete").exists():
             _lend_packages(folder)
     except OSError as error:

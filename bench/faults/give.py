@@ -12,6 +12,8 @@ from bench.host.project import ROOT
 from bench.records.errors import UserError
 
 WIDTH = 88
+COPIES = ROOT / "fault"
+"""Not below build/, which `make clean` removes: somebody works in them."""
 
 
 def run(words: Sequence[str]) -> int:
@@ -22,7 +24,7 @@ def run(words: Sequence[str]) -> int:
     )
     add = parser.add_argument
     add("number", help="01 to 15")
-    add("--into", type=Path, metavar="FOLDER", help="a new folder (build/fault/NUMBER)")
+    add("--into", type=Path, metavar="FOLDER", help="a new folder (fault/NUMBER)")
     add(
         "--renew",
         type=Path,
@@ -34,7 +36,7 @@ def run(words: Sequence[str]) -> int:
     if options.renew:
         renew(chosen, options.renew)
         return 0
-    folder = options.into or ROOT / "build" / "fault" / chosen.number
+    folder = options.into or COPIES / chosen.number
     make_copy(folder)
     apply(chosen.patch, folder)
     print(ticket(chosen, folder))
@@ -56,7 +58,7 @@ Find the fault, and mend it there. What may help (there, not here):
   make serve SERVER={server}          with a Redis of its own
   ./{server} --no-confinement         under strace or gdb, after make all
   make timeline SERVER={server}       SCENARIO=silent, slow-reader, redis-stopped ...
-  make test PATIENCE=5 ARGS="tests/e2e --server {server}"
+  make test PATIENCE=20 ARGS="tests/e2e --server {server}"
   make bench ARGS="--servers {server} --levels 20,200 --requests 2000" && make report
 Hints, here: make hint N={chosen.number} STEP=1, then 2 and {STEPS}; at last STEP=answer"""
 

@@ -21,10 +21,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from bench.host.accounting import CpuTime, rusage_of_buried
 from bench.host.kernel import CpuTicks, TcpCounters, cpu_ticks, tcp_counters
 from bench.host.slices import Periods
+from bench.host.sock_diag import own_backlog
 from bench.stations.orders import Lifetime, ServersUse, Switches, Weight
 from bench.subjects.running import RunningServer
 
@@ -138,6 +140,7 @@ class Footprint:
             busy=after.ticks.busy_since(before.ticks),
             cpus=len(self._cpus),
             spread=self._spread,
+            own_backlog=own_backlog([urlsplit(server.url).port or 80 for server in self._servers]),
             tcp=after.tcp - before.tcp if before.tcp and after.tcp else None,
             samples=len(looks),
             processes_peak=max((look.processes for look in looks), default=None),

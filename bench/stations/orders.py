@@ -148,6 +148,8 @@ class ServersUse(BaseModel):
     """To how many CPUs they are bound; 0: to none."""
     spread: int = 0
     """Over how many CPUs each of them may spread; 0: it has one."""
+    own_backlog: int | None = None
+    """The least that one of them has given to listen(), if it is less than the kernel allows."""
     tcp: TcpCounters | None
     samples: int
     processes_peak: int | None

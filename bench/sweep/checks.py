@@ -92,6 +92,9 @@ class Evidence:
     """Ended connections that a kernel forgot too early, see `bench.host.kernel`."""
     overflows: int = 0
     """Connections that met a full accept queue."""
+    own_backlog: int | None = None
+    """How many a server lets wait in it, if that is less than the kernel allows, and less than
+    there are connections."""
 
 
 SPOILED_BY_KERNEL = {"in time", "ab's status", "completed", "none failed"}
@@ -117,9 +120,12 @@ def _causes(seen: Evidence) -> Iterator[str]:
             f"clients it may have reset; cure: {TIME_WAIT_CURE}"
         )
     if seen.overflows:
+        cure = ACCEPT_QUEUE_CURE
+        if seen.own_backlog is not None:
+            cure = f"a larger backlog than the server's own of {seen.own_backlog:,} (--backlog)"
         yield (
             f"connections met a full accept queue {seen.overflows:,} times and were tried again "
-            f"seconds later; cure: {ACCEPT_QUEUE_CURE}"
+            f"later; cure: {cure}"
         )
 
 

@@ -75,8 +75,17 @@ def gather(
         idle=loaded.idle,
         forgotten=sum(tcp.time_wait_overflows for tcp in kernels),
         overflows=sum(tcp.listen_overflows for tcp in kernels),
+        own_backlog=_too_short(loaded, spec.connections),
         balancer=next((of.balancer for of in stopped.values() if of.balancer), None),
     )
+
+
+def _too_short(loaded: Loaded, connections: int) -> int | None:
+    """The least that a server has given to listen(), if it is less than the kernel allows and less
+    than there are connections."""
+    used = [use for host in loaded.hosts if (use := host.report.servers)]
+    known = [use.own_backlog for use in used if use.own_backlog is not None]
+    return min((own for own in known if own < connections), default=None)
 
 
 def little_tolerance(spec: RunSpec, wall: float) -> tuple[float, float]:

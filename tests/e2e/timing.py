@@ -16,7 +16,8 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 # For what takes milliseconds on a machine with nothing else to do; only failures take that long, so
-# whoever looks for the fault of a server that has one need not wait for it: make test PATIENCE=5.
+# whoever looks for the fault of a server that has one need not wait for it: make test PATIENCE=20.
+# With less, tests fail that wait for a server's own timers, of 5 to 10 s, and nothing is wrong.
 PATIENCE = float(os.environ.get("PATIENCE", "60"))
 TRIES = 5
 

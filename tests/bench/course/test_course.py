@@ -132,7 +132,7 @@ def test_a_sheet_shows_what_it_promises(name: str, tmp_path: Path) -> None:
     command.chmod(0o755)
     script = PRELUDE.format(command=command) + _commands(text)
     script = script.replace("PORT=8000", f"PORT={_free_port()}")
-    script = script.replace("INTO=/tmp/fault-01", f"INTO={tmp_path / 'fault'}")
+    script = script.replace("INTO=$HOME/fault-01", f"INTO={tmp_path / 'fault'}")
     done = subprocess.run(
         ["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_SECONDS
     )

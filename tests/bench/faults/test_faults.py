@@ -26,6 +26,7 @@ from bench.records.errors import UserError
 PATIENCE_SECONDS = "6"
 """Of those tests: some fail only when they have waited for that long."""
 LIMIT_SECONDS = 150
+LIKE_THIS = {"fault": "make fault N=07", "hint": "make hint N=07 STEP=1"}
 
 
 def _build(chosen: Fault, folder: Path) -> None:
@@ -132,6 +133,33 @@ def test_the_copy_is_a_project_of_its_own(tmp_path: Path) -> None:
         assert said.stdout.strip() == str(copy)
     version = subprocess.run([".venv/bin/zerohttpd", "--version"], cwd=tmp_path / "copy")
     assert version.returncode == 0
+
+
+def test_a_copy_says_where_the_original_is(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    make_copy(copy)
+    command = copy / ".venv" / "bin" / "zerohttpd"
+    for words in (["fault", "01"], ["hint", "14", "--step", "1"]):
+        done = subprocess.run([command, *words], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode != 0
+        assert done.stderr.strip().endswith(f"run it in the original folder: {ROOT}")
+
+
+@pytest.mark.parametrize("target", ["fault", "hint"])
+def test_without_a_number_make_asks_for_one(target: str) -> None:
+    done = subprocess.run(["make", target, "N="], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stdout.strip() == f"say which: {LIKE_THIS[target]}"
+
+
+def test_nothing_takes_a_students_work_away() -> None:
+    """Not make clean; and git does not see it, so that no copy is copied."""
+    cleans = subprocess.run(["make", "-n", "clean"], cwd=ROOT, capture_output=True, text=True)
+    removed = [ROOT / word for word in cleans.stdout.split()[2:]]
+    assert ROOT / "build" in removed
+    assert not {give.COPIES, *give.COPIES.parents} & set(removed)
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    assert f"/{give.COPIES.relative_to(ROOT)}/" in ignored
 
 
 def test_hints_and_the_answer(capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,6 +83,8 @@ def test_what_the_kernel_lost_is_named_where_it_may_be_the_cause() -> None:
     detail = failure(replace(reset, overflows=77)).detail
     assert "met a full accept queue 77 times" in detail
     assert detail.endswith("cure: sudo sysctl -w net.core.somaxconn=65535)")
+    detail = failure(replace(reset, overflows=77, own_backlog=10)).detail
+    assert detail.endswith("cure: a larger backlog than the server's own of 10 (--backlog))")
     assert "TIME_WAIT" not in failure(replace(evidence(outcome("non_2xx")), forgotten=9)).detail
     assert first_failure(judge(replace(evidence(outcome("good")), forgotten=9))) is None
 

@@ -33,7 +33,7 @@
  *
  * What happens at the limit?  N threads serve N connections; the next waits in
  * the queue until one ends.  While any waits there and no thread is free, no
- * connection is kept alive; one that is idle already holds its thread until
+ * connection is kept alive; one that was idle before holds its thread until
  * IDLE_TIMEOUT.  The queue is why this server holds more connections than the
  * kernel's backlog (net.core.somaxconn, usually 4,096) has room for.
  * 03_preforking has none, since processes cannot hand a connection on so

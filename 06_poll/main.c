@@ -6,10 +6,10 @@
  *     clients          this process                            kernel
  *
  *     A --------+    +--------------------------+   poll     +-------------+
- *     B --------+--> | array: A, B, C, Redis    | ---------> | looks at    |
- *     C --------+    |  for each ready one: go  | <--------- | every one   |
- *     Redis ----+    |  on as far as it goes    |  "A, Redis"| of them     |
- *                    |  without sleep           |            +-------------+
+ *     B --------+--> | array: listener, A, B, C,| ---------> | looks at    |
+ *     C --------+    |  Redis; each that is     | <--------- | every one   |
+ *     Redis ----+    |  ready: go on as far as  |  "A, Redis"| of them     |
+ *                    |  it goes without sleep   |            +-------------+
  *                    +--------------------------+
  *
  * Who waits, and where?  poll() is the only call that waits for the network,
@@ -58,7 +58,8 @@ struct loop {
     size_t capacity;
 };
 
-/* As long as there may be descriptors, so that watching never fails. */
+/* A place for each descriptor that there may be, so that watching never fails.
+ */
 static void loop_init(struct loop *loop) {
     loop->count = 0;
     loop->capacity = (size_t)sysconf(_SC_OPEN_MAX);
@@ -100,7 +101,7 @@ static unsigned readiness_of(int events) {
            (events & (POLLERR | POLLHUP) ? BROKEN : 0u);
 }
 
-/* A bounded number of them: those who are served already wait meanwhile. */
+/* Only so many at once: meanwhile those who came before have to wait. */
 static void accept_clients(struct server *server, struct evented *evented) {
     struct client client;
 

@@ -88,7 +88,7 @@ static unsigned readiness_of(uint32_t events) {
            (events & (EPOLLERR | EPOLLHUP) ? BROKEN : 0u);
 }
 
-/* A bounded number of them: those who are served already wait meanwhile. */
+/* Only so many at once: meanwhile those who came before have to wait. */
 static void accept_clients(struct server *server, struct evented *evented) {
     struct client client;
 

@@ -9,7 +9,7 @@
  * Simplifications: commands are sent by a call that sleeps while Redis has no
  * room for more.  It soon has, for it keeps reading whatever we do.  A
  * client that leaves while Redis is asked for it is noticed when it is
- * answered.
+ * answered; until then the loop hears of it in each round, and never sleeps.
  */
 #ifndef FLOOR_EVENTED_H
 #define FLOOR_EVENTED_H

@@ -56,7 +56,7 @@ static inline ssize_t floor_send(const struct floor *floor, int client,
     off_t offset = (off_t)from;
     int on = 1;
 
-    /* MSG_MORE and TCP_CORK: see transmit() in lib/net; the end goes with the
+    /* MSG_MORE and TCP_CORK: see transmit() in lib/net; the FIN goes with the
        last bytes. */
     if (floor->file < 0)
         return send(client, floor->answer + from, floor->bytes - from,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The life of a client's connection, one exchange (app/exchange.h) after
- * another: a state machine that owns no I/O.
+ * another: a state machine, which makes no system call on a socket itself.
  *
  * The state says how far the connection has come; only connection.c looks at
  * it.  The need is what the driver must do now; several states have the same
@@ -12,7 +12,7 @@
  *
  *     need            the driver's next call
  *     NEED_RECEIVE    put bytes into connection_room(), connection_received();
- *                     of a connection that has ended they are dropped
+ *                     which drops them if the last answer was sent
  *     NEED_ASK_REDIS  carry exchange_command(), connection_replied()
  *     NEED_KEEP       connection_keep(): may the connection be kept?
  *     NEED_SEND       send connection_pending(), connection_sent()
@@ -109,9 +109,10 @@ void connection_timed_out(struct connection *connection);
 /* The driver cannot go on with it, or will not: it needs to be closed. */
 void connection_abandon(struct connection *connection);
 
-/* What the client is waited for now, and for how long, in milliseconds.
-   All are deadlines, which count from the beginning of the wait, but for
-   PATIENCE_SEND, which counts from the last byte that the client took. */
+/* What we want from the client now, and how long we wait for it, in
+   milliseconds.  All are deadlines, which count from the beginning of the wait,
+   except PATIENCE_SEND, which counts from the last byte that the client took.
+ */
 enum patience {
     PATIENCE_NONE, /* it is not the client that is waited for; time: -1 */
     PATIENCE_IDLE, /* between requests; before the first: PATIENCE_REQUEST */

@@ -29,8 +29,8 @@ void exchange_refuse(struct exchange *exchange, int status,
 }
 
 /* Answers what no handler answers: OPTIONS, which asks what is allowed, and
-   what is not allowed.  A body, of which nobody would know what to do, is not
-   waited for. */
+   methods that are not allowed or not known.  A body, of which nobody would
+   know what to do, is not waited for. */
 static void answer_without_handler(struct exchange *exchange,
                                    struct view allowed) {
     struct response *response = &exchange->response;

@@ -35,8 +35,8 @@ static bool may_keep(const struct worker *worker) {
 
 /* Lets the next recv sleep as long as the client may take: one deadline for a
    whole request, however many pieces it comes in.  A first request in one piece
-   finds the timeout of the listening socket and costs no call here; a
-   connection that is kept costs one, once. */
+   is there already and costs no call here; a connection that is kept costs one,
+   once. */
 static void set_timeout(struct serving *serving) {
     const struct server *server = serving->worker->server;
     enum patience awaited = connection_patience(&serving->connection);
@@ -198,8 +198,9 @@ static bool takes_bytes(struct serving *serving, ssize_t count, int64_t begun) {
            options_time(options, SEND_TIMEOUT);
 }
 
-/* As much as the kernel has room for.  After a short write the rest is still
-   pending: the need stays NEED_SEND, and this is called again. */
+/* Sleeps until there is room, but for SEND_LOOK at most.  After a short write
+   the rest is still pending: the need stays NEED_SEND, and this is called
+   again. */
 static void send_some(struct serving *serving) {
     struct connection *connection = &serving->connection;
     int64_t begun = clock_milliseconds();

@@ -73,7 +73,7 @@ static void start_waiting(struct evented *evented, struct serving *serving) {
     DL_APPEND(evented->waiting[awaited], serving);
 }
 
-/* A client that is sent to has time as long as it takes bytes. */
+/* While we send, a client has time as long as it takes bytes. */
 static bool has_time(const struct evented *evented, struct serving *serving) {
     return connection_patience(&serving->connection) == PATIENCE_SEND &&
            transmit_stalled(serving->source.descriptor, &serving->progress,
@@ -273,13 +273,13 @@ static void drive(struct evented *evented, struct serving *serving,
     }
 }
 
-/* An error of the connection is what the next recv or send returns. */
+/* BROKEN needs no case of its own: the next recv or send returns the error. */
 static void client_ready(struct evented *evented, struct serving *serving,
                          unsigned readiness) {
     if (connection_need(&serving->connection) == NEED_ASK_REDIS)
         /* It sends more, or has left.  We shall see when we send its response.
-           Till then it is not watched, or the loop would tell us in each
-           round. */
+           From now on it is watched for nothing, or the loop would tell us in
+           each round. */
         (void)source_watch(&evented->watcher, &serving->source, 0);
     else
         drive(evented, serving, (readiness & (READABLE | BROKEN)) != 0);

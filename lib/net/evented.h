@@ -4,10 +4,11 @@
  * as far as it goes now.  06 and 07 differ in the one call that sleeps, for
  * everybody, and in what they must tell it beforehand.
  *
- * Regular files are the exception that every event loop makes: poll and epoll
- * call them ready at any time, so reading one may sleep until the disk has
- * answered.  Ours are nearly always in the page cache; a server of large cold
- * files would hand them to threads, or use io_uring.
+ * Regular files are the exception that every event loop makes: poll calls them
+ * ready at any time, epoll refuses them (EPERM), and reading one may sleep
+ * until the disk has answered, with all clients behind it.  Ours are nearly
+ * always in the page cache; a server of large cold files would hand them to
+ * threads, or use io_uring.
  */
 #ifndef NET_EVENTED_H
 #define NET_EVENTED_H
@@ -64,12 +65,12 @@ void evented_ready(struct evented *evented, struct source *source,
 void evented_begin_round(struct evented *evented);
 void evented_end_round(struct evented *evented);
 
-/* May another connection be accepted now?  And: none for a PAUSE, for something
-   has run out. */
+/* May another connection be accepted now?  And: accept none for a PAUSE,
+   because something has run out. */
 bool evented_has_room(struct evented *evented);
 void evented_pause(struct evented *evented);
 
-/* Has the listening socket watched as long as there is room; once a round. */
+/* Watches the listening socket while there is room; to be called each round. */
 void evented_watch_listener(struct evented *evented, struct source *listener);
 
 /* How long the loop may sleep, in milliseconds; -1: until something happens. */

@@ -8,9 +8,10 @@
 #include <unistd.h>
 
 /* Readiness.  poll and epoll have different names for the same things.  It is
-   level-triggered in both: who is ready and was not served yet is told again in
-   the next round, so bytes may be left for later.  (Edge-triggered, EPOLLET: it
-   is told once, and who does not read until EAGAIN never hears of the rest.) */
+   level-triggered in both: the loop hears again in the next round of a socket
+   that is ready and was not served yet, so bytes may be left for later.
+   (Edge-triggered, EPOLLET: it hears once, and must read until EAGAIN, or it
+   never hears of the rest.) */
 enum {
     READABLE = 1,
     WRITABLE = 2,

@@ -44,6 +44,8 @@ NOT_COUNTED = {
     *("clone", "clone3", "exit", "exit_group", "rseq", "set_robust_list", "rt_sigprocmask"),
     *("mmap", "munmap", "madvise", "mprotect", "sched_getaffinity", "restart_syscall"),
 }
+# What fstat(3) calls: the one in older C libraries, the other in newer ones.
+SAME = {"fstat": "newfstatat"}
 ALLOCATING = ("malloc", "calloc", "realloc")
 pytestmark = pytest.mark.plain_build("sanitizers make calls and blocks of their own")
 
@@ -88,7 +90,7 @@ def _between(trace: str, number: int) -> Counter[str]:
     lines = trace[marks[0] : marks[1]].splitlines()
     called = re.compile(r"(?:\d+ +)?(?:<\.\.\. )?(\w+)(?:\(| resumed>).* = (?!-1 )")
     names = [found[1] for found in map(called.match, lines) if found]
-    return Counter(name for name in names if name not in NOT_COUNTED)
+    return Counter(SAME.get(name, name) for name in names if name not in NOT_COUNTED)
 
 
 def _line(server: str, kind: str, way: str, what: str, counts: Sequence[Counter[str]]) -> str:

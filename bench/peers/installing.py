@@ -38,7 +38,8 @@ def bytes_to_fetch(packages: Sequence[str]) -> int | None:
     them."""
     if shutil.which("apt-get") is None:
         return None
-    words = ["--print-uris", "--quiet=2", "--yes", "--no-install-recommends", "install"]
+    # Not "install", which knows no `golang-go (>= 2:1.21~)`.
+    words = ["--print-uris", "--quiet=2", "--yes", "--no-install-recommends", "satisfy"]
     done = subprocess.run(
         ["apt-get", *words, "--", *packages], capture_output=True, text=True, env=_plain()
     )
@@ -76,7 +77,8 @@ def install(
             hint = "" if ask else " (nobody to ask: --yes fetches it)"
             say(f"Not fetched{hint}: {', '.join(wanted)}")
             return
-    if not _setup([f"package:{package}" for package in packages]):
+    names = dict.fromkeys(package.partition(" ")[0] for package in packages)
+    if not _setup([f"package:{name}" for name in names]):
         say(f"Not all of it could be installed: {', '.join(wanted)}")
 
 

@@ -101,9 +101,9 @@ class Stranger:
     @property
     def install(self) -> str:
         """What to install, in words."""
-        return self.said.install or (
-            f"{' '.join(self.said.packages)} (Debian, Ubuntu: make peers asks and does it)"
-        )
+        named = " ".join(self.said.packages)
+        where = "where Debian or Ubuntu has it, make peers asks and does it"
+        return self.said.install or f"{named} ({where})"
 
     @property
     def version(self) -> list[str]:

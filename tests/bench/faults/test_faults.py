@@ -147,14 +147,18 @@ def test_a_copy_says_where_the_original_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", ["fault", "hint"])
 def test_without_a_number_make_asks_for_one(target: str) -> None:
-    done = subprocess.run(["make", target, "N="], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        ["make", "--no-print-directory", target, "N="], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 2
     assert done.stdout.strip() == f"say which: {LIKE_THIS[target]}"
 
 
 def test_nothing_takes_a_students_work_away() -> None:
     """Not make clean; and git does not see it, so that no copy is copied."""
-    cleans = subprocess.run(["make", "-n", "clean"], cwd=ROOT, capture_output=True, text=True)
+    cleans = subprocess.run(
+        ["make", "--no-print-directory", "-n", "clean"], cwd=ROOT, capture_output=True, text=True
+    )
     removed = [ROOT / word for word in cleans.stdout.split()[2:]]
     assert ROOT / "build" in removed
     assert not {give.COPIES, *give.COPIES.parents} & set(removed)

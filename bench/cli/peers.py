@@ -26,8 +26,9 @@ def run(words: Sequence[str]) -> int:
     studies = chosen(wanted.studies)
     if not wanted.no_install:
         subjects = dict.fromkeys(x for one in studies for x in one.subjects)
+        tools = installing.PROFILER if any(one.profiles for one in studies) else {}
         ask = installing.on_terminal()
-        installing.install(subjects, lambda text: say(out, text), ask, wanted.yes)
+        installing.install(subjects, lambda text: say(out, text), ask, wanted.yes, tools)
     say(out, "Building the peers that must be built: minutes for the first time, nothing later")
     asked = ["--studies", *(one.name for one in studies)]
     asked += [*(["--full"] if wanted.full else []), "--results", str(wanted.results)]

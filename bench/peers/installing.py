@@ -11,11 +11,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from bench.host.programs import find_program
 from bench.host.project import ROOT
 from bench.subjects import declared
 
 ASK_ABOVE = 100_000_000
 """Bytes: more than that is fetched only by who says yes."""
+PROFILER = {"perf": ("linux-perf | linux-tools-generic",)}
+"""The program, and its packages: in Debian, and in Ubuntu, which has it for its own kernel only."""
 LISTS = ["apt-get", "--quiet=2", "update"]
 WORDS_FOR_YES = frozenset({"y", "yes"})
 
@@ -56,10 +59,13 @@ def install(
     say: Callable[[str], None],
     ask: Callable[[str], str] | None,
     agreed: bool = False,
+    tools: Mapping[str, tuple[str, ...]] = {},
 ) -> None:
     """Install what is missing; what cannot be had is said and left to be left out. `ask`: how a
-    question is put to somebody, None: nobody is there; `agreed`: to any number of bytes."""
+    question is put to somebody, None: nobody is there; `agreed`: to any number of bytes; `tools`:
+    the packages of programs, by their name, that are wanted beside the subjects."""
     wanted = missing(subjects)
+    wanted |= {name: each for name, each in tools.items() if find_program(name) is None}
     if not wanted:
         return
     sizes = _sizes(wanted, say)
@@ -77,9 +83,15 @@ def install(
             hint = "" if ask else " (nobody to ask: --yes fetches it)"
             say(f"Not fetched{hint}: {', '.join(wanted)}")
             return
-    names = dict.fromkeys(package.partition(" ")[0] for package in packages)
-    if not _setup([f"package:{name}" for name in names]):
+    if not _setup([f"package:{_name(package)}" for package in packages]):
         say(f"Not all of it could be installed: {', '.join(wanted)}")
+
+
+def _name(package: str) -> str:
+    """Of a package that may have a version behind it, or others in whose place it may be."""
+    each = [one.strip() for one in package.split("|")]
+    there = next((one for one in each[:-1] if bytes_to_fetch([one]) is not None), each[-1])
+    return there.partition(" ")[0]
 
 
 def on_terminal() -> Callable[[str], str] | None:

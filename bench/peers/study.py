@@ -73,6 +73,11 @@ class DeclaredStudy:
         """All of them, by name, each once."""
         return tuple(dict.fromkeys(x for measure in self.said.measure for x in _names(measure)))
 
+    @property
+    def profiles(self) -> bool:
+        """Whether some of its runs are sampled by a profiler."""
+        return any("sampled" in measure.varied.get("mode", ()) for measure in self.said.measure)
+
     def parts(self, full: bool) -> tuple[Part, ...]:
         """As parts of a sweep."""
         return tuple(self._part(measure, full) for measure in self.said.measure)

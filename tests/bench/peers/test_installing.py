@@ -48,6 +48,27 @@ class Machine:
         installing.install([], self.said.append, ask if answer is not None else None, agreed)
 
 
+def test_a_tool_is_installed_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, {"profiler": 1, "other": 1})
+    monkeypatch.setattr(installing, "missing", lambda _: {})
+    there = {"other": "/usr/bin/other"}
+    monkeypatch.setattr(installing, "find_program", there.get)
+    tools = {"profiler": ("profiler-package (>= 2) | nothing",), "other": ("other-package",)}
+    monkeypatch.setattr(installing, "bytes_to_fetch", lambda packages: 1)
+    installing.install([], machine.said.append, None, tools=tools)
+    assert machine.installed == ["package:profiler-package"]
+
+
+def test_of_several_packages_the_one_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, {"tool": 5})
+    monkeypatch.setattr(installing, "missing", lambda _: {"tool": ("ours | theirs",)})
+    monkeypatch.setattr(
+        installing, "bytes_to_fetch", lambda packages: 5 if "theirs" in packages[0] else None
+    )
+    machine.install(None)
+    assert machine.installed == ["package:theirs"]
+
+
 def test_little_is_fetched_without_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, {"ruby": 9_000_000})
     machine.install(None)

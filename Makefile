@@ -43,8 +43,8 @@ SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 
 PYTHON = .venv/bin/python
 # What tests put into /tmp, and a browser and Ansible into the home, goes with them. Others than root
-# must get through the folder.
-PYTEST = folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP TERM && chmod 755 "$$folder" && \
+# must get through the folder. A make in a test hears nothing of what this one was told.
+PYTEST = unset MAKEFLAGS MFLAGS MAKELEVEL ARGS; folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP TERM && chmod 755 "$$folder" && \
 	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder ANSIBLE_HOME=$$folder/ansible \
 	ANSIBLE_REMOTE_TMP=$$folder/ansible $(PYTHON) -m pytest
 ZEROHTTPD = .venv/bin/zerohttpd

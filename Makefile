@@ -246,13 +246,14 @@ $(BUILD)/tests/unit/test_%: $(BUILD)/tests/unit/test_%.o \
 	$(Q)$(LINK) $^ -lcmocka $(LDLIBS) -o $@
 
 # The linker puts __wrap_realloc in place of realloc: memory runs out when a script says so.
-FUZZ_OBJECTS = $(call objects,$(FUZZ_PARTS) $(filter-out lib/net/% lib/process/%,$(LIB)))
+FUZZED = $(FUZZ_PARTS) $(filter-out lib/net/% lib/process/%,$(LIB))
+FUZZ_OBJECTS = $(call objects,$(FUZZED))
 $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o \
 		$(FUZZ_OBJECTS)
 	$(call say,LD,$@)
 	$(Q)$(LINK) -Wl,--wrap=realloc $^ $(LDLIBS) -o $@
 
-build/fuzz/%: tests/fuzz/fuzz_%.c $(FUZZ_PARTS) $(filter-out lib/net/% lib/process/%,$(LIB)) \
+build/fuzz/%: tests/fuzz/fuzz_%.c $(FUZZED) \
 		$(wildcard tests/fuzz/*.h lib/*.h lib/*/*.h lib/*/*/*.h) Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)

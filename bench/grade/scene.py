@@ -53,6 +53,8 @@ WORKERS = 16
 CLOSE = "Connection: close"
 _STRANGE = re.compile(rb"[\0-\x08\x0a-\x1f\x7f]")
 """RFC 9110, section 5.5: in no line of a head."""
+_ENDED_BY: dict[int, FaultKind] = {signal.SIGPIPE: SIGPIPE, signal.SIGSYS: UNLISTED_CALL}
+"""By what these signals tell."""
 
 
 @dataclass
@@ -124,8 +126,6 @@ class Scene:
     """In place of the Redis' own: of something in between."""
     built: Built | None = None
     """From which it can be built once more, with other flags."""
-    _said: str = ""
-    """What it had said when it was ended."""
 
     def start(self, options: Sequence[str] = (), tracer: Sequence[str] = ()) -> None:
         """Start the server; raises StartError or Interrupted."""
@@ -143,7 +143,6 @@ class Scene:
         """End it at once, and know how it ended if it had before. May be called twice."""
         if self.running is not None and self.ended is None:
             self._kill()
-            self._said = self.running.stderr
             self.ended = self.running.stop()
             self.until(lambda: not self.left_behind())
         return self.ended
@@ -266,7 +265,7 @@ class Scene:
 
     def said(self) -> str:
         """All that it has written to standard error."""
-        return self.running.stderr or self._said if self.running is not None else ""
+        return self.running.stderr if self.running is not None else ""
 
     def alive(self) -> None:
         """Raises Failed if its first process is gone, and was not told to stop. One whose last
@@ -280,8 +279,9 @@ class Scene:
             return
         ended = self.stop()
         status = ended.status if ended else None
-        by_signal = {-signal.SIGPIPE: SIGPIPE, -signal.SIGSYS: UNLISTED_CALL}
-        fault = by_signal.get(status or 0, self.gives_up if (status or 0) > 0 else CRASH)
+        fault = CRASH
+        if status is not None:
+            fault = _ENDED_BY.get(-status, self.gives_up if status > 0 else CRASH)
         said = f"; its last words: {ended.last_words}" if ended and ended.last_words else ""
         raise Failed(fault, f"the server ended meanwhile ({_in_words(status)}){said}")
 
@@ -295,15 +295,19 @@ class Scene:
                 return words[9] != "0"  # the inode: a socket that is nobody's any more has none
         return False
 
+    @property
+    def redis_port(self) -> int | None:
+        """Of the Redis that it is told to ask, or of what stands in between."""
+        return urlsplit(self.redis_url or self.redis.url).port
+
     def useless_descriptors(self) -> int:
         """How many its processes have open that lead nowhere: sockets that neither listen nor lead
         to Redis, and of one file more than a few."""
-        redis = urlsplit(self.redis_url or self.redis.url).port
         useful = {
             f"socket:[{one.inode}]"
             for one in tcp_sockets()
             if (one.state == LISTENING and one.local == self.address[1])
-            or (one.state != LISTENING and one.remote == redis)
+            or (one.state != LISTENING and one.remote == self.redis_port)
         }
         count = 0
         for pid in self._there():
@@ -319,13 +323,16 @@ class Scene:
         return count
 
     def redis_connections(self) -> int:
-        """How many lead to Redis, as Redis' side counts them."""
-        redis = urlsplit(self.redis_url or self.redis.url).port
-        return sum(one.inode != "0" and one.remote == redis for one in tcp_sockets())
+        """How many lead to Redis, a few of our own among them."""
+        return sum(one.inode != "0" and one.remote == self.redis_port for one in tcp_sockets())
 
     def mappings(self) -> int:
         """How many pieces of memory its processes have mapped: a thread's stack is one."""
-        return sum(Path(f"/proc/{pid}/maps").read_text().count("\n") for pid in self._there())
+        count = 0
+        for pid in self._there():
+            with contextlib.suppress(OSError):  # it has just ended
+                count += Path(f"/proc/{pid}/maps").read_text().count("\n")
+        return count
 
     def tasks(self) -> int:
         """How many processes and threads there are."""

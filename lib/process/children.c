@@ -43,9 +43,9 @@ static void leave_blocks(void) {
 
 void children_init(struct children *children, size_t limit) {
     *children = (struct children){.limit = limit};
-    children->pids = calloc(limit, sizeof children->pids[0]);
-    if (children->pids == NULL)
-        server_give_up("no memory for %zu children", limit);
+    /* Only the parent needs the numbers.  But it writes one after each fork,
+       and a write to what is not shared has a page copied. */
+    children->pids = server_share(limit * sizeof children->pids[0]);
     children->alive = server_share(sizeof *children->alive);
     parent = getpid();
     leave_blocks();
@@ -154,7 +154,6 @@ void children_end(struct children *children) {
             killed = true;
         }
     }
-    free(children->pids);
 }
 
 void server_wake_parent(void) {

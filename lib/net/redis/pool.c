@@ -13,9 +13,13 @@ void redis_pool_init(struct redis_pool *pool, const struct redis_server *server,
                      bool threads) {
     pthread_condattr_t attributes;
 
-    *pool = (struct redis_pool){.server = server, .threads = threads};
-    pthread_mutex_init(&pool->lock, NULL); /* none of these fails on Linux */
-    pthread_condattr_init(&attributes);
+    *pool = (struct redis_pool){.server = server,
+                                .threads = threads,
+                                .lock = PTHREAD_MUTEX_INITIALIZER,
+                                .given_back = PTHREAD_COND_INITIALIZER};
+    if (!threads)
+        return; /* nobody waits, and a new child need not find this code */
+    pthread_condattr_init(&attributes); /* none of these fails on Linux */
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&pool->given_back, &attributes);
     pthread_condattr_destroy(&attributes);

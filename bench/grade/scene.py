@@ -36,7 +36,7 @@ from bench.grade.stage import Failed
 from bench.host.process import demand_seconds
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
-from bench.host.sockets import LISTENING, tcp_sockets
+from bench.host.sockets import ALL, LISTEN, end, tcp_sockets
 from bench.load.client import Client, NoAnswer, Response, request
 from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import Place, Subject
@@ -287,13 +287,8 @@ class Scene:
 
     def holds(self, port: int) -> bool:
         """Whether somebody has a descriptor of its end of the connection to the client's port."""
-        own = self.address[1]
-        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-            words = line.split()
-            ports = [int(words[place].rpartition(":")[2], 16) for place in (1, 2)]
-            if ports == [own, port]:
-                return words[9] != "0"  # the inode: a socket that is nobody's any more has none
-        return False
+        own = end(self.address[1], port)
+        return own is not None and own.inode != 0
 
     @property
     def redis_port(self) -> int | None:
@@ -305,9 +300,10 @@ class Scene:
         to Redis, and of one file more than a few."""
         useful = {
             f"socket:[{one.inode}]"
-            for one in tcp_sockets()
-            if (one.state == LISTENING and one.local == self.address[1])
-            or (one.state != LISTENING and one.remote == self.redis_port)
+            for one in [
+                *tcp_sockets(local=self.address[1], states=LISTEN),
+                *tcp_sockets(remote=self.redis_port or 0, states=ALL & ~LISTEN),
+            ]
         }
         count = 0
         for pid in self._there():
@@ -324,7 +320,7 @@ class Scene:
 
     def redis_connections(self) -> int:
         """How many lead to Redis, a few of our own among them."""
-        return sum(one.inode != "0" and one.remote == self.redis_port for one in tcp_sockets())
+        return sum(one.inode != 0 for one in tcp_sockets(remote=self.redis_port or 0))
 
     def mappings(self) -> int:
         """How many pieces of memory its processes have mapped: a thread's stack is one."""

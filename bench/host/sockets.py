@@ -1,31 +1,126 @@
 # SPDX-License-Identifier: MIT
-"""The TCP sockets of this network namespace, as /proc/net/tcp has them: see proc_net(5)."""
+"""The TCP sockets over IPv4 of this network namespace.
 
+The kernel tells those of one port by sock_diag(7). Where it does not (a kernel without that module,
+a sandbox), all are read from /proc/net/tcp: after a load test that is a text of twenty megabytes,
+and it does not say how many a listener's accept queue takes.
+"""
+
+import socket
+import struct
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-LISTENING, TIME_WAIT = "0A", "06"
-"""States."""
+from bench.host.kernel import text_of
+
+SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
+STATES = (
+    "?", "ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2", "TIME_WAIT", "CLOSE",
+    "CLOSE_WAIT", "LAST_ACK", "LISTEN", "CLOSING", "SYN_RECV",
+)  # fmt: skip
+"""<net/tcp_states.h>; the last is a connection of which only the first packet has come."""
+ALL = 0x1FFF
+LISTEN, TIME_WAIT = 1 << STATES.index("LISTEN"), 1 << STATES.index("TIME_WAIT")
+
+_SOCK_DIAG = 4  # <linux/netlink.h>
+_BY_FAMILY = 20  # <linux/sock_diag.h>
+_ONE, _ALL = 0x1, 0x301  # NLM_F_REQUEST; with NLM_F_DUMP
+_ERROR, _DONE = 2, 3
+_HEADER = struct.Struct("=IHHII")  # struct nlmsghdr
+_ASKED = struct.Struct("=BBBxI" + "HH16s16s4x8s")  # struct inet_diag_req_v2
+_TOLD = struct.Struct("=BBBB" + "HH44x" + "IIIII")  # struct inet_diag_msg
+_LOOPBACK = socket.inet_aton("127.0.0.1")
+_WHICHEVER = b"\xff" * 8  # INET_DIAG_NOCOOKIE
 
 
 class Socket(NamedTuple):
-    """A line of it."""
+    """One of them."""
 
+    state: str
     local: int
     remote: int
     """Its ports."""
-    state: str
-    queues: str
-    """Bytes to send : bytes received, in hexadecimal."""
-    inode: str
-    """"0": no process has it."""
+    received: int
+    """Bytes that are not read; of a listener: connections in its accept queue."""
+    unsent: int
+    """Bytes that are not acknowledged; of a listener: how many its queue takes, 0: not told."""
+    inode: int
+    """0: no process has it open."""
 
 
-def tcp_sockets() -> list[Socket]:
-    """All over IPv4."""
-    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return [Socket(_port(line[1]), _port(line[2]), line[3], line[4], line[9]) for line in lines]
+def tcp_sockets(local: int = 0, remote: int = 0, states: int = ALL) -> list[Socket]:
+    """Those with these ports (0: any), in these states."""
+    try:
+        return list(asked(local, remote, states))
+    except OSError:
+        return list(read(local, remote, states))
 
 
-def _port(address: str) -> int:
-    return int(address.rpartition(":")[2], 16)
+def read(local: int = 0, remote: int = 0, states: int = ALL) -> Iterator[Socket]:
+    """From the text: proc_net_tcp."""
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        words = line.split()
+        state = int(words[3], 16)
+        own, other = (int(word.rpartition(":")[2], 16) for word in words[1:3])
+        if own == (local or own) and other == (remote or other) and states >> state & 1:
+            unsent, received = (int(queue, 16) for queue in words[4].split(":"))
+            yield Socket(STATES[state], own, other, received, unsent, int(words[9]))
+
+
+def asked(local: int = 0, remote: int = 0, states: int = ALL) -> Iterator[Socket]:
+    """From the kernel, which goes through all that it has. Raises OSError."""
+    return _ask(_ALL, local, remote, states)
+
+
+def end(local: int, remote: int) -> Socket | None:
+    """The local port's end of a connection over 127.0.0.1, found at once among however many."""
+    try:
+        found = next(_ask(_ONE, local, remote, ALL), None)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return next(read(local, remote), None)
+    # Where there is no such connection the kernel names the listener that would accept it.
+    return found if found is not None and found.remote == remote else None
+
+
+def _ask(flags: int, local: int, remote: int, states: int) -> Iterator[Socket]:
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
+        ports = socket.htons(local), socket.htons(remote)
+        question = _ASKED.pack(
+            socket.AF_INET, socket.IPPROTO_TCP, 0, states, *ports, _LOOPBACK, _LOOPBACK, _WHICHEVER
+        )
+        size = _HEADER.size + len(question)
+        kernel.send(_HEADER.pack(size, _BY_FAMILY, flags, 0, 0) + question)
+        while True:
+            data = kernel.recv(1 << 17)
+            place = 0
+            while place < len(data):
+                length, kind, *_ = _HEADER.unpack_from(data, place)
+                if kind == _DONE:
+                    return
+                if kind == _ERROR:
+                    number = -struct.unpack_from("=i", data, place + _HEADER.size)[0]
+                    raise OSError(number, "sock_diag")
+                yield _row(data, place + _HEADER.size)
+                place += (length + 3) & ~3
+            if flags == _ONE:
+                return
+
+
+def _row(data: bytes, place: int) -> Socket:
+    _, state, _, _, local, remote, _, received, unsent, _, inode = _TOLD.unpack_from(data, place)
+    ports = socket.ntohs(local), socket.ntohs(remote)
+    return Socket(STATES[state], *ports, received, unsent, inode)
+
+
+def own_backlog(ports: Container[int]) -> int | None:
+    """The least that a listener on these ports has given to listen(), if that is less than the
+    kernel allows. None: the accept queue is as long as it may be, or cannot be looked at."""
+    try:
+        rooms = [one.unsent for one in asked(states=LISTEN) if one.local in ports]
+    except OSError:
+        return None
+    allowed = int(text_of(SOMAXCONN) or 0)
+    return min((room for room in rooms if room < allowed), default=None)

@@ -168,11 +168,8 @@ class Look:
                 self._changed.wait_for(lambda: self._over, pause)
 
     def _look(self, now: float) -> dict[str, Any]:
-        told: dict[str, Any] = {"time": now, "gone": False, "blind": "", **self.clients.told()}
-        try:
-            seen = sockets.look(self.server.port, self.server.redis_port)
-        except OSError as error:
-            seen, told["blind"] = Sockets(), f"the kernel does not tell of connections: {error}"
+        told: dict[str, Any] = {"time": now, "gone": False, **self.clients.told()}
+        seen = sockets.look(self.server.port, self.server.redis_port)
         found = tasks.look(self.server.pid)
         if not found:
             return told | {"gone": True}

@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass, field
 
-from bench.host.sock_diag import ALL, TIME_WAIT, dump
+from bench.host.sockets import ALL, TIME_WAIT, tcp_sockets
 
 
 @dataclass
@@ -25,17 +25,17 @@ class Sockets:
 
 
 def look(port: int, redis_port: int) -> Sockets:
-    """Those of a server that listens on a port, in our own network namespace. Raises OSError."""
+    """Those of a server that listens on a port, in our own network namespace."""
     found = Sockets()
-    for row in dump(local=port, states=ALL & ~TIME_WAIT):
-        if row.state == "LISTEN":
-            found.listener, found.queue, found.room = row.inode, row.waiting, row.room
+    for one in tcp_sockets(local=port, states=ALL & ~TIME_WAIT):
+        if one.state == "LISTEN":
+            found.listener, found.queue, found.room = one.inode, one.received, one.unsent
             continue
-        found.states[row.state] = found.states.get(row.state, 0) + 1
-        if row.inode:
-            found.clients[row.inode] = row.remote
-    over = sum(1 for _ in dump(local=port, states=TIME_WAIT))
+        found.states[one.state] = found.states.get(one.state, 0) + 1
+        if one.inode:
+            found.clients[one.inode] = one.remote
+    over = len(tcp_sockets(local=port, states=TIME_WAIT))
     found.states |= {"TIME_WAIT": over} if over else {}
     if redis_port:
-        found.redis = {row.inode for row in dump(remote=redis_port) if row.inode}
+        found.redis = {one.inode for one in tcp_sockets(remote=redis_port) if one.inode}
     return found

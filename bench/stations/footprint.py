@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from bench.host.accounting import CpuTime, rusage_of_buried
 from bench.host.kernel import CpuTicks, TcpCounters, cpu_ticks, tcp_counters
 from bench.host.slices import Periods
-from bench.host.sock_diag import own_backlog
+from bench.host.sockets import own_backlog
 from bench.stations.orders import Lifetime, ServersUse, Switches, Weight
 from bench.subjects.running import RunningServer
 

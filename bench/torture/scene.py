@@ -17,7 +17,7 @@ import psutil
 from bench.host.process import Child, free_port, last_line
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
-from bench.host.sockets import LISTENING, TIME_WAIT, Socket, tcp_sockets
+from bench.host.sockets import ALL, LISTEN, TIME_WAIT, tcp_sockets
 from bench.records.environment import Placement
 from bench.records.torture import CrowdTally, Ending, LeftOver
 from bench.records.workloads import WORKLOADS
@@ -269,17 +269,10 @@ def tally_in(text: str) -> CrowdTally | None:
 def held_connections(port: int) -> int:
     """Connections of a local port that a process still holds open: neither those that wait to be
     accepted, nor those that have ended and are only remembered by the kernel."""
-    held = [s for s in sockets_of(port) if s.state not in (LISTENING, TIME_WAIT)]
-    return sum(socket.inode != "0" for socket in held)
+    held = tcp_sockets(local=port, states=ALL & ~LISTEN & ~TIME_WAIT)
+    return sum(socket.inode != 0 for socket in held)
 
 
 def waiting_connections(port: int) -> int:
-    """Connections that wait to be accepted: the kernel shows them as the listening socket's
-    receive queue (proc_net_tcp, "rx_queue")."""
-    listening = [socket for socket in sockets_of(port) if socket.state == LISTENING]
-    return sum(int(socket.queues.partition(":")[2], 16) for socket in listening)
-
-
-def sockets_of(port: int) -> list[Socket]:
-    """The TCP sockets of a local port."""
-    return [socket for socket in tcp_sockets() if socket.local == port]
+    """Connections that wait to be accepted."""
+    return sum(socket.received for socket in tcp_sockets(local=port, states=LISTEN))

@@ -162,7 +162,6 @@ function showDoing(told) {
   if (silent.cut_off) doing.push(`${silent.cut_off} cut off by the server`);
   if (burst) doing.push(`burst: ${burst.good} of ${burst.asked} answered${burst.done === burst.asked ? `, the slowest after ${seconds(burst.seconds)}` : ""}`);
   if (told.slow > 0) doing.push(`Redis is slow for ${told.slow.toFixed(0)} s more`);
-  if (told.blind) doing.push(told.blind);
   if (told.slow_trouble) doing.push(`Redis: ${told.slow_trouble}`);
   if (!told.can_slow) doing.push("Redis is not ours, so it is not slowed");
   const text = doing.join("; ");

@@ -3,13 +3,13 @@
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
+from bench.host.sockets import ALL, LISTEN, STATES, tcp_sockets
 from bench.records.torture import LeftOver
 from bench.torture.crowd import KINDS, PIPELINED
-from bench.torture.scene import AttackScene, held_connections, page, sockets_of
+from bench.torture.scene import AttackScene, held_connections, page
 
 from .conftest import status, until
 
@@ -19,13 +19,12 @@ Start = Callable[..., AttackScene]
 
 def clients_of(port: int) -> int:
     """Connections of which a client believes that they are there."""
-    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return sum(int(f[2].rpartition(":")[2], 16) == port and f[3] == "01" for f in lines)
+    return len(tcp_sockets(remote=port, states=1 << STATES.index("ESTABLISHED")))
 
 
 def unsent(port: int) -> int:
     """Of how many clients the server's kernel has bytes that it cannot get rid of."""
-    return sum(int(one.queues.partition(":")[0], 16) > 0 for one in sockets_of(port))
+    return sum(one.unsent > 0 for one in tcp_sockets(port, states=ALL & ~LISTEN))
 
 
 @pytest.mark.parametrize("kind", KINDS)

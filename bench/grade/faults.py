@@ -174,6 +174,16 @@ RESTARTED_TIMEOUT = FaultKind(
     "connection_patience in lib/app/connection.h",
     r"recv|read\(|poll|epoll_wait",
 )
+NO_SEND_TIMEOUT = FaultKind(
+    "no-send-timeout",
+    "Who takes nothing may stay for ever",
+    "A client asked for a big file and read none of it. Long after its time it still had your "
+    "worker, and some megabytes in the kernel. Who takes some bytes now and then may go on; who "
+    "takes none is sent away.",
+    "SEND_TIMEOUT in lib/config.h; `takes_bytes` in lib/net/blocking.c; `has_time` in "
+    "lib/net/evented.c",
+    r"send|write|poll|epoll_wait",
+)
 DESCRIPTOR_LEAK = FaultKind(
     "descriptor-leak",
     "A descriptor a connection",

@@ -16,7 +16,7 @@
  *     2  Redis                 ask_redis(): the guestbook, "Redis goes and
  *                              comes back"
  *     3  patience              who says nothing must not hold you for ever:
- *                              "who is silent is sent away", "who drips is"
+ *                              "who is silent is sent away" and the two below
  *     4  many at once          your architecture, the loop in main(): "One is
  *                              silent, the others are served", "It leaves
  *                              nothing behind", "Under load"

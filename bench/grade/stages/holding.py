@@ -12,6 +12,7 @@ from bench.grade.faults import (
     BY_NATURE,
     NO_ANSWER,
     NO_PATIENCE,
+    NO_SEND_TIMEOUT,
     NOT_KEPT,
     ONE_STOPS_ALL,
     RESTARTED_TIMEOUT,
@@ -173,6 +174,23 @@ def drips(scene: Scene) -> str | None:
     )
 
 
+def takes_nothing(scene: Scene) -> str | None:
+    """Who asks for much and reads none of it is sent away."""
+    with scene.client(SMALL_BUFFER) as client:
+        client.send(request("GET", scene.site.big[0], CLOSE))
+        scene.watch.sleep(SETTLE_SECONDS)  # until what the server may send ahead is sent
+        begun = time.monotonic()
+        if not scene.until(lambda: not scene.holds(client.port), CUT_OFF_SECONDS):
+            scene.alive()
+            raise Failed(
+                NO_SEND_TIMEOUT,
+                f"started with --time-scale {TIME_SCALE}, a client may take nothing for a second; "
+                f"one who took nothing was still connected after {CUT_OFF_SECONDS:.0f}",
+                client.port,
+            )
+    return f"sent away after {time.monotonic() - begun:.1f} s"
+
+
 def sleeps(scene: Scene) -> str | None:
     """With silent and idle clients, it uses no processor."""
     with ExitStack() as stack:
@@ -197,11 +215,12 @@ SILENT = Stage(
     "silent",
     "One is silent, the others are served",
     (
-        Trial("others are served", 6, others),
+        Trial("others are served", 5, others),
         Trial("a connection is kept", 2, kept, seconds=1),
         Trial("also beside who says nothing at all", 2, wordless, QUICKLY, seconds=5),
         Trial("who is silent is sent away", 2, cut_off, QUICKLY),
         Trial("who drips is, too", 1, drips, QUICKLY),
+        Trial("who takes nothing, too", 1, takes_nothing, QUICKLY),
         Trial("it sleeps meanwhile", 2, sleeps, seconds=2),
     ),
 )

@@ -251,6 +251,14 @@ PATCHES = (
         f"        {{\n{HERE}            if (client.socket < 0)\n    {PUT}\n        }}",
     ),
     _whole("no-timeout", "silent", "while (time_left(serving) > 0 && ", "while ("),
+    _whole(
+        "no-send-timeout",
+        "silent",
+        "    if (!wait_for(serving, POLLOUT)) {",
+        "    while (!wait_for(serving, POLLOUT) && !server_is_out_of_time())\n"
+        "        serving->since = clock_milliseconds();\n"
+        "    if (server_is_out_of_time()) {",
+    ),
     _whole("spins", "silent", "poll(&client, 1, LOOK)", "poll(&client, 1, 0)"),
     _whole(
         "descriptor-leak",

@@ -87,7 +87,9 @@ class Generator:
         if self._spec.conditions.mode in ("parked", "pending"):
             return 0
         connections = min(self._spec.concurrency, WARM_UP_CONNECTIONS)
-        many = max(2 * connections, round(requests * self._workload.share))
+        # Few calls are counted: the first ones of each worker would be many of them.
+        twice = WARM_UP_CONNECTIONS if self._spec.conditions.mode == "traced" else connections
+        many = max(2 * twice, round(requests * self._workload.share))
         load = replace(self._load(url, many, connections), any_length=True)
         done = self._generator(load, self._cpus, self._watch)
         if done.timed_out or done.status != 0:

@@ -67,6 +67,8 @@ def test_the_record_has_all_that_was_promised(kept: Results) -> None:
         those = [run for run in kept.runs if run.conditions.mode == mode and run.state == "held"]
         assert {run.subject for run in those} == set(seven)
         assert all(getattr(run, figure) for run in those)
+    counted = [run.calls.per_request for run in kept.runs if run.calls]
+    assert all(calls.get("connect", 0) < 0.01 for calls in counted), "the warm-up has made them"
 
 
 def test_kept_slim_it_says_the_same(kept: Results, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from bench.grade.faults import (
     FaultKind,
 )
 from bench.grade.sandbox import MEMORY, Limits, confined
-from bench.grade.stage import Failed
+from bench.grade.stage import Failed, NotHere
 from bench.host.process import demand_seconds
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
@@ -294,6 +294,19 @@ class Scene:
     def redis_port(self) -> int | None:
         """Of the Redis that it is told to ask, or of what stands in between."""
         return urlsplit(self.redis_url or self.redis.url).port
+
+    def must_look(self) -> None:
+        """Raises NotHere where what its processes hold may not be looked at: in a container without
+        that right all would be found in order."""
+        try:
+            list(Path(f"/proc/{self.pid}/fd").iterdir())
+        except PermissionError as error:
+            raise NotHere(
+                "another user's processes may not be looked at here; a container needs "
+                "--cap-add SYS_PTRACE for that"
+            ) from error
+        except OSError:
+            pass  # it has ended: the checks say so
 
     def useless_descriptors(self) -> int:
         """How many its processes have open that lead nowhere: sockets that neither listen nor lead

@@ -6,6 +6,7 @@ of a network, a random password keeps everybody else out; servers are told it in
 """
 
 import ipaddress
+import re
 import secrets
 import shutil
 import tempfile
@@ -157,6 +158,7 @@ def connect(url: str) -> redis.Redis:
 
 def without_password(url: str) -> str:
     """The URL with stars in place of a password, for messages and results."""
+    url = re.sub(r"(?<=[?&]password=)[^&]*", "***", url)  # redis-py takes it there, too
     parts = urlsplit(url)
     if parts.password is None:
         return url

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from bench.host.process import free_port
@@ -85,6 +86,8 @@ class Subject:
     """Whether it keeps a connection that a client wants to keep, see `declared.Keeps`."""
     warm_up: int = 0
     """Requests before those that count, where it needs more of them than others."""
+    has_workers: bool = False
+    """Whether --workers counts for it, as its folder says."""
     stalled_by: str | None = None
     """How many silent clients shut out all others, as its folder says (and the end-to-end tests
     try): "nobody", "one", as many as there are "workers". None: nobody has said."""
@@ -92,6 +95,8 @@ class Subject:
     def can(self, conditions: Conditions) -> bool:
         """Whether it can be measured under some conditions."""
         if self.workloads is not None and conditions.workload not in self.workloads:
+            return False
+        if conditions.workers and not self.has_workers:
             return False
         if self.keeps == "HTTP/1.1" and conditions.generator == "ab" and conditions.server_keeps:
             return False
@@ -152,6 +157,7 @@ def known_names(servers: Sequence[str]) -> list[str]:
 
 def server_subject(name: str, program: Path) -> Subject:
     """One of the project's servers."""
+    said = _said_of(name)
 
     def command(place: Place) -> list[str]:
         # Its folder is given, since it may be built elsewhere than beside public/.
@@ -167,13 +173,14 @@ def server_subject(name: str, program: Path) -> Subject:
         architecture=name,
         always_closes=name == "iterative",
         executable=program,
-        stalled_by=_stalled_by(name),
+        has_workers="workers" in said,
+        stalled_by=str(said.get("stalled_by", "nobody")),
     )
 
 
-def _stalled_by(name: str) -> str:
-    file = next(ROOT.glob(f"[0-9][0-9]_{name}/tests.toml"), ROOT / "none")
-    return str(toml_of(file).get("stalled_by", "nobody"))
+def _said_of(name: str) -> dict[str, Any]:
+    """What its folder says of it; empty: nothing."""
+    return toml_of(next(ROOT.glob(f"[0-9][0-9]_{name}/tests.toml"), ROOT / "none"))
 
 
 def floor_subject(architecture: str) -> Subject:

@@ -40,6 +40,12 @@ class Bench:
         self.redis = self.site.open_redis(None if self.redis.private else self.redis.url)
 
 
+class NothingToMatch(NoFigure):
+    """How long a floor's answer must be is not known."""
+
+    label = "nothing to match"
+
+
 def measure(subject: Subject, spec: RunSpec, bench: Bench) -> tuple[Run, str]:
     """Make one run. Returns it with all that the load generator printed. Raises Interrupted on
     Ctrl-C only."""
@@ -48,13 +54,15 @@ def measure(subject: Subject, spec: RunSpec, bench: Bench) -> tuple[Run, str]:
     begin = time.monotonic()
     report = ""
     try:
+        if subject.kind == "floor":
+            _learn_answer(subject, spec, bench)
         report = _measure(subject, spec, bench, run)
     except NoFigure as stopped:
         run.reason = Reason(label=stopped.label, text=str(stopped))
     except redis.RedisError as stopped:
         run.reason = Reason(label="no Redis", text=str(stopped))
     except OSError as stopped:
-        run.reason = Reason(label="no start", text=str(stopped))
+        run.reason = Reason(label="by the system", text=str(stopped))
     if bench.site.lost:  # whatever else was seen comes from that
         run.state, run.reason = "failed", Reason(label="host lost", text=bench.site.lost)
     run.seconds = round(time.monotonic() - begin - run.waited, 3)
@@ -104,8 +112,7 @@ def _measure(subject: Subject, spec: RunSpec, bench: Bench, run: Run) -> str:
             require_content(answer, workload)
         run.waited = _make_room(spec, site, answer)
         generator = Generator(spec, workload, site, bench.redis)
-        warm_up = round(subject.warm_up * workload.share)
-        loaded = generator.run(url, generator.warm_up(url, warm_up))
+        loaded = generator.run(url, generator.warm_up(url, subject.warm_up))
         stopped = site.stop_run()
     finally:
         site.stop_run()
@@ -136,9 +143,9 @@ def _start(spec: RunSpec, bench: Bench) -> str:
     return site.start_balancer(urls, conditions.balancer == "keep", spec.connections)
 
 
-def learn_answer(floor: Subject, spec: RunSpec, bench: Bench) -> None:
-    """How long a floor's answer must be: as long as that of the server of its architecture. 0: not
-    known, the floor then answers as shortly as it can."""
+def _learn_answer(floor: Subject, spec: RunSpec, bench: Bench) -> None:
+    """How long a floor's answer must be: as long as that of the server of its architecture. Raises
+    NothingToMatch; the next run then asks again."""
     conditions = spec.conditions
     key = (conditions.workload, conditions.server_keeps)
     if key in bench.answer_bytes:
@@ -146,14 +153,15 @@ def learn_answer(floor: Subject, spec: RunSpec, bench: Bench) -> None:
     workload = workload_for(conditions.workload)
     name, url = floor.architecture or "", bench.redis.url
     order = ServerOrder(subject=name, redis_url=url, conditions=conditions)
-    bench.answer_bytes[key] = 0
     try:
         bench.redis.prepare()
         url = urljoin(bench.site.start_servers(order)[0], workload.path)
         answer = probe(url, workload, workload.status, conditions.server_keeps)
         bench.answer_bytes[key] = answer.bytes
-    except (NoFigure, UserError, redis.RedisError, OSError):
-        return
+    except (NoFigure, UserError) as error:
+        raise NothingToMatch(
+            f"a floor answers as much as its server, and {name} gave no answer: {error}"
+        ) from error
     finally:
         bench.site.stop_run()
 

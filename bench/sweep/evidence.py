@@ -71,7 +71,9 @@ def gather(
         keep_alive=kept and conditions.mode != "traced",
         counts=_counts(spec, workload, loaded, unread, private),
         little=run.littles_law,
-        little_tolerance=little_tolerance(spec, outcome.wall_seconds),
+        little_tolerance=little_tolerance(
+            spec, outcome.wall_seconds, run.latency.max / 1000 if run.latency else 0.0
+        ),
         idle=loaded.idle,
         forgotten=sum(tcp.time_wait_overflows for tcp in kernels),
         overflows=sum(tcp.listen_overflows for tcp in kernels),
@@ -88,11 +90,13 @@ def _too_short(loaded: Loaded, connections: int) -> int | None:
     return min((own for own in known if own < connections), default=None)
 
 
-def little_tolerance(spec: RunSpec, wall: float) -> tuple[float, float]:
+def little_tolerance(spec: RunSpec, wall: float, longest: float) -> tuple[float, float]:
     """How far below and above the deviation from Little's law may be. At its end a run has fewer
-    and fewer connections, which counts where there are few requests for each."""
+    and fewer connections: that counts where there are few requests for each, or where the slowest
+    request (`longest`, in seconds) takes much of the run, since all others may be done long before
+    it."""
     clock = CLOCK_SECONDS / max(wall, CLOCK_SECONDS)
-    end = spec.concurrency / spec.requests
+    end = max(spec.concurrency / spec.requests, longest / max(wall, CLOCK_SECONDS))
     return min(1.0, LITTLE_BELOW + end + clock), LITTLE_ABOVE + clock
 
 

@@ -106,7 +106,8 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
         "--full",
         action="store_true",
         help=f"{len(FULL_LEVELS)} levels up to {FULL_LEVELS[-1]:,}, three runs, their median, "
-        f"an hour or so; default: {SHORT_LEVELS}, once, {ORDER_LEVEL} {ORDER_RUNS} times",
+        f"an hour or so; default: {', '.join(map(str, SHORT_LEVELS))}, once, "
+        f"{ORDER_LEVEL} {ORDER_RUNS} times",
     )
     add("--studies", nargs="+", metavar="NAME", help=f"as bench/peers/ says: {', '.join(names())}")
     only = "only these, in this order; also nginx and others of bench/strangers/, floor-epoll, ..."
@@ -153,7 +154,8 @@ def chosen_options(options: argparse.Namespace, command: Sequence[str] = ()) -> 
         varied=_varied(options),
     )
     studies = chosen_studies(words_of(options.studies)) if options.studies else ()
-    if studies and plan != Plan(full=plan.full, workloads=plan.workloads):
+    more = plan != Plan(full=plan.full, workloads=(DEFAULT_WORKLOAD,))
+    if studies and (more or options.servers or options.floors):
         raise UserError("--studies says all that is measured: leave out the other options")
     given = vars(options)
     if given.get("hosts") and options.redis:
@@ -187,7 +189,8 @@ def _varied(options: argparse.Namespace) -> dict[str, tuple[Value, ...]]:
 
 def hide_password(words: Sequence[str]) -> list[str]:
     """A command line without the password in the URL of a Redis."""
-    return [without_password(word.removeprefix("--redis=")) for word in words]
+    parts = [word.rpartition("--redis=") for word in words]
+    return ["".join((*before, without_password(url))) for *before, url in parts]
 
 
 # ---- Kept, so that it can be resumed ----

@@ -15,7 +15,7 @@ from bench.records.plan import RunSpec
 from bench.records.results import Results, flag_outliers
 from bench.records.run import Run
 from bench.sweep import announce
-from bench.sweep.cell import Bench, all_held, learn_answer, measure, skipped
+from bench.sweep.cell import Bench, all_held, measure, skipped
 from bench.sweep.display import Estimate, display_for, line_for, took
 from bench.sweep.runs import Planned
 
@@ -105,8 +105,6 @@ class Sweeper:
         if failed and failed.reason:
             words = f"run {failed.run} failed, so the cell has no figure: {failed.reason.text}"
             return skipped(subject, spec, LABEL_CELL_FAILED, words)
-        if subject.kind == "floor":
-            learn_answer(subject, spec, self.bench)
         run, report = measure(subject, spec, self.bench)
         if report:
             conditions = spec.conditions

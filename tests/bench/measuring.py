@@ -52,17 +52,18 @@ def measured(fault: str, conditions: Conditions, timeout: float = 3.0) -> Run:
     CPU that it has one or two requests under way and not ten: such a run is a failure, and says so,
     but it says nothing of the server."""
     for _ in range(TRIES):
-        run = _measured(fault, conditions, timeout)
+        run = measured_of(broken(fault), conditions, timeout)
         if run.reason is None or run.reason.label != "too little load":
             break
     return run
 
 
-def _measured(fault: str, conditions: Conditions, timeout: float) -> Run:
+def measured_of(subject: Subject, conditions: Conditions, timeout: float = 30.0) -> Run:
+    """A run with whatever subject that needs no Redis."""
     if conditions.mode == "open" and open_loop.program() is None:
         pytest.skip("oha is not installed")
-    watch, subject = SignalWatch(), broken(fault)
+    watch, spec = SignalWatch(), RunSpec(subject.name, conditions, 10, 1, REQUESTS, timeout)
     with Site(watch, Placement(server=[], load=[], note=""), find=lambda _: subject) as site:
         bench = Bench(site, NoRedis())  # type: ignore[arg-type]
-        run, _ = measure(subject, RunSpec(fault, conditions, 10, 1, REQUESTS, timeout), bench)
+        run, _ = measure(subject, spec, bench)
     return run

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.project import ROOT
+from bench.host.project import ROOT, toml_of
 
 MOST_MODULES = 20
 """In a folder; more nobody takes in at a glance."""
@@ -105,6 +105,21 @@ def _too_many(found: Mapping[str, set[str]]) -> dict[str, int]:
     return {name: len(others) for name, others in found.items() if len(others) > MOST_DOORS}
 
 
+def test_every_folder_of_modules_is_a_package() -> None:
+    """Else the contracts know nothing of it, and its imports may go anywhere."""
+    folders = {file.parent for room in ("bench", "lab") for file in (ROOT / room).rglob("*.py")}
+    programs = ROOT / "bench" / "strangers"  # in the languages of strangers; nobody imports them
+    plain = [f for f in folders if not (f / "__init__.py").exists() and programs not in f.parents]
+    assert plain == []
+
+
+def test_every_room_but_the_command_line_knows_no_lab() -> None:
+    contracts = toml_of(ROOT / "pyproject.toml")["tool"]["importlinter"]["contracts"]
+    named = next(one for one in contracts if one["name"] == "Only the command line knows the lab")
+    rooms = {f"bench.{init.parent.name}" for init in (ROOT / "bench").glob("*/__init__.py")}
+    assert set(named["source_modules"]) == rooms - {"bench.cli"}
+
+
 @pytest.mark.parametrize("room", ["bench", "lab"])
 def test_no_module_has_more_than_a_dozen_doors(room: str) -> None:
     found = doors(ROOT, room)
@@ -128,8 +143,9 @@ def _includes() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for file in (ROOT / "lib").rglob("*.[ch]"):
         module = str(file.relative_to(ROOT / "lib").with_suffix(""))
-        named = re.findall(r'^#include "(.+)\.h"', file.read_text(), re.MULTILINE)
-        found.setdefault(module, set()).update(set(named) - {module})
+        named = re.findall(r'^#include ["<](.+)\.h[">]', file.read_text(), re.MULTILINE)
+        ours = {name for name in named if (ROOT / "lib" / f"{name}.h").exists()}
+        found.setdefault(module, set()).update(ours - {module})
     return found
 
 

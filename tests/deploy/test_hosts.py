@@ -25,6 +25,8 @@ import pytest
 from bench.records import store
 from bench.records.results import Results
 
+from ..lab.lab_harness import why_not
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 STATE = Path("/run/zerohttpd-lab")
 FOLDER = "/opt/zerohttpd-seven"
@@ -147,6 +149,8 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    if reason := why_not():
+        pytest.skip(f"no lab can be made here: {reason}")
     lab = Hosts(f"t{os.getpid()}", tmp_path_factory.mktemp("deploy"))
     full = [word for role in ROLES for word in ("--share", f"{role}=100")]
     try:

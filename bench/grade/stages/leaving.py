@@ -44,6 +44,7 @@ def visit(scene: Scene, count: int) -> None:
 
 def descriptors(scene: Scene) -> None:
     """None is open that leads to a client who has gone."""
+    scene.must_look()
     count = scene.dice.randint(50, 70)
     visit(scene, count)
     if not scene.until(lambda: scene.useless_descriptors() <= SLACK):
@@ -80,6 +81,7 @@ def redis(scene: Scene) -> None:
 
 def processes(scene: Scene) -> None:
     """No zombies, and nobody who serves no one."""
+    scene.must_look()
     visit(scene, 10)
     scene.until(lambda: False, 0.3)
     before, mapped = scene.tasks(), scene.mappings()

@@ -81,7 +81,9 @@ def test_a_program_that_means_harm_does_none(tmp_path: Path) -> None:
     )
     assert said is not None, finding.seen
     user, net, file, read, new, variables, children = map(int, said.groups())
-    assert (net, file, variables) == (-1, 0, 2), said[0]  # PATH and LC_ALL
+    alone = not any("NO network" in words for words in found.isolation)
+    assert net == (-1 if alone else 0), said[0]
+    assert (file, variables) == (0, 2), said[0]  # PATH and LC_ALL
     if version():  # else nothing fences it in, and the grade says so
         assert (read, new) == (0, 0), said[0]
         assert "none to write" in " ".join(found.isolation)

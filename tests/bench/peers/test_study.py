@@ -146,8 +146,9 @@ def test_several_studies_are_one_sweep() -> None:
     expected = [*study("now").parts(False), *study("redirect-2020").parts(False)]
     assert list(options.parts) == expected
     assert not options.answers
-    with pytest.raises(UserError, match="leave out the other options"):
-        chosen_options(sweep_parser().parse_args([*words, "--levels", "5"]))
+    for more in ("--levels 5", "--servers epoll", "--floors", "--workloads small", "--path /x"):
+        with pytest.raises(UserError, match="leave out the other options"):
+            chosen_options(sweep_parser().parse_args([*words, *more.split()]))
 
 
 def test_what_is_declared_of_a_peer_is_kept() -> None:

@@ -77,6 +77,12 @@ def test_who_always_closes_holds_no_idle_connections() -> None:
     assert not by_name["iterative"].can(Conditions("guestbook", idle=1000))
 
 
+def test_workers_are_varied_only_of_those_who_have_some() -> None:
+    ten = Conditions("guestbook", workers=10)
+    able = [name for name in discover() if server_subject(name, ROOT / name).can(ten)]
+    assert able == ["preforking", "prethreading"]
+
+
 @pytest.mark.parametrize(
     ("url", "where", "greetings"),
     [

@@ -9,10 +9,13 @@ import pytest
 from bench.load.ab import AbOutcome
 from bench.load.ab_output import abort_message, completed_before_abort, parse_report
 from bench.load.idle import IdleReport
+from bench.records.conditions import Conditions
 from bench.records.figures import LittlesLaw, ServerStatistics
+from bench.records.plan import RunSpec
 from bench.records.run import Check
 from bench.services.balancer import BalancerEnd
 from bench.sweep.checks import Count, Evidence, first_failure, judge
+from bench.sweep.evidence import little_tolerance
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 
@@ -168,6 +171,14 @@ def test_littles_law() -> None:
     assert failure(replace(seen, little=lazy)).label == "too little load"
     fine = law.model_copy(update={"product": 95, "deviation": -0.05})
     assert first_failure(judge(replace(seen, little=fine))) is None
+
+
+def test_one_late_answer_leaves_the_others_done_before_the_end() -> None:
+    spec = RunSpec("epoll", Conditions("small"), 20, 1, 600, 60.0)
+    even, _ = little_tolerance(spec, wall=2.0, longest=0.02)
+    assert even < 0.6
+    late, _ = little_tolerance(spec, wall=0.5, longest=0.4)
+    assert late == 1.0, "the last four fifths of the run had one request"
 
 
 def test_a_server_that_keeps_no_connection_has_no_keep_alive_figure() -> None:

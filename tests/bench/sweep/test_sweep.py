@@ -5,6 +5,7 @@ import json
 import shutil
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,13 @@ import pytest
 from bench.host.accounting import remove_stale_groups
 from bench.host.project import ROOT
 from bench.host.slices import Slicing, find_slicing
+from bench.records.conditions import Conditions
 from bench.records.errors import UserError
 from bench.records.store import latest_unfinished
-from bench.sweep.options import chosen_options, sweep_parser
+from bench.subjects.subject import server_subject
+from bench.sweep.options import chosen_options, hide_password, sweep_parser
 
+from ..measuring import REQUESTS, measured_of
 from ..whole_sweep import Sweep, wait_for_a_run
 
 pytestmark = pytest.mark.skipif(
@@ -138,3 +142,21 @@ def test_what_somebody_elses_redis_must_not_be_asked() -> None:
     words = ["--workloads", "guestbook,sign", "--redis", "redis://127.0.0.1:1"]
     with pytest.raises(UserError, match="sign: only with a private Redis"):
         chosen_options(sweep_parser().parse_args(words))
+
+
+def test_a_password_is_not_kept_and_nothing_else_is_lost() -> None:
+    given = ["--redis=redis://u:word@h:1/0", "redis://h?a=b&password=word&c=d", "--runs", "3"]
+    assert hide_password(given) == [
+        "--redis=redis://u:***@h:1/0",
+        "redis://h?a=b&password=***&c=d",
+        "--runs",
+        "3",
+    ]
+
+
+def test_those_that_need_it_get_the_warm_up_that_they_ask_for() -> None:
+    slow_to_warm = replace(server_subject("epoll", ROOT / "epoll"), warm_up=1000)
+    run = measured_of(slow_to_warm, Conditions("large"))
+    assert run.reason is None
+    assert run.server_statistics is not None
+    assert run.server_statistics.requests == 1 + 500 + REQUESTS, "half as many of 80 KB"

@@ -361,6 +361,11 @@ def test_killed_child(start: Start) -> None:
         if not children:
             pytest.skip("it has no child processes")
         os.kill(children[0], signal.SIGKILL)
+        # While it dies, the kernel may still hand it a client.
+        wait_until(
+            lambda: children[0] not in [one.pid for one in processes.living(server.pid)],
+            "the child is dead",
+        )
         for _ in range(8):
             assert fetch(server, "/guestbook").status == 200
     wait_until(lambda: not processes.zombies(server.pid), "the killed child is reaped")

@@ -17,7 +17,18 @@ pytestmark = pytest.mark.skipif(
     not (ROOT / "epoll").exists() or not shutil.which("ab") or not shutil.which("redis-server"),
     reason="needs ./epoll, ab and redis-server",
 )
-COPIED = ("bench", "lib", "floors", "public", "templates", "redirects", "07_epoll", "epoll")
+SERVERS = sorted(folder.name for folder in ROOT.glob("0[1-7]_*"))
+COPIED = (
+    *("bench", "lib", "floors", "public", "templates", "redirects", *SERVERS, "epoll"),
+    *("tests", "docs", "pyproject.toml"),
+)
+MET = (
+    "tests/bench/subjects/test_subjects.py",
+    "tests/bench/subjects/test_strangers.py",
+    "tests/bench/peers/test_chapter.py",
+    "tests/bench/report/test_exports.py",
+)
+"""What an addition meets of the project's tests."""
 BLOCK = re.compile(
     r"^```(?P<kind>\w+) ?(?P<file>\S*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -72,3 +83,9 @@ def test_one_of_each_in_a_copy(copy: Path) -> None:
     (first, *_) = json.loads((folder / "report.json").read_text())["cells"]
     assert first["size"] > 100
     assert (folder / "chart_missing_nice5.svg").exists()
+    command = [sys.executable, "-m", "pytest", "-q", "-k", "loop or column or no_other", *MET]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for block in BLOCK.finditer((ROOT / "docs" / "extending.md").read_text()):
+        if block["file"]:
+            assert block["text"].startswith("# SPDX-License-Identifier: MIT\n"), "lint asks for it"

@@ -142,6 +142,15 @@ def give(folder: Path) -> None:
         os.chown(path, number, number, follow_symlinks=False)
 
 
+def end_strangers() -> None:
+    """End whatever the confined user still runs: kill(-1) in his name misses none that forks
+    meanwhile. Where there is a table of processes of its own, they would end with it."""
+    number = user()
+    if number is not None:
+        words = ["setpriv", f"--reuid={number}", "--clear-groups", "sh", "-c", "kill -KILL -1"]
+        subprocess.run(words, capture_output=True)  # it fails where nobody is left
+
+
 def _works(words: Sequence[str]) -> bool:
     if shutil.which(words[0]) is None:
         return False

@@ -31,7 +31,7 @@ from bench.grade.faults import (
     WRONG_LENGTH,
     FaultKind,
 )
-from bench.grade.sandbox import MEMORY, Limits, confined
+from bench.grade.sandbox import MEMORY, Limits, confined, end_strangers
 from bench.grade.stage import Failed, NotHere
 from bench.host.process import demand_seconds
 from bench.host.project import ROOT
@@ -144,6 +144,7 @@ class Scene:
         if self.running is not None and self.ended is None:
             self._kill()
             self.ended = self.running.stop()
+            end_strangers()
             self.until(lambda: not self.left_behind())
         return self.ended
 
@@ -299,7 +300,7 @@ class Scene:
         """Raises NotHere where what its processes hold may not be looked at: in a container without
         that right all would be found in order."""
         try:
-            list(Path(f"/proc/{self.pid}/fd").iterdir())
+            Path(f"/proc/{self.pid}/exe").readlink()
         except PermissionError as error:
             raise NotHere(
                 "another user's processes may not be looked at here; a container needs "

@@ -17,9 +17,12 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from bench.grade.fence import fenced, version
 
@@ -32,6 +35,8 @@ FIRST_USER, USERS = 61_184, 4_000
 """Numbers that systemd gives to services that need a user for a moment: nobody's account."""
 MEMORY = 512 << 20
 """Bytes that all processes of a server may hold, but for what they share; `Scene.guarded` looks."""
+REAPING_SECONDS = 5.0
+"""Within which init asks for those whose parents have ended."""
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 PR_SET_PDEATHSIG = 1
 
@@ -144,11 +149,24 @@ def give(folder: Path) -> None:
 
 def end_strangers() -> None:
     """End whatever the confined user still runs: kill(-1) in his name misses none that forks
-    meanwhile. Where there is a table of processes of its own, they would end with it."""
+    meanwhile. Where there is a table of processes of its own, they would end with it. Then wait a
+    little: until somebody has asked how they ended, they count among those that he may have."""
     number = user()
-    if number is not None:
-        words = ["setpriv", f"--reuid={number}", "--clear-groups", "sh", "-c", "kill -KILL -1"]
-        subprocess.run(words, capture_output=True)  # it fails where nobody is left
+    if number is None:
+        return
+    words = ["setpriv", f"--reuid={number}", "--clear-groups", "sh", "-c", "kill -KILL -1"]
+    subprocess.run(words, capture_output=True)  # it fails where nobody is left
+    deadline = time.monotonic() + REAPING_SECONDS
+    while _runs_anything(number) and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _runs_anything(number: int) -> bool:
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.uids().real == number:
+                return True
+    return False
 
 
 def _works(words: Sequence[str]) -> bool:

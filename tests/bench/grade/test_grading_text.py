@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.grade.exam import BUILD_POINTS
 from bench.grade.stage import Grade
 from bench.grade.stages import STAGES
 from bench.host.project import ROOT
@@ -64,11 +65,23 @@ def test_each_stage_is_named() -> None:
         assert re.search(rf"`{stage.name}`|--only {stage.name}\b", TEXT), stage.name
 
 
-def test_a_worksheet_of_moodle_is_filled(tmp_path: Path) -> None:
+def test_the_points_of_each_stage_are_those_of_the_grader() -> None:
+    table = TEXT.partition("| stage | `--only` | points |")[2].partition("\n\n")[0]
+    told = {name: int(n) for name, n in re.findall(r"\| (?:`([\w-]+)`)? *\| (\d+) \|", table)}
+    points = {stage.name: sum(check.points for check in stage.checks) for stage in STAGES}
+    assert told == {"": BUILD_POINTS, **points}
+    assert sum(told.values()) == 100
+
+
+def test_a_worksheet_of_moodle_is_filled_and_a_folder_of_another_name_stops_nobody(
+    tmp_path: Path,
+) -> None:
     tmp_path.chmod(0o755)
-    folder = tmp_path / "Ada Lovelace_4711_assignsubmission_file" / "08_mine"
-    folder.mkdir(parents=True)
-    shutil.copy(SKELETON, folder / "main.c")
+    for place in ("Ada Lovelace_4711", "Charles Babbage_12"):
+        name = "08_mine" if place.startswith("Ada") else "08_cy"
+        folder = tmp_path / f"{place}_assignsubmission_file" / name
+        folder.mkdir(parents=True)
+        shutil.copy(SKELETON, folder / "main.c")
     (tmp_path / "worksheet.csv").write_text(
         "\ufeffIdentifier,Full name,Grade,Maximum grade\n"
         'Participant 4711,"Lovelace, Ada",,100.00\nParticipant 12,Charles Babbage,,100.00\n'

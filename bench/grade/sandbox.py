@@ -149,19 +149,22 @@ def give(folder: Path) -> None:
 
 def end_strangers() -> None:
     """End whatever the confined user still runs: kill(-1) in his name misses none that forks
-    meanwhile. Where there is a table of processes of its own, they would end with it. Then wait a
-    little: until somebody has asked how they ended, they count among those that he may have."""
+    meanwhile. Where there is a table of processes of its own, they would end with it."""
     number = user()
-    if number is None:
-        return
-    words = ["setpriv", f"--reuid={number}", "--clear-groups", "sh", "-c", "kill -KILL -1"]
-    subprocess.run(words, capture_output=True)  # it fails where nobody is left
+    if number is not None:
+        words = ["setpriv", f"--reuid={number}", "--clear-groups", "sh", "-c", "kill -KILL -1"]
+        subprocess.run(words, capture_output=True)  # it fails where nobody is left
+
+
+def forget_strangers() -> None:
+    """Wait a little until those that have ended are forgotten: until init has asked how they ended
+    they count among those that the user may have."""
     deadline = time.monotonic() + REAPING_SECONDS
-    while _runs_anything(number) and time.monotonic() < deadline:
+    while _are_there(user()) and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
-def _runs_anything(number: int) -> bool:
+def _are_there(number: int | None) -> bool:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if process.uids().real == number:

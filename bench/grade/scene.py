@@ -31,7 +31,7 @@ from bench.grade.faults import (
     WRONG_LENGTH,
     FaultKind,
 )
-from bench.grade.sandbox import MEMORY, Limits, confined, end_strangers
+from bench.grade.sandbox import MEMORY, Limits, confined, end_strangers, forget_strangers
 from bench.grade.stage import Failed, NotHere
 from bench.host.process import demand_seconds
 from bench.host.project import ROOT
@@ -136,6 +136,8 @@ class Scene:
             reads = [self.folder, Path(words[0])]
             return [*tracer, *confined([*words, *options], self.limits, reads)]
 
+        if self.limits.tasks < Limits.tasks:  # those of the last server must not count
+            forget_strangers()
         place = Place(0, self.redis_url or self.redis.url, self.folder)
         self.running = RunningServer(replace(self.server, command=command), place, (), self.watch)
 

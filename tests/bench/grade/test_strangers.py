@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from bench.grade.faults import FAULTS
@@ -89,15 +90,13 @@ def test_a_program_that_means_harm_does_none(tmp_path: Path) -> None:
         assert "none to write" in " ".join(found.isolation)
     assert user not in (0, os.getuid())
     assert 0 < children < 512
-    left = [pid for pid in Path("/proc").glob("[0-9]*") if _owner(pid) == user]
+    left = [one for one in psutil.process_iter(["uids", "status"]) if _is_alive(one, user)]
     assert left == []
 
 
-def _owner(process: Path) -> int:
-    try:
-        return process.stat().st_uid
-    except OSError:
-        return -1
+def _is_alive(process: psutil.Process, user: int) -> bool:
+    uids, status = process.info["uids"], process.info["status"]
+    return uids is not None and uids.real == user and status != psutil.STATUS_ZOMBIE
 
 
 def test_what_does_not_compile_is_shown_as_the_compiler_shows_it(tmp_path: Path) -> None:

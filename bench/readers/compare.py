@@ -28,7 +28,6 @@ from bench.records import store
 from bench.records.conditions import FLOOR_PREFIX, CellKey
 from bench.records.figures import QUIET
 from bench.records.results import Cell, Results
-from bench.records.run import Run
 
 Verdict = Literal["same", "better", "worse", "disturbed", "bound", "changed", "new", "gone"]
 
@@ -127,11 +126,12 @@ def changes(old: Results, new: Results) -> list[Change]:
 
 def disturbed(of: Results) -> set[CellKey]:
     """The cells during which others used the server's CPU."""
-    shares: dict[CellKey, list[float]] = {}
-    for run in of.runs:
-        if run.disturbed_by is not None:
-            shares.setdefault(run.key, []).append(run.disturbed_by)
-    return {key for key, known in shares.items() if statistics.median(known) > QUIET}
+    found = set()
+    for key, runs in of.by_cell().items():
+        known = [run.disturbed_by for run in runs if run.disturbed_by is not None]
+        if known and statistics.median(known) > QUIET:
+            found.add(key)
+    return found
 
 
 def _doubtful(found: Verdict) -> Verdict:
@@ -203,11 +203,8 @@ Rounds = dict[int, float]
 
 def _costs(of: Results) -> dict[CellKey, Rounds]:
     """CPU microseconds per request of all cells in which every run held."""
-    groups: dict[CellKey, list[Run]] = {}
-    for run in of.runs:
-        groups.setdefault(run.key, []).append(run)
     found = {}
-    for key, runs in groups.items():
+    for key, runs in of.by_cell().items():
         costs = {r.run: r.process.cpu_us_per_request for r in runs if r.process}
         if len(costs) == len(runs) and all(run.state == "held" for run in runs):
             found[key] = costs

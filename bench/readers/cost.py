@@ -120,17 +120,9 @@ def percent(ratio: Ratio) -> str:
     return f"{ratio.median - 1:+.0%}"
 
 
-def by_cell(results: Results) -> Runs:
-    """All runs, in the order in which their cells were begun."""
-    runs: Runs = {}
-    for run in results.runs:
-        runs.setdefault(run.key, []).append(run)
-    return runs
-
-
 def lines(results: Results) -> list[ServerCost]:
     """A line for each server under all conditions under which its floor was measured too."""
-    runs = by_cell(results)
+    runs = results.by_cell()
     keys = [key for key in runs if _is_usual(key.conditions) and _floor_of(key) in runs]
     return [_line(key, runs) for key in sorted(keys, key=lambda key: _place(results, key.subject))]
 
@@ -197,7 +189,7 @@ def _split(runs: Sequence[Run]) -> Cost | None:
 
 
 def _differences(results: Results, how: str) -> Iterator[Difference]:
-    runs = by_cell(results)
+    runs = results.by_cell()
     for key, its in runs.items():
         name = getattr(key.conditions, how)
         if not name or not key.conditions.rated:

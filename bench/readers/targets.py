@@ -153,9 +153,7 @@ def cost_of(runs: Sequence[Run]) -> Cost | None:
 
 def comparisons(results: Results) -> list[Comparison]:
     """All that there is in the results."""
-    runs: dict[CellKey, list[Run]] = {}
-    for run in results.runs:
-        runs.setdefault(run.key, []).append(run)
+    runs = results.by_cell()
     found = []
     for target in TARGETS:
         for key, its in runs.items():

@@ -125,12 +125,16 @@ class Results(BaseModel):
     """Subjects that were asked for and could not be had, and why."""
     runs: list[Run] = []
 
-    def cells(self) -> list[Cell]:
-        """The cells, in the order in which their first runs were made."""
+    def by_cell(self) -> dict[CellKey, list[Run]]:
+        """The runs of each cell, in the order in which the cells were begun."""
         groups: dict[CellKey, list[Run]] = {}
         for run in self.runs:
             groups.setdefault(run.key, []).append(run)
-        return [cell_of(runs) for runs in groups.values()]
+        return groups
+
+    def cells(self) -> list[Cell]:
+        """The cells, in the order in which their first runs were made."""
+        return [cell_of(runs) for runs in self.by_cell().values()]
 
     def conditions(self) -> list[Conditions]:
         """All conditions under which there are runs, in the order in which they were measured."""

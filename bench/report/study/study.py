@@ -64,10 +64,8 @@ class Study:
 
     def __init__(self, results: Results) -> None:
         self.results = results
-        groups: dict[object, list[Run]] = {}
-        for run in (run for run in results.runs if run.conditions.rated):
-            groups.setdefault(run.key, []).append(run)
-        self.points = [_point(runs) for runs in groups.values()]
+        groups = results.by_cell()
+        self.points = [_point(groups[key]) for key in groups if key.conditions.rated]
         found = {point.subject.name: point.subject for point in self.points}
         order = [name for name in results.servers if name in found]
         names = order + [name for name in found if name not in order]

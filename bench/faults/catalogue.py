@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: MIT
 """The faults of course/faults/: NN.patch is what is wrong, NN.toml what there is to say of it."""
 
-import sys
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bench.host.project import ROOT
+from bench.host.project import ROOT, toml_of
 from bench.records.errors import UserError, in_words
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 FOLDER = ROOT / "course" / "faults"
 STEPS = 3
@@ -78,12 +72,12 @@ def fault(number: str) -> Fault:
         raise UserError(f"there is no fault {number}: there are {known[0]} to {known[-1]}")
     path = FOLDER / f"{wanted}.toml"
     try:
-        said = tomllib.loads(path.read_text(encoding="utf-8"))
+        said = toml_of(path)
         return Fault(number=wanted, incident=said.pop("incident", None), **said)
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path}: {error}") from error
     except ValidationError as error:
         raise UserError(f"{path}: {in_words(error)}") from error
+    except ValueError as error:  # no TOML
+        raise UserError(f"{path}: {error}") from error
 
 
 def _nothing_here() -> str:

@@ -4,7 +4,6 @@
 import argparse
 import json
 import secrets
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,14 +13,10 @@ from bench.grade.exam import Exam
 from bench.grade.show import end_text, stage_text
 from bench.grade.stage import Grade, StageOutcome
 from bench.grade.stages import STAGES
+from bench.host.project import toml_of
 from bench.host.signals import Interrupted, SignalWatch
 from bench.load.ab import require_ab
 from bench.records.errors import UserError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 def run(words: Sequence[str]) -> int:
@@ -84,7 +79,7 @@ def stalled_by(source: Path) -> str:
     """What the server's own tests.toml says of it. Raises UserError if it cannot be read."""
     file = source / "tests.toml"
     try:
-        said = tomllib.loads(file.read_text()) if file.is_file() else {}
+        said = toml_of(file)
     except (OSError, ValueError) as error:
         raise UserError(f"{file} cannot be read: {error}") from error
     return str(said.get("stalled_by", "nobody"))

@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.book.course import COURSE
@@ -19,7 +19,6 @@ from bench.records.store import load
 
 SHEETS = ("1-floor", "4-redis", "5-idle")
 """Those with figures that a sweep measures. 3 prints its seconds itself; the rest have none."""
-Figure = Callable[[Run], float | None]
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -54,18 +53,19 @@ def sweep_words(sheet: str) -> list[str]:
 
 def table(sheet: str, results: Results) -> str:
     """A line for each run: CPU time per request, requests per second, and the sheet's ratio."""
-    figure = _rate if sheet == "4-redis" else _cpu
-    ratio = "pages a second, against the first" if sheet == "4-redis" else "CPU, against the first"
+    of_rates = sheet == "4-redis"
+    ratio = "pages a second, against the first" if of_rates else "CPU, against the first"
     lines = [f"Sheet {sheet[0]}:\n", f"| run | CPU per request | requests/s | {ratio} |"]
     lines.append("|---|---|---|---|")
     first: dict[str, float] = {}
     # A floor is what its server is compared with.
     for one in sorted(results.runs, key=lambda one: (one.architecture or "", one.kind != "floor")):
-        value, cpu, rate = figure(one), _cpu(one), _rate(one)
-        if one.state != "held" or value is None or cpu is None or rate is None:
+        cpu, rate = _cpu(one), one.requests_per_second
+        if cpu is None or rate is None:
             why = one.reason.text if one.reason else one.state
             lines.append(f"| {_name(one)} | no figure: {why} | | |")
             continue
+        value = rate if of_rates else cpu
         base = first.setdefault(one.architecture or one.subject, value)
         at_least = "at least " if one.lower_bound else ""
         lines.append(
@@ -105,7 +105,3 @@ def _name(one: Run) -> str:
 
 def _cpu(one: Run) -> float | None:
     return one.process.cpu_us_per_request if one.process else None
-
-
-def _rate(one: Run) -> float | None:
-    return one.ab.requests_per_second if one.ab else None

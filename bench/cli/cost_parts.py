@@ -3,6 +3,7 @@
 
 import argparse
 
+from bench.cli.calls import calls_part
 from bench.faults.experiments import built, experiment
 from bench.host.programs import find_program
 from bench.records.conditions import CHANGES, Value
@@ -12,7 +13,6 @@ from bench.records.plan import Part, Plan
 from bench.stations.sampling import why_no_perf
 from bench.sweep.runs import FEWER_FOR
 
-TRACED_REQUESTS, TRACED_CONNECTIONS = 300, 10
 COUNTED_REQUESTS, COUNTED_CONNECTIONS = 100, 4
 SLOW = 4
 """One process or one connection at a time is dear, and shows it in a quarter of the requests."""
@@ -37,7 +37,8 @@ def parts_of(
     slow = tuple(name for name in servers if name in FEWER_FOR)
     fast = tuple(name for name in servers if name not in FEWER_FOR)
     number = chosen.requests
-    parts = [_of_calls(servers)]  # first: in its order the servers are shown
+    # First: in its order the servers are shown.
+    parts = [calls_part(servers, WORKLOADS, {"keep_alive": BOTH})]
     for names, requests, kept in (
         (fast, number, BOTH),
         (slow, max(number // SLOW, 1), (False,)),
@@ -75,17 +76,6 @@ def _plan(
         workloads=workloads,
         varied=varied,
     )
-
-
-def _of_calls(servers: tuple[str, ...]) -> Part:
-    plan = Plan(
-        levels=(TRACED_CONNECTIONS,),
-        requests=TRACED_REQUESTS,
-        runs=1,
-        workloads=WORKLOADS,
-        varied={"mode": ("traced",), "keep_alive": BOTH},
-    )
-    return Part(plan, servers)
 
 
 def _of_samples(

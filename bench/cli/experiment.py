@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bench.cli.calls import calls_part
 from bench.faults.experiments import Experiment, built, experiment
 from bench.host.project import ROOT
 from bench.readers.console import console, plain_table, say
@@ -22,7 +23,6 @@ from bench.sweep import sweep
 from bench.sweep.options import SweepOptions
 
 WIDTH = 88
-TRACED_REQUESTS, TRACED_CONNECTIONS = 300, 10
 
 
 def parts_of(chosen: Experiment, runs: int, requests: int, level: int) -> list[Part]:
@@ -35,14 +35,8 @@ def parts_of(chosen: Experiment, runs: int, requests: int, level: int) -> list[P
         workloads=chosen.workloads,
         varied=varied,
     )
-    calls = Plan(
-        levels=(TRACED_CONNECTIONS,),
-        requests=TRACED_REQUESTS,
-        runs=1,
-        workloads=chosen.workloads,
-        varied={**varied, "mode": ("traced",)},
-    )
-    return [Part(load, chosen.servers), Part(calls, chosen.servers)]
+    calls = calls_part(chosen.servers, chosen.workloads, varied)
+    return [Part(load, chosen.servers), calls]
 
 
 def run(words: Sequence[str]) -> int:

@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.cli.calls import calls_part
 from bench.host.project import ROOT
 from bench.readers import targets
 from bench.readers.console import console, say
@@ -28,7 +29,6 @@ STRANGERS = ("nginx", "h2o", "lighttpd")
 """Those that are measured with these."""
 PROGRAMMED = ("go", "fasthttp")
 """Those that have the guestbook."""
-TRACED_REQUESTS, TRACED_CONNECTIONS = 300, 10
 PARTS = (
     *(*FILES, "guestbook", "floor", "floor_kept", "floor_guestbook"),
     *("memory", "idle", "scale", "syscalls"),
@@ -82,13 +82,7 @@ def parts_of(
         timeout=MANY_SECONDS,
         workloads=("redirect",),
     )
-    calls = Plan(
-        levels=(TRACED_CONNECTIONS,),
-        requests=TRACED_REQUESTS,
-        runs=1,
-        workloads=("redirect", "guestbook"),
-        varied={"mode": ("traced",), "keep_alive": (False, True)},
-    )
+    calls = calls_part(servers, ("redirect", "guestbook"), {"keep_alive": (False, True)})
     return {
         **{name: beside(name, present) for name in FILES},
         "guestbook": beside("guestbook", programmed),
@@ -98,7 +92,7 @@ def parts_of(
         "memory": [Part(memory, ("poll", "epoll")), Part(threads, ("threading",))],
         "idle": [Part(idle, ("poll", "epoll"))],
         "scale": [Part(scale, servers)],
-        "syscalls": [Part(calls, servers)],
+        "syscalls": [calls],
     }
 
 

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: MIT
+"""The part of a sweep in which system calls are counted: few requests, once, for strace is slow."""
+
+from collections.abc import Mapping
+
+from bench.records.conditions import Value
+from bench.records.plan import Part, Plan
+
+REQUESTS, CONNECTIONS = 300, 10
+
+
+def calls_part(
+    subjects: tuple[str, ...],
+    workloads: tuple[str, ...],
+    varied: Mapping[str, tuple[Value, ...]],
+) -> Part:
+    """For these subjects; `varied`: the conditions beside the mode, as in a Plan."""
+    plan = Plan(
+        levels=(CONNECTIONS,),
+        requests=REQUESTS,
+        runs=1,
+        workloads=workloads,
+        varied={**varied, "mode": ("traced",)},
+    )
+    return Part(plan, subjects)

@@ -25,13 +25,11 @@ def parse_report(text: str) -> AbFigures | None:
         non_2xx=_count("Non-2xx responses", text) or 0,
         keep_alive=_count("Keep-Alive requests", text) or 0,
         concurrency=_count("Concurrency Level", text) or 0,
-        document_bytes=_count("Document Length", text) or 0,
         transferred_bytes=_count("Total transferred", text) or 0,
         html_bytes=_count("HTML transferred", text) or 0,
         seconds=_number("Time taken for tests", text) or 0.0,
         requests_per_second=rate,
         mean_ms=_number("Time per request", text) or 0.0,
-        connection_ms=_connection_times(text),
         percentiles_ms=_percentiles(text),
     )
 
@@ -129,13 +127,6 @@ def _failures(text: str) -> dict[str, int]:
     match = re.search(r"^\s+\((Connect: .*)\)$", text, re.MULTILINE)
     pairs = re.findall(r"(\w+): (\d+)", match[1]) if match else []
     return {kind.lower(): int(number) for kind, number in pairs}
-
-
-def _connection_times(text: str) -> dict[str, list[float]]:
-    rows = re.findall(
-        r"^(Connect|Processing|Waiting|Total):((?:\s+[\d.]+){5})\s*$", text, re.MULTILINE
-    )
-    return {name.lower(): [float(value) for value in values.split()] for name, values in rows}
 
 
 def _percentiles(text: str) -> dict[str, float]:

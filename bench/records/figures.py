@@ -170,8 +170,6 @@ class AbFigures(BaseModel):
     non_2xx: int = 0
     keep_alive: int = 0
     concurrency: int
-    document_bytes: int
-    """Length of the first response's body; ab holds all others against it."""
     transferred_bytes: int
     html_bytes: int
     """Bodies only."""
@@ -179,8 +177,6 @@ class AbFigures(BaseModel):
     requests_per_second: float
     mean_ms: float
     """Mean time of a request as its client saw it."""
-    connection_ms: dict[str, list[float]] = {}
-    """connect, processing, waiting, total: min, mean, deviation, median, max, in whole ms."""
     percentiles_ms: dict[str, float] = {}
     """Per cent of the requests -> served within; "100" is the longest."""
 

@@ -34,7 +34,6 @@ def run(server: str, level: int, rate: float | None, seconds: float = 2.0) -> Ru
             complete=1000,
             failed=0,
             concurrency=level,
-            document_bytes=1,
             transferred_bytes=1,
             html_bytes=1,
             seconds=1,

@@ -195,7 +195,7 @@ def switches_between(
 def look_at(pids: Sequence[int]) -> Glance:
     """The processes as they are now; those that end meanwhile do not count."""
     chosen = pids if len(pids) <= MOST_LOOKED_AT else random.sample(pids, MOST_LOOKED_AT)
-    found = [seen for pid in chosen if (seen := _process(Path("/proc", str(pid))))]
+    found = [seen for pid in chosen if (seen := _process(pid))]
     scale = len(pids) / len(chosen) if chosen else 0
     return Glance(
         processes=round(len(found) * scale),
@@ -243,18 +243,16 @@ def lifetime_between(before: Lifetime, after: Lifetime) -> Lifetime:
     return Lifetime(cpu=after.cpu - before.cpu, switches=after.switches - before.switches)
 
 
-def _process(folder: Path) -> tuple[int, int, float] | None:
+def _process(pid: int) -> tuple[int, int, float] | None:
     """Threads, descriptors and PSS in megabytes; None if it has ended."""
+    folder = Path("/proc", str(pid))
     try:
         status = (folder / "status").read_text()
         descriptors = (folder / "fd").stat().st_size or len([*(folder / "fd").iterdir()])
-        memory = (folder / "smaps_rollup").read_text()
-    except OSError:
+        pss = rollup(pid)["Pss"]
+    except (OSError, KeyError):
         return None
-    pss = next((line for line in memory.splitlines() if line.startswith("Pss:")), None)
-    if pss is None:
-        return None
-    return _field(status, "Threads"), descriptors, int(pss.split()[1]) * 1024 / 1e6
+    return _field(status, "Threads"), descriptors, pss / 1e6
 
 
 def _switches_in(status: str) -> Switches:

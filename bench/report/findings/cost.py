@@ -184,28 +184,22 @@ def calls_table(found: Sequence[ServerCost]) -> TextTable:
     return TextTable(("system call", *(line.subject for line in counted)), [*rows, *last])
 
 
-def trick_table(found: Sequence[Difference]) -> TextTable:
-    """A row for each trick under each of its conditions."""
-    return TextTable(("trick", "where", "with", "without", "without it"), _rows(found))
+TRICK_HEAD = ("trick", "where", "with", "without", "without it")
+EXPERIMENT_HEAD = ("experiment", "where", "as it is", "otherwise", "otherwise it costs")
 
 
-def experiment_table(found: Sequence[Difference]) -> TextTable:
-    """The same of the experiments."""
-    return TextTable(
-        ("experiment", "where", "as it is", "otherwise", "otherwise it costs"), _rows(found)
-    )
+def difference_table(head: tuple[str, ...], found: Sequence[Difference]) -> TextTable:
+    """A row for each trick or experiment under each of its conditions; those of the same name
+    together."""
+    names = list(dict.fromkeys(d.name for d in found))
+    in_order = sorted(found, key=lambda d: names.index(d.name))
+    return TextTable(head, [_sides(d) for d in in_order])
 
 
 def explained(found: Sequence[Difference]) -> list[tuple[str, str]]:
     """Each trick or experiment once, and what it does."""
     known = TRICKS | CHANGES
     return [(name, known.get(name, "")) for name in dict.fromkeys(d.name for d in found)]
-
-
-def _rows(found: Sequence[Difference]) -> list[tuple[str, ...]]:
-    """Those of the same name together."""
-    names = list(dict.fromkeys(d.name for d in found))
-    return [_sides(d) for d in sorted(found, key=lambda d: names.index(d.name))]
 
 
 def _sides(found: Difference) -> tuple[str, ...]:

@@ -45,10 +45,10 @@ def _context(results: Results) -> dict[str, Any]:
         "cautions": words.cautions(results),
         "words": words,
         "groups": [_group(conditions, own) for conditions, own in words.by_conditions(found)],
-        "tricks": words.trick_table(tricks),
+        "tricks": words.difference_table(words.TRICK_HEAD, tricks),
         "brought": words.brought(tricks).replace("`", ""),
         "tricks_explained": words.explained(tricks),
-        "experiments": words.experiment_table(experiments),
+        "experiments": words.difference_table(words.EXPERIMENT_HEAD, experiments),
         "experiments_explained": words.explained(experiments),
         "places": [
             (conditions, words.place_table([f for f in flames if f.conditions == conditions]))

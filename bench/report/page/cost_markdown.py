@@ -38,11 +38,12 @@ def markdown(results: Results) -> str:
                 blocks += [f"### System calls: {conditions.describe()}", _table(calls)]
     if tricks:
         blocks += ["## Each trick switched off alone", words.ABOUT_TRICKS, words.brought(tricks)]
-        blocks += [_explained(words.explained(tricks)), _table(words.trick_table(tricks), 2)]
+        blocks.append(_explained(words.explained(tricks)))
+        blocks.append(_table(words.difference_table(words.TRICK_HEAD, tricks), 2))
     if experiments:
         blocks += ["## What could be done otherwise", words.ABOUT_EXPERIMENTS]
         blocks.append(_explained(words.explained(experiments)))
-        blocks.append(_table(words.experiment_table(experiments), 2))
+        blocks.append(_table(words.difference_table(words.EXPERIMENT_HEAD, experiments), 2))
     blocks += _flames(reader.flames(results))
     return "\n\n".join(block for block in blocks if block) + "\n"
 

@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.records.errors import UserError
+
 
 def compiler_of(executable: Path) -> str | None:
     """The compiler that a program was built with, from its own .comment section."""
@@ -57,6 +59,14 @@ def first_line(command: list[str]) -> str | None:
 def find_program(name: str) -> str | None:
     """Where a program is; None if it is not installed."""
     return shutil.which(name, path=search_path())
+
+
+def require(name: str, found: str | None, group: str) -> str:
+    """Where a program is, if it was found. Raises UserError if not, and says which group of
+    scripts/setup.sh installs it."""
+    if found is None:
+        raise UserError(f"{name} is not installed. Run: scripts/setup.sh {group}")
+    return found
 
 
 def search_path() -> str:

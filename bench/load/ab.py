@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.host.process import Child, run_measured
+from bench.host.programs import require
 from bench.host.signals import SignalWatch
 from bench.load.ab_output import (
     abort_message,
@@ -30,7 +31,6 @@ from bench.load.ab_output import (
     parse_request_times,
 )
 from bench.load.outcome import Load, Outcome
-from bench.records.errors import UserError
 from bench.records.figures import AbFigures
 from bench.records.workloads import FORM
 
@@ -124,8 +124,7 @@ def _text(path: Path) -> str:
 
 def require_ab() -> None:
     """Raise UserError unless ab is installed."""
-    if shutil.which("ab") is None:
-        raise UserError("ab (Apache Bench) is not installed. Run: scripts/setup.sh bench")
+    require("ab (Apache Bench)", shutil.which("ab"), "bench")
 
 
 def version() -> str:

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.host.process import last_line, run_measured
+from bench.host.programs import require
 from bench.host.signals import SignalWatch
 from bench.load.outcome import Load, Outcome
-from bench.records.errors import UserError
 from bench.records.figures import Latency, WrkFigures
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
@@ -114,8 +114,7 @@ def _latency(said: dict[str, Any], count: int) -> Latency | None:
 
 def require_wrk() -> None:
     """Raise UserError unless wrk is installed."""
-    if shutil.which("wrk") is None:
-        raise UserError("wrk is not installed. Run: scripts/setup.sh peers")
+    require("wrk", shutil.which("wrk"), "peers")
 
 
 def version() -> str | None:

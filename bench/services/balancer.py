@@ -30,9 +30,8 @@ from bench.host.process import (
     last_line,
     url_that_answers,
 )
-from bench.host.programs import find_program
+from bench.host.programs import find_program, require
 from bench.host.signals import SignalWatch
-from bench.records.errors import UserError
 
 
 class BalancerOrder(BaseModel):
@@ -67,7 +66,6 @@ START_SECONDS = 10.0
 STOP_SECONDS = 10.0
 ATTEMPTS = 5
 SPARE_DESCRIPTORS = 100
-INSTALL = "nginx is not installed. Run: scripts/setup.sh bench"
 
 TEMPLATE = Template(
     Path(__file__).with_name("nginx.conf.j2").read_text(),
@@ -112,9 +110,7 @@ class Balancer:
     ) -> None:
         """Start it and wait until it listens. Raises StartError, UserError where there is no
         nginx, Interrupted."""
-        program = nginx()
-        if program is None:
-            raise UserError(INSTALL)
+        program = require_nginx()
         self._folder = Path(tempfile.mkdtemp(prefix="zerohttpd-nginx-"))
         self._folder.chmod(0o755)  # started by root, its workers are somebody else
         self._child: Child | None = None
@@ -185,6 +181,11 @@ class Balancer:
 def nginx() -> str | None:
     """Where nginx is; None if it is not installed."""
     return find_program("nginx")
+
+
+def require_nginx() -> str:
+    """Where nginx is. Raises UserError if it is not installed."""
+    return require("nginx", nginx(), "bench")
 
 
 def configuration(

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 import redis
 
 from bench.host.process import Child, free_port, last_line
+from bench.host.programs import require
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
 
@@ -37,10 +38,8 @@ class RedisServer:
     ) -> None:
         """Start it; `settings`: of its configuration, in place of ours or beside them. Raises
         UserError if it does not come up, Interrupted on Ctrl-C."""
-        program = shutil.which("redis-server")
-        if program is None:
-            raise UserError("redis-server is not installed. Run: scripts/setup.sh bench")
-        self._program, self._cpus, self._watch = program, cpus, watch
+        self._program = require("redis-server", shutil.which("redis-server"), "bench")
+        self._cpus, self._watch = cpus, watch
         self._settings = dict(settings or {})
         self._folder = tempfile.mkdtemp(prefix="zerohttpd-redis-")
         self._child: Child | None = None

@@ -14,7 +14,7 @@ from bench.records.environment import HostInfo, Placement, SystemLimits, Version
 from bench.records.errors import UserError
 from bench.records.figures import Role, StackFigures
 from bench.records.peers import Peer
-from bench.services.balancer import INSTALL, BalancerOrder, nginx
+from bench.services.balancer import BalancerOrder, require_nginx
 from bench.services.private_redis import ExistingRedis, RunRedis
 from bench.stations import orders
 from bench.stations.hosts import AgentHost, Hosts, chosen
@@ -136,8 +136,8 @@ class Site:
         """Raise UserError where none can be started."""
         if self.nginx is None:
             raise UserError("--balancer: the hosts' file names no host for nginx")
-        if self.hosts is None and nginx() is None:
-            raise UserError(INSTALL)
+        if self.hosts is None:
+            require_nginx()
 
     def require_slicing(self) -> None:
         """Raise UserError where a server's host cannot give it a quota."""

@@ -8,13 +8,10 @@ under limits and behind a fence (fence.py); where we are root, as a user whom no
 
 import contextlib
 import ctypes
-import fcntl
 import os
 import secrets
 import shutil
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import time
@@ -25,6 +22,7 @@ from pathlib import Path
 import psutil
 
 from bench.grade.fence import fenced, version
+from bench.host.loopback import bring_up_loopback
 
 INSIDE = "ZEROHTTPD_GRADE_INSIDE"
 """In the environment of an examination that is in namespaces of its own: how they were made."""
@@ -37,7 +35,6 @@ MEMORY = 512 << 20
 """Bytes that all processes of a server may hold, but for what they share; `Scene.guarded` looks."""
 REAPING_SECONDS = 5.0
 """Within which init asks for those whose parents have ended."""
-SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 PR_SET_PDEATHSIG = 1
 
 
@@ -60,7 +57,7 @@ def enter(arguments: Sequence[str]) -> None:
     if INSIDE in os.environ:
         if os.environ[INSIDE] != "none":
             _die_with_parent()
-            _loopback_up()
+            bring_up_loopback()
         return
     way = next((name for name, words in WAYS.items() if _works(words)), None)
     if way is None:
@@ -181,12 +178,6 @@ def _works(words: Sequence[str]) -> bool:
         )
     except subprocess.TimeoutExpired:
         return False
-
-
-def _loopback_up() -> None:
-    """In a new network namespace it is there, but down."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
 
 
 def _die_with_parent() -> None:

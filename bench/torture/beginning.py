@@ -47,7 +47,6 @@ def ground(watch: SignalWatch, made: Record) -> Iterator[Ground]:
         try:
             if not line.in_own_network():
                 raise line.NoLine(line.why_no_network())
-            line.set_up_loopback()
             far_end = stack.enter_context(line.slow_line(watch))
         except line.NoLine as reason:
             why = f"no slow line here: {reason}"

@@ -14,8 +14,8 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
 
+from bench.host.loopback import bring_up_loopback
 from bench.host.process import Child
 from bench.host.signals import SignalWatch
 
@@ -47,16 +47,15 @@ def why_no_network() -> str:
     return done.stderr.strip().splitlines()[-1] if done.returncode else ""
 
 
-def enter_own_network(arguments: Sequence[str]) -> NoReturn:
-    """Become Python with these arguments, in a network namespace of its own. May raise OSError."""
-    os.environ[MARK] = "yes"
-    words = ["unshare", "--net", "--", sys.executable, *arguments]
-    os.execvp(words[0], words)
-
-
-def set_up_loopback() -> None:
-    """In a new network namespace there is one, but it is down. Raises NoLine."""
-    _tool("ip", "link", "set", "lo", "up")
+def enter_own_network(arguments: Sequence[str]) -> None:
+    """Become Python with these arguments, in a network namespace of its own; returns where it is
+    there already, or can have none. May raise OSError."""
+    if in_own_network():
+        bring_up_loopback()
+    elif not why_no_network():
+        os.environ[MARK] = "yes"
+        words = ["unshare", "--net", "--", sys.executable, *arguments]
+        os.execvp(words[0], words)
 
 
 @contextlib.contextmanager

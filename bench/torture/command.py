@@ -1,15 +1,55 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd torture`."""
+"""`zerohttpd torture`: a whole one, and what is kept of it."""
 
+import time
 from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
 
+import redis
+
+from bench.host.signals import Interrupted, SignalWatch
+from bench.readers.console import console
+from bench.records import torture as record
+from bench.records.errors import UserError
+from bench.records.store import make_folder
+from bench.records.torture import Record
+from bench.report.page.build import build_torture
+from bench.report.page.torture_markdown import markdown
 from bench.torture import line
+from bench.torture.beginning import empty_record, ground
 from bench.torture.options import parse
-from bench.torture.run import torture
+from bench.torture.table import summary
+from bench.torture.turns import attack_all
 
 
 def run(words: Sequence[str]) -> int:
-    """Exit status: see `bench.torture.run.torture`. Raises UserError."""
+    """Exit status: 0 all promises kept, 1 one broken, 128 + n after signal n. Raises UserError."""
     options = parse(words)
     line.enter_own_network(["-m", "bench", "torture", *words])
-    return torture(options)
+    folder = make_folder(options.results, datetime.now(), "torture-")
+    begun, status = time.monotonic(), 0
+    with SignalWatch() as watch:
+        made = empty_record(options)
+        try:
+            with ground(watch, made) as where:
+                attack_all(options, where, made, folder, begun)
+        except Interrupted as interrupted:
+            made.state, status = "interrupted", interrupted.exit_status
+        except redis.RedisError as error:
+            raise UserError(f"the private Redis is lost: {error}") from error
+        finally:
+            made.seconds = round(time.monotonic() - begun, 1)
+            keep(made, folder, options.markdown)
+    out = console()
+    out.print(summary(made))
+    out.print(f"Kept in {folder}", soft_wrap=True, markup=False)
+    return status or int(bool(made.broken()))
+
+
+def keep(made: Record, folder: Path, beside: Path | None) -> None:
+    """The record, the page and the table. Raises UserError."""
+    record.save(made, folder)
+    build_torture(folder)
+    if beside:
+        beside.write_text(markdown(made), encoding="utf-8")

@@ -55,10 +55,6 @@ class Chapter:
     title: str
     blocks: list[Block]
 
-    def tries(self) -> list[Block]:
-        """Its exercises."""
-        return [block for block in self.blocks if block.kind == "try"]
-
 
 def read_chapter(name: str, text: str) -> Chapter:
     """The chapter in a file. Its first line is its title, `# ...`. Raises BadChapter."""

@@ -47,6 +47,11 @@ class Spread:
     high: float
     runs: int
 
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        """That of the figures of all runs, of which there must be one."""
+        return cls(statistics.median(values), min(values), max(values), len(values))
+
     @property
     def noise(self) -> float:
         """The range over the median."""
@@ -218,7 +223,7 @@ def _comparable(*sweeps: dict[CellKey, Rounds]) -> list[dict[CellKey, Spread]]:
     both = over[0].keys() & over[1].keys()
     return [
         {
-            key: _spread(ratios[key] if key in both else rounds)
+            key: Spread.of([*(ratios[key] if key in both else rounds).values()])
             for key, rounds in costs.items()
             if not is_floor(key)
         }
@@ -234,11 +239,6 @@ def over_floor(costs: dict[CellKey, Rounds]) -> dict[CellKey, Rounds]:
         if floor and rounds.keys() <= floor.keys() and all(floor.values()):
             found[key] = {number: cost / floor[number] for number, cost in rounds.items()}
     return found
-
-
-def _spread(rounds: Rounds) -> Spread:
-    values = list(rounds.values())
-    return Spread(statistics.median(values), min(values), max(values), len(values))
 
 
 def _hosts(of: Results) -> str:

@@ -11,7 +11,6 @@ Who differ by less than their runs do share a place. Pure functions on results.
 """
 
 import itertools
-import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -136,7 +135,7 @@ def _spread(runs: Sequence[Run], by: By) -> Spread | None:
     known = [value for value in values if value is not None]
     if len(known) < len(runs):
         return None
-    return Spread(statistics.median(known), min(known), max(known), len(known))
+    return Spread.of(known)
 
 
 def _ranked(spreads: dict[str, Spread]) -> Iterator[Ranked]:

@@ -172,10 +172,6 @@ def _point(runs: list[Run]) -> Point:
     for run in runs if cell.state == "held" else ():
         for key, value in figures_of(run).items():
             values.setdefault(key, []).append(value)
-    spreads = {
-        key: Spread(statistics.median(known), min(known), max(known), len(known))
-        for key, known in values.items()
-    }
     return Point(
         subject=StudySubject(first.subject, first.kind, architecture),
         scenario=first.conditions,
@@ -188,7 +184,7 @@ def _point(runs: list[Run]) -> Point:
         hosts=_hosts(runs) if cell.state == "held" else (),
         lower_bound=cell.lower_bound,
         outliers=cell.outliers,
-        figures=spreads,
+        figures={key: Spread.of(known) for key, known in values.items()},
         typical=cell.typical,
     )
 

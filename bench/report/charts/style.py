@@ -90,11 +90,6 @@ def tokens(subjects: Sequence[StudySubject], theme: int) -> dict[str, str]:
     return named | own
 
 
-def css_variables(subjects: Sequence[StudySubject], theme: int) -> str:
-    """The same as declarations for a style sheet."""
-    return " ".join(f"--{name}: {value};" for name, value in tokens(subjects, theme).items())
-
-
 def config() -> dict[str, Any]:
     """Vega-Lite's configuration, with tokens in it."""
     text = {"labelColor": "@soft", "titleColor": "@soft", "labelFont": FONT, "titleFont": FONT}

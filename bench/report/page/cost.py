@@ -2,16 +2,15 @@
 """The page of where the microseconds go: the results of `make cost` as one HTML file that needs
 nothing else, and no script."""
 
-from pathlib import Path
 from typing import Any
 
 from bench.readers import cost as reader
 from bench.records.results import Results
-from bench.report.charts import flame, style
+from bench.report.charts import flame
 from bench.report.findings import cost as words
+from bench.report.page.look import look
 from bench.report.page.templates import templates_of
 
-TEMPLATES = Path(__file__).parent / "template"
 COLOURS = {
     "f-server": ("#F5C58A", "#7A4A12"),
     "f-library": ("#D5DBE3", "#3C4654"),
@@ -57,9 +56,7 @@ def _context(results: Results) -> dict[str, Any]:
         "sampled": words.sampled_how(flames),
         "flames": [flame_shown(one) for one in flames],
         "command": command(results),
-        "light": _variables(0),
-        "dark": _variables(1),
-        "css": (TEMPLATES / "style.css").read_text(),
+        **look([], COLOURS),
     }
 
 
@@ -94,8 +91,3 @@ def flame_shown(one: reader.Flame) -> dict[str, Any]:
         "drawing": flame.drawing(one.stacks),
         "items": flame.listed(one.stacks, LISTED),
     }
-
-
-def _variables(theme: int) -> str:
-    own = " ".join(f"--{name}: {pair[theme]};" for name, pair in COLOURS.items())
-    return f"{style.css_variables([], theme)} {own}"

@@ -3,7 +3,6 @@
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import vl_convert
@@ -12,10 +11,10 @@ from markupsafe import Markup
 from bench.report.charts import style
 from bench.report.charts.exhibits import Catalogue
 from bench.report.charts.export import pictures
+from bench.report.page.look import TEMPLATES, look
 from bench.report.study.metrics import METRICS
 from bench.report.study.study import Study
 
-TEMPLATES = Path(__file__).parent / "template"
 LOOPS = (
     "In the closed loop each client waits for its answer before it asks again: while the server "
     "stalls, nobody asks, and the stall is counted once.",
@@ -42,9 +41,7 @@ def part(study: Study, charts: Catalogue) -> dict[str, Any]:
         "loop_words": LOOPS,
         "memory_words": Markup(MEMORY if study.whole_memory() else MEMORY_OF_ONE),
         "has_conditions": bool({"workloads", "delays", "idles"} & set(charts.exhibits)),
-        "light": style.css_variables(study.subjects, 0),
-        "dark": style.css_variables(study.subjects, 1),
-        "css": (TEMPLATES / "style.css").read_text(),
+        **look(study.subjects),
         "js": (TEMPLATES / "report.js").read_text(),
         "library": library(),
         "data": _data(study, charts),

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: MIT
 """The page of the report: the record as one HTML file that needs nothing else, and no script."""
 
-from pathlib import Path
 from typing import Any
 
 from bench.records.torture import SLICE, Record, TortureCell, Verdict, share, verdict
-from bench.report.charts import style
 from bench.report.findings import torture as words
+from bench.report.page.look import look
 from bench.report.page.templates import templates_of
 
-TEMPLATES = Path(__file__).parent / "template"
 COLOURS: dict[Verdict, tuple[str, str]] = {
     "served": ("#00694D", "#35CFA0"),
     "slower": ("#1C6A9E", "#8FDDF7"),
@@ -48,15 +46,8 @@ def _context(record: Record) -> dict[str, Any]:
         "rows": [_row(record, facts.name) for facts in record.attacks],
         "reasons": words.reasons(record),
         "command": words.command(record),
-        "light": _variables(0),
-        "dark": _variables(1),
-        "css": (TEMPLATES / "style.css").read_text(),
+        **look([], {_key(name): pair for name, pair in COLOURS.items()}),
     }
-
-
-def _variables(theme: int) -> str:
-    own = " ".join(f"--{_key(name)}: {pair[theme]};" for name, pair in COLOURS.items())
-    return f"{style.css_variables([], theme)} {own}"
 
 
 def _key(name: str) -> str:

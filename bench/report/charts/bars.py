@@ -36,7 +36,7 @@ def _two_parts(
         )
         .mark_bar(height={"band": 0.62}, cornerRadius=1.5)
         .encode(
-            x=alt.X("value:Q", stack="zero", title=title, axis=_axis()),
+            x=alt.X("value:Q", stack="zero", title=title, axis=base.bars_axis()),
             color=alt.Color(
                 "named:N",
                 scale=alt.Scale(domain=list(parts.values()), range=list(colours)),
@@ -47,10 +47,6 @@ def _two_parts(
         )
     )
     return bars, rows
-
-
-def _axis() -> alt.Axis:
-    return alt.Axis(domain=False, ticks=False, tickCount=5, format=",~r")
 
 
 def cpu(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict[str, Any]:
@@ -88,7 +84,7 @@ def order(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict[str, 
     best_first = alt.EncodingSortField("value", op="max", order="descending")
     y = alt.Y("subject:N", sort=best_first, title=None, axis=axis)
     title = "requests per second; hollow: worked out, not measured"
-    x = alt.X("value:Q", title=title, axis=_axis())
+    x = alt.X("value:Q", title=title, axis=base.bars_axis())
     hollow = alt.condition("datum.by === 'cpu'", alt.value(0.12), alt.value(1))
     bars = rows.mark_bar(height={"band": 0.62}, cornerRadius=1.5, strokeWidth=1.5)
     colours = alt.Scale(domain=[s.name for s in subjects], range=base.tokens(subjects))
@@ -132,7 +128,7 @@ def percentiles(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict
     rows = base.named("cells", base.OF_SCENARIO, base.SHOWN, base.AT_LEVEL, "isValid(datum.p50)")
     names = [BY_KEY[key].label for key in PERCENTILES]
     labels = " ".join(f"datum.part === '{k}' ? '{BY_KEY[k].label}' :" for k in PERCENTILES)
-    x = base.times_axis("p50:Q", "milliseconds, logarithmic")
+    x = base.times_axis()
     span = rows.mark_rule(strokeWidth=5, color="@grid", strokeCap="round").encode(x=x, x2="max:Q")
     dots = (
         rows.transform_fold(list(PERCENTILES), as_=["part", "value"])
@@ -239,7 +235,7 @@ def loops(parameters: list[Any]) -> dict[str, Any]:
     axis = alt.Axis(domain=False, ticks=False, labelLimit=150, labelExpr=broken)
     y = alt.Y("who:N", title=None, axis=axis)
     offset = alt.YOffset("way:N", sort=list(WAYS))
-    x = base.times_axis("p50:Q", "milliseconds, logarithmic")
+    x = base.times_axis()
     chart = rows.encode(y=y, yOffset=offset, color=colour, tooltip="said:N")
     return base.finish(
         alt.layer(

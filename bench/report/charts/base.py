@@ -51,16 +51,16 @@ def dash(subjects: Sequence[StudySubject]) -> alt.StrokeDash:
     return alt.StrokeDash("subject:N", scale=_scale(subjects, dashes), legend=_legend())
 
 
-ScaleKind = Literal["linear", "log", "sqrt", "symlog", "band"]
+ScaleKind = Literal["linear", "log"]
 
 
-def levels_axis(levels: Sequence[int], field: str = "level", kind: ScaleKind = "log") -> alt.X:
-    """Concurrent connections; a tick for each level that was measured."""
+def levels_axis(levels: Sequence[int]) -> alt.X:
+    """Concurrent connections, logarithmic; a tick for each level that was measured."""
     axis = alt.Axis(values=list(levels), format=",d", labelOverlap="greedy", grid=False, tickSize=4)
     return alt.X(
-        f"{field}:Q",
+        "level:Q",
         title="concurrent connections",
-        scale=alt.Scale(type=kind, nice=False, padding=14),
+        scale=alt.Scale(type="log", nice=False, padding=14),
         axis=axis,
     )
 
@@ -84,20 +84,26 @@ def value_axis(title: str, kind: ScaleKind = "linear", number: str = ",~r") -> d
     }
 
 
-def times_axis(field: str, title: str) -> alt.X:
-    """Milliseconds from left to right, logarithmic."""
+def times_axis() -> alt.X:
+    """Milliseconds from left to right, logarithmic, from half of the requests on."""
     axis = alt.Axis(domain=False, ticks=False, format=",~r", labelOverlap="greedy", values=ROUND_MS)
-    return alt.X(field, title=title, axis=axis, scale=alt.Scale(type="log", nice=False, padding=12))
+    scale = alt.Scale(type="log", nice=False, padding=12)
+    return alt.X("p50:Q", title="milliseconds, logarithmic", axis=axis, scale=scale)
 
 
-def subject_rows(subjects: Sequence[StudySubject], **more: Any) -> alt.Y:
+def bars_axis() -> alt.Axis:
+    """Of bars and dots from left to right."""
+    return alt.Axis(domain=False, ticks=False, tickCount=5, format=",~r")
+
+
+def subject_rows(subjects: Sequence[StudySubject]) -> alt.Y:
     """A row for each subject."""
-    axis = alt.Axis(domain=False, ticks=False, labelColor="@ink", labelLimit=130, **more)
+    axis = alt.Axis(domain=False, ticks=False, labelColor="@ink", labelLimit=130)
     return alt.Y("subject:N", sort=[s.name for s in subjects], title=None, axis=axis)
 
 
 def finish(
-    chart: alt.LayerChart | alt.FacetChart | alt.Chart, height: int | alt.Step = HEIGHT
+    chart: alt.LayerChart | alt.FacetChart, height: int | alt.Step = HEIGHT
 ) -> dict[str, Any]:
     """The chart as a specification. How wide it is says the place where it is put."""
     spec: dict[str, Any] = chart.properties(

@@ -201,8 +201,8 @@ def through(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict[str
     """One instance: straight, and through nginx with connections to it kept or not."""
     filters = (OF_FAMILY, base.SHOWN, base.AT_LEVEL, "datum.n === 1")
     rows = base.named("instances", *filters)
-    axis = alt.Axis(domain=False, ticks=False, tickCount=5, format=",~r")
-    x = alt.X("rate:Q", title="requests per second", axis=axis, scale=alt.Scale(zero=True))
+    scale = alt.Scale(zero=True)
+    x = alt.X("rate:Q", title="requests per second", axis=base.bars_axis(), scale=scale)
     ways = ("none", "keep", "close")
     colour = alt.Color(
         "way_said:N",

@@ -4,6 +4,7 @@ in common."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from bench.readers.cost import ENOUGH, NOTHING, Difference, Flame, ServerCost, lines, percent
 from bench.records.conditions import CHANGES, TRICKS, Conditions
@@ -133,10 +134,13 @@ def measured(results: Results) -> str:
     return f"{what}; {where}. ab with {level} connections, {runs} of each cell."
 
 
-def by_conditions(found: Sequence[ServerCost]) -> Iterator[tuple[Conditions, list[ServerCost]]]:
-    """The lines under the same conditions, together."""
-    for conditions in dict.fromkeys(line.conditions for line in found):
-        yield conditions, [line for line in found if line.conditions == conditions]
+Shown = TypeVar("Shown", ServerCost, Flame)
+
+
+def by_conditions(found: Sequence[Shown]) -> Iterator[tuple[Conditions, list[Shown]]]:
+    """Those under the same conditions, together."""
+    for conditions in dict.fromkeys(one.conditions for one in found):
+        yield conditions, [one for one in found if one.conditions == conditions]
 
 
 COST_HEAD = (
@@ -145,8 +149,7 @@ COST_HEAD = (
 )
 
 
-def cost_row(line: ServerCost) -> tuple[str, ...]:
-    """One server."""
+def _cost_row(line: ServerCost) -> tuple[str, ...]:
     cost, calls = line.cost, line.calls
     return (
         line.subject,
@@ -164,7 +167,7 @@ def cost_row(line: ServerCost) -> tuple[str, ...]:
 
 def cost_table(found: Sequence[ServerCost]) -> TextTable:
     """Those under the same conditions."""
-    return TextTable(COST_HEAD, [cost_row(line) for line in found])
+    return TextTable(COST_HEAD, [_cost_row(line) for line in found])
 
 
 def calls_table(found: Sequence[ServerCost]) -> TextTable:

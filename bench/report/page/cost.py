@@ -50,8 +50,7 @@ def _context(results: Results) -> dict[str, Any]:
         "experiments": words.difference_table(words.EXPERIMENT_HEAD, experiments),
         "experiments_explained": words.explained(experiments),
         "places": [
-            (conditions, words.place_table([f for f in flames if f.conditions == conditions]))
-            for conditions in dict.fromkeys(f.conditions for f in flames)
+            (conditions, words.place_table(own)) for conditions, own in words.by_conditions(flames)
         ],
         "sampled": words.sampled_how(flames),
         "flames": [flame_shown(one) for one in flames],

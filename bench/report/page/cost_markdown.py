@@ -56,8 +56,7 @@ def _flames(found: Sequence[reader.Flame]) -> list[str]:
         f"{words.sampled_how(found)} A system call stands for all that the kernel does in it. The "
         "page that `make cost` makes has the functions, as flame graphs.",
     ]
-    for conditions in dict.fromkeys(flame.conditions for flame in found):
-        own = [flame for flame in found if flame.conditions == conditions]
+    for conditions, own in words.by_conditions(found):
         title = f"### What the time is spent for: {conditions.describe()}"
         blocks += [title, _table(words.place_table(own))]
     return blocks

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Stage 5: Redis goes away, comes back, and answers each his own."""
 
+import contextlib
+from collections.abc import Iterator
+
 from bench.grade.check import Stage, Trial
 from bench.grade.faults import NO_REDIS, REDIS_NOT_BACK, REDIS_STOPS_ALL, WRONG_REPLY
 from bench.grade.scene import Scene, word
@@ -13,13 +16,23 @@ DELAY_MS = 5.0
 ROUNDS = 4
 
 
-def down(scene: Scene) -> None:
-    """While Redis is gone files are served, and pages are 503; then pages are there again."""
+@contextlib.contextmanager
+def redis_gone(scene: Scene) -> Iterator[None]:
+    """Redis is killed, and started again afterwards. Raises Failed if there was no page even
+    before."""
     if scene.get("/guestbook").status != 200:
         raise Failed(NO_REDIS, "the guestbook was not answered 200 before Redis went away")
     scene.gives_up = REDIS_STOPS_ALL
     scene.redis.kill()
     try:
+        yield
+    finally:
+        scene.redis.start_again()
+
+
+def down(scene: Scene) -> None:
+    """While Redis is gone files are served, and pages are 503."""
+    with redis_gone(scene):
         status = scene.ask_for("/guestbook", REDIS_STOPS_ALL)
         if status != 503:
             raise Failed(
@@ -28,20 +41,12 @@ def down(scene: Scene) -> None:
         for path in scene.site.small:
             if scene.ask_for(path, REDIS_STOPS_ALL) != 200:
                 raise Failed(REDIS_STOPS_ALL, f"without Redis {path} was not served")
-    finally:
-        scene.redis.start_again()
 
 
 def back(scene: Scene) -> None:
     """Somebody comes while Redis is restarted; who comes after that does not suffer for long."""
-    if scene.get("/guestbook").status != 200:
-        raise Failed(NO_REDIS, "the guestbook was not answered 200 before Redis went away")
-    scene.gives_up = REDIS_STOPS_ALL
-    scene.redis.kill()
-    try:
+    with redis_gone(scene):
         scene.ask_for("/guestbook", REDIS_STOPS_ALL)
-    finally:
-        scene.redis.start_again()
     if not scene.until(lambda: scene.get("/guestbook").status == 200, BACK_SECONDS):
         raise Failed(
             REDIS_NOT_BACK,

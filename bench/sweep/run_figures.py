@@ -18,6 +18,7 @@ from bench.records.figures import (
 )
 from bench.records.plan import RunSpec
 from bench.records.run import Run
+from bench.services.balancer import BalancerUse
 from bench.stations.orders import Lifetime, ServersUse, Stopped, Switches
 from bench.stations.site import Seen
 from bench.sweep.loading import Loaded
@@ -50,8 +51,7 @@ def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped
         run.process.throttled_share = round(max(stopped_for), 4)
     run.hosts = [found for seen in loaded.hosts if (found := host_figures(seen, loaded.wall))]
     run.redis_process = _other(loaded.redis.user, loaded.redis.system, loaded.wall)
-    nginx = next((s.report.balancer for s in loaded.hosts if s.report.balancer), None)
-    if nginx:
+    if nginx := _nginx(loaded):
         run.nginx_process = _other(nginx.user_s, nginx.system_s, loaded.wall)
     if done.cpu and done.wall_seconds:
         cpu = done.cpu
@@ -156,8 +156,13 @@ def _redis_demand(loaded: Loaded) -> float:
     return max(wanted, default=loaded.redis.user + loaded.redis.system) / loaded.wall
 
 
+def _nginx(loaded: Loaded) -> BalancerUse | None:
+    """What it used; None where there is none."""
+    return next((s.report.balancer for s in loaded.hosts if s.report.balancer), None)
+
+
 def _nginx_demand(loaded: Loaded) -> float | None:
-    found = next((s.report.balancer for s in loaded.hosts if s.report.balancer), None)
+    found = _nginx(loaded)
     return None if found is None or found.wanted_s is None else found.wanted_s / loaded.wall
 
 
@@ -291,8 +296,7 @@ def _each(values: Sequence[int | None], requests: int) -> float | None:
 
 def _count(values: Sequence[int | None]) -> int | None:
     """The same of whole numbers."""
-    found = total(values)
-    return None if found is None else int(found)
+    return _whole(total(values))
 
 
 # ---- Who was the bottleneck of a run. Pure ----

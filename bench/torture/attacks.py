@@ -17,7 +17,7 @@ import psutil
 from bench.records.errors import UserError
 from bench.records.torture import AttackFacts
 from bench.subjects.subject import Subject
-from bench.torture.answers import Outcome
+from bench.torture.answers import Outcome, Page
 from bench.torture.crowd import PIPELINED
 from bench.torture.scene import AttackScene, page, serves
 
@@ -65,14 +65,18 @@ class Attack:
     """Why strangers cannot take part."""
     needs_children: bool = False
 
+    @property
+    def rates_part(self) -> bool:
+        """Whether only visitors who need no Redis are rated."""
+        return self.needs_redis and not self.rates_all
+
     def facts(self) -> AttackFacts:
         """What a record says of it."""
-        part = self.needs_redis and not self.rates_all
         return AttackFacts(
             name=self.name,
             title=self.title,
             what=self.what,
-            rated="visitors who need no Redis" if part else "all visitors",
+            rated="visitors who need no Redis" if self.rates_part else "all visitors",
             excused=list(self.excused),
             crowd_counts=self.crowd_counts or self.crowd_promised,
             crowd_promised=self.crowd_promised,
@@ -80,8 +84,7 @@ class Attack:
 
     def rated(self, pages: list[str]) -> list[str]:
         """The pages whose visitors are rated."""
-        part = self.needs_redis and not self.rates_all
-        return [name for name in pages if not (part and name in REDIS_PAGES)]
+        return [name for name in pages if not (self.rates_part and name in REDIS_PAGES)]
 
     def why_not(self, subject: Subject) -> str:
         """Why a subject cannot take part; an empty text if it can."""
@@ -107,11 +110,15 @@ def _held(kind: str, count: int = CROWD) -> Run:
     return run
 
 
+def longest_page(scene: AttackScene) -> Page:
+    """Of those that the subject has."""
+    return page("large" if serves(scene.subject, "large") else "guestbook")
+
+
 @contextlib.contextmanager
 def slow_readers(scene: AttackScene) -> Iterator[Again]:
     """Of the longest page that there is."""
-    longest = "large" if serves(scene.subject, "large") else "guestbook"
-    with scene.crowd("slow-readers", CROWD, page(longest)):
+    with scene.crowd("slow-readers", CROWD, longest_page(scene)):
         yield nothing
 
 
@@ -208,8 +215,7 @@ def sigterm(scene: AttackScene) -> Iterator[Again]:
 @contextlib.contextmanager
 def slow_line(scene: AttackScene) -> Iterator[Again]:
     """Downloads through the line, by clients who wish nothing bad."""
-    longest = "large" if serves(scene.subject, "large") else "guestbook"
-    with scene.crowd("rush", DOWNLOADS, page(longest), inside=scene.ground.far_end):
+    with scene.crowd("rush", DOWNLOADS, longest_page(scene), inside=scene.ground.far_end):
         yield nothing
 
 

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from bench.records.torture import SLICE, Record, TortureCell, Verdict, share, verdict
+from bench.records.torture import SLICE, AttackFacts, Record, TortureCell, Verdict, share, verdict
 from bench.report.findings import torture as words
 from bench.report.page.look import look
 from bench.report.page.templates import templates_of
@@ -43,7 +43,7 @@ def _context(record: Record) -> dict[str, Any]:
             for name, sign in words.signs(record).items()
         ],
         "subjects": record.subjects,
-        "rows": [_row(record, facts.name) for facts in record.attacks],
+        "rows": [_row(record, facts) for facts in record.attacks],
         "reasons": words.reasons(record),
         "command": words.command(record),
         **look([], {_key(name): pair for name, pair in COLOURS.items()}),
@@ -54,9 +54,8 @@ def _key(name: str) -> str:
     return "v-" + name.replace(" ", "-")
 
 
-def _row(record: Record, attack: str) -> dict[str, Any]:
-    facts = next(facts for facts in record.attacks if facts.name == attack)
-    cells = [record.cell(subject, attack) for subject in record.subjects]
+def _row(record: Record, facts: AttackFacts) -> dict[str, Any]:
+    cells = [record.cell(subject, facts.name) for subject in record.subjects]
     return {
         "facts": facts,
         "cells": [_cell(record, cell) if cell else None for cell in cells],

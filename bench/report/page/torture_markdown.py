@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from bench.records.torture import Record, verdict
+from bench.records.torture import AttackFacts, Record, verdict
 from bench.report.findings import torture as words
 
 
@@ -30,7 +30,7 @@ def markdown(record: Record) -> str:
         "visitors and other well-behaved clients did not get from the attack on; the remarks that "
         "were answered with 303, and how many of them Redis did not have in the end; and what the "
         "attack did, as far as it can be counted.",
-        *(_details(record, facts.name) for facts in record.attacks),
+        *(_details(record, facts) for facts in record.attacks),
         _left_out(record),
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
@@ -62,11 +62,10 @@ def _promises(record: Record) -> str:
     return "\n".join(["## Promises broken", "", *lines]) if lines else ""
 
 
-def _details(record: Record, attack: str) -> str:
-    cells = [cell for cell in record.cells if cell.attack == attack and cell.before]
+def _details(record: Record, facts: AttackFacts) -> str:
+    cells = [cell for cell in record.cells if cell.attack == facts.name and cell.before]
     if not cells:
         return ""
-    facts = record.facts(cells[0])
     head = ["server", "before", "during", "after", "", "back", "lost", "remarks", "attack"]
     rows = [
         [

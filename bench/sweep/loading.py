@@ -90,10 +90,12 @@ class Generator:
         # Few calls are counted: the first ones of each worker would be many of them.
         twice = WARM_UP_CONNECTIONS if self._spec.conditions.mode == "traced" else connections
         many = max(2 * twice, round(requests * self._workload.share))
-        load = replace(self._load(url, many, connections), any_length=True)
+        # Where it is longer than the run, it may take longer.
+        timeout = self._spec.timeout * max(1.0, many / self._spec.requests)
+        load = replace(self._load(url, many, connections), any_length=True, timeout=timeout)
         done = self._generator(load, self._cpus, self._watch)
         if done.timed_out or done.status != 0:
-            said = done.message or f"not done after {self._spec.timeout:g} s"
+            said = done.message or f"not done after {timeout:g} s"
             raise WarmUpFailed(f"it failed in the warm-up already: {said}")
         return load.requests
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.cli.calls import CONNECTIONS, REQUESTS
 from bench.cli.main import main
 from bench.host.project import ROOT
 from bench.records import store
@@ -68,7 +69,8 @@ def test_the_record_has_all_that_was_promised(kept: Results) -> None:
         assert {run.subject for run in those} == set(seven)
         assert all(getattr(run, figure) for run in those)
     counted = [run.calls.per_request for run in kept.runs if run.calls]
-    assert all(calls.get("connect", 0) < 0.01 for calls in counted), "the warm-up has made them"
+    most = round(CONNECTIONS / REQUESTS, 4)  # kept ones may be with workers that were not warmed up
+    assert all(calls.get("connect", 0) <= most for calls in counted), "the warm-up has made them"
 
 
 def test_kept_slim_it_says_the_same(kept: Results, tmp_path: Path) -> None:

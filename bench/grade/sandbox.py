@@ -8,6 +8,7 @@ under limits and behind a fence (fence.py); where we are root, as a user whom no
 
 import contextlib
 import ctypes
+import functools
 import os
 import secrets
 import shutil
@@ -101,10 +102,16 @@ def isolation() -> list[str]:
 def user() -> int | None:
     """The number of the user that programs run as; None: ours. The same for the whole
     examination, and another one for each."""
-    return _USER if os.geteuid() == 0 and os.environ.get(INSIDE) != "user" else None
+    return _nobodys() if os.geteuid() == 0 and os.environ.get(INSIDE) != "user" else None
 
 
-_USER = FIRST_USER + secrets.randbelow(USERS)
+@functools.cache
+def _nobodys() -> int:
+    """A number under which nothing runs: all that does will be ended."""
+    number = FIRST_USER + secrets.randbelow(USERS)
+    while _are_there(number):
+        number = FIRST_USER + secrets.randbelow(USERS)
+    return number
 
 
 def confined(

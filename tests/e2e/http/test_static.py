@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ..client import Client, Response, fetch, request, send
+from ..client import Client, EndOfStreamError, Response, fetch, request, send
 from ..harness import Server
 from ..site import MODIFIED, TYPES, eighty_kilobytes
 from ..timing import wait_until
@@ -284,8 +285,11 @@ def test_change_is_seen_at_once(server: Server, site: Path) -> None:
     def ask_on() -> None:
         while not over.is_set():
             with Client(server) as client:
-                for _ in range(20 if server.kind.keeps_alive else 1):
-                    assert client.exchange(request("GET", target)).body.isdigit()
+                assert client.exchange(request("GET", target)).body.isdigit()
+                # A kept connection may be closed for others who wait.
+                with contextlib.suppress(EndOfStreamError, ConnectionError):
+                    for _ in range(19 if server.kind.keeps_alive else 0):
+                        assert client.exchange(request("GET", target)).body.isdigit()
 
     with ThreadPoolExecutor() as pool, path.open("r+b", buffering=0) as file:
         others = [pool.submit(ask_on) for _ in range(3)]

@@ -44,6 +44,7 @@ class SubjectFacts(BaseModel):
     always_closes: bool
     keeps: Keeps = "yes"
     warm_up: int = 0
+    has_workers: bool = False
     stalled_by: str | None = None
 
     @staticmethod

@@ -14,6 +14,8 @@ import altair as alt
 import pytest
 
 from bench.cli.main import main
+from bench.records.conditions import Conditions
+from bench.records.csv_rows import CSV_COLUMNS
 from bench.records.store import save
 from bench.report.charts.catalogue import catalogue
 from bench.report.charts.export import pictures, write_rates
@@ -54,6 +56,13 @@ def test_every_column_is_documented() -> None:
     columns = {c for c in rows.fieldnames or () if not c.endswith(("_low", "_high"))}
     assert "rate" in columns
     assert columns <= documented
+
+
+def test_every_column_of_the_runs_is_documented() -> None:
+    section = SCHEMA.read_text().partition("# The runs of a sweep\n")[2]
+    conditions = set(Conditions._fields)
+    assert {"workload", "change"} <= set(re.findall(r"`(\w+)`", section))
+    assert set(CSV_COLUMNS) - conditions <= set(re.findall(r"`(\w+)`", section))
 
 
 @pytest.mark.parametrize("source", SOURCES)

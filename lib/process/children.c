@@ -140,14 +140,26 @@ void children_stop(struct children *children) {
     children->stopped = true;
 }
 
+/* Reaps those that have ended; true: some have not.  Not by waitpid(-1): what a
+   shell had begun before exec made it this program need not end. */
+static bool some_are_left(struct children *children) {
+    bool left = false;
+
+    for (size_t i = 0; i < children->limit; i++)
+        if (children->pids[i] != 0 &&
+            waitpid(children->pids[i], NULL, WNOHANG) == 0)
+            left = true;
+        else
+            children->pids[i] = 0;
+    return left;
+}
+
 void children_end(struct children *children) {
     bool killed = false;
-    pid_t ended;
 
     tell(children, SIGTERM);
-    while ((ended = waitpid(-1, NULL, WNOHANG)) >= 0 || errno == EINTR) {
-        if (ended == 0)
-            poll(NULL, 0, PAUSE);
+    while (some_are_left(children)) {
+        poll(NULL, 0, PAUSE);
         if (server_is_out_of_time() && !killed) {
             poll(NULL, 0, 5 * PAUSE); /* they know themselves that it is time */
             tell(children, SIGKILL);

@@ -371,6 +371,15 @@ def test_killed_child(start: Start) -> None:
     wait_until(lambda: not processes.zombies(server.pid), "the killed child is reaped")
 
 
+def test_child_of_a_shell_is_not_waited_for(start: Start) -> None:
+    """A shell may have begun another program before exec made it the server."""
+    server = start(prefix=("sh", "-c", 'sleep 600 & exec "$0" "$@"'))
+    assert fetch(server, "/t/digits.txt").status == 200
+    assert server.stop() == 0
+    assert len(processes.living(server.pid)) == 1
+    processes.kill_session(server.pid)
+
+
 def test_several_servers_side_by_side(binary: Path, site: Path) -> None:
     """Two of them, without any Redis, do not disturb each other."""
     nobody = f"redis://127.0.0.1:{free_port()}"

@@ -143,6 +143,7 @@ void server_start(struct server *server,
     trouble_init();
     signal(SIGPIPE, SIG_IGN); /* sendfile(2) has no MSG_NOSIGNAL */
     signal(SIGXFSZ, SIG_IGN); /* a log may reach the limit of a file's size */
+    signal(SIGCHLD, SIG_DFL); /* if ignored, wait(2) tells of no child */
     stop_init(server->listeners, server->listeners_count);
     /* The C library reads the time zone when it is first needed: here, once,
        and not in every child. */

@@ -351,9 +351,13 @@ def test_no_descriptors_left_open(start: Start) -> None:
     wait_until(lambda: descriptors() <= before + 40, f"back to about {before} descriptors")
 
 
-def test_killed_child(start: Start) -> None:
-    """Who kills one child ends that child's connection, and nothing else."""
-    server = start()
+@pytest.mark.parametrize("prefix", [(), ("env", "--ignore-signal=CHLD")], ids=["", "ignored"])
+def test_killed_child(start: Start, prefix: tuple[str, ...]) -> None:
+    """Who kills one child ends that child's connection, and nothing else; a worker is replaced.
+
+    Also where the server was started by a program that ignores the ends of its children.
+    """
+    server = start(prefix=prefix)
     with Client(server) as client:
         client.send(b"GET / HT")
         client.wait_until_read()
@@ -368,7 +372,7 @@ def test_killed_child(start: Start) -> None:
         )
         for _ in range(8):
             assert fetch(server, "/guestbook").status == 200
-    wait_until(lambda: not processes.zombies(server.pid), "the killed child is reaped")
+    _wait_until_at_rest(server)
 
 
 def test_child_of_a_shell_is_not_waited_for(start: Start) -> None:

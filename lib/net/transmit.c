@@ -68,8 +68,9 @@ int64_t transmit_stalled(int socket, struct progress *progress, int64_t now) {
     struct tcp_info info = {0};
     socklen_t length = sizeof info;
 
-    if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
-        info.tcpi_bytes_acked != progress->taken) {
+    if ((getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
+         info.tcpi_bytes_acked != progress->taken) ||
+        progress->since == 0) {
         progress->taken = info.tcpi_bytes_acked;
         progress->since = now;
     }

@@ -25,8 +25,8 @@ void transmit_end(int socket);
 struct progress {
     uint64_t taken; /* bytes that the client had acknowledged at the last look
                      */
-    int64_t since;  /* clock_milliseconds() when it was last known to take some;
-                       the driver's to set when the kernel had room */
+    int64_t since;  /* clock_milliseconds() when it was last known to take some,
+                       0: never; the driver's to set when the kernel had room */
 };
 
 /* Looks, with one system call: for how many milliseconds has the client taken

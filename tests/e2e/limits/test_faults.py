@@ -229,3 +229,12 @@ def test_faults(faulty: FaultyServer, store: RedisClient, call: str) -> None:
     if not faulty.kind.has_workers and not faulty.kind.lends_redis:  # one process, one thread
         wait_until(lambda: plan.blocks <= blocks + 2, f"{plan.blocks} blocks, not {blocks}")
     assert "is not in its list" not in faulty.stderr
+
+
+def test_a_first_send_that_finds_no_room(faulty: FaultyServer) -> None:
+    """A SEND_LOOK later nothing has left: the client still has the rest of its time."""
+    plan = faulty.plan
+    assert plan is not None
+    plan.arm("sendmsg", 1, errno.EAGAIN)
+    assert fetch(faulty, "/sorted").status == 200
+    assert plan.disarm()

@@ -181,14 +181,20 @@ static int start_thread(struct server *server, struct thread *threads,
     return error;
 }
 
+/* Wakes those who sleep, so that they see that the server stops: a signal for
+   the process wakes one thread only, so it is passed on to each. */
+static void wake_threads(const struct thread *threads, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        pthread_kill(threads[i].id, SIGALRM);
+}
+
 /* The threads take what is left in the queue, and end.  A thread that sleeps
    elsewhere is woken again and again until it has ended. */
 static void end_threads(struct thread *threads, size_t count) {
     queue_close();
     for (size_t i = 0; i < count; i++)
         while (pthread_tryjoin_np(threads[i].id, NULL) != 0) {
-            for (size_t j = i; j < count; j++)
-                pthread_kill(threads[j].id, SIGALRM);
+            wake_threads(threads + i, count - i);
             poll(NULL, 0, STOP_PAUSE); /* or until the next SIGALRM */
         }
 }
@@ -224,8 +230,11 @@ int main(int argc, char **argv) {
 
     server_ready(&server);
     while (server_goes_on()) {
-        if (sem_wait(&room_for_clients) < 0)
-            continue; /* interrupted by a signal */
+        if (sem_wait(&room_for_clients) < 0) { /* interrupted by a signal */
+            if (server_is_stopping())
+                wake_threads(threads, count); /* idle ones make room */
+            continue;
+        }
         if (server_accept(&server, 0, &client)) {
             queue_put(&client);
         } else {

@@ -15,11 +15,13 @@ from pathlib import Path
 import pytest
 
 from .. import processes
+from ..claims import crowd, of
 from ..client import FORM, Client, fetch, form, request, send_to_end
 from ..conftest import Start
 from ..harness import Server, all_of, architecture
 from ..redisbox import PrivateRedis
 from ..site import MB
+from ..small import limited
 from ..sockets import free_port
 from ..timing import PATIENCE, undisturbed, wait_until
 
@@ -254,6 +256,29 @@ def test_idle_clients_are_left_at_once(binary: Path, start: Start) -> None:
     if not architecture(binary.name).keeps_alive:
         pytest.skip("it closes after each response")
     undisturbed(IDLE_TIME, lambda: _leave_idle_clients(start(), start()))
+
+
+def _serve_who_waits(server: Server, other: Server) -> None:
+    """All places are taken, most by idle clients: at the signal these make room at once."""
+    kept = request("GET", "/t/digits.txt")
+    with crowd(server, 8, kept) as idle, crowd(other, 1, kept) as others:
+        for client in (*idle, *others):
+            assert not client.read().closes
+        with crowd(server, 2, kept[:-2]), Client(server) as late:
+            late.send(kept)
+            assert late.is_quiet(0.2), "there was a place left"
+            server.send_signal(signal.SIGTERM)
+            assert late.read().status == 200
+            assert others[0].is_quiet(0), "idle clients had the time that they otherwise have"
+    assert server.wait() == 0
+
+
+@of("threading", "prethreading")
+def test_idle_clients_make_room(start: Start) -> None:
+    """Also where there are no descriptors for more than ten clients."""
+    options = ("--workers", "20")
+    few = limited(nofile=64)
+    undisturbed(IDLE_TIME, lambda: _serve_who_waits(start(*options, prefix=few), start(*options)))
 
 
 def test_second_signal(start: Start) -> None:

@@ -124,11 +124,12 @@ int main(int argc, char **argv) {
     struct server server;
 
     server_start(&server, &architecture, argc, argv);
-    server_ready(&server);
     size_t count = server.options.workers;
     children_init(&workers, count);
     is_busy = server_share(count * sizeof *is_busy);
     redis_lending_init(&lending, &server.redis, count);
+
+    server_ready(&server);
     while (!children_are_complete(&workers))
         if (!start_worker(&server)) /* those that were forked die with us */
             server_give_up("cannot fork worker %zu (%s); give fewer --workers",

@@ -48,6 +48,7 @@
 #include "config.h"
 #include "net/blocking.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -163,9 +164,9 @@ static void *work(void *context) {
     return NULL;
 }
 
-/* Starts the thread of that number; returns 0 or an error number. */
-static int start_thread(struct server *server, struct thread *threads,
-                        size_t number) {
+/* False: short of threads or memory. */
+static bool start_thread(struct server *server, struct thread *threads,
+                         size_t number) {
     struct thread *thread = &threads[number];
     pthread_attr_t attributes;
 
@@ -178,7 +179,8 @@ static int start_thread(struct server *server, struct thread *threads,
     pthread_attr_setstacksize(&attributes, THREAD_STACK);
     int error = pthread_create(&thread->id, &attributes, work, thread);
     pthread_attr_destroy(&attributes);
-    return error;
+    errno = error;
+    return error == 0;
 }
 
 /* Wakes those who sleep, so that they see that the server stops: a signal for
@@ -220,13 +222,11 @@ int main(int argc, char **argv) {
     if (threads_room < count)
         server_give_up("memory for %zu threads only; give fewer --workers",
                        threads_room);
-    for (size_t i = 0; i < count; i++) {
-        int error = start_thread(&server, threads, i);
-        if (error != 0)
+    for (size_t i = 0; i < count; i++)
+        if (!start_thread(&server, threads, i))
             server_give_up(
                 "cannot create thread %zu (%s); give fewer --workers", i + 1,
-                strerror(error));
-    }
+                strerror(errno));
 
     server_ready(&server);
     while (server_goes_on()) {

@@ -140,5 +140,6 @@ int main(int argc, char **argv) {
     }
 
     evented_free(&evented);
+    close(loop.set);
     return server_end(&server);
 }

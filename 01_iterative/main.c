@@ -10,8 +10,8 @@
  *                      +---------+          +--------------------------+
  *
  * Who waits, and where?  The only process waits for the one client whom it
- * serves, in recv and send, and for Redis, in recv.  All others wait for the
- * process, in the kernel's backlog.
+ * serves, in recv and send, and for Redis, in recv (and in poll, while it
+ * connects).  All others wait for the process, in the kernel's backlog.
  *
  * Where does a half-done request live?  On the stack of blocking_serve().
  * There is never more than one.
@@ -31,7 +31,8 @@
  * meanwhile.  course/book/01-iterative.md has the commands, and what to expect.
  *
  * To see it: `strace -e trace=network,close ./iterative`, and load a page:
- * accept4, recvfrom, sendmsg or sendto, close, and only then the next client.
+ * accept4, recvfrom, sendmsg or sendto, shutdown, close, and only then the next
+ * client.
  */
 #include "net/blocking.h"
 

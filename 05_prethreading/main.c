@@ -15,8 +15,8 @@
  *                                           +---+ +---+ +---+     +-----+
  *
  * Who waits, and where?  Each thread for its own client and for Redis, in recv
- * and send.  Free threads wait for the queue, in
- * pthread_cond_wait().  The main thread waits for clients, in accept(), and
+ * and send (and in poll, while it connects).  Free threads wait for the queue,
+ * in pthread_cond_wait().  The main thread waits for clients, in accept(), and
  * hands them on (at the limit of descriptors it sleeps in sem_wait()).
  *
  * Where does a half-done request live?  On the stack of its thread's

@@ -116,7 +116,7 @@ void cache_destroy(struct cache *cache) {
     free(cache);
 }
 
-/* glibc has no wrapper for this system call yet. */
+/* glibc has a function for this system call only since 2.43. */
 static int open_beneath(int folder, const char *name, uint64_t flags) {
     struct open_how how = {.flags = flags | O_CLOEXEC,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
@@ -170,12 +170,12 @@ static int read_text(struct cache *cache, struct file *file) {
 }
 
 /* May what we have of the file be kept?  A descriptor of it, yes.  Its text
-   only if a later change is certain to have another time than the last one. The
-   clock that files are dated by ticks a hundred times a second, on some file
-   systems once in two: within a tick a file changes again and keeps its time.
-   (Who writes through a mapping, mmap(2), is dated when he begins, and not with
-   each byte.)  Templates are kept anyway: 02 would else read one in each child,
-   had it been started right behind a change. */
+   only if a later change is certain to have another time than the last one.
+   Files are dated by a clock that may tick only 100 times a second, on some
+   file systems once in two seconds: a second change within a tick is not seen.
+   (What is written through a mapping, mmap(2), is dated when that begins, and
+   not with each byte.)  Templates are kept anyway: else 02, started right after
+   a change, would read one in each child. */
 static bool may_be_kept(const struct cache *cache, const struct file *file) {
     return cache->texts || file->text.length == 0 ||
            file->status.st_ctim.tv_sec + FILE_SETTLES <= time(NULL);

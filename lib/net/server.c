@@ -192,9 +192,9 @@ void server_accept_without_waiting(const struct server *server) {
 /* ---- After each exchange ---- */
 
 /* A line of the access log.  Written in one piece, so that lines of many
-   workers do not mix, and without stdio, whose buffer a fork would double.  A
-   production server hands its log to a thread or a pipe: here the reader of a
-   full pipe holds everybody up. */
+   workers do not mix (in a pipe: lines of up to 4,096 bytes, pipe(7)), and
+   without stdio, whose buffer a fork would double.  A production server hands
+   its log to a thread: here whoever does not empty a pipe holds us up. */
 static void log_exchange(const struct client *client,
                          const struct exchange *exchange) {
     struct buffer line = {0};

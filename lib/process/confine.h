@@ -6,8 +6,7 @@
  *     seccomp(2)     of the kernel's 350 system calls it keeps about forty
  *     landlock(7)    it reads files in public/ and templates/, no others;
  *                    writes none, binds no port, connects to that of Redis
- *     PR_SET_NO_NEW_PRIVS   no program that it runs gets more rights than it
- * has
+ *     PR_SET_NO_NEW_PRIVS   what it runs gets no more rights than it has
  *
  * The calls that it keeps are a description of it: those of lib/ stand in
  * confine.c, those of its way to wait in its main.c.
@@ -41,23 +40,23 @@ struct call {
 /* What serving with calls that sleep needs: a receive timeout for each client;
    and a connection to Redis that begins without waiting is waited for. */
 #define BLOCKING_CALLS CALL(poll), CALL(fcntl)
-/* Children: to fork them, be one, tell them and wait for them.  While it forks,
-   glibc 2.41 and newer has all signals wait. */
+/* Children: to fork them, be one, tell them and wait for them.  glibc 2.41 and
+   newer blocks all signals while it forks. */
 #define FORKING_CALLS                                                          \
     CALL(clone), CALL(set_robust_list), CALL(rt_sigprocmask), CALL(prctl),     \
         CALL(getppid), CALL(wait4), CALL(kill)
 /* Threads: their locks, their heaps, their beginning and end, their signals.
-   With openat glibc asks three things: how many processors there are, for that
+   With openat glibc asks two things: how many processors there are, for that
    decides how many heaps there may be (/sys/devices/system/cpu/online, else
    /proc/stat); and when a heap shrinks, whether memory may be overcommitted
-   (/proc/sys/vm/overcommit_memory).  Landlock refuses them, and glibc goes on
+   (/proc/sys/vm/overcommit_memory).  Landlock refuses both, and glibc goes on
    with what it assumes then. */
 #define THREADED_CALLS                                                         \
     CALL(futex), CALL(madvise), CALL(mprotect), CALL(sched_getaffinity),       \
         CALL(rt_sigprocmask), CALL(rseq), CALL(set_robust_list), CALL(exit),   \
         CALL(openat)
-/* To create one: clone3 since glibc 2.34, clone before; the first one also has
-   the C library's own signal handled. */
+/* To create one: clone3 since glibc 2.34, clone before.  With the first one the
+   C library installs the handler of a signal of its own. */
 #define THREAD_CREATING_CALLS CALL(clone3), CALL(clone), CALL(rt_sigaction)
 
 /* Prints the names of all calls that a server keeps, one a line: those of lib/,

@@ -48,14 +48,17 @@ def in_order(lines: list[str], patterns: tuple[str, ...]) -> str:
     return next((one for one in patterns if not any(re.search(one, line) for line in rest)), "")
 
 
-SERVED = (r"accept4\(.* = 7$", r"recvfrom\(7, \"GET", r"send(msg|to)\(7,", r"close\(7\)")
+SERVED = (
+    *(r"accept4\(.* = 7$", r"recvfrom\(7, \"GET", r"send(msg|to)\(7,"),
+    *(r"shutdown\(7,", r"close\(7\)"),
+)
 CHILD = (r"clone\(", r"exit_group\(0\)", r"wait4\(-1, .* = \d\d*")
 RECIPES = {
     "01_iterative": Recipe(
         "",
         f"{SMALL}; {SMALL}",
         SERVED + SERVED,
-        "accept4, recvfrom, sendmsg or sendto, close, and only then the next client.",
+        "accept4, recvfrom, sendmsg or sendto, shutdown, close, and only then the next client.",
     ),
     "02_forking": Recipe(
         "",

@@ -87,7 +87,7 @@ def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
     it is said; and nothing sleeps anywhere else."""
     says(
         "The only process waits for the one client whom it serves, in recv and send, and for "
-        "Redis, in recv.",
+        "Redis, in recv (and in poll, while it connects).",
         "Each child for its own client and for Redis, in recv and send (and in poll",
         "The parent waits in ppoll() for the next client or a child's end",
         "Free workers all sleep in accept() on the same socket",

@@ -21,8 +21,8 @@
  *
  * What does it cost?  A process each, made once: memory (most of it shared
  * with the parent until somebody writes to it), one connection to Redis (where
- * Redis refuses that, none while it is not used: see net/redis/lending.h), and
- * a switch of processes whenever one waits.
+ * Redis has too few, only while it is used: see net/redis/lending.h), and a
+ * switch of processes whenever one waits.
  *
  * What happens at the limit?  N workers serve N connections; the next waits in
  * the backlog until one ends.  While any waits there and no worker is free, no
@@ -63,8 +63,8 @@ static struct redis_lending lending;
    a count: a worker that is killed could not take itself out of it. */
 static _Atomic bool *is_busy;
 
-/* Does a connection wait for which no worker is free?  Only then the backlog
-   is looked at, without waiting, for that costs a system call. */
+/* Does a connection wait for which no worker is free?  The backlog is looked at
+   only when all are busy, for that costs a system call. */
 static bool others_wait(const struct worker *worker) {
     for (size_t i = 0; i < worker->server->options.workers; i++)
         if (!atomic_load_explicit(&is_busy[i], memory_order_relaxed))
@@ -105,9 +105,9 @@ static bool start_worker(struct server *server) {
     _exit(EXIT_SUCCESS); /* not exit(): what it tidies is the parent's */
 }
 
-/* Waits for a worker to die, which none should, and forks another in its
-   place, after a pause, lest a worker that dies at once keeps us forking.  A
-   fork that fails is tried again.  A worker that Redis has refused wakes us. */
+/* Waits for a worker to die, which none should, and forks another in its place,
+   after a pause: else one that dies at once would keep us forking.  A fork that
+   fails is tried again.  A worker that Redis has refused wakes us. */
 static void replace_workers(struct server *server) {
     size_t number;
 

@@ -50,7 +50,7 @@ static const struct architecture architecture = {
     .calls = {CALL(poll), CALL(madvise)},
 };
 
-/* Two arrays side by side: poll() wants the first one so. */
+/* Two arrays side by side, for poll() takes an array of struct pollfd only. */
 struct loop {
     struct pollfd *watched;
     struct source **sources; /* whose descriptor stands at the same place */
@@ -70,8 +70,8 @@ static void loop_init(struct loop *loop) {
                        loop->capacity);
 }
 
-/* Notes what changed in the array; the kernel hears of it at the next poll().
-   The last one takes the place of one that leaves. */
+/* Notes the change in the array; the kernel hears of it at the next poll().
+   Where an entry leaves, the last one takes its place. */
 static bool watch(void *context, struct source *source, unsigned interest) {
     struct loop *loop = context;
 

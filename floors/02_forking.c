@@ -2,9 +2,9 @@
 /* The floor of 02_forking: a child for each connection.  The parent reaps after
    each accept, so at rest the last children may stay as zombies.
 
-   Connections to Redis outlive the children: the parent opens one when all are
-   lent, lends one to each child, which inherits its descriptor, and has it back
-   when the child has ended. */
+   Connections to Redis outlive the children.  The parent lends one to each
+   child, which inherits its descriptor, and has it back when the child has
+   ended; when all are lent, it opens another. */
 #include "floor.h"
 
 #include <sys/wait.h>

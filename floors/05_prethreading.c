@@ -16,7 +16,8 @@ static struct {
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .filled = PTHREAD_COND_INITIALIZER};
 
-/* There is room: nobody can have more descriptors open than it has places. */
+/* There is always room: a process has no more descriptors than the ring has
+   places. */
 static void put(int client) {
     pthread_mutex_lock(&queue.lock);
     queue.clients[(queue.first + queue.count++) % DESCRIPTORS_LIMIT] = client;

@@ -40,8 +40,8 @@ int main(int argc, char **argv) {
     count = FIRST_CLIENT;
     for (;;) {
         poll(watched, count, -1);
-        /* Backwards: the last one takes the place of one that leaves, and has
-           been looked at already. */
+        /* Backwards: where one leaves, the last one takes its place, and that
+           has been looked at already. */
         for (nfds_t i = count; i-- > FIRST_CLIENT;)
             if (watched[i].revents != 0)
                 loop_serve(watched[i].fd);

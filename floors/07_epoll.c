@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The floor of 07_epoll: one loop over all connections, asleep in epoll_wait().
- */
+/* The floor of 07_epoll: one loop over all connections, asleep in
+   epoll_wait(). */
 #include "evented.h"
 
 #include <sys/epoll.h>

@@ -7,9 +7,9 @@
  * order in which it was asked, so whoever has waited longest gets the reply.
  *
  * Simplifications: commands are sent by a call that sleeps while Redis has no
- * room for more.  It soon has, for it keeps reading whatever we do.  A
- * client that leaves while Redis is asked for it is noticed when it is
- * answered; until then the loop hears of it in each round, and never sleeps.
+ * room for more.  It soon has, for it keeps reading whatever we do.  A client
+ * that leaves while it waits for Redis is noticed when it is answered; until
+ * then the loop is told of it in each round, and never sleeps.
  */
 #ifndef FLOOR_EVENTED_H
 #define FLOOR_EVENTED_H
@@ -20,14 +20,14 @@
 
 enum interest { TO_READ, TO_WRITE };
 
-/* Supplied by the program.  A descriptor may be watched already. */
+/* Supplied by the program.  The descriptor may be watched already. */
 static void watch(int descriptor, enum interest interest);
-/* Watched or not. */
+/* It may be watched or not. */
 static void stop_watching(int descriptor);
 
 struct client {
     enum { READS, ASKS, WRITES } state;
-    unsigned asked; /* replies had from Redis */
+    unsigned asked; /* commands that Redis has answered */
     size_t sent;    /* bytes of the answer */
 };
 

@@ -9,8 +9,8 @@
  * this machine, and a server is measured against it.
  *
  * Simplifications: one read is taken for one whole request, which holds for ab
- * and for no real client.  Who wants the connection kept is not asked: all are
- * kept, or none.
+ * and for no real client.  No client is asked whether its connection should be
+ * kept: all are, or none.
  *
  * The listening socket is that of the servers: same backlog, same options but
  * for the timeouts.
@@ -49,8 +49,8 @@ struct floor {
 };
 
 /* Sends what it can of the answer behind its first `from` bytes; as send(2).
-   Like the servers, from memory what is short and from a file what is long:
-   that one is not copied again for each client. */
+   Like the servers, it sends a short answer from memory, and a long one from a
+   file, which is not copied again for each client. */
 static inline ssize_t floor_send(const struct floor *floor, int client,
                                  size_t from) {
     off_t offset = (off_t)from;

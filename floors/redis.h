@@ -7,8 +7,8 @@
  * when a connection is made ("AUTH password"), and its reply must be +OK.
  *
  * Simplifications: a floor ends when its connection to Redis breaks.  An error
- * is a reply like any other: whoever measures looks into Redis afterwards,
- * whether the right commands were carried out.
+ * is a reply like any other: whoever measures must check in Redis afterwards
+ * that the right commands were carried out.
  */
 #ifndef FLOOR_REDIS_H
 #define FLOOR_REDIS_H

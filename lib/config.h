@@ -137,8 +137,8 @@
 /* The main thread's stack.  With 32 KB some of the seven crashed at their
    start, with 48 KB none; and the environment lies there as well. */
 #define STACK_LEAST          (64 * 1024)
-/* Our deepest handler needs a tenth of it.  The default is 8 MiB: of address
-   space only, since memory is taken where it is used; but a thousand times. */
+/* Our deepest handler needs a tenth of it.  The default is 8 MiB: address space
+   only, since memory is taken where it is used; but a thousand times that. */
 #define THREAD_STACK         (256 * 1024)
 /* Where memory is limited (ulimit -v, -d), what a thread should find beside its
    stack for the request that it serves; what a connection of an event loop
@@ -169,9 +169,9 @@
    library to take it from the kernel, apart from the heap (mallopt(3),
    M_MMAP_THRESHOLD: 128 KB). */
 #define CONNECTIONS_AT_ONCE  256
-/* After so many exchanges an event loop gives memory back that it does not need
-   now, but for a rest at the heap's end, to begin the next ones with; not
-   before a TIDY_PAUSE has passed since it last did. */
+/* After so many exchanges an event loop gives back memory that it does not need
+   now, once in a TIDY_PAUSE at most.  A rest stays at the heap's end, to begin
+   the next exchanges with. */
 #define TIDY_AFTER           100
 #define TIDY_PAUSE           500
 #define TIDY_REST            (128 * 1024)

@@ -7,8 +7,8 @@
  * it.  The need is what the driver must do now; several states have the same
  * need, as head and body both need bytes.
  *
- * It can be asked at any time what it needs now.  Whoever drives it does that,
- * by calls that sleep or by calls that do not, and tells it the outcome:
+ * It can be asked at any time what it needs now.  Its driver then does what is
+ * needed, by calls that sleep or by calls that do not, and tells the outcome:
  *
  *     need            the driver's next call
  *     NEED_RECEIVE    put bytes into connection_room(), connection_received();

@@ -67,9 +67,9 @@ struct view exchange_command(const struct exchange *exchange);
 bool exchange_changes_something(const struct exchange *exchange);
 
 /* Is that the type of reply that the handler asked for?  Where it is not, the
-   driver reports it and answers with NULL instead; and unless it is an error
-   that Redis reports, the driver closes its connection to Redis, for each reply
-   may belong to the command before. */
+   driver reports it and answers with NULL instead.  Unless it is an error that
+   Redis reports, the driver also closes its connection to Redis: each reply may
+   belong to the command before. */
 bool exchange_accepts(const struct exchange *exchange,
                       const struct resp_reply *reply);
 

@@ -10,8 +10,8 @@
 
 struct moment {
     time_t now; /* seconds since 1970 */
-    /* An event loop's round; 0: there is none.  All that is answered in one has
-       been asked before it began: so a file need be looked at only once. */
+    /* An event loop's round; 0: there is none.  All that a round answers was
+       asked before it began: so a file need be looked at only once in it. */
     unsigned round;
     /* The fields Date and Server: the same in each response of one second. */
     char fields[sizeof "Date: \r\nServer: ZeroHTTPd-Seven\r\n" +

@@ -34,7 +34,7 @@ static void set_option(int descriptor, int level, int name, const void *value,
  * kernel has room for as many of them as for the backlog.  What comes beyond is
  * greeted with a SYN cookie (net.ipv4.tcp_syncookies), which means that nothing
  * is remembered of it, not even that it should be deferred; it is accepted
- * before it has said anything.  If it goes on so, it holds a worker of 01, 03
+ * before it has said anything.  If it stays silent, it holds a worker of 01, 03
  * or 05 for FIRST_TIMEOUT when others wait; but none if it has waited as long
  * in the backlog.  So 5,000 that say nothing hold up 01 for two seconds.  To
  * see it: --backlog 128 and `ab -c 3000 -n 6000`; for ab ends with up to 3,000

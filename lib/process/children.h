@@ -42,8 +42,8 @@ bool children_reap(struct children *children, bool wait, size_t *place);
    server_ready(). */
 void children_listen(struct children *children);
 
-/* Sleeps until a client waits at the listener, for whom there is a place (then
-   true), a child has ended, or that time is over; -1: no listener. */
+/* Sleeps until a child has ended, that time is over, or a client waits at the
+   listener (-1: none) and there is a place for it: then true. */
 bool children_sleep(const struct children *children, int listener,
                     int milliseconds);
 

@@ -2,8 +2,8 @@
 /*
  * Memory for many things of one size that live long.
  *
- * If each had a piece of the heap of its own, beside things that live for one
- * request only, then after a crowd one would remain on every page, and no
+ * If each had its own piece of the heap, it would lie beside things that live
+ * for one request only.  After a crowd one would remain on every page, and no
  * page could go back to the kernel: 15,000 idle connections held 2 KB each, of
  * which they used 0.8.  So such things come in blocks, away from all else, and
  * the blocks stay until the end.  (The name and the idea: Jeff Bonwick, "The

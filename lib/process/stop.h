@@ -23,7 +23,7 @@
    where they are.  The first is the one that server_somebody_waits() means. */
 void stop_init(const int *listeners, size_t count);
 
-/* The last of it: signals find nothing to do any more. */
+/* From now on signals leave the listening sockets alone: they may be closed. */
 void stop_end(void);
 
 /* In a worker that has a listening socket to itself: means that one. */

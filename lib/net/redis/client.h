@@ -45,8 +45,8 @@ enum redis_answer redis_client_call(struct redis_client *client,
                                     struct view command,
                                     struct resp_reply *reply);
 
-/* Has the next call look first, which costs a system call, whether a reply is
-   there that nobody has asked for: it would be taken for ours. */
+/* Has the next call look first, by a system call, for a reply that nobody has
+   asked for: it would be taken for ours. */
 void redis_client_distrust(struct redis_client *client);
 
 /* Should it be closed now that nobody uses it?  Where clients are scarce, and

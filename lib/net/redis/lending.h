@@ -3,8 +3,8 @@
  * How forked processes and their parent share connections to Redis: 02 and 03.
  *
  * Who owns a socket after fork()?  Both.  A child that lives for one client
- * would take its connection to Redis with it when it ends.  So its parent, once
- * Redis has answered anybody, connects, without waiting, and lends.  A child
+ * would take its connection to Redis with it when it ends.  So once Redis has
+ * answered anybody, the parent connects, without waiting, and lends.  A child
  * that ends well says in shared memory how it leaves the connection.  One that
  * was killed says nothing, and may have left half a command or an unread reply
  * in it, which the next child would take for its own: such a connection is
@@ -40,7 +40,7 @@ struct redis_lending {
     size_t count;                  /* places for children */
     struct redis_loan *loans;      /* of each place */
     struct redis_client **clients; /* what is, or can be, lent; NULL: nothing */
-    int64_t looked_at;             /* what could be spared */
+    int64_t looked_at;             /* when, for what to spare */
 };
 
 /* For so many children at once. */
@@ -62,7 +62,7 @@ void redis_lending_take_back(struct redis_lending *lending, size_t place);
 
 /* The parent, whenever it has slept: closes what nobody uses and others may
    want; and where clients are scarce, wakes those of its children, one a place,
-   0 or -1 for none, that keep a connection. */
+   0 for none, that keep a connection. */
 void redis_lending_spare(struct redis_lending *lending, const pid_t *children);
 
 void redis_lending_close(struct redis_lending *lending);

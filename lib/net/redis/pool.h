@@ -27,7 +27,7 @@ struct redis_pool {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t given_back;
     struct redis_client *idle;
-    int64_t looked_at; /* what could be spared; clock_milliseconds() */
+    int64_t looked_at; /* when, for what to spare; clock_milliseconds() */
     unsigned waiting;  /* threads that wait for one */
     unsigned fresh;    /* those lent that are new */
 };

@@ -2,8 +2,9 @@
 
 // Command fasthttp is the stranger written with fasthttp, a faster HTTP server for Go than net/http:
 // the redirect, the files and the guestbook of the seven servers. go-redis asks Redis as it does for
-// the stranger go (package book); the page is made by fasttemplate, of the same author as fasthttp:
-// who takes the one for its speed takes the other.
+// the stranger go (package book); the page is made by fasttemplate, of the same author as fasthttp.
+// (His documentation would rather have quicktemplate, which compiles templates into the program; the
+// servers' own is read at the start.)
 package main
 
 import (

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Stage 4: what is left when clients have gone, and where the system gives no more."""
 
+from threading import Event
+
 from bench.grade import sandbox
 from bench.grade.check import Stage, Trial
 from bench.grade.faults import (
@@ -19,6 +21,8 @@ from bench.load.client import NoAnswer, request
 FEW_TASKS = 40
 """More than the workers that it is started with, fewer than the clients."""
 CROWD = 70
+ACCEPTED_IN = 1.0
+"""Seconds within which a server takes a crowd, or as much of it as it wants."""
 PAGES = (30, 40)
 """More than it may have connections to Redis."""
 SLACK = 4
@@ -122,7 +126,11 @@ def limit(scene: Scene) -> None:
         with scene.client() as client:
             client.send(data[:-2])
             barrier.append(position)
-            scene.until(lambda: len(barrier) >= CROWD)
+            if position == 0:  # who is not accepted yet would find the first ones gone
+                scene.until(lambda: len(barrier) >= CROWD)
+                scene.until(lambda: scene.unaccepted() == 0, ACCEPTED_IN)
+                all_there.set()
+            all_there.wait(scene.patience + ACCEPTED_IN)
             try:
                 return str(client.ask(data[-2:]).status)
             except NoAnswer as error:
@@ -131,6 +139,7 @@ def limit(scene: Scene) -> None:
                 return "dropped"
 
     barrier: list[int] = []
+    all_there = Event()
     came = scene.together([lambda n=n: one(n) for n in range(CROWD)])  # type: ignore[misc]
     scene.alive()
     if came.count("200") < CROWD:

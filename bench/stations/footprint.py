@@ -72,19 +72,29 @@ class _Moment:
     """In seconds, by a clock of no meaning."""
 
 
+class _Process(NamedTuple):
+    """A process at one moment. Bytes."""
+
+    threads: int
+    descriptors: int
+    pss: int
+    anonymous: int
+
+
 def weigh(pids: Sequence[int]) -> Weight:
-    """What some processes hold."""
-    rollups = [rollup(pid) for pid in pids]
+    """What some processes hold; those that end meanwhile hold nothing."""
+    found = [seen for pid in pids if (seen := _process(pid))]
     return Weight(
-        pss=sum(one.get("Pss", 0) for one in rollups),
-        anonymous=sum(one.get("Anonymous", 0) for one in rollups),
-        descriptors=sum(len([*Path(f"/proc/{pid}/fd").iterdir()]) for pid in pids),
+        pss=sum(seen.pss for seen in found),
+        anonymous=sum(seen.anonymous for seen in found),
+        descriptors=sum(seen.descriptors for seen in found),
         ran_us=sum(task.ran_us for task in tasks_of(pids).values()),
     )
 
 
 def rollup(pid: int) -> dict[str, int]:
-    """/proc/PID/smaps_rollup in bytes, by name: Pss, Anonymous, ..."""
+    """/proc/PID/smaps_rollup in bytes, by name: Pss, Anonymous, ... Raises OSError for a process
+    that has ended."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     return {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
 
@@ -199,9 +209,9 @@ def look_at(pids: Sequence[int]) -> Glance:
     scale = len(pids) / len(chosen) if chosen else 0
     return Glance(
         processes=round(len(found) * scale),
-        threads=round(sum(threads for threads, _, _ in found) * scale),
-        descriptors=round(sum(descriptors for _, descriptors, _ in found) * scale),
-        pss_mb=sum(pss for _, _, pss in found) * scale,
+        threads=round(sum(seen.threads for seen in found) * scale),
+        descriptors=round(sum(seen.descriptors for seen in found) * scale),
+        pss_mb=sum(seen.pss for seen in found) / 1e6 * scale,
     )
 
 
@@ -243,16 +253,16 @@ def lifetime_between(before: Lifetime, after: Lifetime) -> Lifetime:
     return Lifetime(cpu=after.cpu - before.cpu, switches=after.switches - before.switches)
 
 
-def _process(pid: int) -> tuple[int, int, float] | None:
-    """Threads, descriptors and PSS in megabytes; None if it has ended."""
+def _process(pid: int) -> _Process | None:
+    """None if it has ended."""
     folder = Path("/proc", str(pid))
     try:
         status = (folder / "status").read_text()
         descriptors = (folder / "fd").stat().st_size or len([*(folder / "fd").iterdir()])
-        pss = rollup(pid)["Pss"]
+        held = rollup(pid)
+        return _Process(_field(status, "Threads"), descriptors, held["Pss"], held["Anonymous"])
     except (OSError, KeyError):
         return None
-    return _field(status, "Threads"), descriptors, pss / 1e6
 
 
 def _switches_in(status: str) -> Switches:

@@ -12,8 +12,8 @@ from bench.host.kernel import CpuTicks, cpu_ticks, parse_table, tcp_counters
 from bench.load.ab_output import latency_from, parse_percentile_file, parse_request_times
 from bench.records.figures import HostFigures
 from bench.records.workloads import WORKLOADS, named, workload_for
-from bench.stations.footprint import TaskUse, look_at, switches_between, tasks_of
-from bench.stations.orders import Switches
+from bench.stations.footprint import TaskUse, look_at, switches_between, tasks_of, weigh
+from bench.stations.orders import Switches, Weight
 from bench.sweep.run_figures import Demand, judge, pressure
 
 RECORDED = Path(__file__).parents[1] / "recorded"
@@ -127,6 +127,8 @@ def test_a_process_with_children_is_looked_at() -> None:
         assert alone.pss_mb < seen.pss_mb < rss / 1e6, "shared pages count once"
         assert tasks_of(pids).keys() == set(pids)
         assert look_at([2**22 - 1]).processes == 0, "one that has ended does not count"
+        assert weigh([2**22 - 1]) == Weight(pss=0, anonymous=0, descriptors=0, ran_us=0)
+        assert weigh([*pids, 2**22 - 1]).descriptors == seen.descriptors
     finally:
         for pid in pids:
             subprocess.run(["kill", "-9", str(pid)], check=False)

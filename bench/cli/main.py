@@ -8,6 +8,9 @@ runs servers only has no library for charts, and `--help` need not wait for one.
 
 import argparse
 import importlib
+import os
+import select
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -16,6 +19,7 @@ from typing import NamedTuple
 from bench.records.errors import UserError
 
 USAGE_ERROR = 2
+NOBODY_READS = 128 + signal.SIGPIPE
 DISTRIBUTION = "zerohttpd-seven"
 
 
@@ -54,15 +58,31 @@ COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit status. 2: something stands in the way that the user can mend."""
+    """Run a command; its exit status. 2: something stands in the way that the user can mend; 141:
+    nobody reads any more what it prints."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     name: str = parser().parse_args(words[:1]).command
     run = importlib.import_module(COMMANDS[name].module).run
     try:
-        return int(run(words[1:]))
+        status = int(run(words[1:]))
+        sys.stdout.flush()
+        return status
     except UserError as error:
         print(f"zerohttpd: {error}", file=sys.stderr)
         return USAGE_ERROR
+    except BrokenPipeError:
+        if not _is_unread(sys.stdout.fileno()):
+            raise  # it was another pipe
+        # Python shall not try to write the rest when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NOBODY_READS
+
+
+def _is_unread(pipe: int) -> bool:
+    """Whether whoever read from it has gone: `| head` has seen enough."""
+    watched = select.poll()
+    watched.register(pipe, 0)
+    return any(events & select.POLLERR for _, events in watched.poll(0))
 
 
 def parser() -> argparse.ArgumentParser:

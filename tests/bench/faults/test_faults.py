@@ -115,6 +115,8 @@ def test_the_ticket_names_no_name(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert not (copy / "course" / "faults").exists()
     assert not (copy / "tests" / "bench" / "faults").exists()
     assert not (copy / ".git").exists()
+    assert not (copy / "course" / "own" / "solution.c").exists()
+    assert (copy / "course" / "own" / "main.c").exists()
     assert not list(copy.rglob("*.orig"))
     for chosen in map(fault, numbers()):
         assert chosen.name not in chosen.complaint

@@ -32,7 +32,9 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     unknown = set(options.sheets) - set(SHEETS)
     if unknown:
-        raise UserError(f"no figures for {', '.join(sorted(unknown))}; there are {SHEETS}")
+        raise UserError(
+            f"no figures for {', '.join(sorted(unknown))}; there are {', '.join(SHEETS)}"
+        )
     wanted = [sheet for sheet in SHEETS if sheet in (options.sheets or SHEETS)]
     with tempfile.TemporaryDirectory(prefix="zerohttpd-expected-") as name:
         measured = {sheet: _sweep(sheet, Path(name) / sheet) for sheet in wanted}

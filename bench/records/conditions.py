@@ -55,7 +55,7 @@ class Conditions(NamedTuple):
     """What all cells of one chart have in common: everything but the subject and the level."""
 
     workload: str
-    """By name: redirect, small, large, sorted, link, guestbook, sign; or a path."""
+    """By name, as `bench.records.workloads` has them; or a path."""
     keep_alive: bool = False
     idle: int = 0
     """Idle keep-alive connections held open beside the load."""

@@ -57,8 +57,8 @@ class Place:
     folder: Path
     """A temporary one, empty, its own."""
     conditions: Conditions = NO_CONDITIONS
-    """Under which it is asked. Of a server they change nothing; a floor is told what to ask Redis,
-    and whether to keep connections."""
+    """Under which it is asked. A server is told how many workers to have, a floor what to ask Redis
+    and whether to keep connections. The rest is done around it, by `RunningServer` and others."""
     answer_bytes: int = 0
     """For floors: how long a whole answer shall be."""
     address: str = "127.0.0.1"

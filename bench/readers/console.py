@@ -2,6 +2,8 @@
 """Where what is read and measured is shown."""
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -33,12 +35,17 @@ def plain_table(*heads: str) -> Table:
     return table
 
 
-class LiveTable:
-    """A table that fills up, with a progress bar below it. Use in a `with` block."""
+class ProgressTable:
+    """How far something is: at a terminal a table that fills up, with a bar below it; elsewhere a
+    line for each step, for logs. Use in a `with` block."""
 
-    def __init__(self, out: Console, table: RenderableType, total: int, columns: int) -> None:
-        """`total`: what must be done until the end; `columns`: of what is being done, in words."""
-        self._progress = Progress(
+    def __init__(
+        self, out: Console, table: Callable[[Any], RenderableType], total: int, columns: int
+    ) -> None:
+        """`table`: what there is so far, while a step is being made or (None) none is; `total`: so
+        many steps there are; `columns`: of the words for a step."""
+        self._out, self._table, self._total, self._done = out, table, total, 0
+        self._bar = Progress(
             TextColumn(f"{{task.description:{columns}}}"),
             BarColumn(),
             MofNCompleteColumn(),
@@ -46,24 +53,31 @@ class LiveTable:
             TextColumn("{task.fields[left]} left"),
             console=out,
         )
-        self._task = self._progress.add_task("", total=total, left="?")
+        self._task = self._bar.add_task("", total=total, left="?")
         # Twice a second: drawing costs CPU time on the side of the load.
-        view = Group(table, self._progress)
-        self._live = Live(view, console=out, refresh_per_second=2, transient=True)
+        self._live = Live(console=out, refresh_per_second=2, transient=True)
 
-    def __enter__(self) -> "LiveTable":
-        self._live.start()
+    def __enter__(self) -> "ProgressTable":
+        if self._out.is_terminal:
+            self._live.update(Group(self._table(None), self._bar))
+            self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def begin(self, table: RenderableType, what: str, left: str) -> None:
-        """This is being done now; `left`: time until the end, in words."""
-        self._progress.update(self._task, description=what, left=left)
-        self._live.update(Group(table, self._progress))
+    def begin(self, step: Any, words: str, left: str) -> None:
+        """This step is being made now; `left`: time until the end, in words."""
+        self._show(step, description=words, left=left)
 
-    def end(self, table: RenderableType, left: str) -> None:
-        """It is done."""
-        self._progress.update(self._task, advance=1, left=left)
-        self._live.update(Group(table, self._progress))
+    def end(self, line: str, left: str) -> None:
+        """It is made; `line`: what came of it."""
+        self._done += 1
+        self._show(None, advance=1, left=left)
+        if not self._out.is_terminal:
+            say(self._out, f"[{self._done:>{len(str(self._total))}}/{self._total}] {line}")
+
+    def _show(self, step: Any, **bar: Any) -> None:
+        if self._out.is_terminal:
+            self._bar.update(self._task, **bar)
+            self._live.update(Group(self._table(step), self._bar))

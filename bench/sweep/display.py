@@ -3,9 +3,9 @@
 
 from collections.abc import Container, Sequence
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 
-from bench.readers.console import LiveTable, say
+from bench.readers.console import ProgressTable
 from bench.readers.table import result_table
 from bench.records.conditions import Conditions
 from bench.records.plan import RunSpec
@@ -18,61 +18,19 @@ DISTURBED = 0.1
 """From this share of the server's CPU on that others use, a line says so."""
 
 
-def display_for(out: Console, results: Results, total: int) -> "Display":
-    """What suits the place where the output goes."""
-    return LiveDisplay(out, results, total) if out.is_terminal else Display(out, total)
+def progress_of(out: Console, results: Results, total: int) -> ProgressTable:
+    """Of a sweep, as it makes so many runs."""
+    return ProgressTable(
+        out, lambda spec: result_table(results, spec, out.height - 2), total, columns=28
+    )
 
 
-class Display:
-    """What a sweep tells its audience. Use in a `with` block. A line for each run, for logs."""
-
-    def __init__(self, out: Console, total: int) -> None:
-        self._out, self._total, self._done = out, total, 0
-
-    def __enter__(self) -> "Display":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return
-
-    def begin(self, spec: RunSpec, left: float | None) -> None:
-        """A run begins; `left` is what it and those after it will take, in seconds."""
-
-    def end(self, run: Run, left: float | None) -> None:
-        """A run has ended."""
-        self._done += 1
-        count = f"[{self._done:>{len(str(self._total))}}/{self._total}]"
-        say(self._out, f"{count} {line_for(run)}  ({took(run)}, {in_words(left)} left)")
-
-
-class LiveDisplay(Display):
-    """A table that fills up, with a progress bar below it."""
-
-    def __init__(self, out: Console, results: Results, total: int) -> None:
-        super().__init__(out, total)
-        self._results = results
-        self._live = LiveTable(out, self._table(), total, columns=28)
-
-    def _table(self, current: RunSpec | None = None) -> RenderableType:
-        return result_table(self._results, current, self._out.height - 2)
-
-    def __enter__(self) -> "LiveDisplay":
-        self._live.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.__exit__()
-
-    def begin(self, spec: RunSpec, left: float | None) -> None:
-        what = f"{spec.subject} at {spec.concurrency:,}"
-        if spec.conditions != Conditions(spec.conditions.workload):
-            what += f" ({spec.conditions.describe()})"
-        if self._results.settings.runs > 1:
-            what += f", run {spec.run}"
-        self._live.begin(self._table(spec), what, in_words(left))
-
-    def end(self, run: Run, left: float | None) -> None:
-        self._live.end(self._table(), in_words(left))
+def words_for(spec: RunSpec, results: Results) -> str:
+    """A run that is being made, in few words."""
+    what = f"{spec.subject} at {spec.concurrency:,}"
+    if spec.conditions != Conditions(spec.conditions.workload):
+        what += f" ({spec.conditions.describe()})"
+    return what + (f", run {spec.run}" if results.settings.runs > 1 else "")
 
 
 def took(run: Run) -> str:

@@ -16,7 +16,7 @@ from bench.records.results import Results, flag_outliers
 from bench.records.run import Run
 from bench.sweep import announce
 from bench.sweep.cell import Bench, all_held, measure, skipped
-from bench.sweep.display import Estimate, display_for, line_for, took
+from bench.sweep.display import Estimate, in_words, line_for, progress_of, took, words_for
 from bench.sweep.runs import Planned
 
 LABEL_IMPOSSIBLE = "not possible"
@@ -71,15 +71,16 @@ class Sweeper:
             self.estimate.learn(run)
         status = 1
         try:
-            with display_for(self.out, self.results, len(rest)) as display:
+            with progress_of(self.out, self.results, len(rest)) as progress:
                 while rest:
                     self.site.watch.check()
-                    spec = rest[0]
-                    display.begin(spec, self.estimate.seconds_left(rest))
+                    spec, left = rest[0], in_words(self.estimate.seconds_left(rest))
+                    progress.begin(spec, words_for(spec, self.results), left)
                     run = self._one(spec)
                     rest.pop(0)
                     self._keep(run)
-                    display.end(run, self.estimate.seconds_left(rest))
+                    left = in_words(self.estimate.seconds_left(rest))
+                    progress.end(f"{line_for(run)}  ({took(run)}, {left} left)", left)
                     if self.site.lost:
                         log.info("a host was lost: all agents are started anew")
                         self.bench.recover()

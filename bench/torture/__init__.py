@@ -10,7 +10,7 @@ their answers are kept until it is known what was lost. The modules:
     visitors, crowd, liar     programs: those who are served, those who attack, a Redis that lies
     own_redis, line           a Redis to be killed and stopped; namespaces, and a slow line in them
     options, beginning        what was asked for; what is known before the first cell
-    cell, turns, run          one cell from start to end; all of them in turn; what is kept
+    cell, turns, command      one cell from start to end; all of them in turn; what is kept
     figures                   from answers to rates: arithmetic
-    table, live               what is shown; the record is in bench.records, its page in the report
+    table                     what is shown; the record is in bench.records, its page in the report
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table for a terminal: subjects across, attacks down."""
+"""For a terminal: a table, subjects across and attacks down; a line for each cell elsewhere."""
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -44,6 +44,18 @@ def cell_text(record: Record, cell: TortureCell) -> Text:
     facts = record.facts(cell)
     text = "\n".join([words.sign(cell, facts), *words.asides(cell, facts)])
     return Text(text, style=STYLES[verdict(cell, facts)])
+
+
+def line_for(record: Record, cell: TortureCell) -> str:
+    """A cell in a line."""
+    facts = record.facts(cell)
+    start = f"{cell.attack:<16} {cell.subject:<13}"
+    if cell.before is None:
+        return f"{start} {verdict(cell, facts)}: {cell.reason}"
+    figures = f"{words.sign(cell, facts):<7} {verdict(cell, facts):<13} {words.rates(cell)}/s"
+    told = [*words.asides(cell, facts), words.losses(cell, facts)]
+    told += next((what for one, what in record.broken() if one is cell), [])
+    return "  ".join([f"{start} {figures}", *(text for text in told if text)])
 
 
 def legend(record: Record) -> Text:

@@ -2,17 +2,19 @@
 """All cells, one after another: two servers at once would disturb each other."""
 
 import time
+from functools import partial
 from pathlib import Path
 
-from bench.readers.console import console
+from bench.readers.console import ProgressTable, console
 from bench.records import torture as record
 from bench.records.torture import Record, TortureCell
 from bench.subjects.subject import Subject
+from bench.sweep.display import in_words
 from bench.torture import cell as cells
 from bench.torture.attacks import Attack
-from bench.torture.live import show_for
 from bench.torture.options import TortureOptions
 from bench.torture.scene import Ground
+from bench.torture.table import line_for, torture_table
 
 FIRST_GUESS = 2.6
 """Seconds that a cell takes beyond its attack; afterwards the mean of those made."""
@@ -23,17 +25,21 @@ def attack_all(
 ) -> None:
     """Fill the record, attack by attack. May raise Interrupted."""
     pairs = [(attack, subject) for attack in options.attacks for subject in options.subjects]
-    with show_for(console(), made, len(pairs)) as show:
+    with ProgressTable(console(), partial(torture_table, made), len(pairs), columns=32) as progress:
         while pairs:
             left = options.minutes * 60 - (time.monotonic() - begun)
             need = seconds_of_a_cell(made, options.seconds)
             if left < need:
                 break
             attack, subject = pairs.pop(0)
-            show.begin(subject.name, attack.name, min(left, need * (1 + len(pairs))))
-            made.cells.append(cells.measure(subject, attack, where, options.seconds))
+            left = min(left, need * (1 + len(pairs)))
+            names = (subject.name, attack.name)
+            progress.begin(names, ": ".join(names), in_words(left))
+            cell = cells.measure(subject, attack, where, options.seconds)
+            made.cells.append(cell)
             record.save(made, folder)
-            show.end(made.cells[-1])
+            after = in_words(max(0.0, left - cell.seconds))
+            progress.end(f"{line_for(made, cell)}  ({after} left)", after)
     made.cells += [not_reached(attack, subject) for attack, subject in pairs]
     made.state = "out of time" if pairs else "complete"
 

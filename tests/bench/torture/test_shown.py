@@ -13,8 +13,7 @@ from bench.records.torture import save
 from bench.report.page.build import build
 from bench.report.page.torture import render
 from bench.report.page.torture_markdown import markdown
-from bench.torture.live import line_for
-from bench.torture.table import summary, torture_table
+from bench.torture.table import line_for, summary, torture_table
 
 from ..accessible import hindrances
 from .conftest import eventful, made_cell, made_record, phase

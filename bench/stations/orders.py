@@ -13,10 +13,9 @@ from bench.host.kernel import TcpCounters
 from bench.host.quota import HostCount
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo, SubjectVersions, SystemLimits
-from bench.records.figures import Kind, StackFigures
+from bench.records.figures import StackFigures
 from bench.records.peers import Peer
 from bench.services.balancer import BalancerEnd, BalancerOrder, BalancerUse
-from bench.subjects.declared import Keeps
 from bench.subjects.running import Ended
 from bench.subjects.subject import Subject
 
@@ -33,40 +32,12 @@ class Survey(BaseModel):
     """The folder of the servers' executables; None: the project's."""
 
 
-class SubjectFacts(BaseModel):
-    """What one must know of a subject that is on another host."""
-
-    name: str
-    kind: Kind
-    architecture: str | None
-    workloads: list[str] | None
-    announces: bool
-    always_closes: bool
-    keeps: Keeps = "yes"
-    warm_up: int = 0
-    has_workers: bool = False
-    stalled_by: str | None = None
-
-    @staticmethod
-    def of(subject: Subject) -> "SubjectFacts":
-        """Of one that is here."""
-        names = None if subject.workloads is None else sorted(subject.workloads)
-        facts = {name: getattr(subject, name) for name in SubjectFacts.model_fields}
-        return SubjectFacts(**(facts | {"workloads": names}))
-
-    def subject(self) -> Subject:
-        """The same as a subject, which can be started where it is only."""
-        names = None if self.workloads is None else frozenset(self.workloads)
-        facts = self.model_dump() | {"workloads": names}
-        return Subject(command=_elsewhere, **facts)
-
-
 class Surveyed(BaseModel):
     """What was seen."""
 
     host: HostInfo
     limits: SystemLimits
-    subjects: list[SubjectFacts] = []
+    subjects: list[Subject] = []
     left_out: dict[str, str] = {}
     """Subjects that cannot be had here, and why."""
     peers: dict[str, Peer] = {}
@@ -201,10 +172,6 @@ class Stopped(BaseModel):
     stacks: StackFigures | None = None
     """Where the first server's instructions were counted."""
     balancer: BalancerEnd | None = None
-
-
-def _elsewhere(_: object) -> list[str]:
-    raise AssertionError("this subject is on another host")
 
 
 class Station(Protocol):

@@ -118,8 +118,7 @@ class Site:
                 orders.Survey(subjects=wanted, floors=floors, some=some, programs=self._programs)
             )
         lacking = self.left_out()
-        facts = self._of_server().subjects
-        return [fact.subject() for fact in facts if fact.name not in lacking]
+        return [one for one in self._of_server().subjects if one.name not in lacking]
 
     def left_out(self) -> dict[str, str]:
         """The subjects that a server's host lacks, and why."""

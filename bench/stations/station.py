@@ -57,9 +57,9 @@ class LocalStation(Station):
         self.close()
 
     def survey(self, order: orders.Survey) -> orders.Surveyed:
-        surveyed, found = survey(order, self._host)
-        self._found |= {subject.name: subject for subject in found}
-        return surveyed.model_copy(update={"slicing": self._servers.slicing})
+        surveyed = survey(order, self._host, self._servers.slicing)
+        self._found |= {subject.name: subject for subject in surveyed.subjects}
+        return surveyed
 
     def _known(self, name: str) -> Subject:
         return self._found.get(name) or select([name])[0]

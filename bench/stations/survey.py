@@ -9,14 +9,14 @@ from bench.host.kernel import read_limits
 from bench.host.project import ROOT
 from bench.host.quota import Host
 from bench.peers.study import peer
-from bench.stations.orders import SubjectFacts, Survey, Surveyed
+from bench.stations.orders import Survey, Surveyed
 from bench.stations.versions import versions_of
 from bench.subjects.declared import LeftOut
 from bench.subjects.subject import Subject, select
 
 
-def survey(order: Survey, host: Host) -> tuple[Surveyed, list[Subject]]:
-    """Look; with the subjects themselves. Raises UserError for subjects that are not here."""
+def survey(order: Survey, host: Host, slicing: str) -> Surveyed:
+    """Look. `slicing`: as in `Surveyed`. Raises UserError for subjects that are not here."""
     found: list[Subject] = []
     left_out: dict[str, str] = {}
     if order.subjects is not None:
@@ -25,16 +25,16 @@ def survey(order: Survey, host: Host) -> tuple[Surveyed, list[Subject]]:
             found, left_out = available(order.subjects, order.floors, where)
         else:
             found = select(order.subjects or None, order.floors, where)
-    surveyed = Surveyed(
+    return Surveyed(
         host=machine.describe_host(host),
         limits=read_limits(),
-        subjects=[SubjectFacts.of(subject) for subject in found],
+        subjects=found,
         left_out=left_out,
         peers={s.name: peer(s.name) for s in found if s.kind == "stranger"},
         versions=versions_of(found),
         nginx=programs.said_version(["nginx", "-v"]),
+        slicing=slicing,
     )
-    return surveyed, found
 
 
 def available(

@@ -11,8 +11,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import unquote, urlsplit
+
+from pydantic import Field
 
 from bench.host.process import free_port
 from bench.host.project import ROOT, toml_of
@@ -65,13 +67,19 @@ class Place:
     """Where to listen."""
 
 
+def _elsewhere(_: object) -> list[str]:
+    raise AssertionError("this subject is on another host")
+
+
 @dataclass(frozen=True)
 class Subject:
-    """Something that can be started and asked."""
+    """Something that can be started where it is, and asked. Its command does not leave its host."""
 
     name: str
     kind: Kind
-    command: Callable[[Place], list[str]] = field(compare=False, repr=False)
+    command: Annotated[Callable[[Place], list[str]], Field(exclude=True)] = field(
+        default=_elsewhere, compare=False, repr=False
+    )
     architecture: str | None = None
     workloads: frozenset[str] | None = None
     """Those that it can serve; None: all."""

@@ -16,6 +16,7 @@ from bench.records.errors import UserError
 from bench.records.results import Results
 from bench.records.run import Run
 from bench.records.store import load
+from bench.records.values import each_of
 
 SHEETS = ("1-floor", "4-redis", "5-idle")
 """Those with figures that a sweep measures. 3 prints its seconds itself; the rest have none."""
@@ -30,12 +31,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("sheets", nargs="*", metavar="SHEET", help=f"of {', '.join(SHEETS)} (all)")
     options = parser.parse_args(arguments)
-    unknown = set(options.sheets) - set(SHEETS)
-    if unknown:
-        raise UserError(
-            f"no figures for {', '.join(sorted(unknown))}; there are {', '.join(SHEETS)}"
-        )
-    wanted = [sheet for sheet in SHEETS if sheet in (options.sheets or SHEETS)]
+    wanted = sorted(each_of("sheet", options.sheets or SHEETS, SHEETS))
     with tempfile.TemporaryDirectory(prefix="zerohttpd-expected-") as name:
         measured = {sheet: _sweep(sheet, Path(name) / sheet) for sheet in wanted}
     print(f"## {_machine(next(iter(measured.values())))}\n")

@@ -12,9 +12,8 @@ from bench.host.project import ROOT
 from bench.readers import targets
 from bench.readers.console import console, say
 from bench.records import store
-from bench.records.errors import UserError
 from bench.records.plan import Part, Plan
-from bench.records.values import positive, words_of
+from bench.records.values import each_of, positive, words_of
 from bench.subjects.declared import LeftOut
 from bench.subjects.subject import select
 from bench.sweep import sweep
@@ -101,10 +100,7 @@ def run(words: Sequence[str]) -> int:
     chosen = _parser().parse_args(words)
     if chosen.read:
         return targets.show(store.load(chosen.read), console())
-    names = words_of(chosen.only)
-    unknown = [name for name in names if name not in PARTS]
-    if unknown:
-        raise UserError(f"unknown part: {', '.join(unknown)}. Known: {', '.join(PARTS)}")
+    names = each_of("part", words_of(chosen.only), PARTS)
     programs = chosen.programs.resolve()
     out = console()
     subjects = select(words_of(chosen.servers), programs=programs)

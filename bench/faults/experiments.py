@@ -14,6 +14,7 @@ from bench.faults.copying import SOURCES, apply
 from bench.host.project import ROOT, toml_of
 from bench.records.conditions import CHANGES
 from bench.records.errors import UserError, in_words
+from bench.records.values import one_of
 from bench.subjects.running import CHANGED
 
 FOLDER = ROOT / "course" / "experiments"
@@ -51,9 +52,7 @@ class Experiment(BaseModel):
 
 def experiment(name: str) -> Experiment:
     """The one of that name. Raises UserError."""
-    if name not in CHANGES:
-        raise UserError(f"there is no experiment {name}: there are {', '.join(CHANGES)}")
-    path = FOLDER / f"{name}.toml"
+    path = FOLDER / f"{one_of('experiment', name, CHANGES)}.toml"
     try:
         return Experiment(name=name, **toml_of(path))
     except ValidationError as error:

@@ -17,6 +17,9 @@ from bench.host.project import toml_of
 from bench.host.signals import Interrupted, SignalWatch
 from bench.load.ab import require_ab
 from bench.records.errors import UserError
+from bench.records.values import each_of
+
+NAMES = [stage.name for stage in STAGES]
 
 
 def run(words: Sequence[str]) -> int:
@@ -27,9 +30,7 @@ def run(words: Sequence[str]) -> int:
         return 0
     if options.server is None:
         raise UserError("say which server: zerohttpd grade 08_mine")
-    unknown = [name for name in options.only if name not in [stage.name for stage in STAGES]]
-    if unknown:
-        raise UserError(f"unknown stage: {', '.join(unknown)}. Known: {_stages()}")
+    only = each_of("stage", options.only, NAMES)
     source = folder_of(options.server)
     require_ab()
     sandbox.enter(["-m", "bench", "grade", *words])
@@ -44,7 +45,7 @@ def run(words: Sequence[str]) -> int:
     try:
         with SignalWatch() as watch:
             kind = stalled_by(source)
-            grade = Exam(source, seed, watch, options.only, told, kind).run()
+            grade = Exam(source, seed, watch, only, told, kind).run()
     except Interrupted as interrupted:
         return interrupted.exit_status
     print(grade.model_dump_json(indent=2) if options.json else end_text(grade))
@@ -65,14 +66,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     seeds = "what is asked is drawn by lot; with the same number the same is asked (a new one)"
     add("--seed", type=int, metavar="N", help=seeds)
-    add("--only", nargs="+", default=[], metavar="STAGE", help=f"only these stages: {_stages()}")
+    add(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="STAGE",
+        help=f"only these stages: {', '.join(NAMES)}",
+    )
     add("--json", action="store_true", help="print the whole grade as JSON, for other programs")
     add("--schema", action="store_true", help="print the JSON Schema of what --json prints")
     return parser
-
-
-def _stages() -> str:
-    return ", ".join(stage.name for stage in STAGES)
 
 
 def stalled_by(source: Path) -> str:

@@ -16,6 +16,7 @@ from bench.records.conditions import Conditions, Value, conditions_from
 from bench.records.errors import UserError, in_words
 from bench.records.peers import Measured, Peer, PeerStudy, Published, StudyWords
 from bench.records.plan import Part, Plan
+from bench.records.values import one_of
 from bench.records.workloads import WORKLOADS
 from bench.subjects import declared
 from bench.subjects.subject import discover
@@ -113,9 +114,7 @@ def names(parent: Path = STUDIES) -> list[str]:
 
 def study(name: str, parent: Path = STUDIES) -> DeclaredStudy:
     """One of them. Raises UserError for one that is not known, or lacks something."""
-    file = parent / name / "study.toml"
-    if not file.exists():
-        raise UserError(f"unknown study: {name}. Known: {', '.join(names(parent))}")
+    file = parent / one_of("study", name, names(parent)) / "study.toml"
     try:
         said = StudyDeclaration.model_validate(toml_of(file))
         found = DeclaredStudy(name, said, tuple(_published(file.with_name("published.csv"))))

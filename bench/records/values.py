@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Words of a command line as values. All raise UserError for a word that is none."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from bench.records.errors import UserError
 
@@ -54,16 +54,23 @@ def yes_or_no(text: str) -> bool:
     return text == "yes"
 
 
-def one_of(what: str, text: str, known: Sequence[str]) -> str:
-    """One of some words; `what` they are."""
-    if text not in known:
-        raise UserError(f"unknown {what}: {text}. Known: {', '.join(known)}")
-    return text
+def each_of(what: str, words: Iterable[str], known: Collection[str]) -> list[str]:
+    """Some of the known words, each once, in their order; `what` they are."""
+    each = list(dict.fromkeys(words))
+    if unknown := [word for word in each if word not in known]:
+        many = "s" if len(unknown) > 1 else ""
+        raise UserError(f"unknown {what}{many}: {', '.join(unknown)}. Known: {', '.join(known)}")
+    return each
 
 
-def one_or_none(what: str, text: str, known: Iterable[str]) -> str:
+def one_of(what: str, text: str, known: Collection[str]) -> str:
+    """One of them."""
+    return each_of(what, [text], known)[0]
+
+
+def one_or_none(what: str, text: str, known: Collection[str]) -> str:
     """The same, or "none": empty."""
-    return "" if text == "none" else one_of(what, text, tuple(known))
+    return "" if text == "none" else one_of(what, text, known)
 
 
 def path(text: str) -> str:

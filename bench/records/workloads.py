@@ -4,7 +4,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bench.records.errors import UserError
+from bench.records.values import each_of
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,6 @@ def workload_for(name: str) -> Workload:
 
 def named(names: Iterable[str]) -> tuple[str, ...]:
     """The names, each once and `all` unfolded. Raises UserError for one that is not known."""
-    words = [word for name in names for word in (WORKLOADS if name == ALL else (name,))]
-    unknown = [word for word in words if word not in WORKLOADS]
-    if unknown:
-        known = ", ".join(WORKLOADS)
-        raise UserError(f"unknown workload: {', '.join(unknown)}. Known: {known}, or {ALL}")
+    chosen = each_of("workload", names, (*WORKLOADS, ALL))
+    words = (word for name in chosen for word in (WORKLOADS if name == ALL else (name,)))
     return tuple(dict.fromkeys(words))

@@ -21,6 +21,7 @@ from bench.host.project import ROOT, toml_of
 from bench.records.conditions import FLOOR_PREFIX, Conditions
 from bench.records.errors import UserError
 from bench.records.figures import Kind
+from bench.records.values import each_of
 from bench.subjects import declared
 from bench.subjects.declared import Keeps
 
@@ -143,11 +144,7 @@ def _known(names: Sequence[str] | None, servers: Sequence[str], others: Sequence
     if not servers:
         raise UserError("no servers here: no folder like 07_epoll/ with a main.c")
     wanted = [name[3:] if _FOLDER.fullmatch(name) else name for name in names or servers]
-    known = [*servers, *others]
-    if unknown := [name for name in wanted if name not in known]:
-        many = "s" if len(unknown) > 1 else ""
-        raise UserError(f"unknown server{many}: {', '.join(unknown)}. Known: {', '.join(known)}")
-    return list(dict.fromkeys(wanted))
+    return each_of("server", wanted, [*servers, *others])
 
 
 def discover(root: Path = ROOT) -> list[str]:

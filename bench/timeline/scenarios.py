@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from bench.records.errors import UserError
+from bench.records.values import one_of
 from bench.timeline.recording import Request
 
 BIG = "/big.bin"
@@ -135,9 +135,7 @@ SCENARIOS = {
 
 def named(name: str) -> Scenario:
     """The scenario of that name. Raises UserError."""
-    if name not in SCENARIOS:
-        raise UserError(f"unknown scenario: {name}. Known: {', '.join(SCENARIOS)}")
-    return SCENARIOS[name]
+    return SCENARIOS[one_of("scenario", name, SCENARIOS)]
 
 
 def play(

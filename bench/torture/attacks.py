@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import psutil
 
-from bench.records.errors import UserError
 from bench.records.torture import AttackFacts
+from bench.records.values import each_of
 from bench.subjects.subject import Subject
 from bench.torture.answers import Outcome, Page
 from bench.torture.crowd import PIPELINED
@@ -330,10 +330,4 @@ ATTACKS = {
 
 def select(names: list[str]) -> list[Attack]:
     """The named ones in the order given, each once; all for no names. Raises UserError."""
-    unknown = [name for name in names if name not in ATTACKS]
-    if unknown:
-        raise UserError(
-            f"unknown attack{'s' if len(unknown) > 1 else ''}: {', '.join(unknown)}. "
-            f"Known: {', '.join(ATTACKS)}"
-        )
-    return [ATTACKS[name] for name in dict.fromkeys(names or ATTACKS)]
+    return [ATTACKS[name] for name in each_of("attack", names or ATTACKS, ATTACKS)]

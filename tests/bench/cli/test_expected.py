@@ -38,5 +38,7 @@ def test_what_was_not_held_has_no_figure() -> None:
 
 
 def test_an_unknown_sheet_is_refused() -> None:
-    with pytest.raises(UserError, match="6-fault; there are 1-floor, 4-redis, 5-idle"):
+    with pytest.raises(
+        UserError, match=r"unknown sheet: 6-fault\. Known: 1-floor, 4-redis, 5-idle"
+    ):
         run(["6-fault"])

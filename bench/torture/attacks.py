@@ -19,6 +19,7 @@ from bench.records.values import each_of
 from bench.subjects.subject import Subject
 from bench.torture.answers import Outcome, Page
 from bench.torture.crowd import PIPELINED
+from bench.torture.own_redis import LyingRedis
 from bench.torture.scene import AttackScene, page, serves
 
 Again = Callable[[], None]
@@ -99,15 +100,14 @@ def nothing() -> None:
     """What an attack does again that needs to be begun only."""
 
 
-def _held(kind: str, count: int = CROWD) -> Run:
-    """A crowd that holds connections."""
+def usual_page(_: AttackScene) -> Page:
+    """One that every subject has."""
+    return page("redirect")
 
-    @contextlib.contextmanager
-    def run(scene: AttackScene) -> Iterator[Again]:
-        with scene.crowd(kind, count, page("redirect")):
-            yield nothing
 
-    return run
+def dearest_page(scene: AttackScene) -> Page:
+    """Of those that the subject has: one that waits for Redis, if any."""
+    return page("guestbook" if serves(scene.subject, "guestbook") else "small")
 
 
 def longest_page(scene: AttackScene) -> Page:
@@ -115,54 +115,49 @@ def longest_page(scene: AttackScene) -> Page:
     return page("large" if serves(scene.subject, "large") else "guestbook")
 
 
-@contextlib.contextmanager
-def slow_readers(scene: AttackScene) -> Iterator[Again]:
-    """Of the longest page that there is."""
-    with scene.crowd("slow-readers", CROWD, longest_page(scene)):
-        yield nothing
-
-
-def _rush(count: int, pause: float) -> Run:
-    """Well-behaved clients, all at the same moment, again and again."""
+def _crowd(
+    kind: str,
+    count: int = CROWD,
+    of: Callable[[AttackScene], Page] = usual_page,
+    pause: float = 0.0,
+    far: bool = False,
+) -> Run:
+    """A crowd at work; `of`: what it asks for; `far`: it comes through the slow line."""
 
     @contextlib.contextmanager
     def run(scene: AttackScene) -> Iterator[Again]:
-        wanted = "guestbook" if serves(scene.subject, "guestbook") else "small"
-        with scene.crowd("rush", count, page(wanted), pause=pause):
+        inside = scene.ground.far_end if far else ()
+        with scene.crowd(kind, count, of(scene), inside=inside, pause=pause):
             yield nothing
 
     return run
 
 
-@contextlib.contextmanager
-def redis_killed(scene: AttackScene) -> Iterator[Again]:
-    """SIGKILL; afterwards it is started again, with its data."""
-    scene.redis.kill()
-    try:
-        yield nothing
-    finally:
-        scene.redis.start_again()
+def _until_over(begin: Callable[[AttackScene], None], end: Callable[[AttackScene], None]) -> Run:
+    """Something that is done when the attack begins, and undone when it is over."""
+
+    @contextlib.contextmanager
+    def run(scene: AttackScene) -> Iterator[Again]:
+        begin(scene)
+        try:
+            yield nothing
+        finally:
+            end(scene)
+
+    return run
 
 
-@contextlib.contextmanager
-def redis_stopped(scene: AttackScene) -> Iterator[Again]:
-    """SIGSTOP; afterwards SIGCONT."""
-    scene.redis.stop()
-    try:
-        yield nothing
-    finally:
-        scene.redis.go_on()
-
-
-@contextlib.contextmanager
-def redis_lying(scene: AttackScene) -> Iterator[Again]:
-    """What stands between the server and Redis begins to lie."""
+def _liar(scene: AttackScene) -> LyingRedis:
+    """What stands between the server and Redis."""
     assert scene.liar is not None
-    scene.liar.lie()
-    try:
-        yield nothing
-    finally:
-        scene.liar.be_honest()
+    return scene.liar
+
+
+redis_killed = _until_over(lambda one: one.redis.kill(), lambda one: one.redis.start_again())
+"""SIGKILL; afterwards it is started again, with its data."""
+redis_stopped = _until_over(lambda one: one.redis.stop(), lambda one: one.redis.go_on())
+"""SIGSTOP; afterwards SIGCONT."""
+redis_lying = _until_over(lambda one: _liar(one).lie(), lambda one: _liar(one).be_honest())
 
 
 @contextlib.contextmanager
@@ -171,7 +166,7 @@ def redis_full(scene: AttackScene) -> Iterator[Again]:
     usual = scene.redis.clients_limit()
     scene.redis.limit_clients(FULL_REDIS)
     try:
-        with _rush(RUSH, 0.1)(scene):
+        with _crowd("rush", RUSH, dearest_page, pause=0.1)(scene):
             yield nothing
     finally:
         scene.redis.limit_clients(usual)
@@ -212,13 +207,6 @@ def sigterm(scene: AttackScene) -> Iterator[Again]:
     yield nothing
 
 
-@contextlib.contextmanager
-def slow_line(scene: AttackScene) -> Iterator[Again]:
-    """Downloads through the line, by clients who wish nothing bad."""
-    with scene.crowd("rush", DOWNLOADS, longest_page(scene), inside=scene.ground.far_end):
-        yield nothing
-
-
 OTHERS_STOP = "stops in a way of its own"
 ATTACKS = {
     attack.name: attack
@@ -227,38 +215,38 @@ ATTACKS = {
             "silent",
             "Silent clients",
             f"{CROWD} clients connect and say nothing",
-            _held("silent"),
+            _crowd("silent"),
         ),
         Attack(
             "idle",
             "Idle clients",
             f"{CROWD} clients ask once, keep the connection and say no more",
-            _held("idle"),
+            _crowd("idle"),
         ),
         Attack(
             "slow-heads",
             "Slow heads",
             f"{CROWD} clients send the head of a request, ten bytes a second, without end",
-            _held("slow-heads"),
+            _crowd("slow-heads"),
         ),
         Attack(
             "slow-readers",
             "Slow readers",
             f"{CROWD} clients ask {PIPELINED} times for the longest page and read nothing",
-            slow_readers,
+            _crowd("slow-readers", of=longest_page),
         ),
         Attack(
             "flood",
             "A flood of connections",
             "connect, ask, reset, as fast as one core can",
-            _held("flood", 1),
+            _crowd("flood", 1),
         ),
         Attack(
             "few-descriptors",
             "Few descriptors",
             f"{DESCRIPTORS} descriptors from the start (prlimit); {CROWD} guests come at the same "
             "moment, again and again",
-            _rush(CROWD, 0.2),
+            _crowd("rush", CROWD, dearest_page, pause=0.2),
             setting="descriptors",
             crowd_counts=True,
         ),
@@ -320,7 +308,7 @@ ATTACKS = {
             "A slow line",
             f"{DOWNLOADS} clients download the longest page, again and again, through a line of "
             "8 Mbit/s",
-            slow_line,
+            _crowd("rush", DOWNLOADS, longest_page, far=True),
             setting="line",
             crowd_counts=True,
         ),

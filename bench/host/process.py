@@ -251,8 +251,28 @@ Own = TypeVar("Own", bound="Helper")
 class Helper:
     """A module of this package as a child process. Use in a `with` block."""
 
-    def __init__(self, module: str, words: Sequence[str], cpus: Sequence[int]) -> None:
-        self._child = Child([sys.executable, "-m", module, *words], cpus, cwd=ROOT)
+    def __init__(
+        self,
+        module: str,
+        words: Sequence[str],
+        cpus: Sequence[int],
+        ready: str,
+        watch: SignalWatch,
+    ) -> None:
+        """Start it and wait for a line like the pattern `ready`. It does without site-packages: so
+        it starts sooner. Raises HelperError or Interrupted."""
+        self._child = Child([sys.executable, "-S", "-m", module, *words], cpus, cwd=ROOT)
+        deadline = time.monotonic() + START_SECONDS
+        try:
+            while not (found := re.search(ready, self._child.stdout)):
+                if not self._child.running() or time.monotonic() > deadline:
+                    said = last_line(self._child.stderr) or "it said nothing"
+                    raise HelperError(f"{module} did not start: {said}")
+                watch.sleep(0.005)
+        except BaseException:
+            self._child.end()
+            raise
+        self._ready = found
 
     def __enter__(self: Own) -> Own:
         return self
@@ -263,18 +283,6 @@ class Helper:
     def close(self) -> None:
         """End it."""
         self._child.end()
-
-    def _await(self, pattern: str, watch: SignalWatch) -> re.Match[str]:
-        """The line that says that it is ready. Raises HelperError or Interrupted."""
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            found = re.search(pattern, self._child.stdout)
-            if found:
-                return found
-            if not self._child.running() or time.monotonic() > deadline:
-                said = self._child.stderr.strip().splitlines() or ["it said nothing"]
-                raise HelperError(f"{self._child.command[2]} did not start: {said[-1]}")
-            watch.sleep(0.01)
 
     def demand_seconds(self) -> float | None:
         """For how long it has run or wanted to run."""

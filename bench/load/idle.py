@@ -33,17 +33,13 @@ class IdleConnections(Helper):
         self._count = count
         to = urlsplit(url)
         words = [to.hostname or "", str(to.port or 80), str(count), to.path]
-        super().__init__("bench.load.idle_holder", words, cpus)
-        try:
-            self._at_first = int(self._await(r"holding \d+ requests (\d+)\n", watch)[1])
-        except BaseException:
-            self._child.end()
-            raise
+        holding = r"holding \d+ requests (\d+)\n"
+        super().__init__("bench.load.idle_holder", words, cpus, holding, watch)
 
     def end(self) -> IdleReport:
         """Let go of them."""
         self._child.end()
         found = re.search(r"^held (\d+) requests (\d+) reopened (\d+)$", self._child.stdout, re.M)
         held, requests, reopened = (int(n) for n in found.groups()) if found else (0, 0, 0)
-        during = max(0, requests - self._at_first)
+        during = max(0, requests - int(self._ready[1]))
         return IdleReport(self._count, held, reopened, requests, during)

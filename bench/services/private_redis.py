@@ -5,7 +5,7 @@ Of one that is there nothing is ever deleted or overwritten; only what the pages
 it happens: a visit to the guestbook raises its `visitor_count`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import redis
@@ -113,9 +113,12 @@ class RunRedis:
 class PrivateRedis(RunRedis):
     """One of our own on this machine, that ends with the `with` block."""
 
-    def __init__(self, cpus: Sequence[int], watch: SignalWatch) -> None:
-        """Start it. Raises UserError if it does not come up, Interrupted on Ctrl-C."""
-        self._server = RedisServer(cpus, watch)
+    def __init__(
+        self, cpus: Sequence[int], watch: SignalWatch, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Start it; `settings`: of its configuration, beside ours. Raises UserError if it does not
+        come up, Interrupted on Ctrl-C."""
+        self._server = RedisServer(cpus, watch, settings=settings)
         super().__init__(self._server.url, private=True)
 
     def __exit__(self, *what: object) -> None:

@@ -26,11 +26,7 @@ class SlowRedis(Helper):
         if parts.scheme != "redis" or not parts.hostname:
             raise UserError("Redis can be slowed over TCP only: give --redis redis://host:port")
         target = [parts.hostname, str(parts.port or 6379)]
-        super().__init__("bench.services.slow_proxy", [address, *target, f"{delay_ms:g}"], cpus)
-        try:
-            port = self._await(r"port (\d+)\n", watch)[1]
-        except BaseException:
-            self._child.end()
-            raise
+        words = [address, *target, f"{delay_ms:g}"]
+        super().__init__("bench.services.slow_proxy", words, cpus, r"port (\d+)\n", watch)
         password = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
-        self.url = urlunsplit(parts._replace(netloc=f"{password}{address}:{port}"))
+        self.url = urlunsplit(parts._replace(netloc=f"{password}{address}:{self._ready[1]}"))

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.host.process import StartError, last_line
+from bench.host.process import last_line
+from bench.records.errors import NoFigure
 from bench.records.torture import BACK_SECONDS, Remarks, TortureCell
 from bench.subjects.subject import Subject
 from bench.torture import figures
@@ -63,7 +64,7 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
             ground.redis.prepare()
             with scene_for(subject, attack, ground) as scene:
                 attack_it(scene, attack, seconds, cell)
-        except (StartError, CannotTakePart, OSError) as error:
+        except (NoFigure, CannotTakePart, OSError) as error:
             cell.reason = str(error)
     cell.reason = cell.reason or None
     cell.seconds = round(time.monotonic() - begun, 2)
@@ -77,7 +78,7 @@ def why_no_setting(attack: Attack, ground: Ground) -> str:
 
 @contextlib.contextmanager
 def scene_for(subject: Subject, attack: Attack, ground: Ground) -> Iterator[AttackScene]:
-    """The server at its start, as the attack wants it. May raise StartError."""
+    """The server at its start, as the attack wants it. May raise StartError or HelperError."""
     with contextlib.ExitStack() as stack:
         liar = None
         if attack.setting == "liar":
@@ -88,7 +89,7 @@ def scene_for(subject: Subject, attack: Attack, ground: Ground) -> Iterator[Atta
 
 
 def lying_redis(ground: Ground) -> LyingRedis:
-    """One before the Redis of the torture. May raise StartError."""
+    """One before the Redis of the torture. May raise HelperError."""
     return LyingRedis(ground.redis.url, ground.placement.load, ground.watch)
 
 

@@ -5,38 +5,29 @@ What it has answered it has handed to the kernel before (an append-only file, wr
 waiting for the disk), so a remark that is not there after `kill -9` was never stored.
 """
 
-import re
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 import redis
 
-from bench.host.process import Child, StartError, last_line
-from bench.host.project import ROOT
+from bench.host.process import Helper
 from bench.host.signals import SignalWatch
-from bench.services.private_redis import RunRedis
-from bench.services.redis_server import RedisServer
-from bench.subjects.running import START_SECONDS
+from bench.services.private_redis import PrivateRedis
 
 KEPT = {"appendonly": "yes", "appendfsync": "no", "auto-aof-rewrite-percentage": "0"}
 LOAD_SECONDS = 10.0
 REMARKS = "guestbook_remarks"
 
 
-class OwnRedis(RunRedis):
+class OwnRedis(PrivateRedis):
     """Use in a `with` block. Everything may raise redis.RedisError."""
 
     def __init__(self, cpus: Sequence[int], watch: SignalWatch) -> None:
         """Start it. Raises UserError if it does not come up, Interrupted on Ctrl-C."""
-        self._server, self._watch = RedisServer(cpus, watch, settings=KEPT), watch
-        super().__init__(self._server.url, private=True)
-
-    def __exit__(self, *what: object) -> None:
-        super().__exit__(*what)
-        self._server.end()
+        super().__init__(cpus, watch, KEPT)
+        self._watch = watch
 
     def kill(self) -> None:
         """It is gone at once, and its port is free."""
@@ -83,27 +74,15 @@ def bytes_of(value: bytes | str) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
-class LyingRedis:
-    """A way to Redis that can begin to lie: see `bench.torture.liar`. Use in a `with` block; `url`
-    is for the server."""
+class LyingRedis(Helper):
+    """A way to Redis that can begin to lie: see `bench.torture.liar`. `url` is for the server."""
 
     def __init__(self, url: str, cpus: Sequence[int], watch: SignalWatch) -> None:
-        """Before the Redis at `url`. Raises StartError or Interrupted."""
+        """Before the Redis at `url`. Raises HelperError or Interrupted."""
         redis = urlsplit(url)
         where = [str(redis.hostname), str(redis.port)]
-        command = [sys.executable, "-S", "-m", "bench.torture.liar", *where]
-        self._child = Child(command, cpus, cwd=ROOT)
-        try:
-            self.url = redis._replace(netloc=f"127.0.0.1:{self._port(watch)}").geturl()
-        except BaseException:
-            self._child.end()
-            raise
-
-    def __enter__(self) -> "LyingRedis":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._child.end()
+        super().__init__("bench.torture.liar", where, cpus, r"port (\d+)\n", watch)
+        self.url = redis._replace(netloc=f"127.0.0.1:{self._ready[1]}").geturl()
 
     def lie(self) -> None:
         """From now on."""
@@ -112,11 +91,3 @@ class LyingRedis:
     def be_honest(self) -> None:
         """From now on."""
         self._child.send(signal.SIGUSR2)
-
-    def _port(self, watch: SignalWatch) -> int:
-        deadline = time.monotonic() + START_SECONDS
-        while not (found := re.search(r"^port (\d+)$", self._child.stdout, re.MULTILINE)):
-            if not self._child.running() or time.monotonic() > deadline:
-                raise StartError(f"the liar did not start: {last_line(self._child.stderr)}")
-            watch.sleep(0.005)
-        return int(found[1])

@@ -40,23 +40,18 @@ class Then:
 class Now:
     """What is measured of it today."""
 
-    rate: float | None
-    bound: bool
-    """The load generator was the limit: it could have done more."""
-    ratio: float | None
+    point: Point | None
+    """None: there is no figure."""
+    ratio: float | None = None
     """Of rates; None where one of them is the load generator's."""
-    cpu: float | None
-    """Microseconds of a request."""
-    carries: float | None
+    carries: float | None = None
     """What a core would carry, as a ratio to the reference."""
-    p50: float | None
-    p99: float | None
-    memory: float | None
-    """Megabytes, at the most, of all its processes."""
-    limit: str
-    """Who was at the limit."""
     why_not: str = ""
     """There is no figure, and why."""
+
+    def get(self, key: str) -> float | None:
+        """One kind of figure; None if it was not measured."""
+        return self.point.get(key) if self.point else None
 
 
 @dataclass(frozen=True)
@@ -138,7 +133,7 @@ def _table(study: Study, asked: PeerStudy, scenario: Conditions, level: int) -> 
         level,
         refers_to,
         published[0].concurrency if published else None,
-        tuple(sorted(rows, key=lambda row: row.now.cpu or math.inf)),
+        tuple(sorted(rows, key=lambda row: row.now.get("cpu") or math.inf)),
     )
 
 
@@ -151,18 +146,9 @@ def _now(study: Study, name: str, scenario: Conditions, level: int, reference: P
     point = study.find(name, scenario, level)
     if point is None or not point.held:
         reason = point.reason.text if point and point.reason else _absence(study.results, name)
-        return Now(None, False, None, None, None, None, None, None, "", reason)
-    return Now(
-        rate=point.get("rate"),
-        bound=point.lower_bound,
-        ratio=_ratio_of_rates(point, reference),
-        cpu=point.get("cpu"),
-        carries=_over(reference.get("cpu") if reference else None, point.get("cpu")),
-        p50=point.get("p50"),
-        p99=point.get("p99"),
-        memory=point.get("memory"),
-        limit=point.bottleneck or "",
-    )
+        return Now(None, why_not=reason)
+    carries = _over(reference.get("cpu") if reference else None, point.get("cpu"))
+    return Now(point, _ratio_of_rates(point, reference), carries)
 
 
 def _absence(results: Results, name: str) -> str:

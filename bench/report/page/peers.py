@@ -48,7 +48,8 @@ def _table(table: peers.PeersTable) -> dict[str, Any]:
 
 
 def _row(row: peers.Row) -> dict[str, Any]:
-    now = row.now
+    now, point = row.now, row.now.point
+    bound, limit = (point.lower_bound, point.bottleneck) if point else (False, "")
     return {
         "subject": row.subject,
         "then": [
@@ -62,14 +63,11 @@ def _row(row: peers.Row) -> dict[str, Any]:
         ],
         "differs": row.differs,
         "why_not": now.why_not,
-        "rate": ("\N{GREATER-THAN OR EQUAL TO} " if now.bound else "") + figure(now.rate),
+        "rate": ("\N{GREATER-THAN OR EQUAL TO} " if bound else "") + figure(now.get("rate")),
         "ratio": _times(now.ratio),
-        "cpu": figure(now.cpu),
         "carries": _times(now.carries),
-        "limit": MOST_LIKE.get(now.limit, "nobody"),
-        "p50": figure(now.p50),
-        "p99": figure(now.p99),
-        "memory": figure(now.memory),
+        "limit": MOST_LIKE.get(limit or "", "nobody"),
+        **{key: figure(now.get(key)) for key in ("cpu", "p50", "p99", "memory")},
     }
 
 

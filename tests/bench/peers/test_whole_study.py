@@ -59,7 +59,7 @@ def test_a_study_over_hosts(tmp_path: Path) -> None:
     assert [table.scenario.cores for table in tables] == ["one", "all"]
     for table in tables:
         assert {row.subject for row in table.rows} == wanted
-        assert all(row.now.cpu or row.now.why_not for row in table.rows)
+        assert all(row.now.get("cpu") or row.now.why_not for row in table.rows)
         # Each has what was published of it: a rate of one core, and another one of all.
         then = {x.rate for row in table.rows for x in row.then if row.subject == "go-hello"}
         assert then == {{"one": 42745.15, "all": 128402.88}[table.scenario.cores]}

@@ -127,9 +127,10 @@ def test_ratios_then_and_now(tables: list[peers.PeersTable]) -> None:
 
 def test_no_ratio_of_rates_that_are_the_load_generators(tables: list[peers.PeersTable]) -> None:
     rows = {row.subject: row for row in tables[0].rows}
-    assert rows["epoll"].now.bound
+    assert rows["epoll"].now.point
+    assert rows["epoll"].now.point.lower_bound
     assert rows["epoll"].now.ratio is None
-    assert rows["epoll"].now.limit == "load"
+    assert rows["epoll"].now.point.bottleneck == "load"
 
 
 def test_what_stands_elsewhere_than_then(tables: list[peers.PeersTable]) -> None:
@@ -243,7 +244,7 @@ def test_then_and_now_of_a_study_that_was_measured() -> None:
     # Over a Unix socket FastCGI was a fifth faster than over TCP, and is more than that today.
     tcp, unix = (rows[f"nginx-fcgi-{how}"] for how in ("tcp", "unix"))
     assert round((unix.then[0].rate or 0) / (tcp.then[0].rate or 1), 2) == 1.22
-    assert round((tcp.now.cpu or 0) / (unix.now.cpu or 1), 1) == 1.7
+    assert round((tcp.now.get("cpu") or 0) / (unix.now.get("cpu") or 1), 1) == 1.7
 
     of_all = {row.subject: row.then[0].rate for row in every.rows if row.then}
     assert of_all["go-hello"] == 128402.88

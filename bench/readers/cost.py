@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from bench.readers.compare import Spread
 from bench.readers.targets import Cost, cost_of
 from bench.records.conditions import FLOOR_PREFIX, CellKey, Conditions
 from bench.records.figures import CallFigures, StackFigures
@@ -25,23 +26,6 @@ Runs = dict[CellKey, list[Run]]
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """One cell over another, run by run."""
-
-    median: float
-    low: float
-    high: float
-    runs: int
-
-    @property
-    def apart(self) -> bool:
-        """Whether all runs say the same, that the one is dearer or that it is cheaper, and by
-        enough."""
-        same = self.low > 1 or self.high < 1
-        return self.runs >= ENOUGH and same and abs(self.median - 1) >= LEAST
-
-
-@dataclass(frozen=True)
 class ServerCost:
     """What a request costs a server under some conditions."""
 
@@ -50,7 +34,7 @@ class ServerCost:
     cost: Cost | None
     floor: Cost | None
     """Of the barest program of its architecture; None: it was not measured."""
-    share: Ratio | None
+    share: Spread | None
     """The floor's cost over the server's."""
     voluntary: float | None
     """Context switches: it had to wait."""
@@ -90,8 +74,17 @@ class Difference:
     """Of the trick that is switched off, or of the experiment."""
     usual: Side
     other: Side
-    ratio: Ratio | None
+    ratio: Spread | None
     """What the other costs over the usual."""
+
+    @property
+    def apart(self) -> bool:
+        """Whether all runs say the same, that the other is dearer or that it is cheaper, and by
+        enough."""
+        one = self.ratio
+        if one is None or one.runs < ENOUGH or one.low <= 1 <= one.high:
+            return False
+        return abs(one.median - 1) >= LEAST
 
     @property
     def verdict(self) -> str:
@@ -100,9 +93,8 @@ class Difference:
             return "no figure"
         if self.ratio.runs < ENOUGH:
             return f"too few runs ({percent(self.ratio)})"
-        return (
-            percent(self.ratio) if self.ratio.apart else f"not told apart ({percent(self.ratio)})"
-        )
+        words = percent(self.ratio)
+        return words if self.apart else f"not told apart ({words})"
 
 
 @dataclass(frozen=True)
@@ -115,7 +107,7 @@ class Flame:
     stacks: StackFigures
 
 
-def percent(ratio: Ratio) -> str:
+def percent(ratio: Spread) -> str:
     """By how much the first costs more, or less."""
     return f"{ratio.median - 1:+.0%}"
 
@@ -206,7 +198,7 @@ def _differences(results: Results, how: str) -> Iterator[Difference]:
         )
 
 
-def _ratio(runs: Sequence[Run], over: Sequence[Run]) -> Ratio | None:
+def _ratio(runs: Sequence[Run], over: Sequence[Run]) -> Spread | None:
     if cost_of(runs) is None or cost_of(over) is None:
         return None
     costs, others = ({r.run: r.process for r in of if r.process} for of in (runs, over))
@@ -215,9 +207,7 @@ def _ratio(runs: Sequence[Run], over: Sequence[Run]) -> Ratio | None:
         for number in costs.keys() & others.keys()
         if others[number].cpu_us_per_request
     ]
-    if not ratios:
-        return None
-    return Ratio(statistics.median(ratios), min(ratios), max(ratios), len(ratios))
+    return Spread.of(ratios) if ratios else None
 
 
 def _middle(runs: Sequence[Run], figure: str) -> float | None:

@@ -216,7 +216,7 @@ def brought(found: Sequence[Difference]) -> str:
     seen = [d for d in found if d.ratio and d.ratio.runs >= ENOUGH]
     if not seen:
         return ""
-    clear = [d for d in seen if d.ratio and d.ratio.apart and d.ratio.median > 1]
+    clear = [d for d in seen if d.ratio and d.apart and d.ratio.median > 1]
     none = sorted({d.name for d in seen} - {d.name for d in clear})
     words = []
     if clear:

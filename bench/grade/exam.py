@@ -12,7 +12,7 @@ from bench.grade.building import Built, NotBuilt
 from bench.grade.check import Stage
 from bench.grade.proof import MOST_LINES
 from bench.grade.sandbox import isolation
-from bench.grade.scene import make_site
+from bench.grade.scene import Scene, make_site
 from bench.grade.stage import CheckOutcome, FaultFound, Grade, StageOutcome
 from bench.grade.stages import STAGES
 from bench.grade.trying import World
@@ -98,20 +98,19 @@ class Exam:
         return StageOutcome(stage="builds", title="It compiles", checks=[check])
 
     def _stages(self, built: Built, store: OwnRedis, folder: Path) -> list[StageOutcome]:
-        site = make_site(folder / "site", random.Random(self.seed))
         assert self._server is not None
-        world = World(
+        dice = random.Random(self.seed)
+        scene = Scene(
             server=self._server,
-            built=built,
-            store=store,
-            site=site,
-            folder=folder,
-            seed=self.seed,
+            site=make_site(folder / "site", dice),
+            redis=store,
+            dice=dice,
             watch=self.watch,
+            folder=folder,
             stalled_by=self.stalled_by,
-            can_trace=self._can_trace,
-            left=self.left,
+            built=built,
         )
+        world = World(scene, self.seed, self._can_trace, self.left)
         found: list[StageOutcome] = []
         for stage in STAGES:
             if self.only and stage.name not in self.only:

@@ -9,23 +9,19 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import redis
 
-from bench.grade.building import Built
 from bench.grade.check import Stage, Trial
 from bench.grade.faults import BY_NATURE, CRASH, NO_ANSWER, UNLISTED_CALL
 from bench.grade.proof import excerpt, finding
-from bench.grade.scene import Scene, SeededSite
+from bench.grade.scene import Scene
 from bench.grade.stage import OVER, CheckOutcome, Failed, NotHere
 from bench.host.process import StartError
-from bench.host.signals import SignalWatch
 from bench.services.slow_redis import SlowRedis
-from bench.subjects.subject import Subject
 from bench.timeline.record import TRACED
-from bench.torture.own_redis import OwnRedis
 
 STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
 ENDS_ONLY = ("-e", "trace=none")
@@ -37,14 +33,9 @@ _UNLISTED = re.compile(r"system call +(\d+) is not in its list")
 class World:
     """What all checks of an examination have in common."""
 
-    server: Subject
-    built: Built
-    store: OwnRedis
-    site: SeededSite
-    folder: Path
+    scene: Scene
+    """As each check finds it, but for what it brings itself."""
     seed: int
-    watch: SignalWatch
-    stalled_by: str
     can_trace: bool
     left: Callable[[], float]
     """Seconds that the examination still has."""
@@ -104,23 +95,17 @@ class World:
             stack.callback(bury_orphans)
             url = ""
             if check.redis_delay_ms:
-                slow = SlowRedis(self.store.url, check.redis_delay_ms, (), self.watch)
+                slow = SlowRedis(self.scene.redis.url, check.redis_delay_ms, (), self.scene.watch)
                 stack.callback(slow.close)
                 url = slow.url
-            scene = Scene(
-                server=self.server,
-                site=self.site,
-                redis=self.store,
+            scene = replace(
+                self.scene,
                 dice=random.Random(f"{self.seed} {stage.name} {check.name}"),
-                watch=self.watch,
-                folder=self.folder,
-                stalled_by=self.stalled_by,
                 trace=trace,
                 limits=check.limits,
                 redis_url=url,
-                built=self.built,
             )
-            self.store.prepare()
+            scene.redis.prepare()
             stack.callback(scene.stop)
             stack.enter_context(scene.guarded())
             tracer: tuple[str, ...] = ()
@@ -157,7 +142,7 @@ class World:
 
     def _file(self) -> Path:
         self._scenes += 1
-        return self.folder / f"{self._scenes}.trace"
+        return self.scene.folder / f"{self._scenes}.trace"
 
 
 def call_name(number: int) -> str:

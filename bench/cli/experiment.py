@@ -3,7 +3,6 @@
 thing otherwise, measured in turns."""
 
 import argparse
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from rich.console import Console
 from bench.cli.calls import calls_part
 from bench.faults.experiments import Experiment, built, experiment
 from bench.host.project import ROOT
-from bench.readers.console import console, plain_table, say
+from bench.readers.console import console, paragraphs, plain_table, say
 from bench.readers.cost import Difference, experiments
 from bench.records import store
 from bench.records.conditions import CHANGES, Value
@@ -21,8 +20,6 @@ from bench.records.values import positive
 from bench.subjects.subject import select
 from bench.sweep import sweep
 from bench.sweep.options import SweepOptions
-
-WIDTH = 88
 
 
 def parts_of(chosen: Experiment, runs: int, requests: int, level: int) -> list[Part]:
@@ -49,7 +46,7 @@ def run(words: Sequence[str]) -> int:
         return 0
     chosen = experiment(options.name)
     select(chosen.servers, programs=ROOT)  # or say that they are not built
-    say(out, f"{chosen.title}\n\n{_wrapped(chosen.question)}\n")
+    say(out, f"{chosen.title}\n\n{paragraphs(chosen.question)}\n")
     say(out, f"Building {built(chosen).relative_to(ROOT)}/")
     parts = tuple(parts_of(chosen, options.runs, options.requests, options.concurrency))
     command = ("experiment", *words)
@@ -70,13 +67,7 @@ def show(found: Sequence[Difference], chosen: Experiment, out: Console) -> None:
         table.add_row(*start, "as it is", *one.usual.words(), "")
         table.add_row("", "", chosen.name, *one.other.words(), one.verdict)
     out.print(table)
-    say(out, _wrapped(chosen.answer))
-
-
-def _wrapped(text: str) -> str:
-    return "\n\n".join(
-        textwrap.fill(" ".join(one.split()), WIDTH) for one in text.strip().split("\n\n")
-    )
+    say(out, paragraphs(chosen.answer))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -3,10 +3,10 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from bench.host.project import ROOT, toml_of
-from bench.records.errors import UserError, in_words
+from bench.host.project import ROOT, declaration
+from bench.records.errors import UserError
 
 FOLDER = ROOT / "course" / "faults"
 STEPS = 3
@@ -48,7 +48,7 @@ class Fault(BaseModel):
     """What somebody noticed, in his own words."""
     hints: tuple[str, ...] = Field(min_length=STEPS, max_length=STEPS)
     explanation: str
-    incident: Incident | None
+    incident: Incident | None = None
     check: Proof
 
     @property
@@ -70,14 +70,7 @@ def fault(number: str) -> Fault:
     wanted = number.zfill(2)
     if wanted not in known:
         raise UserError(f"there is no fault {number}: there are {known[0]} to {known[-1]}")
-    path = FOLDER / f"{wanted}.toml"
-    try:
-        said = toml_of(path)
-        return Fault(number=wanted, incident=said.pop("incident", None), **said)
-    except ValidationError as error:
-        raise UserError(f"{path}: {in_words(error)}") from error
-    except ValueError as error:  # no TOML
-        raise UserError(f"{path}: {error}") from error
+    return declaration(Fault, FOLDER / f"{wanted}.toml", number=wanted)
 
 
 def _nothing_here() -> str:

@@ -8,12 +8,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from bench.faults.copying import SOURCES, apply
-from bench.host.project import ROOT, toml_of
+from bench.host.project import ROOT, declaration
 from bench.records.conditions import CHANGES
-from bench.records.errors import UserError, in_words
+from bench.records.errors import UserError
 from bench.records.values import one_of
 from bench.subjects.running import CHANGED
 
@@ -52,11 +52,8 @@ class Experiment(BaseModel):
 
 def experiment(name: str) -> Experiment:
     """The one of that name. Raises UserError."""
-    path = FOLDER / f"{one_of('experiment', name, CHANGES)}.toml"
-    try:
-        return Experiment(name=name, **toml_of(path))
-    except ValidationError as error:
-        raise UserError(f"{path}: {in_words(error)}") from error
+    file = FOLDER / f"{one_of('experiment', name, CHANGES)}.toml"
+    return declaration(Experiment, file, name=name)
 
 
 def built(chosen: Experiment) -> Path:

@@ -9,9 +9,9 @@ from pathlib import Path
 from bench.faults.catalogue import STEPS, Fault, fault
 from bench.faults.copying import apply, difference, make_copy
 from bench.host.project import ROOT
+from bench.readers.console import paragraphs
 from bench.records.errors import UserError
 
-WIDTH = 88
 COPIES = ROOT / "fault"
 """Not below build/, which `make clean` removes: somebody works in them."""
 
@@ -45,8 +45,7 @@ def run(words: Sequence[str]) -> int:
 
 def ticket(chosen: Fault, folder: Path) -> str:
     """What the student is told: the complaint, and what there is to find the fault with."""
-    complaint = textwrap.fill(" ".join(chosen.complaint.split()), WIDTH, initial_indent="  ",
-                              subsequent_indent="  ")  # fmt: skip
+    complaint = textwrap.indent(paragraphs(chosen.complaint), "  ")
     server = chosen.server
     return f"""\
 A copy of the project, with one fault in its C sources, is in {folder}

@@ -2,13 +2,12 @@
 """`zerohttpd hint`, and `make hint N=07 STEP=1`."""
 
 import argparse
-import textwrap
 from collections.abc import Sequence
 
 from bench.faults.catalogue import STEPS, Fault, fault
+from bench.readers.console import paragraphs
 
 ANSWER = "answer"
-WIDTH = 88
 
 
 def run(words: Sequence[str]) -> int:
@@ -21,25 +20,21 @@ def run(words: Sequence[str]) -> int:
     parser.add_argument("--step", choices=[*steps, ANSWER], default="1", help="which hint (1)")
     options = parser.parse_args(words)
     chosen = fault(options.number)
-    print(answer(chosen) if options.step == ANSWER else _wrap(chosen.hints[int(options.step) - 1]))
+    print(
+        answer(chosen)
+        if options.step == ANSWER
+        else paragraphs(chosen.hints[int(options.step) - 1])
+    )
     return 0
 
 
 def answer(chosen: Fault) -> str:
     """What it is, where, why, and who has had it."""
-    parts = [chosen.name, _wrap(chosen.explanation), chosen.patch.read_text().rstrip("\n")]
+    parts = [chosen.name, paragraphs(chosen.explanation), chosen.patch.read_text().rstrip("\n")]
     if chosen.incident is None:
         parts.append("No public incident has been verified.")
     else:
         parts.append(
-            _wrap(f"It has happened: {chosen.incident.what}") + f"\n{chosen.incident.link}"
+            paragraphs(f"It has happened: {chosen.incident.what}") + f"\n{chosen.incident.link}"
         )
     return "\n\n".join(parts)
-
-
-def _wrap(text: str) -> str:
-    """Paragraphs in lines of a width; those that are indented are to be copied, and stay."""
-    return "\n\n".join(
-        one if one.startswith("    ") else textwrap.fill(" ".join(one.split()), WIDTH)
-        for one in text.strip("\n").split("\n\n")
-    )

@@ -4,10 +4,13 @@
 import hashlib
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from bench.host.programs import first_line, output_of
 from bench.records.environment import Checkout
+from bench.records.errors import UserError, in_words
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -21,6 +24,18 @@ ROOT = Path(__file__).resolve().parents[2]
 def toml_of(file: Path) -> dict[str, Any]:
     """What a TOML file says; nothing if it is not there."""
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def declaration(model: type[Model], file: Path, **more: Any) -> Model:
+    """What a TOML file says, and `more`, as a model. Raises UserError where it lacks something."""
+    try:
+        return model.model_validate({**toml_of(file), **more})
+    except ValueError as error:  # no TOML, or not the model's
+        words = in_words(error) if isinstance(error, ValidationError) else str(error)
+        raise UserError(f"{file}: {words}") from error
 
 
 def source_digest() -> str:

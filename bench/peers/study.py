@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bench.host.project import ROOT, toml_of
+from bench.host.project import ROOT, declaration
 from bench.records.conditions import Conditions, Value, conditions_from
 from bench.records.errors import UserError, in_words
 from bench.records.peers import Measured, Peer, PeerStudy, Published, StudyWords
@@ -115,11 +115,8 @@ def names(parent: Path = STUDIES) -> list[str]:
 def study(name: str, parent: Path = STUDIES) -> DeclaredStudy:
     """One of them. Raises UserError for one that is not known, or lacks something."""
     file = parent / one_of("study", name, names(parent)) / "study.toml"
-    try:
-        said = StudyDeclaration.model_validate(toml_of(file))
-        found = DeclaredStudy(name, said, tuple(_published(file.with_name("published.csv"))))
-    except ValidationError as error:
-        raise UserError(f"{file}: {in_words(error)}") from error
+    said = declaration(StudyDeclaration, file)
+    found = DeclaredStudy(name, said, tuple(_published(file.with_name("published.csv"))))
     _require_known(found)
     return found
 
@@ -141,15 +138,16 @@ def _names(measure: Measure) -> tuple[str, ...]:
 
 
 def _published(file: Path) -> list[Published]:
-    """The rows of a published.csv; none where nothing was published."""
+    """The rows of a published.csv; none where nothing was published. Raises UserError."""
     if not file.exists():
         return []
     with file.open(encoding="utf-8", newline="") as lines:
         rows = csv.DictReader(line for line in lines if not line.startswith("#"))
-        return [
-            Published.model_validate({name: text for name, text in row.items() if text})
-            for row in rows
-        ]
+        said = [{name: text for name, text in row.items() if text} for row in rows]
+    try:
+        return [Published.model_validate(row) for row in said]
+    except ValidationError as error:
+        raise UserError(f"{file}: {in_words(error)}") from error
 
 
 def _require_known(found: DeclaredStudy) -> None:

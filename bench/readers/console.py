@@ -2,6 +2,7 @@
 """Where what is read and measured is shown."""
 
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,8 @@ from rich.table import Table
 PLAIN_WIDTH = 120
 """Columns of the table where no terminal says how many there are."""
 
+TEXT_WIDTH = 88
+
 
 def console() -> Console:
     """Standard output."""
@@ -23,6 +26,14 @@ def console() -> Console:
 def say(out: Console, text: str, style: str = "") -> None:
     """A line of words as they are: no markup in them, and broken by the terminal alone."""
     out.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def paragraphs(text: str) -> str:
+    """Paragraphs in lines of a width; those that are indented are to be copied, and stay."""
+    return "\n\n".join(
+        one if one.startswith("    ") else textwrap.fill(" ".join(one.split()), TEXT_WIDTH)
+        for one in text.strip("\n").split("\n\n")
+    )
 
 
 def plain_table(*heads: str) -> Table:

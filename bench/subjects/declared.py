@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from bench.host.programs import find_program, search_path
-from bench.host.project import ROOT, toml_of
-from bench.records.errors import UserError, in_words
+from bench.host.project import ROOT, declaration
+from bench.records.errors import UserError
 
 STRANGERS = ROOT / "bench" / "strangers"
 BUILD = ROOT / "build" / "strangers"
@@ -173,10 +173,7 @@ def names() -> list[str]:
 def stranger(name: str, parent: Path = STRANGERS) -> Stranger:
     """What is declared about one. Raises UserError where the file lacks something."""
     file = parent / name / "stranger.toml"
-    try:
-        return Stranger(name, Declaration.model_validate(toml_of(file)), file.parent)
-    except ValidationError as error:
-        raise UserError(f"{file}: {in_words(error)}") from error
+    return Stranger(name, declaration(Declaration, file), file.parent)
 
 
 def limits_of(config: str) -> dict[str, str]:

@@ -39,9 +39,8 @@ def run(words: Sequence[str]) -> int:
         build_experiments()
     parts = tuple(parts_of(chosen, servers, stacks))
     command = ("cost", *words)
-    done = sweep.sweep(
-        SweepOptions(parts, None, chosen.results, None, command, ROOT, concludes=False)
-    )
+    options = SweepOptions(parts, results=chosen.results, command=command, concludes=False)
+    done = sweep.sweep(options)
     if done.folder is not None:
         finish(done.folder, chosen.markdown)
     return done.status

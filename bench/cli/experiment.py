@@ -50,9 +50,8 @@ def run(words: Sequence[str]) -> int:
     say(out, f"Building {built(chosen).relative_to(ROOT)}/")
     parts = tuple(parts_of(chosen, options.runs, options.requests, options.concurrency))
     command = ("experiment", *words)
-    done = sweep.sweep(
-        SweepOptions(parts, None, options.results, None, command, ROOT, concludes=False)
-    )
+    wanted = SweepOptions(parts, results=options.results, command=command, concludes=False)
+    done = sweep.sweep(wanted)
     if done.folder is None:
         return done.status
     show(experiments(store.load(done.folder)), chosen, out)

@@ -15,7 +15,7 @@ from bench.records import store
 from bench.records.plan import Part, Plan
 from bench.records.values import each_of, positive, words_of
 from bench.subjects.declared import LeftOut
-from bench.subjects.subject import select
+from bench.subjects.subject import available, select
 from bench.sweep import sweep
 from bench.sweep.options import SweepOptions
 
@@ -104,12 +104,13 @@ def run(words: Sequence[str]) -> int:
     programs = chosen.programs.resolve()
     out = console()
     subjects = select(words_of(chosen.servers), programs=programs)
-    left_out: list[str] = []
     present, programmed = (
-        tuple(one for one in strangers if set(parts) & set(names) and _is_here(one, left_out))
+        available(strangers if set(parts) & set(names) else ())
         for strangers, parts in ((STRANGERS, FILES), (PROGRAMMED, ("guestbook",)))
     )
-    every = parts_of(chosen, tuple(subject.name for subject in subjects), present, programmed)
+    left_out = [why for _, lacking in (present, programmed) for why in lacking.values()]
+    groups = (tuple(one.name for one in found) for found in (subjects, present[0], programmed[0]))
+    every = parts_of(chosen, *groups)
     parts: list[Part] = []
     for name in names:
         try:
@@ -124,22 +125,12 @@ def run(words: Sequence[str]) -> int:
     if not parts:
         return 1
     command = ("measure", *words)
-    options = SweepOptions(tuple(parts), None, chosen.results, None, command, programs)
+    options = SweepOptions(tuple(parts), results=chosen.results, command=command, programs=programs)
     done = sweep.sweep(options)
     if done.folder is None or done.interrupted:
         return done.status
     status = targets.show(store.load(done.folder), out)
     return 1 if left_out else status
-
-
-def _is_here(stranger: str, left_out: list[str]) -> bool:
-    """Whether it can be measured; else why not stands in `left_out` behind it."""
-    try:
-        select((stranger,))
-    except LeftOut as missing:
-        left_out.append(str(missing))
-        return False
-    return True
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What is on a host: itself and the subjects."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from bench.host import machine, programs
@@ -11,8 +10,7 @@ from bench.host.quota import Host
 from bench.peers.study import peer
 from bench.stations.orders import Survey, Surveyed
 from bench.stations.versions import versions_of
-from bench.subjects.declared import LeftOut
-from bench.subjects.subject import Subject, select
+from bench.subjects.subject import Subject, available, select
 
 
 def survey(order: Survey, host: Host, slicing: str) -> Surveyed:
@@ -35,16 +33,3 @@ def survey(order: Survey, host: Host, slicing: str) -> Surveyed:
         nginx=programs.said_version(["nginx", "-v"]),
         slicing=slicing,
     )
-
-
-def available(
-    names: Sequence[str], floors: bool, programs: Path
-) -> tuple[list[Subject], dict[str, str]]:
-    """Those of the subjects that can be had here; and why the others cannot."""
-    here, left_out = [], {}
-    for name in names:
-        try:
-            here += select([name], floors, programs)
-        except LeftOut as missing:
-            left_out[name] = str(missing)
-    return here, left_out

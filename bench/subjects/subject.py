@@ -135,6 +135,19 @@ def select(
     return [_subject(name, built) for name in wanted]
 
 
+def available(
+    names: Sequence[str], floors: bool = False, programs: Path = ROOT
+) -> tuple[list[Subject], dict[str, str]]:
+    """Those of the named subjects that can be had here; and why the others cannot, by name."""
+    here, left_out = [], {}
+    for name in names:
+        try:
+            here += select([name], floors, programs)
+        except declared.LeftOut as missing:
+            left_out[name] = str(missing)
+    return here, left_out
+
+
 def server_names(names: Sequence[str] | None) -> list[str]:
     """The same, of the project's servers alone, built or not: their names."""
     return _known(names, discover(), [])

@@ -10,6 +10,7 @@ from pathlib import Path
 from bench.host.project import ROOT
 from bench.host.signals import Interrupted, SignalWatch
 from bench.records.errors import UserError
+from bench.records.values import words_of
 from bench.subjects.subject import discover, server_names
 from bench.timeline.page import chrome_trace, render
 from bench.timeline.picture import picture
@@ -38,7 +39,7 @@ def run(words: Sequence[str]) -> int:
     add("--keep", action="store_true", help="keep these traces in place of the recorded ones")
     options = parser.parse_args(words)
     try:
-        names = [name for word in options.servers or () for name in word.split(",") if name] or None
+        names = words_of(options.servers) or None
         page = make(names, options.scenario, options.output, options.recorded)
     except Interrupted as interrupted:
         return interrupted.exit_status

@@ -9,8 +9,7 @@ from pathlib import Path
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.values import words_of
-from bench.subjects.declared import LeftOut
-from bench.subjects.subject import Subject, select, stranger_subject
+from bench.subjects.subject import Subject, available, select
 from bench.torture import attacks
 from bench.torture.attacks import ATTACKS, Attack
 
@@ -86,13 +85,9 @@ def chosen(names: list[str]) -> tuple[list[Subject], list[str]]:
         if floors:
             raise UserError(f"{', '.join(floors)}: floors promise nothing and are not tortured")
         return select(names), []
-    found, notes = select(None), []
-    for name in BESIDE:
-        try:
-            found.append(stranger_subject(name))
-        except LeftOut as reason:
-            notes.append(str(reason))
-    return found, notes
+    servers = select(None)
+    strangers, left_out = available(BESIDE)
+    return [*servers, *strangers], list(left_out.values())
 
 
 def within(option: str, text: str, least: float, most: float) -> float:

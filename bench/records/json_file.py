@@ -5,9 +5,11 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from bench.records.errors import UserError
+from pydantic import BaseModel, ValidationError
+
+from bench.records.errors import UserError, in_words
 
 NOT_FOR_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Control characters (those of a terminal among them), halves of characters, and what XML does not
@@ -24,6 +26,24 @@ def read(path: Path) -> Any:
         raise UserError(f"cannot read {path}: {error}") from error
     except RecursionError:
         raise UserError(f"cannot read {path}: it is nested too deeply") from None
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def record(model: type[Model], path: Path, what: str, newest: int, **head: str) -> Model:
+    """What this program has written. `what` it is; `newest`: its form today; `head`: what it must
+    say of itself. Raises UserError if it is none, or of a newer form."""
+    content = read(path)
+    if not isinstance(content, dict) or any(content.get(key) != head[key] for key in head):
+        raise UserError(f"{path} is no {what}")
+    version = content.get("schema_version", 1)
+    if isinstance(version, int) and version > newest:
+        raise UserError(f"{path} was written by a newer version of this program")
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise UserError(f"{path} is no {what}: {in_words(error)}") from error
 
 
 def _refuse(name: str) -> float:

@@ -6,11 +6,9 @@ import json
 from datetime import datetime
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from bench.records import json_file
 from bench.records.csv_rows import csv_text
-from bench.records.errors import UserError, in_words
+from bench.records.errors import UserError
 from bench.records.figures import Frame
 from bench.records.results import SCHEMA, SCHEMA_VERSION, Results
 from bench.records.run import Run
@@ -45,17 +43,8 @@ def file_of(path: Path) -> Path:
 def load(path: Path) -> Results:
     """Read a results.json, or the one in a folder. Raises UserError if it is none, or of a newer
     form."""
-    path = file_of(path)
-    content = json_file.read(path)
-    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        raise UserError(f"{path} is no result of a sweep")
-    version = content.get("schema_version", 1)
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise UserError(f"{path} was written by a newer version of this program")
-    try:
-        return Results.model_validate(content)
-    except ValidationError as error:
-        raise UserError(f"{path} is no result of a sweep: {in_words(error)}") from error
+    words = "result of a sweep"
+    return json_file.record(Results, file_of(path), words, SCHEMA_VERSION, schema=SCHEMA)
 
 
 def latest_unfinished(parent: Path) -> Path:

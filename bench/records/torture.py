@@ -10,11 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from bench.records import json_file
 from bench.records.environment import Machine, Placement, Versions
-from bench.records.errors import UserError, in_words
 from bench.records.figures import Kind
 from bench.records.store import replace
 
@@ -318,14 +317,5 @@ def save(record: Record, folder: Path) -> None:
 def load(path: Path) -> Record:
     """Read a torture.json, or the one in a folder. Raises UserError if it is none, or of a newer
     form."""
-    file = file_of(path)
-    content = json_file.read(file)
-    if not isinstance(content, dict) or content.get("schema_name") != SCHEMA:
-        raise UserError(f"{file} is no record of a torture")
-    version = content.get("schema_version")
-    if not isinstance(version, int) or version > SCHEMA_VERSION:
-        raise UserError(f"{file} was written by a newer version of this program")
-    try:
-        return Record.model_validate(content)
-    except ValidationError as error:
-        raise UserError(f"{file} is no record of a torture: {in_words(error)}") from error
+    words = "record of a torture"
+    return json_file.record(Record, file_of(path), words, SCHEMA_VERSION, schema_name=SCHEMA)

@@ -11,7 +11,6 @@ command that starts `python -m bench.stations.agent` on that host in this very c
 talked to over its standard input and output. Without `nginx` there is no load balancer.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from bench.host.machine import place_here
+from bench.records import json_file
 from bench.records.environment import Placement
 from bench.records.errors import UserError, in_words
 from bench.records.figures import Role
@@ -89,10 +89,6 @@ def chosen(file: Path | None, instances: int) -> tuple[Placement, Hosts | None]:
 def load_hosts(path: Path) -> Hosts:
     """Read the file. Raises UserError that says what is wrong with it, and where."""
     try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot read {path}: {error}") from error
-    try:
-        return Hosts.model_validate(content)
+        return Hosts.model_validate(json_file.read(path))
     except ValidationError as error:
         raise UserError(f"{path}: {in_words(error)}") from error

@@ -7,9 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlsplit
 
 from bench.host.process import Child
@@ -50,8 +50,8 @@ def run(words: Sequence[str]) -> int:
                 command = [str(server.executable), "--port", str(options.port), "--redis", url]
                 if options.workers:
                     command += ["--workers", str(options.workers)]
-                beside = Beside(server.name, url, redis.private, options.live_port)
-                return _Foreground(command, watch, beside).run()
+                live = partial(open_live, server.name, url, redis.private, options.live_port)
+                return _Foreground(command, watch, live).run()
         except Interrupted as interrupted:
             return 0 if interrupted.number == signal.SIGINT else interrupted.exit_status
 
@@ -81,38 +81,33 @@ def port_number(text: str) -> int:
     return int(text)
 
 
-@dataclass(frozen=True)
-class Beside:
-    """What the page /live must know of a server before it is there."""
-
-    name: str
-    redis_url: str
-    redis_is_ours: bool
-    port: int
-
-    def open(self, banner: str, pid: int) -> Live:
-        """The page, once the server listens. Raises OSError."""
-        url = url_in(banner) or ""
-        said = lines_of(banner).get("architecture", self.name)
-        server = Looked(
-            name=self.name,
-            summary=said.removeprefix(f"{self.name}: "),
-            url=url,
-            pid=pid,
-            port=urlsplit(url).port or 80,
-            redis_port=urlsplit(self.redis_url).port or 0,
-        )
-        return Live(server, self.redis_url if self.redis_is_ours else None, self.port)
+def open_live(
+    name: str, redis_url: str, redis_is_ours: bool, port: int, banner: str, pid: int
+) -> Live:
+    """The page /live, once the server listens: `banner` is what it has said. Raises OSError."""
+    url = url_in(banner) or ""
+    said = lines_of(banner).get("architecture", name)
+    server = Looked(
+        name=name,
+        summary=said.removeprefix(f"{name}: "),
+        url=url,
+        pid=pid,
+        port=urlsplit(url).port or 80,
+        redis_port=urlsplit(redis_url).port or 0,
+    )
+    return Live(server, redis_url if redis_is_ours else None, port)
 
 
 class _Foreground:
     """A child whose output is passed on while it runs."""
 
-    def __init__(self, command: list[str], watch: SignalWatch, beside: Beside) -> None:
+    def __init__(
+        self, command: list[str], watch: SignalWatch, open_live: Callable[[str, int], Live]
+    ) -> None:
         self._child = Child(command, cwd=ROOT)
         self._watch = watch
         self._shown = {"stdout": 0, "stderr": 0}
-        self._beside = beside
+        self._open_live = open_live
         self._live: Live | None = None
 
     def run(self) -> int:
@@ -137,7 +132,7 @@ class _Foreground:
             self._shown[name] = len(text)
         url = url_in(self._child.stdout)
         if url and self._live is None and self._child.running():
-            self._live = self._beside.open(self._child.stdout, self._child.pid)
+            self._live = self._open_live(self._child.stdout, self._child.pid)
             print(
                 f"\nOpen {url} in a browser. Who waits for what: {self._live.url}\n"
                 "Ctrl-C ends the server and its Redis.\n",

@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The picture of a kept trace."""
 
-import json
-
 from bench.host.project import ROOT
 from bench.records.errors import UserError
-from bench.timeline.recording import Recording, Request
-from bench.timeline.story import Setting, tell
+from bench.timeline.recording import HEADING, Recording, Setting
+from bench.timeline.story import tell
 from bench.timeline.strace import Call, Source, parse, today
-
-HEADING = "# "
-"""Begins the first line of a kept trace: what the trace itself does not say, as JSON."""
 
 
 def picture(text: str) -> Recording:
@@ -20,16 +15,15 @@ def picture(text: str) -> Recording:
     try:
         if not heading.startswith(HEADING):
             raise ValueError
-        told = json.loads(heading.removeprefix(HEADING))
+        setting = Setting.model_validate_json(heading.removeprefix(HEADING))
     except ValueError:
         raise UserError("this is no trace of ours: its first line is not '# {...}'") from None
-    requests = [Request.model_validate(one) for one in told.pop("requests")]
     events = parse(trace)
     files: dict[str, list[str]] = {}
     for event in events:
         if isinstance(event, Call):
             event.stack = [found for one in event.stack if (found := _today(one, files))]
-    return tell(events, Setting(requests=requests, **told))
+    return tell(events, setting)
 
 
 def _today(source: Source, files: dict[str, list[str]]) -> Source | None:

@@ -2,7 +2,6 @@
 """Runs a server under strace while a scenario is played to it, and keeps what strace wrote."""
 
 import contextlib
-import json
 import re
 import shutil
 import subprocess
@@ -22,7 +21,7 @@ from bench.services.redis_server import connect
 from bench.services.slow_redis import SlowRedis
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, Subject, select, server_names
-from bench.timeline.picture import HEADING
+from bench.timeline.recording import HEADING, Setting
 from bench.timeline.scenarios import BIG, BIG_BYTES, Scenario, play
 from bench.timeline.strace import with_sources
 
@@ -122,20 +121,20 @@ def _record_one(
                 address = (to.hostname or "", to.port or 80)
                 origin, requests = play(scenario, address, running.pid, redis_process)
                 first = running.pid
-                setting = {
-                    "server": subject.name,
-                    "summary": _summary(subject),
-                    "scenario": scenario.name,
-                    "first": first,
-                    "redis_port": urlsplit(slow.url).port,
-                    "origin": origin,
-                    "requests": [request.model_dump() for request in requests],
-                }
+                setting = Setting(
+                    server=subject.name,
+                    summary=_summary(subject),
+                    scenario=scenario.name,
+                    first=first,
+                    redis_port=urlsplit(slow.url).port or 6379,
+                    origin=origin,
+                    requests=requests,
+                )
             finally:
                 running.stop()
     text = _of_the_scenario(_whole(output, first, watch), origin)
     assert subject.executable is not None
-    return f"{HEADING}{json.dumps(setting)}\n{with_sources(text, subject.executable, ROOT)}"
+    return f"{HEADING}{setting.model_dump_json()}\n{with_sources(text, subject.executable, ROOT)}"
 
 
 def _whole(output: Path, first: int, watch: SignalWatch) -> str:

@@ -5,6 +5,9 @@ from enum import Enum
 
 from pydantic import BaseModel
 
+HEADING = "# "
+"""Begins the first line of a kept trace: a `Setting`, as JSON."""
+
 
 class Kind(str, Enum):
     """What a call is for; it decides how its bar looks."""
@@ -39,6 +42,20 @@ class Request(BaseModel):
     end: float
     answer: str
     """The status, or how it ended without one."""
+
+
+class Setting(BaseModel):
+    """What a trace does not say by itself."""
+
+    server: str
+    summary: str
+    scenario: str
+    first: int
+    """The server's first process."""
+    redis_port: int
+    origin: float
+    """When the scenario began, seconds since the epoch; the requests' times count from there."""
+    requests: list[Request]
 
 
 class Bar(BaseModel):

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from bench.timeline.recording import Arrow, Bar, Kind, Lane, Recording, Request
+from bench.timeline.recording import Arrow, Bar, Kind, Lane, Recording, Setting
 from bench.timeline.strace import Call, Event, TaskEnd
 
 SLEPT_MS = 0.5
@@ -40,21 +40,6 @@ KINDS: dict[str, Kind] = {
 ENDS = ("exit", "exit_group")
 """They never return, and wait for nobody."""
 LOOP_CALLS = ("epoll_wait", "epoll_pwait", "poll", "ppoll")
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a trace does not say by itself."""
-
-    server: str
-    summary: str
-    scenario: str
-    first: int
-    """The server's first process."""
-    redis_port: int
-    requests: Sequence[Request]
-    origin: float
-    """When the scenario began, seconds since the epoch; the requests' times count from there."""
 
 
 @dataclass

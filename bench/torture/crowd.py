@@ -79,29 +79,18 @@ class Tally:
 Ended = Callable[[], bool]
 
 
-def silent(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
-    """Connect and say nothing."""
-    hold(order, tally, ended, b"", b"")
+HELD: dict[str, Callable[[Page], tuple[bytes, bytes]]] = {
+    "silent": lambda _: (b"", b""),
+    "idle": lambda page: (page.request(keep_alive=True), b""),
+    "slow-heads": lambda _: (b"GET / HTTP/1.1\r\nHost: torture\r\nX: ", b"x"),
+    "slow-readers": lambda page: (page.request(keep_alive=True) * PIPELINED, b""),
+}
+"""Of those who hold connections: what each sends at first, and then again and again."""
 
 
-def idle(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
-    """Ask once, keep the connection, and say no more."""
-    hold(order, tally, ended, order.page.request(keep_alive=True), b"")
-
-
-def slow_heads(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
-    """Send a request head that never ends, a byte at a time."""
-    hold(order, tally, ended, b"GET / HTTP/1.1\r\nHost: torture\r\nX: ", b"x")
-
-
-def slow_readers(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
-    """Ask for much, and read nothing of it."""
-    hold(order, tally, ended, order.page.request(keep_alive=True) * PIPELINED, b"")
-
-
-def hold(order: CrowdOrder, tally: Tally, ended: Ended, first: bytes, then: bytes) -> None:
-    """Keep all connections open: send `first` at once and `then` again and again, read nothing.
-    What the server has closed is opened anew."""
+def hold(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
+    """Keep all connections open, and read nothing. What the server has closed is opened anew."""
+    first, then = HELD[order.kind](order.page)
     held: list[socket.socket] = []
     while not ended():
         while len(held) < order.count and not ended():
@@ -187,10 +176,7 @@ def read_all(
 
 
 KINDS: dict[str, Callable[[CrowdOrder, Tally, Ended], None]] = {
-    "silent": silent,
-    "idle": idle,
-    "slow-heads": slow_heads,
-    "slow-readers": slow_readers,
+    **dict.fromkeys(HELD, hold),
     "flood": flood,
     "rush": rush,
 }

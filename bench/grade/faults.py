@@ -231,7 +231,7 @@ SPINS = FaultKind(
     "You wait without sleeping",
     "Nothing was to do, and it used a processor all the same. Something asks again and again "
     "instead of sleeping until there is an event.",
-    "poll(2): its time-out; readiness that is not wanted: `wait_for` in lib/net/evented.c",
+    "poll(2): its timeout; readiness that is not wanted: `wait_for` in lib/net/evented.c",
     r"\w+\(",
 )
 REDIS_STOPS_ALL = FaultKind(

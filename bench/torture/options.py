@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="attacks:\n" + "".join(f"  {a.name:<16} {a.what}\n" for a in ATTACKS.values()),
     )
     add = top.add_argument
-    add("--servers", nargs="+", metavar="NAME", help="only these (all, and nginx and go)")
+    add("--servers", nargs="+", metavar="NAME", help=f"only these (all, and {', '.join(BESIDE)})")
     add("--attacks", nargs="+", metavar="NAME", help="only these (all)")
     add("--seconds", default=str(SECONDS), metavar="S", help="that an attack lasts (%(default)s)")
     what = "after which no other cell is begun (%(default)s)"

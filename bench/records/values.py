@@ -25,7 +25,9 @@ def positive(text: str) -> int:
 
 def whole(text: str) -> int:
     """A whole number, 0 included."""
-    return 0 if text == "0" else positive(text)
+    if not text.isdecimal():
+        raise UserError(f"{text!r} is not a whole number, 0 or more")
+    return int(text)
 
 
 def milliseconds(text: str) -> float:

@@ -130,9 +130,10 @@ class _Foreground:
             text = getattr(self._child, name)
             print(text[self._shown[name] :], end="", file=stream, flush=True)
             self._shown[name] = len(text)
-        url = url_in(self._child.stdout)
+        banner = self._child.stdout[: self._shown["stdout"]]  # the invitation stands behind it
+        url = url_in(banner)
         if url and self._live is None and self._child.running():
-            self._live = self._open_live(self._child.stdout, self._child.pid)
+            self._live = self._open_live(banner, self._child.pid)
             print(
                 f"\nOpen {url} in a browser. Who waits for what: {self._live.url}\n"
                 "Ctrl-C ends the server and its Redis.\n",

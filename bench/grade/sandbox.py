@@ -160,12 +160,15 @@ def end_strangers() -> None:
         subprocess.run(words, capture_output=True)  # it fails where nobody is left
 
 
-def forget_strangers() -> None:
+def forget_strangers() -> bool:
     """Wait a little until those that have ended are forgotten: until init has asked how they ended
-    they count among those that the user may have."""
+    they count among those that the user may have. False: they still do."""
     deadline = time.monotonic() + REAPING_SECONDS
-    while _are_there(user()) and time.monotonic() < deadline:
+    while _are_there(user()):
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.02)
+    return True
 
 
 def _are_there(number: int | None) -> bool:

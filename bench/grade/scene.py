@@ -128,7 +128,7 @@ class Scene:
     """From which it can be built once more, with other flags."""
 
     def start(self, options: Sequence[str] = (), tracer: Sequence[str] = ()) -> None:
-        """Start the server; raises StartError or Interrupted."""
+        """Start the server; raises StartError, Interrupted or NotHere."""
         plain = self.server.command
 
         def command(place: Place) -> list[str]:
@@ -136,8 +136,9 @@ class Scene:
             reads = [self.folder, Path(words[0])]
             return [*tracer, *confined([*words, *options], self.limits, reads)]
 
-        if self.limits.tasks < Limits.tasks:  # those of the last server must not count
-            forget_strangers()
+        # Those of the last server must not count.
+        if self.limits.tasks < Limits.tasks and not forget_strangers():
+            raise NotHere("processes that have ended still count here: init does not wait for them")
         place = Place(0, self.redis_url or self.redis.url, self.folder)
         self.running = RunningServer(replace(self.server, command=command), place, (), self.watch)
 

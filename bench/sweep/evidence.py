@@ -72,7 +72,10 @@ def gather(
         counts=_counts(spec, workload, loaded, unread, private),
         little=run.littles_law,
         little_tolerance=little_tolerance(
-            spec, outcome.wall_seconds, run.latency.max / 1000 if run.latency else 0.0
+            spec,
+            outcome.wall_seconds,
+            longest=run.latency.max / 1000 if run.latency else 0.0,
+            foreign=(run.process and run.process.foreign_share) or 0.0,
         ),
         idle=loaded.idle,
         forgotten=sum(tcp.time_wait_overflows for tcp in kernels),
@@ -90,14 +93,17 @@ def _too_short(loaded: Loaded, connections: int) -> int | None:
     return min((own for own in known if own < connections), default=None)
 
 
-def little_tolerance(spec: RunSpec, wall: float, longest: float) -> tuple[float, float]:
+def little_tolerance(
+    spec: RunSpec, wall: float, *, longest: float, foreign: float
+) -> tuple[float, float]:
     """How far below and above the deviation from Little's law may be. At its end a run has fewer
     and fewer connections: that counts where there are few requests for each, or where the slowest
     request (`longest`, in seconds) takes much of the run, since all others may be done long before
-    it."""
+    it. On a machine whose CPUs others use (`foreign`: their share) ab waits for its own before the
+    first request and between two, which is in no request's time."""
     clock = CLOCK_SECONDS / max(wall, CLOCK_SECONDS)
     end = max(spec.concurrency / spec.requests, longest / max(wall, CLOCK_SECONDS))
-    return min(1.0, LITTLE_BELOW + end + clock), LITTLE_ABOVE + clock
+    return min(1.0, LITTLE_BELOW + end + clock + foreign), LITTLE_ABOVE + clock
 
 
 def _counts(

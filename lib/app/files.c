@@ -53,7 +53,10 @@ static struct view content_type_of(struct view name) {
 
     while (dot > 0 && name.data[dot - 1] != '.' && name.data[dot - 1] != '/')
         dot--;
-    struct view ending = view_from(name, dot);
+    /* A name without a dot has no ending, even if it is "html". */
+    struct view ending = VIEW("");
+    if (dot > 0 && name.data[dot - 1] == '.')
+        ending = view_from(name, dot);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (view_equal_ignoring_case(ending, types[i].ending))
             return types[i].type;

@@ -48,6 +48,8 @@ TYPES = {
     "a.zip": "application/zip",
     "a.unheard-of": "application/octet-stream",
     "no-extension": "application/octet-stream",
+    "html": "application/octet-stream",
+    "a.html.unheard-of": "application/octet-stream",
 }
 TEMPLATE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Guestbook</title></head><body>

@@ -108,8 +108,10 @@ enum http_range http_parse_range(struct view value, uint64_t size,
     if (from.length == 0) { /* the last so many bytes */
         if (!parse_position(to, &high))
             return HTTP_RANGE_NONE;
-        if (high == 0 || size == 0)
+        if (high == 0)
             return HTTP_RANGE_UNSATISFIABLE;
+        if (size == 0) /* can be satisfied, but no Content-Range says that */
+            return HTTP_RANGE_NONE;
         *first = high < size ? size - high : 0;
         *last = size - 1;
         return HTTP_RANGE_OK;

@@ -190,8 +190,9 @@ struct range_row {
 };
 #define RANGE(value, size, first, last)                                        \
     { "range: " value " of " #size, V(value), size, HTTP_RANGE_OK, first, last }
-#define NO_RANGE(value)                                                        \
-    { "no range: " value, V(value), 10, HTTP_RANGE_NONE, 0, 0 }
+#define NO_RANGE_OF(value, size)                                               \
+    { "no range: " value " of " #size, V(value), size, HTTP_RANGE_NONE, 0, 0 }
+#define NO_RANGE(value) NO_RANGE_OF(value, 10)
 #define BEHIND(value, size)                                                    \
     {                                                                          \
         "behind the end: " value " of " #size, V(value), size,                 \
@@ -227,6 +228,8 @@ static const struct range_row ranges[] = {
     BEHIND("bytes=0-", 0),
     BEHIND("bytes=0-0", 0),
 
+    NO_RANGE_OF("bytes=-1", 0), /* all of it: section 14.1.2 */
+    NO_RANGE_OF("bytes=-18446744073709551616", 0),
     NO_RANGE(""),
     NO_RANGE("bytes"),
     NO_RANGE("bytes="),

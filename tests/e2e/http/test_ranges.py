@@ -88,8 +88,11 @@ def test_range_without_end_of_number(server: Server) -> None:
 
 
 def test_empty_file(server: Server) -> None:
-    """Of an empty file there is no first byte."""
+    """Of an empty file there is no first byte; its last ones are all of it."""
     assert fetch(server, "/t/empty.txt", ("Range", "bytes=0-")).status in (200, 416)
+    last = fetch(server, "/t/empty.txt", ("Range", "bytes=-5"))
+    assert (last.status, last.field("Content-Length")) == (200, "0")
+    assert last.field("Content-Range") is None
 
 
 def test_head_ignores_range(server: Server) -> None:

@@ -185,9 +185,12 @@ static bool may_be_kept(const struct cache *cache, const struct file *file) {
    the rest of its head. */
 static void write_validators(struct file *file) {
     const struct stat *status = &file->status;
+    time_t now = time(NULL);
     char date[HTTP_DATE_SIZE];
 
-    http_format_date(status->st_mtim.tv_sec, date);
+    file->modified =
+        status->st_mtim.tv_sec < now ? status->st_mtim.tv_sec : now;
+    http_format_date(file->modified, date);
     int length =
         snprintf(file->validators_text, sizeof file->validators_text,
                  "Last-Modified: %s\r\nETag: \"%jx-%jx-%jx%08lx\"\r\n", date,

@@ -26,6 +26,9 @@ struct cache;
 struct file {
     int descriptor;     /* open for reading; -1 in a cache of texts */
     struct stat status; /* size and times */
+    /* When it was modified; of a file dated in the future, when it was opened:
+       RFC 9110, section 8.8.2.1. */
+    time_t modified;
     /* Last-Modified and ETag as they are sent, and the value of the latter:
        from inode, size and time of change, quoted. */
     struct view validators, etag;

@@ -66,7 +66,7 @@ static struct view content_type_of(struct view name) {
 static bool modified_since(struct view date, const struct file *file) {
     time_t since;
 
-    return http_parse_date(date, &since) && file->status.st_mtim.tv_sec > since;
+    return http_parse_date(date, &since) && file->modified > since;
 }
 
 static bool lists(const struct http_request *request, struct view name,
@@ -98,7 +98,7 @@ static bool is_unchanged(const struct http_request *request,
         return lists(request, VIEW("If-None-Match"), file, HTTP_WEAK);
     return request->if_modified_since.data != NULL &&
            http_parse_date(request->if_modified_since, &since) &&
-           file->status.st_mtim.tv_sec <= since;
+           file->modified <= since;
 }
 
 /* RFC 9110, section 13.1.5: the client has a part of some version of the file,
@@ -113,7 +113,7 @@ static bool wants_range(const struct http_request *request,
         view_equal(request->if_range, file->etag))
         return true;
     return http_parse_date(request->if_range, &since) &&
-           file->status.st_mtim.tv_sec == since;
+           file->modified == since;
 }
 
 static void add_content_range(struct response *response, bool satisfied,

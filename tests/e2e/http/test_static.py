@@ -8,6 +8,7 @@ import itertools
 import os
 import re
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from email.utils import formatdate, parsedate_to_datetime
@@ -272,6 +273,21 @@ def test_changed_file(server: Server, site: Path) -> None:
     wait_until(lambda: fetch(server, target).body == b"replaced by another file", "the new file")
     path.unlink()
     wait_until(lambda: fetch(server, target).status == 404, "404 for a deleted file")
+
+
+def test_file_from_the_future(server: Server, site: Path) -> None:
+    """No Last-Modified lies in the future, whatever a file is dated (RFC 9110, 8.8.2.1)."""
+    path = site / "public" / "t" / f"future-{server.name}.txt"
+    path.write_bytes(b"future")
+    future = 4_000_000_000  # the year 2096
+    os.utime(path, (future, future))
+    target = f"/t/{path.name}"
+    for _ in range(2):
+        modified = parsedate_to_datetime(fetch(server, target).field("Last-Modified") or "")
+        assert modified.timestamp() <= time.time()
+    field = ("If-Modified-Since", formatdate(future, usegmt=True))
+    assert fetch(server, target, field).status == 304
+    path.unlink()
 
 
 def test_change_is_seen_at_once(server: Server, site: Path) -> None:

@@ -53,6 +53,7 @@ void sorted_page(struct page *page) {
 
     /* Room for all of them first: the views must not be moved away from. */
     if (buffer_reserve(text, LONGEST_FIRST + STRINGS * LONGEST_OTHER) == NULL) {
+        buffer_clear(text); /* it failed, but the answer does not need it */
         response_error(page->response, 503, "Memory is short.");
         return;
     }

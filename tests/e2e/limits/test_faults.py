@@ -238,3 +238,13 @@ def test_a_first_send_that_finds_no_room(faulty: FaultyServer) -> None:
     plan.arm("sendmsg", 1, errno.EAGAIN)
     assert fetch(faulty, "/sorted").status == 200
     assert plan.disarm()
+
+
+def test_words_without_memory(faulty: FaultyServer) -> None:
+    """Where there is none for the words, there is still some to say so."""
+    plan = faulty.plan
+    assert plan is not None
+    plan.arm("realloc", 2, errno.ENOMEM)  # the first one is for the request
+    assert fetch(faulty, "/sorted").status == 503
+    assert plan.disarm()
+    assert fetch(faulty, "/sorted").status == 200

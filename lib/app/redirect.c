@@ -141,7 +141,8 @@ int redirects_load(const char *file, struct redirect **redirects, char *error,
         length = getline(&line, &capacity, stream);
         if (length < 0)
             break;
-        while (length > 0 && strchr("\r\n", line[length - 1]) != NULL)
+        while (length > 0 &&
+               (line[length - 1] == '\r' || line[length - 1] == '\n'))
             length--;
         wrong = load_line(redirects, (struct view){line, (size_t)length});
         if (wrong != NULL)

@@ -135,6 +135,7 @@ def test_missing_parts(binary: Path, site: Path, tmp_path: Path) -> None:
         ("/a /b\n\n\n   # indented comment\n/c\n", 5),
         ("/a /b\n/a /c\n", 2),
         ("/a /b\0c 302\n", 1),
+        ("/a /b\0\n", 1),
     ],
 )
 def test_bad_redirects(binary: Path, site: Path, tmp_path: Path, text: str, line: int) -> None:

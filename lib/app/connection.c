@@ -309,8 +309,13 @@ void connection_next(struct connection *connection) {
 
 /* ---- Time ---- */
 
+/* Half an empty line begins no request either: else a client that sends CR and
+   LF by turns would be given a new time with each of them. */
 bool connection_is_idle(const struct connection *connection) {
-    return connection->state == STATE_HEAD && connection->input.length == 0;
+    struct view input = buffer_view(&connection->input);
+
+    return connection->state == STATE_HEAD &&
+           (input.length == 0 || view_equal(input, VIEW("\r")));
 }
 
 enum patience connection_patience(const struct connection *connection) {

@@ -8,6 +8,7 @@ cases sit the real figures out.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -129,6 +130,19 @@ def trickling_head(server: Server) -> None:
         _assert_408(server, client, begun)
 
 
+def trickling_empty_lines(server: Server) -> None:
+    """Empty lines begin no request: they do not make the idle time longer, not even in halves."""
+    if not server.kind.keeps_alive:
+        return
+    with Client(server) as client:
+        client.exchange(DIGITS)
+        end = deadline_in(PATIENCE)
+        halves = itertools.cycle((b"\r", b"\n"))
+        while client.is_quiet(0.2):
+            assert time.monotonic() < end, "it is kept for as long as it sends empty lines"
+            client.send_if_open(next(halves))
+
+
 def reader_that_stops(server: Server) -> None:
     """Who takes nothing of a response for so long is cut off."""
     begun = time.monotonic()
@@ -175,6 +189,7 @@ CASES: list[Callable[[Server], None]] = [
     expected_but_never_sent,
     half_second_request,
     trickling_head,
+    trickling_empty_lines,
     ten_at_once,
     reader_that_stops,
     slow_reader,

@@ -77,9 +77,7 @@ def project_files(root: Path, *, leave: bool = True) -> Iterator[str]:
             new = _git_files(root, "--others", "--exclude-standard", repository=empty)
     # What was deleted is listed until that is committed.
     yield from (name for name in known if (root / name).is_symlink() or (root / name).is_file())
-    yield from (
-        name for name in new if not leave or (_is_source(name) and _is_public(root / name))
-    )
+    yield from (name for name in new if not leave or (_is_source(name) and _is_public(root / name)))
 
 
 def _git_files(root: Path, *which: str, repository: str = "") -> list[str]:

@@ -109,6 +109,8 @@ void stop_look_at(int listener) {
 }
 
 void stop_init(const int *listeners, size_t count) {
+    sigset_t none;
+
     stop.listener = listeners[0];
     stop.listeners = listeners;
     stop.count = count;
@@ -116,6 +118,9 @@ void stop_init(const int *listeners, size_t count) {
     handle(SIGALRM, on_tick);
     handle(SIGTERM, on_stop);
     handle(SIGINT, on_stop);
+    /* What our starter has blocked stays so beyond exec: we would not hear. */
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 void stop_end(void) {

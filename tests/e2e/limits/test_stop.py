@@ -409,6 +409,16 @@ def test_child_of_a_shell_is_not_waited_for(start: Start) -> None:
     processes.kill_session(server.pid)
 
 
+@pytest.mark.waits
+def test_started_where_signals_are_blocked(start: Start) -> None:
+    """What a starter has blocked stays so beyond exec: not for the server's own signals."""
+    server = start(prefix=("env", "--block-signal"))
+    with Client(server) as client:
+        client.send(b"GET / HT")
+        client.wait_until_read()
+        assert server.stop() == 0
+
+
 def test_several_servers_side_by_side(binary: Path, site: Path) -> None:
     """Two of them, without any Redis, do not disturb each other."""
     nobody = f"redis://127.0.0.1:{free_port()}"

@@ -193,6 +193,21 @@ class Server:
         """Send it a signal (the first process only)."""
         os.kill(self.pid, number)
 
+    @contextlib.contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Meanwhile all its processes stand still (SIGSTOP), and time goes on."""
+        for pid in self.pids():
+            os.kill(pid, signal.SIGSTOP)
+        wait_until(
+            lambda: all(one.state == "T" for one in processes.living(self.pid)),
+            f"{self.name} stands still",
+        )
+        try:
+            yield
+        finally:
+            for pid in self.pids():
+                os.kill(pid, signal.SIGCONT)
+
     def wait(self) -> int:
         """Wait for its end; return the exit status, AssertionError when it does not end."""
         assert self._process is not None

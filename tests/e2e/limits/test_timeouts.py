@@ -9,6 +9,7 @@ cases sit the real figures out.
 from __future__ import annotations
 
 import itertools
+import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -217,3 +218,25 @@ def test_timeouts(start: Start) -> None:
 def test_real_figures(start: Start) -> None:
     """A case for each, in the time that clients are given when nothing else is said."""
     _run(REAL, [start("--workers", "2") for _ in REAL])
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["", "told-to-stop"])
+def test_request_that_came_while_suspended(start: Start, told: bool) -> None:
+    """Its time is over when the server goes on (SIGCONT), but it is there: it is served."""
+    scale = 20
+
+    def attempt() -> None:
+        server = start("--workers", "2", "--time-scale", str(scale))
+        with Client(server) as client:
+            client.send(DIGITS[:-2])
+            client.wait_until_read()
+            with server.suspended():
+                client.send(DIGITS[-2:])
+                time.sleep(1.5 * REQUEST / scale)
+                if told:
+                    server.send_signal(signal.SIGTERM)
+            assert client.read().status == 200
+        if told:
+            assert server.wait() == 0
+
+    undisturbed(REQUEST / scale, attempt)

@@ -92,13 +92,15 @@ static bool receive_reply(struct redis_client *client,
         client->taken = (size_t)parsed;
         if (parsed > 0)
             break;
-        if (clock_milliseconds() > deadline)
-            return fail_with(client, ETIMEDOUT);
+        /* Time may be over because we were stopped (SIGSTOP), and the reply
+           there: then it is taken, but not waited for. */
+        bool late = clock_milliseconds() > deadline;
         char *room = buffer_reserve(input, 4096);
         if (room == NULL)
             return fail_with(client, ENOMEM);
         ssize_t count =
-            recv(client->descriptor, room, input->capacity - input->length, 0);
+            recv(client->descriptor, room, input->capacity - input->length,
+                 late ? MSG_DONTWAIT : 0);
         if (count < 0 && errno == EINTR && !server_is_out_of_time())
             continue;
         if (count == 0)

@@ -19,10 +19,11 @@ from ..harness import Server
 from ..markup import assert_well_formed
 from ..redisbox import PrivateRedis
 from ..sockets import any_unread, free_port
-from ..timing import TRIES, wait_until
+from ..timing import TRIES, undisturbed, wait_until
 
 AWAY = "unavailable: "
 BACK = "is back"
+REPLY_TIME = 2.0  # seconds that a server waits for a reply
 
 
 @pytest.fixture
@@ -257,6 +258,28 @@ def test_child_killed_while_redis_works(start: Start, own: PrivateRedis) -> None
         for number in range(1, 20):
             assert _finds_link(server, number)
     wait_until(lambda: not processes.zombies(server.pid), "the killed children are reaped")
+
+
+@pytest.mark.waits
+def test_reply_that_came_while_suspended(start: Start, own: PrivateRedis) -> None:
+    """The time for a reply is over when the server goes on, but the reply is there: it is used."""
+    server = start(redis=own.url())
+    assert _is_back(server)
+
+    def attempt() -> None:
+        with Client(server) as client:
+            own.pause()
+            try:
+                client.send(request("GET", "/guestbook", (("Connection", "close"),)))
+                wait_until(lambda: any_unread(own.port), "Redis is asked")
+                with server.suspended():
+                    own.resume()
+                    time.sleep(REPLY_TIME + 0.5)
+            finally:
+                own.resume()
+            assert client.read().status == 200
+
+    undisturbed(REPLY_TIME, attempt)
 
 
 def test_nobody_listens_at_all(start: Start) -> None:

@@ -377,9 +377,10 @@ void evented_end_round(struct evented *evented) {
     struct serving *serving, *next;
 
     expire(evented);
-    /* All commands of this round leave in one write. */
+    /* All commands of this round leave in one write; and the round may have
+       been a long one, which is not for Redis to pay. */
     if (!redis_pipeline_check(redis, evented->now) ||
-        !redis_pipeline_flush(redis, evented->now))
+        !redis_pipeline_flush(redis, clock_milliseconds()))
         give_up_redis(evented);
     redis_pipeline_watch(redis);
     DL_FOREACH_SAFE (evented->closed, serving, next)

@@ -152,10 +152,9 @@ bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now) {
             return begin_elsewhere(pipeline, errno, now);
         return fail(pipeline, strerror(errno), now);
     }
-    if (pipeline->connecting) {
-        pipeline->connecting = false;
+    pipeline->connecting = false;
+    if (pipeline->due_now == 0) /* none was under way: the time begins now */
         pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
-    }
     pipeline->due_now = pipeline->due;
     pipeline->gone += (size_t)count;
     forget_gone(pipeline);

@@ -10,13 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from ..claims import of
 from ..client import Client, fetch, request, sign
 from ..conftest import Start
 from ..harness import Server
 from ..markup import part, remarks
 from ..redisbox import Conversation, FalseRedis, Script, answering
-from ..timing import PACE, PATIENCE, wait_until
+from ..timing import PACE, PATIENCE, undisturbed, wait_until
 
+# More than are answered in one round.
+PIPELINED = 20
 LRANGE = b"*2\r\n$5\r\nx - A\r\n$5\r\ny - B\r\n"
 
 
@@ -324,3 +327,31 @@ def test_trickling_reply(start: Start) -> None:
         with Client(server) as client:
             assert client.exchange(request("GET", "/guestbook")).status == 503
         _assert_alive(server)
+
+
+def _late(conversation: Conversation) -> None:
+    """A script that answers each command with a name, a tenth of a second late."""
+    while conversation.next_command() is not None:
+        time.sleep(0.1)
+        conversation.send(b"$6\r\n/there\r\n")
+
+
+@of("poll", "epoll")
+@pytest.mark.waits
+def test_a_long_round_is_not_taken_from_its_time(start: Start) -> None:
+    """Redis is asked when a round ends: that this one has computed for seconds is not its fault."""
+    with FalseRedis(_late) as false:
+        server = start(redis=false.url)
+
+        def attempt() -> None:
+            assert fetch(server, "/go/name").status == 302
+            with contextlib.ExitStack() as stack:
+                with server.suspended():
+                    asking = stack.enter_context(Client(server))
+                    asking.send(request("GET", "/go/name"))
+                    for _ in range(400):
+                        one = stack.enter_context(Client(server))
+                        one.send(request("HEAD", "/sorted") * PIPELINED)
+                assert asking.read().status == 302
+
+        undisturbed(2, attempt)

@@ -16,9 +16,9 @@
 static struct {
     _Atomic bool stopping;
     _Atomic int64_t out_of_time_at;
-    int64_t pause; /* before we are woken again */
-    int listener;  /* where this process accepts */
-    pid_t owner;   /* of all listening sockets: the process that made them */
+    _Atomic int64_t pause; /* before we are woken again */
+    int listener;          /* where this process accepts */
+    pid_t owner; /* of all listening sockets: the process that made them */
     const int *listeners;
     size_t count;
 } stop = {.listener = -1};

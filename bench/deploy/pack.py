@@ -63,10 +63,10 @@ def pack_project(root: Path, folder: Path) -> dict[str, str]:
     return _archive(folder / "project.tar.gz", digest.hexdigest(), ((root / n, n) for n in files))
 
 
-def project_files(root: Path, *, leave: bool = True) -> Iterator[str]:
+def project_files(root: Path, *, only_public: bool = True) -> Iterator[str]:
     """The files that belong to the project: those that git has. What is new there, or is in a copy
-    without a repository, may be anybody's: where they `leave` for other hosts, of that only sources
-    that others may read. Raises UserError."""
+    without a repository, may be anybody's: if `only_public`, as for other hosts, of that only
+    sources that others may read. Raises UserError."""
     if (root / ".git").exists():
         known = _git_files(root, "--cached")
         new = _git_files(root, "--others", "--exclude-standard")
@@ -77,7 +77,9 @@ def project_files(root: Path, *, leave: bool = True) -> Iterator[str]:
             new = _git_files(root, "--others", "--exclude-standard", repository=empty)
     # What was deleted is listed until that is committed.
     yield from (name for name in known if (root / name).is_symlink() or (root / name).is_file())
-    yield from (name for name in new if not leave or (_is_source(name) and _is_public(root / name)))
+    for name in new:
+        if not only_public or (_is_source(name) and _is_public(root / name)):
+            yield name
 
 
 def _git_files(root: Path, *which: str, repository: str = "") -> list[str]:

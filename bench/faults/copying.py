@@ -45,7 +45,7 @@ def make_copy(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} is there already: name another one (INTO=...), or remove it")
     try:
-        for name in project_files(ROOT, leave=False):
+        for name in project_files(ROOT, only_public=False):
             if any(fnmatch(name, pattern) for pattern in LEFT_OUT):
                 continue
             target = folder / name

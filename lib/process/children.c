@@ -86,7 +86,8 @@ pid_t children_fork(struct children *children, size_t place) {
 }
 
 bool children_reap(struct children *children, bool wait, size_t *place) {
-    /* A shell may have had children before exec made it this program. */
+    /* A shell may have had children before exec made it this program: they
+       count for nothing, and need not end. */
     do {
         pid_t child = waitpid(-1, NULL, wait ? 0 : WNOHANG);
         if (child <= 0)
@@ -140,25 +141,14 @@ void children_stop(struct children *children) {
     children->stopped = true;
 }
 
-/* Reaps those that have ended; true: some have not.  Not by waitpid(-1): what a
-   shell had begun before exec made it this program need not end. */
-static bool some_are_left(struct children *children) {
-    bool left = false;
-
-    for (size_t i = 0; i < children->limit; i++)
-        if (children->pids[i] != 0 &&
-            waitpid(children->pids[i], NULL, WNOHANG) == 0)
-            left = true;
-        else
-            children->pids[i] = 0;
-    return left;
-}
-
 void children_end(struct children *children) {
     bool killed = false;
+    size_t place;
 
     tell(children, SIGTERM);
-    while (some_are_left(children)) {
+    while (*children->alive > 0) {
+        if (children_reap(children, false, &place))
+            continue;
         poll(NULL, 0, PAUSE);
         if (server_is_out_of_time() && !killed) {
             poll(NULL, 0, 5 * PAUSE); /* they know themselves that it is time */

@@ -137,7 +137,7 @@ def test_what_is_sent_is_sources_that_are_not_private(tmp_path: Path, with_git: 
         subprocess.run(["git", "add", "tests/known"], cwd=root, check=True)
     assert sorted(project_files(root)) == [*SENT, *(["tests/known"] if with_git else [])]
     copied = {*SENT, *PRIVATE, *NO_SOURCES, "tests/known", ".gitignore"}
-    assert set(project_files(root, leave=False)) == copied
+    assert set(project_files(root, only_public=False)) == copied
 
 
 def test_an_archive_is_the_same_until_a_file_changes(tmp_path: Path) -> None:

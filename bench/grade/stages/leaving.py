@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Stage 4: what is left when clients have gone, and where the system gives no more."""
 
-from threading import Event
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError
 
 from bench.grade import sandbox
 from bench.grade.check import Stage, Trial
@@ -122,15 +123,11 @@ def limit(scene: Scene) -> None:
     scene.patience *= 3
     scene.gives_up = DIES_AT_LIMIT
 
-    def one(position: int) -> str:
+    def one() -> str:
         with scene.client() as client:
             client.send(data[:-2])
-            barrier.append(position)
-            if position == 0:  # who is not accepted yet would find the first ones gone
-                scene.until(lambda: len(barrier) >= CROWD)
-                scene.until(lambda: scene.unaccepted() == 0, ACCEPTED_IN)
-                all_there.set()
-            all_there.wait(scene.patience + ACCEPTED_IN)
+            with suppress(BrokenBarrierError):
+                all_there.wait(scene.patience)
             try:
                 return str(client.ask(data[-2:]).status)
             except NoAnswer as error:
@@ -138,9 +135,12 @@ def limit(scene: Scene) -> None:
             except OSError:
                 return "dropped"
 
-    barrier: list[int] = []
-    all_there = Event()
-    came = scene.together([lambda n=n: one(n) for n in range(CROWD)])  # type: ignore[misc]
+    def accepted() -> None:
+        """Who is not accepted yet would find the first ones gone."""
+        scene.until(lambda: scene.unaccepted() == 0, ACCEPTED_IN)
+
+    all_there = Barrier(CROWD, accepted)
+    came = scene.together([one] * CROWD)
     scene.alive()
     if came.count("200") < CROWD:
         raise Failed(

@@ -21,6 +21,10 @@
 #include <uthash.h>
 #include <utlist.h>
 
+/* Each of them meets a rename about one time in twenty where one process does
+   nothing else. */
+#define OPEN_TRIES 32
+
 /* A file and what only the cache knows of it.  The file stands first, so that
    a pointer to it is a pointer to its entry. */
 struct entry {
@@ -116,11 +120,19 @@ void cache_destroy(struct cache *cache) {
     free(cache);
 }
 
-/* glibc has a function for this system call only since 2.43. */
+/* glibc has a function for this system call only since 2.43.  A link with ".."
+   in it is followed only if nothing was renamed meanwhile, be it by anybody,
+   anywhere on this host: else the call says EAGAIN, and may be made again. */
 static int open_beneath(int folder, const char *name, uint64_t flags) {
     struct open_how how = {.flags = flags | O_CLOEXEC,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-    return (int)syscall(SYS_openat2, folder, name, &how, sizeof how);
+    int tries = OPEN_TRIES;
+    int descriptor;
+
+    do
+        descriptor = (int)syscall(SYS_openat2, folder, name, &how, sizeof how);
+    while (descriptor < 0 && errno == EAGAIN && --tries > 0);
+    return descriptor;
 }
 
 /* Where no descriptor is left, the files that nobody uses just now are closed:

@@ -240,6 +240,17 @@ def test_a_first_send_that_finds_no_room(faulty: FaultyServer) -> None:
     assert plan.disarm()
 
 
+def test_a_rename_beside_a_file_that_is_opened(faulty: FaultyServer) -> None:
+    """A link with ".." in it cannot be followed safely just then: openat2(2) is asked again."""
+    plan = faulty.plan
+    assert plan is not None
+    changed = faulty.root / "public" / "t" / "changed.txt"
+    changed.write_bytes(b"not in any cache")
+    plan.arm("openat2", 1, errno.EAGAIN)
+    assert fetch(faulty, "/t/changed.txt").body == b"not in any cache"
+    assert plan.disarm()
+
+
 def test_words_without_memory(faulty: FaultyServer, store: RedisClient) -> None:
     """Where there is none for the words, there is still some to say so."""
     plan = faulty.plan

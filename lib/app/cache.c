@@ -289,6 +289,21 @@ static struct entry *borrow_known(struct cache *cache, const char *name,
     return hit ? entry : NULL;
 }
 
+/* What was known of a name goes with the file: kept open, a deleted file would
+   take room on the disk until the server ends.  (One that nobody asks for again
+   does, until others have pushed it out.)  Returns NULL, with that errno. */
+static struct file *forget(struct cache *cache, const char *name, int error) {
+    struct entry *entry;
+
+    pthread_mutex_lock(&cache->lock);
+    HASH_FIND_STR(cache->entries, name, entry);
+    if (entry != NULL)
+        drop(cache, entry);
+    pthread_mutex_unlock(&cache->lock);
+    errno = error;
+    return NULL;
+}
+
 struct file *cache_borrow(struct cache *cache, const char *name,
                           unsigned round) {
     struct stat status;
@@ -297,18 +312,18 @@ struct file *cache_borrow(struct cache *cache, const char *name,
     if (round != 0 && (entry = borrow_known(cache, name, NULL, round)) != NULL)
         return &entry->file;
     if (fstatat(cache->folder, name, &status, 0) < 0)
-        return NULL;
-    if (!S_ISREG(status.st_mode)) {
-        errno = S_ISDIR(status.st_mode) ? folder_error(cache, name) : EACCES;
-        return NULL;
-    }
+        return forget(cache, name, errno);
+    if (!S_ISREG(status.st_mode))
+        return forget(cache, name,
+                      S_ISDIR(status.st_mode) ? folder_error(cache, name)
+                                              : EACCES);
     entry = borrow_known(cache, name, &status, round);
     if (entry != NULL)
         return &entry->file;
 
     entry = open_entry(cache, name);
     if (entry == NULL)
-        return NULL;
+        return forget(cache, name, errno);
     pthread_mutex_lock(&cache->lock);
     entry = keep(cache, entry);
     pthread_mutex_unlock(&cache->lock);

@@ -107,7 +107,7 @@ def test_if_range(server: Server) -> None:
     etag = fetch(server, DIGITS).field("ETag") or ""
     cases = {
         etag: 206,
-        DATE: 206,
+        DATE: 200,  # another version may have been of that second, too
         '"other"': 200,
         f"W/{etag}": 200,
         formatdate(MODIFIED - 1, usegmt=True): 200,

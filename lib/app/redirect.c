@@ -113,8 +113,13 @@ static const char *load_line(struct redirect **table, struct view line) {
         return NULL;
     if (view_trim(words).length > 0)
         return "write: path target [status], and nothing more";
+    if (view_find(from, '?') < from.length)
+        return "a path fits with every query; leave the question mark and all "
+               "behind it out";
     if (path_decode(from, &path) < 0)
         return "the path must start with a slash and stay below the root";
+    if (target.length > 0 && !is_location(target))
+        return "the target must be ASCII; write %XX for each other byte";
     if (!is_target(target))
         return "the target must start with /, http:// or https://";
     if (code.length > 0 && !parse_status(code, &status))

@@ -146,6 +146,17 @@ def test_bad_redirects(binary: Path, site: Path, tmp_path: Path, text: str, line
     assert f"redirects:{line}: " in _fails(binary, "--port", "0", "--root", str(tmp_path))
 
 
+@pytest.mark.parametrize(("text", "why"), [("/a?b=1 /c", "query"), ("/a /grüße", "%XX")])
+def test_bad_redirects_say_why(
+    binary: Path, site: Path, tmp_path: Path, text: str, why: str
+) -> None:
+    """A path that nothing would fit, and a target that looks right."""
+    for name in ("public/t/sub", "templates"):
+        shutil.copytree(site / name, tmp_path / name.split("/")[0])
+    (tmp_path / "redirects").write_text(text, encoding="utf-8")
+    assert why in _fails(binary, "--port", "0", "--root", str(tmp_path))
+
+
 def test_redirects_are_optional(start: Start, site: Path, tmp_path: Path) -> None:
     """Without the table there are no redirects; without a last line end it is read all the same."""
     for name in ("public/t/sub", "templates"):

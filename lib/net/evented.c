@@ -170,7 +170,7 @@ static bool would_wait(void) {
     return errno == EAGAIN || errno == EINTR;
 }
 
-static void receive(struct serving *serving) {
+static void receive(struct evented *evented, struct serving *serving) {
     struct connection *connection = &serving->connection;
     size_t size;
 
@@ -181,10 +181,13 @@ static void receive(struct serving *serving) {
         return;
     }
     ssize_t count = recv(serving->source.descriptor, room, size, 0);
-    if (count >= 0)
+    if (count >= 0) {
+        /* A long round may have begun seconds ago. */
+        moment_set(&evented->moment, time(NULL));
         connection_received(connection, (size_t)count);
-    else if (!would_wait())
+    } else if (!would_wait()) {
         connection_abandon(connection);
+    }
 }
 
 /* False: the kernel has no room now. */
@@ -243,7 +246,7 @@ static void drive(struct evented *evented, struct serving *serving,
                 return;
             }
             readable = false;
-            receive(serving);
+            receive(evented, serving);
             break;
         case NEED_ASK_REDIS:
             if (ask_redis(evented, serving))
@@ -298,6 +301,7 @@ static void give_reply(struct evented *evented,
                        const struct resp_reply *reply) {
     struct serving *serving = next_asker(evented);
 
+    moment_set(&evented->moment, time(NULL));
     connection_replied(&serving->connection, reply);
     drive(evented, serving, false);
 }

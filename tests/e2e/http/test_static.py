@@ -370,6 +370,30 @@ def test_change_within_a_round(server: Server, site: Path) -> None:
     path.unlink()
 
 
+@pytest.mark.of_servers("poll", "epoll")
+def test_change_in_a_long_round(server: Server, site: Path) -> None:
+    """Whoever is served last in a round of an event loop, in the next second, is told the Date of
+    that second: no Last-Modified is later (RFC 9110, 8.8.2.1)."""
+    path = site / "public" / "t" / f"second-{server.name}.txt"
+    path.write_bytes(b"x")
+    with ExitStack() as stack:
+        first, *busy, last = [stack.enter_context(Client(server)) for _ in range(120)]
+        for client in (first, *busy, last):
+            client.exchange(request("HEAD", DIGITS), "HEAD")
+        time.sleep(-(time.time() + 0.15) % 1)
+        for client in (first, *busy):  # while the first is served the next round fills
+            client.send(request("GET", "/sorted") * 16)
+        last.send(request("GET", f"/t/{path.name}"))
+        while last.is_quiet(0.01):
+            path.write_bytes(b"x")
+        response = last.read()
+    date, modified = (
+        parsedate_to_datetime(response.field(name) or "") for name in ("Date", "Last-Modified")
+    )
+    assert modified <= date
+    path.unlink()
+
+
 def test_file_that_shrinks(server: Server, site: Path) -> None:
     """A file cut short while it is sent ends that connection, not the server."""
     path = site / "public" / "t" / f"shrinking-{server.name}.bin"

@@ -5,18 +5,24 @@
 
 #define REPLACEMENT VIEW("\xef\xbf\xbd") /* U+FFFD */
 
-/* Is the character at the front of the text, of so many bytes, one that HTML
-   text shall not have: a control character of Latin 1, U+0080 to U+009F, or one
-   that turns the text behind it around, U+202A to U+202E, U+2066 to U+2069? */
-static bool is_unwanted(struct view text, size_t length) {
-    const unsigned char *byte = (const unsigned char *)text.data;
+/* Of the UTF-8 character at the front of the text, which has so many bytes, two
+   at least. */
+static uint32_t code_point(struct view text, size_t length) {
+    uint32_t code = (unsigned char)text.data[0] & (0xffu >> (length + 1));
 
-    if (length == 2)
-        return byte[0] == 0xc2 && byte[1] <= 0x9f;
-    if (length != 3 || byte[0] != 0xe2)
-        return false;
-    return (byte[1] == 0x80 && byte[2] >= 0xaa && byte[2] <= 0xae) ||
-           (byte[1] == 0x81 && byte[2] >= 0xa6 && byte[2] <= 0xa9);
+    for (size_t i = 1; i < length; i++)
+        code = code << 6 | ((unsigned char)text.data[i] & 0x3fu);
+    return code;
+}
+
+/* One that HTML text shall not have: a control character of Latin 1, one that
+   turns the text behind it around, or one that is none (a noncharacter: the
+   last two of each plane, and U+FDD0 to U+FDEF). */
+static bool is_unwanted(uint32_t code) {
+    return (code >= 0x80 && code <= 0x9f) ||
+           (code >= 0x202a && code <= 0x202e) ||
+           (code >= 0x2066 && code <= 0x2069) ||
+           (code >= 0xfdd0 && code <= 0xfdef) || (code & 0xfffe) == 0xfffe;
 }
 
 /* What stands for an ASCII byte; empty: it stands for itself. */
@@ -66,7 +72,8 @@ void html_append_text(struct buffer *html, struct view text) {
         struct view instead = {NULL, 0};
         if (length == 1)
             instead = reference_for(text.data[plain]);
-        else if (length == 0 || is_unwanted(view_from(text, plain), length))
+        else if (length == 0 ||
+                 is_unwanted(code_point(view_from(text, plain), length)))
             instead = REPLACEMENT;
         if (instead.length == 0) {
             plain += length;

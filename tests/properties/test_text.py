@@ -88,11 +88,14 @@ def test_escaped_path(parsers: Parsers, name: bytes) -> None:
 
 # ---- HTML: the html module ----
 
-UNWANTED = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+NONCHARACTERS = "".join(chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
+UNWANTED = (
+    f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufdd0-\ufdef{NONCHARACTERS}]"
+)
 
 
 @given(st.text(max_size=40))
-@example("a\x85b\u202ec\u2067d\u200fe")
+@example("a\x85b\u202ec\u2067d\u200fe\uffff")
 def test_html(parsers: Parsers, text: str) -> None:
     """A reader sees the text, with U+FFFD for what would bend the page, and no markup."""
     shown = parsers.text("html", text.encode("utf-8", "surrogatepass")).decode("utf-8")

@@ -37,10 +37,12 @@ static bool is_location(struct view target) {
     return target.length > 0;
 }
 
+/* The name of a scheme may be in any case: RFC 3986, section 3.1. */
 static bool is_target(struct view target) {
-    return is_location(target) && (target.data[0] == '/' ||
-                                   view_starts_with(target, VIEW("http://")) ||
-                                   view_starts_with(target, VIEW("https://")));
+    return is_location(target) &&
+           (target.data[0] == '/' ||
+            view_starts_with_ignoring_case(target, VIEW("http://")) ||
+            view_starts_with_ignoring_case(target, VIEW("https://")));
 }
 
 static struct view next_word(struct view *line) {

@@ -64,6 +64,12 @@ static inline bool view_equal_ignoring_case(struct view a, struct view b) {
            bytes_equal_ignoring_case(a.data, b.data, a.length);
 }
 
+static inline bool view_starts_with_ignoring_case(struct view view,
+                                                  struct view prefix) {
+    return view.length >= prefix.length &&
+           view_equal_ignoring_case(view_part(view, 0, prefix.length), prefix);
+}
+
 /* The offset of the first such byte, or view.length where there is none. */
 static inline size_t view_find(struct view view, char byte) {
     const char *found =

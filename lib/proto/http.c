@@ -137,8 +137,7 @@ static ssize_t parse_target(struct http_request *request, struct view method,
         return bad(request, 501, "This server opens no tunnels.");
     if (view_equal(method, VIEW("CONNECT")))
         return bad(request, 400, "CONNECT names a host and a port.");
-    if (target.length > scheme.length &&
-        view_equal_ignoring_case(view_part(target, 0, scheme.length), scheme)) {
+    if (view_starts_with_ignoring_case(target, scheme)) {
         struct view rest = view_from(target, scheme.length);
         size_t slash = view_find(rest, '/');
         size_t question = view_find(rest, '?');

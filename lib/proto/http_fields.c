@@ -95,8 +95,7 @@ enum http_range http_parse_range(struct view value, uint64_t size,
     static const struct view unit = VIEW_INITIALIZER("bytes=");
     uint64_t low, high = UINT64_MAX;
 
-    if (value.length < unit.length ||
-        !view_equal_ignoring_case(view_part(value, 0, unit.length), unit))
+    if (!view_starts_with_ignoring_case(value, unit))
         return HTTP_RANGE_NONE;
     value = view_trim(view_from(value, unit.length));
     size_t dash = view_find(value, '-');

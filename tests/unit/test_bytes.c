@@ -104,6 +104,10 @@ static void equal_with_null(void **state) {
     assert_true(view_equal_ignoring_case(VIEW(""), nothing));
     assert_true(view_starts_with(nothing, nothing));
     assert_true(view_starts_with(VIEW("a"), nothing));
+    assert_true(view_starts_with_ignoring_case(VIEW("Ab"), VIEW("aB")));
+    assert_true(view_starts_with_ignoring_case(nothing, nothing));
+    assert_false(view_starts_with_ignoring_case(VIEW("A"), VIEW("ab")));
+    assert_false(view_starts_with_ignoring_case(VIEW("cab"), VIEW("ab")));
     assert_false(view_equal(nothing, VIEW("a")));
 }
 

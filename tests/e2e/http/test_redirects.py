@@ -46,6 +46,8 @@ def test_short_link(server: Server, store: RedisClient) -> None:
     assert fetch(server, "/go/home").status == 302
     assert fetch(server, "/go/home").field("Location") == "/guestbook"
     assert fetch(server, "/go/abroad").field("Location") == "https://example.com/a?b=c&d#e"
+    store.do("SET", "link:loud", "HTTPS://EXAMPLE.COM/")
+    assert fetch(server, "/go/loud").field("Location") == "HTTPS://EXAMPLE.COM/"
     store.do("SET", "link:home", "/elsewhere")
     assert fetch(server, "/go/home").field("Location") == "/elsewhere"
     store.do("DEL", "link:home")

@@ -58,8 +58,6 @@ static struct view without_weakness(struct view etag) {
     return view_starts_with(etag, VIEW("W/")) ? view_from(etag, 2) : etag;
 }
 
-/* Cuts the list at its commas, also where one stands inside a quoted tag.  Our
-   own tags have no comma, so such a tag is not ours and does not match. */
 static bool is_same(struct view a, struct view b,
                     enum http_comparison comparison) {
     if (comparison == HTTP_STRONG)
@@ -67,6 +65,8 @@ static bool is_same(struct view a, struct view b,
     return view_equal(without_weakness(a), without_weakness(b));
 }
 
+/* Cuts the list at its commas, also where one stands inside a quoted tag.  Our
+   own tags have no comma, so such a tag is not ours and does not match. */
 bool http_lists_etag(struct view value, struct view etag,
                      enum http_comparison comparison) {
     if (view_equal(view_trim(value), VIEW("*")))

@@ -58,6 +58,8 @@ static const struct call common[] = {
     CALL(getpid),
     CALL(gettid),
     CALL(tgkill),
+    CALL(rt_sigprocmask),
+    CALL(writev),  /* "double free detected": so the C library tells it */
     CALL(sysinfo), /* qsort(3) asks how much memory there is */
     CALL(getrusage),
     CALL(lseek), /* stdio, of a standard output that is a file */

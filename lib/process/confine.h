@@ -40,11 +40,10 @@ struct call {
 /* What serving with calls that sleep needs: a receive timeout for each client;
    and a connection to Redis that begins without waiting is waited for. */
 #define BLOCKING_CALLS CALL(poll), CALL(fcntl)
-/* Children: to fork them, be one, tell them and wait for them.  glibc 2.41 and
-   newer blocks all signals while it forks. */
+/* Children: to fork them, be one, tell them and wait for them. */
 #define FORKING_CALLS                                                          \
-    CALL(clone), CALL(set_robust_list), CALL(rt_sigprocmask), CALL(prctl),     \
-        CALL(getppid), CALL(wait4), CALL(kill)
+    CALL(clone), CALL(set_robust_list), CALL(prctl), CALL(getppid),            \
+        CALL(wait4), CALL(kill)
 /* Threads: their locks, their heaps, their beginning and end, their signals.
    With openat glibc asks two things: how many processors there are, for that
    decides how many heaps there may be (/sys/devices/system/cpu/online, else
@@ -53,8 +52,7 @@ struct call {
    with what it assumes then. */
 #define THREADED_CALLS                                                         \
     CALL(futex), CALL(madvise), CALL(mprotect), CALL(sched_getaffinity),       \
-        CALL(rt_sigprocmask), CALL(rseq), CALL(set_robust_list), CALL(exit),   \
-        CALL(openat)
+        CALL(rseq), CALL(set_robust_list), CALL(exit), CALL(openat)
 /* To create one: clone3 since glibc 2.34, clone before.  With the first one the
    C library installs the handler of a signal of its own. */
 #define THREAD_CREATING_CALLS CALL(clone3), CALL(clone), CALL(rt_sigaction)

@@ -44,9 +44,19 @@ static void try_port(const char *what, const char *number, int call) {
     close(descriptor);
 }
 
+/* A fault of the kind that lets somebody in. */
+static void free_twice(void) {
+    void *volatile block = malloc(1);
+
+    free(block);
+    free(block);
+}
+
 static void intrude(void) {
     char *none[] = {NULL};
 
+    if (getenv("FREE_TWICE") != NULL)
+        free_twice(); /* the C library finds out, and ends us */
     try_file("page", "public/index.html", O_RDONLY);
     try_file("template", "templates/guestbook/index.html", O_RDONLY);
     try_file("overwrite", "public/index.html", O_WRONLY);

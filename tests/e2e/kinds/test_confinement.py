@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from ..claims import CLOSE, crowd, of
-from ..client import FORM, fetch, form, request, send_to_end, sign
+from ..client import FORM, Client, fetch, form, request, send_to_end, sign
 from ..conftest import Start
 from ..harness import REPOSITORY, Server, run_to_end
 from ..redisbox import PrivateRedis
@@ -41,7 +41,7 @@ NOT_ALWAYS = {
     "clone": "creates threads before glibc 2.34",
     "clone3": "creates threads since glibc 2.34",
     "rt_sigaction": "of the C library, when it creates its first thread",
-    "rt_sigprocmask": "of fork(3), where the C library is 2.41 or newer",
+    "rt_sigprocmask": "when it crashes; and of fork(3), where the C library is 2.41 or newer",
     "rseq": "where the C library is 2.35 or newer",
     "set_robust_list": "of a thread that was created before",
     "sched_getaffinity": "when a thread needs a heap of its own",
@@ -57,6 +57,7 @@ NOT_ALWAYS = {
     "restart_syscall": "by the kernel, after a stop, of some calls",
     "gettid": "when it crashes",
     "tgkill": "when it crashes; and to wake threads",
+    "writev": "when it crashes, to say of what",
     "getpid": "when it crashes; and of the signal handler",
     "openat": "when a thread's heap is made, and when one shrinks",
     "lseek": "where standard output is a file with something left in it",
@@ -209,6 +210,20 @@ def test_intruder_unconfined(binary: Path, site: Path, redis: PrivateRedis) -> N
     # There is no such program, and the intruder traces nobody.
     assert (got.pop("execve"), got.pop("ptrace")) == (errno.ENOENT, errno.ESRCH)
     assert set(got.values()) == {0}, got
+
+
+def test_crash_tells_what_it_is(binary: Path, site: Path, redis: PrivateRedis) -> None:
+    """What the C library finds out of a broken heap reaches whoever looks for the fault."""
+    choice = ("--workers", "2")
+    server = _Intruded(binary, site, redis.url(), choice, variables={"FREE_TWICE": "1"})
+    server.start()
+    try:
+        with Client(server) as client:
+            client.send(request("GET", "/"))
+            wait_until(lambda: "double free" in server.stderr, "it says what was wrong")
+        assert "is not in its list" not in server.stderr
+    finally:
+        server.kill()
 
 
 def test_banner(start: Start) -> None:

@@ -55,13 +55,13 @@ static bool close_doors_behind_last(void) {
 static void set_timer(void) {
     int64_t left = stop.out_of_time_at - clock_milliseconds();
     int64_t pause = left > 0 ? left : PAUSE;
-    struct timeval time = {0};
 
     if (!close_doors_behind_last())
         stop.pause = PAUSE;
     if (pause > stop.pause)
         pause = stop.pause;
-    time.tv_usec = (suseconds_t)pause * 1000;
+    struct timeval time = {.tv_sec = pause / 1000,
+                           .tv_usec = pause % 1000 * 1000};
     setitimer(ITIMER_REAL, &(struct itimerval){time, time}, NULL);
     if (stop.pause < STOP_PAUSE)
         stop.pause *= 2;
@@ -125,6 +125,8 @@ void stop_init(const int *listeners, size_t count) {
 
 void stop_end(void) {
     stop.count = 0;
+    stop.pause = STOP_TIMEOUT;
+    set_timer();
 }
 
 bool server_is_stopping(void) {

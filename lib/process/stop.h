@@ -23,7 +23,9 @@
    where they are.  The first is the one that server_somebody_waits() means. */
 void stop_init(const int *listeners, size_t count);
 
-/* From now on signals leave the listening sockets alone: they may be closed. */
+/* From now on signals leave the listening sockets alone: they may be closed.
+   And no tick comes before time is up: it would cut off the statistics, which
+   may have to wait for whoever reads them. */
 void stop_end(void);
 
 /* In a worker that has a listening socket to itself: means that one. */

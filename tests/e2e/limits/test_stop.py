@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import time
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from ..redisbox import PrivateRedis
 from ..site import MB
 from ..small import limited
 from ..sockets import free_port
-from ..timing import PATIENCE, undisturbed, wait_until
+from ..timing import PACE, PATIENCE, undisturbed, wait_until
 
 CLOSE = (("Connection", "close"),)
 # A little less than what a stopping server leaves to requests in flight, and a running one to
@@ -84,6 +85,29 @@ def test_statistics_of_keep_alive(start: Start) -> None:
             client.exchange(request("GET", "/t/digits.txt"))
         assert server.stop() == 0
     assert server.statistics()["requests"] == "50"
+
+
+def _fill(pipe: int) -> None:
+    os.set_blocking(pipe, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(pipe, bytes(4096))
+    os.set_blocking(pipe, True)
+
+
+def test_statistics_wait_for_their_reader(binary: Path, site: Path) -> None:
+    """Whoever reads late, as a terminal that was told to wait (Ctrl-S), gets them all the same."""
+    reader, writer = os.pipe()
+    command = processes.mortal(Server(binary, site, "unix:/nowhere").command())
+    with os.fdopen(reader, "rb") as output, subprocess.Popen(command, stdout=writer) as server:
+        while b"confined" not in output.readline():
+            pass
+        _fill(writer)
+        os.close(writer)
+        server.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        assert b"requests  " in output.read()
+        assert server.wait(PATIENCE * PACE.slowness) == 0
 
 
 def test_statistics_of_nothing(start: Start) -> None:

@@ -115,6 +115,8 @@ static int parse_tcp(struct redis_server *server, struct view rest, char *error,
             !copy_decoded(server->password, sizeof server->password,
                           credentials))
             return complain(error, size, "user or password is too long");
+        if (server->user[0] != '\0' && server->password[0] == '\0')
+            return complain(error, size, "a user needs a password");
     }
     if (!split_port(authority, &host_text, &port_text) ||
         !copy_decoded(host, sizeof host, host_text))

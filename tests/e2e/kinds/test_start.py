@@ -87,6 +87,7 @@ def test_version(binary: Path) -> None:
         ("--redis", "redis://127.0.0.1:port"),
         ("--redis", "redis://127.0.0.1:6379/db"),
         ("--redis", "redis://127.0.0.1:70000"),
+        ("--redis", "redis://word@127.0.0.1:6379"),
         ("--redis", ""),
         ("--redis", "redis://no-such-host.invalid"),
         ("--address", "no such host"),

@@ -68,6 +68,8 @@ static void print_help(const struct architecture *architecture) {
         DEFAULT_PORT, DEFAULT_WORKERS, DEFAULT_BACKLOG, DEFAULT_TIME_SCALE);
 }
 
+/* As getopt(3) wants them. */
+#define LETTERS  ":p:a:r:w:d:b:t:u:lhV"
 /* Behind what the command line gets wrong. */
 #define SEE_HELP "; try --help"
 
@@ -152,8 +154,7 @@ void options_parse(struct options *options,
     snprintf(options->port, sizeof options->port, "%d", DEFAULT_PORT);
     set_default_root(options);
     opterr = 0; /* we say it ourselves, in one line */
-    while ((letter = getopt_long(argc, argv, ":p:a:r:w:d:b:t:u:lhV", known,
-                                 NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, LETTERS, known, NULL)) != -1) {
         switch (letter) {
         case 'p':
             set_port(options, optarg);
@@ -201,6 +202,9 @@ void options_parse(struct options *options,
             server_give_up("the option %s needs a value" SEE_HELP,
                            argv[optind - 1]);
         default:
+            /* A letter: with others behind it, getopt is still at its word. */
+            if (optopt > 0 && optopt < 256 && strchr(LETTERS, optopt) == NULL)
+                server_give_up("'-%c' is not understood" SEE_HELP, optopt);
             server_give_up("'%s' is not understood" SEE_HELP, argv[optind - 1]);
         }
     }

@@ -105,6 +105,12 @@ def test_wrong_options(binary: Path, site: Path, arguments: tuple[str, ...]) -> 
     assert about.lstrip("-").split("=")[0] in line
 
 
+@pytest.mark.parametrize("word", ["-x", "-xl", "-lx", "-version"])
+def test_wrong_letter(binary: Path, word: str) -> None:
+    """A letter that is none is named, and not the word before it."""
+    assert f"'-{word.strip('-l')[0]}' is not understood" in _fails(binary, "--port", "0", word)
+
+
 def test_occupied_port(binary: Path, site: Path) -> None:
     """An occupied port is named."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -137,7 +137,10 @@ bool server_is_out_of_time(void) {
     return stop.stopping && clock_milliseconds() >= stop.out_of_time_at;
 }
 
+/* Who would come between a look at the backlog and the next tick would be let
+   in and never served: so whoever accepts no more shuts the door himself. */
 bool server_goes_on(void) {
     return !stop.stopping ||
-           (!server_is_out_of_time() && server_somebody_waits());
+           (!server_is_out_of_time() &&
+            (server_somebody_waits() || !close_doors_behind_last()));
 }

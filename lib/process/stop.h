@@ -9,8 +9,9 @@
  *
  * Clients in the backlog are still accepted and served, for STOP_TIMEOUT at
  * most, but no others may join them: its limit becomes 0.  Once it is empty,
- * the signal handler shuts the listening socket down.  To do so earlier would
- * reset all the connections that wait there.
+ * the listening socket is shut down, by the signal handler or by whoever is to
+ * accept no more.  To do so earlier would reset all the connections that wait
+ * there.
  */
 #ifndef PROCESS_STOP_H
 #define PROCESS_STOP_H

@@ -196,6 +196,51 @@ def test_who_waits_is_served(start: Start) -> None:
     undisturbed(REDIS_TIME, lambda: _stop_while_many_wait(start))
 
 
+def _come_in(server: Server) -> list[socket.socket]:
+    """Those who still get in, one after another, until one does not."""
+    came: list[socket.socket] = []
+    while len(came) < 100:
+        one = socket.socket()
+        one.settimeout(0.05)
+        try:
+            one.connect((server.host, server.port))
+            one.sendall(request("GET", "/t/digits.txt", CLOSE))
+        except OSError:
+            one.close()
+            break
+        came.append(one)
+    return came
+
+
+def _is_left_alone(client: socket.socket) -> bool:
+    client.settimeout(2)
+    with client:
+        try:
+            client.recv(1)
+        except TimeoutError:
+            return True
+        except OSError:  # the door was shut when it had just come in
+            pass
+    return False
+
+
+def test_nobody_is_let_in_and_left_alone(start: Start) -> None:
+    """Who accepts no more has shut the door, also where a slow client is served for long."""
+    server = start()
+    if server.kind.is_stalled_by_one:
+        pytest.skip("who comes behind a slow client waits for it")
+    wait_until(lambda: server.is_at_rest(4), "it has all its workers")
+    with Client(server) as slow:
+        with server.suspended():
+            slow.send(b"GET / HT")
+            server.send_signal(signal.SIGTERM)
+            # It hears the signal while somebody waits, before any child may accept him.
+            server.send_signal(signal.SIGCONT)
+            time.sleep(0.003 if server.children() else 0)
+        left = [client for client in _come_in(server) if _is_left_alone(client)]
+        assert not left, f"{len(left)} left alone"
+
+
 def test_new_connections_are_refused(start: Start) -> None:
     """After the end nobody listens."""
     server = start()

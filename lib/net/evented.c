@@ -222,8 +222,6 @@ static void finish_exchange(struct evented *evented, struct serving *serving) {
     evented->untidy++;
     stop_waiting(evented, serving); /* the next exchange has its own time */
     connection_next(connection);
-    if (server_is_stopping() && connection_is_idle(connection))
-        connection_abandon(connection);
 }
 
 /*

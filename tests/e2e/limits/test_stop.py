@@ -173,6 +173,24 @@ def test_download_in_flight_is_finished(start: Start) -> None:
     undisturbed(STOP_TIME, lambda: _finish_download(start()))
 
 
+def _ask_again_in_flight(server: Server) -> None:
+    size = 10 * MB
+    with Client(server, receive_buffer=1 << 18) as client:
+        client.send(request("GET", "/t/big.bin", (("Range", f"bytes=0-{size - 1}"),)))
+        client.read_head()
+        client.send(request("GET", "/t/digits.txt"))
+        server.begin_to_stop()
+        client.read_exactly(size)
+        if server.kind.keeps_alive:
+            assert client.read().closes
+    assert server.wait() == 0
+
+
+def test_next_request_behind_a_download_in_flight(start: Start) -> None:
+    """It was sent before the answer said anything of an end: it costs no byte of that."""
+    undisturbed(STOP_TIME, lambda: _ask_again_in_flight(start()))
+
+
 def _stop_while_many_wait(start: Start) -> None:
     """Signal a server for whose Redis sixty clients wait, then let that go on; all are served."""
     with PrivateRedis() as redis, contextlib.ExitStack() as stack:

@@ -175,6 +175,12 @@ bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now) {
         return true;
     if (count < 0 && pipeline->connecting)
         return begin_elsewhere(pipeline, errno, now);
+    /* Redis closes what has rested for long (its `timeout`), or was restarted:
+       whoever asks next connects, and finds out. */
+    if (count <= 0 && pipeline->due + pipeline->handshake == 0) {
+        redis_pipeline_close(pipeline);
+        return true;
+    }
     if (count <= 0)
         return fail(pipeline,
                     count == 0 ? "it closed the connection" : strerror(errno),

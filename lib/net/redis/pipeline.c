@@ -92,8 +92,11 @@ static bool append(struct redis_pipeline *pipeline, struct view command,
                    int64_t now) {
     struct buffer *output = &pipeline->output;
 
+    /* Also where a try is under way: who joins it would wait as long. */
+    if (!redis_may_try(pipeline->server, now))
+        return false;
     if (pipeline->source.descriptor < 0 && !pipeline->pausing) {
-        if (!redis_may_try(pipeline->server, now) || !begin(pipeline, now))
+        if (!begin(pipeline, now))
             return false;
         pipeline->handshake = redis_append_handshake(pipeline->server, output);
     }

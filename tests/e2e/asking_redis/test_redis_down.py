@@ -189,6 +189,34 @@ def test_frozen_for_many(start: Start, own: PrivateRedis) -> None:
     wait_until(lambda: _is_back(server), "service is back")
 
 
+@pytest.mark.waits
+def test_frozen_is_tried_by_few(start: Start, own: PrivateRedis) -> None:
+    """Known to be away, a frozen Redis costs time only those who try it: one every 250 ms."""
+    server = start("--workers", "12", redis=own.url())
+    if server.kind.is_stalled_by_one:
+        pytest.skip("nobody is served while one tries")
+
+    def attempt() -> None:
+        wait_until(lambda: _is_back(server), "service is back")
+        own.pause()
+        try:
+            assert fetch(server, "/guestbook").status == 503
+            time.sleep(0.3)
+            clients = [Client(server) for _ in range(10)]
+            for client in clients:
+                client.send(request("GET", "/guestbook", (("Connection", "close"),)))
+            time.sleep(REPLY_TIME / 2)
+            waiting = [client for client in clients if client.is_quiet(0)]
+            assert 1 <= len(waiting) <= 4
+            for client in clients:
+                _assert_unavailable(client.read())
+                client.close()
+        finally:
+            own.resume()
+
+    undisturbed(2 * REPLY_TIME + 1, attempt)
+
+
 def _set_links(own: PrivateRedis) -> None:
     client = own.client()
     for number in range(20):

@@ -147,7 +147,8 @@ static bool make_ready(struct redis_client *client) {
         return fail_with(client, errno);
 
     unsigned replies = redis_append_handshake(client->server, &commands);
-    bool sent = send_all(client, buffer_view(&commands));
+    bool sent = commands.failed ? fail_with(client, ENOMEM)
+                                : send_all(client, buffer_view(&commands));
     buffer_free(&commands);
     if (!sent)
         return false;

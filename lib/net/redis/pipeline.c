@@ -99,6 +99,10 @@ static bool append(struct redis_pipeline *pipeline, struct view command,
         if (!begin(pipeline, now))
             return false;
         pipeline->handshake = redis_append_handshake(pipeline->server, output);
+        if (output->failed) { /* without it we would ask another database */
+            redis_pipeline_close(pipeline);
+            return false;
+        }
     }
     if (output->length + command.length > REDIS_BACKLOG_LIMIT)
         return false;

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import errno
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ..client import FORM, Client, EndOfStreamError, Response, fetch, form, request
+from ..client import FORM, Client, EndOfStreamError, Response, fetch, form, request, sign
 from ..faults import LIBRARY, SHORT, FaultyServer, Plan
 from ..redisbox import PrivateRedis, RedisClient
 from ..site import eighty_kilobytes
@@ -260,3 +261,28 @@ def test_words_without_memory(faulty: FaultyServer, store: RedisClient) -> None:
     assert fetch(faulty, "/sorted").status == 503
     assert plan.disarm()
     assert fetch(faulty, "/sorted").status == 200
+
+
+def _is_answered(server: FaultyServer) -> int:
+    """The status; 0 where the connection was closed instead."""
+    try:
+        return sign(server, "Ann", "without memory").status
+    except EndOfStreamError:
+        return 0
+
+
+def test_new_connection_without_memory(faulty: FaultyServer, store: RedisClient) -> None:
+    """Where there is none for SELECT, nothing is asked of the database that Redis begins with."""
+    plan = faulty.plan
+    assert plan is not None
+    other = RedisClient(store.port)
+    for nth in range(1, 10):
+        wait_until(lambda: fetch(faulty, "/guestbook").status == 200, "Redis is back")
+        store.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        time.sleep(0.2)  # a connection that has not rested is not looked at
+        plan.arm("realloc", nth, errno.ENOMEM)
+        answers = [_is_answered(faulty) for _ in range(3)]
+        assert plan.disarm()
+        assert set(answers) <= {303, 503, 0}
+        assert other.do("DBSIZE") == 0, f"realloc {nth}: {answers}"
+        other.close()

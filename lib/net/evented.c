@@ -11,6 +11,7 @@
 
 static void drive(struct evented *evented, struct serving *serving,
                   bool readable);
+static void receive(struct evented *evented, struct serving *serving);
 
 void evented_init(struct evented *evented, struct server *server,
                   struct watcher watcher) {
@@ -81,18 +82,28 @@ static bool has_time(const struct evented *evented, struct serving *serving) {
                options_time(&evented->server->options, SEND_TIMEOUT);
 }
 
+/* A look before the client is cut off: of what came while we were suspended the
+   loop may have had too much to tell at once. */
+static bool has_come(struct evented *evented, struct serving *serving,
+                     enum patience awaited) {
+    if (connection_need(&serving->connection) == NEED_RECEIVE)
+        receive(evented, serving);
+    return connection_patience(&serving->connection) != awaited;
+}
+
 static void expire(struct evented *evented) {
-    for (int i = PATIENCE_NONE + 1; i < PATIENCES; i++) {
+    for (enum patience i = PATIENCE_NONE + 1; i < PATIENCES; i++) {
         struct serving *serving;
         while ((serving = evented->waiting[i]) != NULL &&
                serving->deadline <= evented->now) {
             stop_waiting(evented, serving);
             if (has_time(evented, serving)) {
                 start_waiting(evented, serving);
-            } else {
-                connection_timed_out(&serving->connection);
-                drive(evented, serving, false);
+                continue;
             }
+            if (!has_come(evented, serving, i))
+                connection_timed_out(&serving->connection);
+            drive(evented, serving, false);
         }
     }
 }
@@ -379,6 +390,8 @@ void evented_end_round(struct evented *evented) {
     struct serving *serving, *next;
 
     expire(evented);
+    if (redis_pipeline_deadline(redis) <= evented->now) /* a look, as there */
+        redis_ready(evented, READABLE | WRITABLE);
     /* All commands of this round leave in one write; and the round may have
        been a long one, which is not for Redis to pay. */
     if (!redis_pipeline_check(redis, evented->now) ||

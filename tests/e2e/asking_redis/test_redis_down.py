@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from .. import processes
+from ..claims import crowd, of
 from ..client import Client, Response, fetch, request, sign
 from ..conftest import Start
 from ..harness import Server
@@ -289,26 +290,43 @@ def test_child_killed_while_redis_works(start: Start, own: PrivateRedis) -> None
     wait_until(lambda: not processes.zombies(server.pid), "the killed children are reaped")
 
 
+def _assert_reply_is_used(server: Server, own: PrivateRedis, others: list[Client]) -> None:
+    with Client(server) as client:
+        own.pause()
+        try:
+            client.send(request("GET", "/guestbook", (("Connection", "close"),)))
+            wait_until(lambda: any_unread(own.port), "Redis is asked")
+            with server.suspended():
+                for other in others:
+                    other.send(b"\r\n")
+                own.resume()
+                time.sleep(REPLY_TIME + 0.5)
+        finally:
+            own.resume()
+        assert client.read().status == 200
+
+
 @pytest.mark.waits
 def test_reply_that_came_while_suspended(start: Start, own: PrivateRedis) -> None:
     """The time for a reply is over when the server goes on, but the reply is there: it is used."""
     server = start(redis=own.url())
     assert _is_back(server)
+    undisturbed(REPLY_TIME, lambda: _assert_reply_is_used(server, own, []))
+
+
+@pytest.mark.waits
+@of("poll", "epoll")
+def test_reply_behind_more_than_is_told_at_once(start: Start, own: PrivateRedis) -> None:
+    """As above, behind more clients than one call of epoll_wait() tells of (EVENTS_AT_ONCE)."""
+    server = start(redis=own.url())
+    assert _is_back(server)
 
     def attempt() -> None:
-        with Client(server) as client:
-            own.pause()
-            try:
-                client.send(request("GET", "/guestbook", (("Connection", "close"),)))
-                wait_until(lambda: any_unread(own.port), "Redis is asked")
-                with server.suspended():
-                    own.resume()
-                    time.sleep(REPLY_TIME + 0.5)
-            finally:
-                own.resume()
-            assert client.read().status == 200
+        with crowd(server, 600, request("GET", "/t/digits.txt")[:-2]) as others:
+            others[-1].wait_until_read()
+            _assert_reply_is_used(server, own, others)
 
-    undisturbed(REPLY_TIME, attempt)
+    undisturbed(2 * REPLY_TIME, attempt)
 
 
 def test_nobody_listens_at_all(start: Start) -> None:

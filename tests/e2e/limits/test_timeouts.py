@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from ..claims import crowd, of
 from ..client import FORM, Client, request, split_responses
 from ..conftest import Start
 from ..harness import Server
@@ -240,3 +241,21 @@ def test_request_that_came_while_suspended(start: Start, told: bool) -> None:
             assert server.wait() == 0
 
     undisturbed(REQUEST / scale, attempt)
+
+
+@of("poll", "epoll")
+def test_more_requests_than_are_told_of_at_once(start: Start) -> None:
+    """As above, of more clients than one call of epoll_wait() tells of (EVENTS_AT_ONCE)."""
+    scale = 5
+
+    def attempt() -> None:
+        server = start("--time-scale", str(scale))
+        with crowd(server, 600, DIGITS[:-2]) as clients:
+            clients[-1].wait_until_read()
+            with server.suspended():
+                for client in clients:
+                    client.send(DIGITS[-2:])
+                time.sleep(1.2 * REQUEST / scale)
+            assert [client.read().status for client in clients] == [200] * 600
+
+    undisturbed(2 * REQUEST / scale, attempt)

@@ -51,9 +51,11 @@ class Cell(BaseModel):
     low: float | None = None
     high: float | None = None
     lower_bound: bool = False
-    """The load generator was at its limit in the median run, or in one that was slower."""
+    """The load generator was at its limit in a run without which the median could be higher: the
+    median one, one of the two in the middle, or a slower one."""
     bottleneck: Bottleneck | None = None
-    """As the run nearest to the median has it, unless a slower one makes it a lower bound."""
+    """As the run nearest to the median has it, unless another one makes it a lower bound."""
+    bottleneck_host: str | None = None
     outliers: int = 0
     """How many runs are far from the others."""
     runs: int = 0
@@ -165,10 +167,11 @@ def cell_of(runs: Sequence[Run]) -> Cell:
     median = statistics.median(rates)
     cell.median, cell.low, cell.high = median, min(rates), max(rates)
     cell.typical = min(rated, key=lambda pair: abs(pair[0] - median))[1]
-    cell.lower_bound = any(run.lower_bound and rate <= median for rate, run in rated)
-    cell.bottleneck = cell.typical.bottleneck
-    if cell.lower_bound and cell.bottleneck == "server":
-        cell.bottleneck = "load"
+    middle = statistics.median_high(rates)
+    bounded = [run for rate, run in rated if run.lower_bound and rate <= middle]
+    cell.lower_bound = bool(bounded)
+    decisive = bounded[0] if bounded and not cell.typical.lower_bound else cell.typical
+    cell.bottleneck, cell.bottleneck_host = decisive.bottleneck, decisive.bottleneck_host
     cell.outliers = sum(run.outlier for run in runs)
     return cell
 

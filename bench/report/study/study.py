@@ -180,7 +180,7 @@ def _point(runs: list[Run]) -> Point:
         reason=cell.reason,
         runs=len(runs),
         bottleneck=cell.bottleneck,
-        bottleneck_host=cell.typical.bottleneck_host if cell.typical else None,
+        bottleneck_host=cell.bottleneck_host,
         hosts=_hosts(runs) if cell.state == "held" else (),
         lower_bound=cell.lower_bound,
         outliers=cell.outliers,

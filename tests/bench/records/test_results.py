@@ -256,7 +256,10 @@ def test_an_outlier_is_flagged_and_still_counts() -> None:
         ((9000, 10_000, 11_000), (True, False, False), True, "load"),
         ((9000, 10_000, 11_000), (False, False, True), False, "server"),
         ((9000, 11_000), (True, False), True, "load"),
-        ((9000, 11_000), (False, True), False, "server"),
+        # Half of what the second could have had more would be in the median.
+        ((9000, 11_000), (False, True), True, "load"),
+        ((9000, 10_000, 11_000, 12_000), (False, False, True, False), True, "load"),
+        ((9000, 10_000, 11_000, 12_000), (False, False, False, True), False, "server"),
     ],
 )
 def test_a_median_is_a_lower_bound_where_it_could_be_higher(
@@ -267,6 +270,16 @@ def test_a_median_is_a_lower_bound_where_it_could_be_higher(
         run.lower_bound, run.bottleneck = bound, "load" if bound else "server"
     cell = cell_of(runs)
     assert (cell.lower_bound, cell.bottleneck) == (lower_bound, bottleneck)
+
+
+def test_the_limit_of_a_lower_bound_is_that_of_the_run_that_makes_it_one() -> None:
+    runs = [held(run=n, rate=rate) for n, rate in enumerate((9000, 10_000, 11_000), 1)]
+    for run in runs:
+        run.bottleneck, run.bottleneck_host = "none", None
+    runs[0].lower_bound, runs[0].bottleneck, runs[0].bottleneck_host = True, "load", "vm1"
+    cell = cell_of(runs)
+    assert (cell.typical, cell.lower_bound) == (runs[1], True)
+    assert (cell.bottleneck, cell.bottleneck_host) == ("load", "vm1")
 
 
 def test_folders_are_named_after_the_time_and_never_shared(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def cell_of(runs: Sequence[Run]) -> Cell:
     rated = [(run.requests_per_second, run) for run in runs if run.requests_per_second is not None]
     rates = [rate for rate, _ in rated]
     if not rates:
-        cell.typical = runs[len(runs) // 2]
+        cell.typical = sorted(runs, key=lambda run: run.cost or 0.0)[len(runs) // 2]
         return cell
     median = statistics.median(rates)
     cell.median, cell.low, cell.high = median, min(rates), max(rates)

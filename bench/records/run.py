@@ -166,3 +166,13 @@ class Run(BaseModel):
         if self.wrk:
             return self.wrk.requests_per_second
         return self.ab.requests_per_second if self.ab else None
+
+    @property
+    def cost(self) -> float | None:
+        """The figure of a run that gives no rate: bytes of a connection, or system calls of a
+        request. Less is better. None: it has none, or does not hold."""
+        if self.state != "held":
+            return None
+        if self.memory:
+            return self.memory.per_connection
+        return self.calls.total if self.calls else None

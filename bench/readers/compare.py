@@ -67,8 +67,8 @@ class Change:
     before: Cell | None
     after: Cell | None
     rate: Verdict
-    """Of the requests per second; `bound`: the load generator's limit moved; `changed`: from a
-    figure to a failure, or the reverse."""
+    """Of the requests per second, or of what is measured in their place; `bound`: the load
+    generator's limit hides it; `changed`: from a figure to a failure, or the reverse."""
     cpu: Verdict | None
     """Of the CPU time per request; None: a floor, or not measured in both."""
 
@@ -89,7 +89,7 @@ def compare(before: Path, after: Path, out: Console) -> int:
 def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
     rates, costs = Counter(c.rate for c in found), Counter(c.cpu for c in found)
     yield (
-        f"{len(found)} cells: {rates['better']} faster, {rates['worse']} slower beyond noise, "
+        f"{len(found)} cells: {rates['better']} better, {rates['worse']} worse beyond noise, "
         f"{rates['changed'] + rates['new'] + rates['gone']} in one of the two only; "
         f"CPU/request: {costs['better']} better, {costs['worse']} worse"
     )
@@ -118,10 +118,12 @@ def changes(old: Results, new: Results) -> list[Change]:
     before = {_key(cell): cell for cell in old.cells()}
     after = {_key(cell): cell for cell in new.cells()}
     costs = _comparable(_costs(old), _costs(new))
+    unrated = _unrated(old), _unrated(new)
     loud = disturbed(old) | disturbed(new)
     found = []
     for key in dict.fromkeys([*after, *before]):
-        rate = _rate_verdict(before.get(key), after.get(key))
+        other = verdict(unrated[0].get(key), unrated[1].get(key), less_is_better=True)
+        rate = other or _rate_verdict(before.get(key), after.get(key))
         cpu = verdict(costs[0].get(key), costs[1].get(key), less_is_better=True)
         if key in loud:
             rate, cpu = _doubtful(rate), cpu and _doubtful(cpu)
@@ -190,7 +192,7 @@ def _rate_verdict(before: Cell | None, after: Cell | None) -> Verdict:
         return "same" if before.state == after.state else "changed"
     found = verdict(_rate(before), _rate(after)) or "same"
     # Of a lower bound one knows only that it was not less.
-    if (found == "better" and before.lower_bound) or (found == "worse" and after.lower_bound):
+    if (found != "worse" and before.lower_bound) or (found != "better" and after.lower_bound):
         return "bound"
     return found
 
@@ -200,6 +202,16 @@ def _rate(cell: Cell) -> Spread:
     assert cell.low is not None
     assert cell.high is not None
     return Spread(cell.median, cell.low, cell.high, cell.runs)
+
+
+def _unrated(of: Results) -> dict[CellKey, Spread]:
+    """What connections or requests cost in the cells that give no rate."""
+    found = {}
+    for key, runs in of.by_cell().items():
+        costs = [run.cost for run in runs if run.cost is not None]
+        if len(costs) == len(runs):
+            found[key] = Spread.of(costs)
+    return found
 
 
 Rounds = dict[int, float]
@@ -292,13 +304,20 @@ def _table(found: Sequence[Change]) -> Table:
 def _figure(cell: Cell | None) -> str:
     if cell is None:
         return ""
-    if cell.median is None:
-        return escape(cell.reason.label) if cell.reason else cell.state
-    return f"{'>' if cell.lower_bound else ''}{cell.median:,.0f}"
+    if cell.median is not None:
+        return f"{'>' if cell.lower_bound else ''}{cell.median:,.0f}"
+    run = cell.typical
+    if run and run.cost is not None:
+        return f"{run.cost:,.0f} bytes" if run.memory else f"{run.cost:.2f} calls"
+    return escape(cell.reason.label) if cell.reason else cell.state
 
 
 def _percent(change: Change) -> str:
-    before, after = change.before, change.after
-    if not before or not after or not before.median or not after.median:
-        return ""
-    return f"{after.median / before.median - 1:+.1%}"
+    before, after = _value(change.before), _value(change.after)
+    return f"{after / before - 1:+.1%}" if before and after else ""
+
+
+def _value(cell: Cell | None) -> float | None:
+    if cell is None or cell.typical is None:
+        return None
+    return cell.typical.cost if cell.median is None else cell.median

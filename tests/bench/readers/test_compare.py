@@ -9,7 +9,8 @@ from rich.console import Console
 
 from bench.load.ab_output import parse_report
 from bench.readers.compare import Spread, changes, compare, differences, verdict
-from bench.records.figures import ProcessFigures
+from bench.records.conditions import Conditions
+from bench.records.figures import MemoryFigures, ProcessFigures
 from bench.records.results import Results
 from bench.records.run import Reason, Run
 from bench.records.store import load, save
@@ -126,6 +127,28 @@ def test_the_load_generators_limit_is_no_servers() -> None:
     assert found(False, True, False) == "bound", "it may still be 3,000"
     assert found(False, True, True) == "bound", "it may have been 3,000 before"
     assert found(True, True, False) == found(True, True, True) == "bound"
+    after = before
+    assert found(False, False, False) == "same"
+    assert found(True, True, False) == "bound", "both may have been more"
+
+
+def test_what_gives_no_rate_is_compared_by_what_it_costs() -> None:
+    def parked(pss: int) -> Results:
+        run = Run(
+            subject="epoll",
+            conditions=Conditions("guestbook", keep_alive=True, mode="parked"),
+            concurrency=1000,
+            run=1,
+            state="held",
+            requests=1000,
+            memory=MemoryFigures(connections=1000, before=2_000_000, pss=pss, anonymous=1),
+        )
+        return sweep().model_copy(update={"runs": [run]})
+
+    small, large = parked(3_000_000), parked(13_000_000)
+    assert [change.rate for change in changes(small, large)] == ["worse"]
+    assert [change.rate for change in changes(large, small)] == ["better"]
+    assert [change.rate for change in changes(small, small)] == ["same"]
 
 
 def test_cells_of_one_side_and_cells_that_fail() -> None:
@@ -153,7 +176,7 @@ def test_it_is_shown(tmp_path: Path) -> None:
         assert compare(tmp_path / "a", tmp_path / "b" / "results.json", console) == 1
         assert compare(tmp_path / "a", tmp_path / "a", console) == 0
     assert "+50.0%" in capture.get()
-    assert "1 faster, 0 slower beyond noise" in capture.get()
+    assert "1 better, 0 worse beyond noise" in capture.get()
     assert "--floors" not in capture.get(), "nothing is known of CPU time"
 
 

@@ -76,8 +76,8 @@ class Evidence:
     """All requests that the server must have served: with the first one and the warm-up."""
     slack: int = 0
     """How many more it may have served, see `Count`."""
-    page_bytes: int = 0
-    """The body of the first, single response; 0: not compared."""
+    page_bytes: int | None = None
+    """The body of the first, single response; None: not compared."""
     any_length: bool = False
     """Whether bodies may differ in length; then all have at least `page_bytes` on average."""
     keep_alive: bool = False
@@ -185,7 +185,7 @@ def _check_ab(seen: Evidence, ab: AbOutcome) -> Iterator[Check]:
 
 def _check_bytes(seen: Evidence, figures: AbFigures) -> Iterator[Check]:
     """The bytes that came, against those of a single response that was read with care."""
-    if not seen.page_bytes:
+    if seen.page_bytes is None:
         return
     due, came = seen.page_bytes * seen.asked, figures.html_bytes
     if seen.any_length:
@@ -220,7 +220,7 @@ def _check_wrk(seen: Evidence, wrk: WrkOutcome) -> Iterator[Check]:
     others = figures.complete - right
     detail = f"{others:,} of {seen.asked:,} responses were not {seen.probe_status}"
     yield _check("status", not others, f"{others:,} other", detail)
-    if seen.page_bytes:
+    if seen.page_bytes is not None:
         due = seen.page_bytes
         wrong = sum(
             number
@@ -255,7 +255,7 @@ def _check_open(seen: Evidence, open_loop: OpenOutcome) -> Iterator[Check]:
     label = f"{sum(wrong.values()):,} other"
     yield _check("status", not wrong, label, f"{listed} and not {seen.probe_status}")
     yield _check("completed", figures.succeeded == seen.asked, "incomplete", done)
-    if seen.page_bytes and open_loop.body_bytes is not None:
+    if seen.page_bytes is not None and open_loop.body_bytes is not None:
         due = seen.page_bytes * seen.asked
         detail = f"{open_loop.body_bytes:,} bytes came, {due:,} were due"
         whole = open_loop.body_bytes == due or (seen.any_length and open_loop.body_bytes > due)

@@ -115,6 +115,18 @@ def test_redirects_are_right_where_the_probe_was_redirected() -> None:
     assert failure(replace(seen, probe_status=200)).label == "500 other"
 
 
+def test_errors_with_a_page_are_no_redirects_without_one() -> None:
+    """ab calls both "non-2xx", and a stranger does not say what it answered."""
+    seen = replace(evidence(outcome("redirect"), asked=500), probe_status=302, silent=True)
+    assert seen.ab
+    assert seen.ab.figures
+    seen = replace(seen, page_bytes=0)
+    assert first_failure(judge(seen)) is None
+    figures = seen.ab.figures.model_copy(update={"html_bytes": 34 * 150})
+    found = failure(replace(seen, ab=replace(seen.ab, figures=figures)))
+    assert (found.label, found.detail) == ("too long", "5,100 bytes came, 0 were due")
+
+
 def test_fewer_redirects_than_requests_are_found() -> None:
     seen = replace(evidence(outcome("non_2xx")), probe_status=302)
     assert failure(seen).detail == "1,966 of 2,000 responses were not 3xx"

@@ -46,6 +46,8 @@ class Versions(SubjectVersions):
     wrk: str | None = None
     redis: str | None = None
     python: str | None = None
+    sources: str | None = None
+    """A number that differs where the sources of the sweep or of the servers do."""
     git: Checkout | None = None
     nginx: str | None = None
 

@@ -5,7 +5,7 @@ import platform
 from collections.abc import Iterable
 
 from bench.host.programs import compiler_of, first_line, said_version
-from bench.host.project import git_state
+from bench.host.project import git_state, source_digest
 from bench.load import ab, open_loop, wrk
 from bench.records.environment import SubjectVersions, Versions
 from bench.subjects.declared import stranger
@@ -20,6 +20,7 @@ def with_tools(known: Versions, redis_version: str) -> Versions:
         "wrk": wrk.version(),
         "redis": redis_version,
         "python": platform.python_version(),
+        "sources": source_digest(),
         "git": git_state(),
     }
     return known.model_copy(update=tools)

@@ -57,10 +57,26 @@ def cells_of(plan: Plan) -> tuple[list[Conditions], list[int]]:
     return conditions_of(plan), list(levels_of(plan))
 
 
-def require_same_machine(results: Results) -> None:
-    """Raise UserError unless this is the machine that a sweep was begun on."""
-    now = machine.describe_machine()
-    for name in ("kernel", "cpu_model", "cpus"):
-        old, new = getattr(results.machine, name), getattr(now, name)
-        if new != old:
-            raise UserError(f"another machine: {name} was {old}, is {new}")
+def require_same(before: Results, now: Results) -> None:
+    """Raise UserError unless a sweep can be gone on with: else the median of a cell would be of
+    things that differ, and the record would name one of them for all."""
+    found = _what_counts(now)
+    for name, was in _what_counts(before).items():
+        if was is not None and was != found.get(name):
+            raise UserError(
+                f"this sweep was begun elsewhere, or with something else: {name} was {was}, is "
+                f"{found.get(name)}. Begin a new one"
+            )
+
+
+def _what_counts(results: Results) -> dict[str, object]:
+    """By name what all runs have in common; None: an older version did not say."""
+    machine, versions = results.machine, results.versions
+    said = machine.model_dump(include={"kernel", "cpu_model", "cpus"})
+    said |= versions.model_dump(include={"ab", "oha", "wrk", "redis", "nginx", "sources"})
+    for kind in ("servers", "strangers", "compilers"):
+        said |= {f"{name} ({kind})": one for name, one in getattr(versions, kind).items()}
+    for host in results.hosts:
+        for name in ("role", "kernel", "cpu_model", "cpus", "cpu_limit"):
+            said[f"{host.name}: {name}"] = getattr(host, name)
+    return said

@@ -12,7 +12,7 @@ from bench.records import store
 from bench.records.errors import UserError
 from bench.records.results import Results
 from bench.stations.site import Site
-from bench.sweep.beginning import begun, require_same_machine
+from bench.sweep.beginning import begun, require_same
 from bench.sweep.cell import Bench
 from bench.sweep.options import SweepOptions, chosen_options, options_of, sweep_parser
 from bench.sweep.runs import plan_runs
@@ -100,8 +100,9 @@ def _sweeper(
     planned = plan_runs(options.parts, subjects)
     redis = site.open_redis(options.redis)
     diagnosis = doctor.diagnose(planned.runs, facts, redis, site.limits(), site.roles())
+    results = begun(options, planned, diagnosis, site, redis)
     if before:
-        require_same_machine(before)
-    results = before or begun(options, planned, diagnosis, site, redis)
+        require_same(before, results)
+        results = before
     folder = folder or store.make_folder(options.results, results.started)
     return Sweeper(results, folder, planned, diagnosis, Bench(site, redis), options.concludes)

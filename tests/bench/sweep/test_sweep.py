@@ -6,6 +6,7 @@ import shutil
 import signal
 import time
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,12 @@ from bench.host.accounting import remove_stale_groups
 from bench.host.project import ROOT
 from bench.host.slices import Slicing, find_slicing
 from bench.records.conditions import Conditions
+from bench.records.environment import HostInfo, Machine, Versions
 from bench.records.errors import UserError
+from bench.records.results import Results
 from bench.records.store import latest_unfinished
 from bench.subjects.subject import server_subject
+from bench.sweep.beginning import require_same
 from bench.sweep.options import chosen_options, hide_password, sweep_parser
 
 from ..measuring import REQUESTS, measured_of
@@ -70,6 +74,44 @@ def test_stopped_and_resumed(tmp_path: Path, number: int) -> None:
     assert log.count(" connections  ") == RUNS
     with pytest.raises(UserError):
         latest_unfinished(tmp_path)
+
+
+def test_a_sweep_is_not_gone_on_with_by_something_else() -> None:
+    """Else a median would be of runs of two things, of which the record names one."""
+
+    def begun(kernel: str | None, redis: str, compiler: str, cpus: int) -> Results:
+        return Results(
+            started=datetime(2030, 1, 2, tzinfo=timezone.utc),
+            machine=Machine(kernel=kernel),
+            versions=Versions(redis=redis, compilers={"epoll": compiler}),
+            hosts=[HostInfo(role="redis", name="vm1", address="10.0.0.1", cpus=cpus)],
+        )
+
+    before = begun("6.1", "7.0", "gcc 12", 1)
+    require_same(before, before)
+    require_same(begun(None, "7.0", "gcc 12", 1), before)
+    for now, what in (
+        (begun("6.2", "7.0", "gcc 12", 1), "kernel was 6.1, is 6.2"),
+        (begun("6.1", "7.2", "gcc 12", 1), "redis was 7.0, is 7.2"),
+        (begun("6.1", "7.0", "gcc 13", 1), r"epoll \(compilers\) was gcc 12, is gcc 13"),
+        (begun("6.1", "7.0", "gcc 12", 2), "vm1: cpus was 1, is 2"),
+    ):
+        with pytest.raises(UserError, match=what):
+            require_same(before, now)
+
+
+def test_a_resumed_sweep_was_made_of_the_same_sources(tmp_path: Path) -> None:
+    sweep, folder = stopped_in_the_middle(tmp_path, signal.SIGINT)
+    sweep.end()
+    file = folder / "results.json"
+    content = json.loads(file.read_text())
+    content["versions"]["sources"] = "others"
+    file.write_text(json.dumps(content))
+    again = Sweep("--resume", "--results", str(tmp_path))
+    said = again.end()
+    assert again.process.returncode == 2
+    assert "sources was others" in said
+    assert json.loads(file.read_text()) == content
 
 
 def test_helpers_end_with_a_killed_sweep(tmp_path: Path) -> None:

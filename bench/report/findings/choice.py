@@ -115,7 +115,7 @@ def _reach(study: Study, scenario: Conditions) -> Advice | None:
     if lost:
         lowest = min(study.levels(scenario))
         words += f"; the others less far: {listed([_how_far(h, lowest) for h in lost])}"
-    elif top == max(study.levels(scenario)):
+    elif top == max(study.levels(scenario)) and study.results.state == "complete":
         words += ", the highest asked for: a longer ladder could tell them apart"
     words += but_stalled(passed)
     return Advice("Many connections at once?", named(able, len(found)), f"{words}.", "holding")

@@ -36,7 +36,7 @@ def _holding(name: str, kind: str, points: list[Point], study: Study) -> Holding
     bad = next((p for p in points if p.state != "held"), None)
     good = [p.level for p in points if p.held and (bad is None or p.level < bad.level)]
     highest = max(good, default=None)
-    words = [_held_words(points, highest, bad)]
+    words = [_held_words(points, highest, bad, study.results.state == "complete")]
     if bad is not None:
         words.append(_why(bad, study))
         again = [f"{p.level:,}" for p in points if p.held and p.level > bad.level]
@@ -48,11 +48,13 @@ def _holding(name: str, kind: str, points: list[Point], study: Study) -> Holding
     return Holding(name, kind, highest, broken_at, " ".join(words))
 
 
-def _held_words(points: list[Point], highest: int | None, bad: Point | None) -> str:
+def _held_words(points: list[Point], highest: int | None, bad: Point | None, complete: bool) -> str:
     if highest is None and points[0].state == "skipped":
         return f"Was not tried at {points[0].level:,}, the lowest level."
     if highest is None:
         return f"Did not hold at {points[0].level:,}, the lowest level."
+    if bad is None and not complete:
+        return f"Held all that was measured, up to {highest:,} connections."
     if bad is None:
         return f"Held every level up to {highest:,} connections, the highest asked for."
     if bad.state == "skipped":

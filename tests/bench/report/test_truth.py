@@ -253,6 +253,19 @@ def test_who_was_not_tried_at_the_top_did_not_hold_it() -> None:
     assert "epoll to 20 (not tried beyond)" in said.because
 
 
+def test_where_an_interrupted_sweep_ended_is_not_the_highest_level_asked_for() -> None:
+    runs = [run(name, 1000, level) for name, level in (("epoll", 20), ("epoll", 100), ("poll", 20))]
+    whole = results_of(runs)
+    cut = results_of(runs, state="interrupted", levels=[20, 100, 1000])
+    said = [
+        holdings(Study(results), GUESTBOOK)[0].words + str(answer(Study(results), "Many conn"))
+        for results in (whole, cut)
+    ]
+    assert "the highest asked for" in said[0]
+    assert "asked for" not in said[1]
+    assert said[1].startswith("Held all that was measured, up to 100 connections.")
+
+
 def test_a_level_that_was_skipped_is_not_called_broken() -> None:
     study = study_of(without_figure("epoll", 20, "skipped"), run("epoll", 1000, 100))
     (found,) = holdings(study, GUESTBOOK)

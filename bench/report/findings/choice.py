@@ -167,7 +167,9 @@ def _waiting(study: Study) -> Advice | None:
     most, *others = sorted(kept, key=lambda n: -kept[n].ratio)
     bounds = [name for name in others if kept[name].at_least]
     least = [name for name in others if name not in bounds][-1:]
-    words = f"With {last} ms more for each reply" if slowed else f"From {first} to {last}"
+    words = f"From {first} to {last}"
+    if slowed:
+        words = f"With {last} ms{slowed.instead} more for each reply"
     words += f" {most} kept {share_left(kept[most].ratio, kept[most].at_least)} of its rate"
     for name in (*bounds, *least):
         words += f", {name} {share_left(kept[name].ratio, kept[name].at_least)}"
@@ -193,7 +195,7 @@ def _idle(study: Study) -> Advice | None:
         return None
     best, worst = min(grown, key=lambda n: grown[n]), max(grown, key=lambda n: grown[n])
     words = (
-        f"{int(last):,} of them made a request cost {times(grown[best])} as much CPU with {best}, "
-        f"{times(grown[worst])} with {worst}."
+        f"{int(last):,} of them{found.instead} made a request cost {times(grown[best])} as much "
+        f"CPU with {best}, {times(grown[worst])} with {worst}."
     )
     return Advice("Many clients that say nothing?", best, words, "figure-idles")

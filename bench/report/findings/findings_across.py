@@ -26,8 +26,8 @@ def comparison(found: Contrast, names: Sequence[str]) -> str:
     last = found.ends[1]
     what = {
         "workloads": "Waiting for Redis",
-        "delays": f"{last} ms of delay in each reply of Redis",
-        "idles": f"{int(last):,} idle connections" if last.isdigit() else last,
+        "delays": f"{last} ms{found.instead} of delay in each reply of Redis",
+        "idles": f"{int(last):,} idle connections{found.instead}" if last.isdigit() else last,
     }[found.key]
     if found.metric != "cpu":
         return _left(what, changes)

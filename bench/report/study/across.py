@@ -58,6 +58,12 @@ class Contrast:
         most = max(self.order, key=lambda w: WAITS.get(w, 0))
         return (base, most) if base and WAITS[base] < WAITS.get(most, 0) else None
 
+    @property
+    def instead(self) -> str:
+        """What a change is told from, where that is more than nothing: " in place of 5 ms"."""
+        first = self.order[0]
+        return "" if first == "0" else f" in place of {self.labels.get(first, first)}"
+
     def changes(self, names: Container[str]) -> dict[str, Shift]:
         """What became of each of these subjects from one end to the other."""
         first, last = self.ends or ("", "")

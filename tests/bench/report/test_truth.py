@@ -18,7 +18,7 @@ from bench.report.findings import findings, findings_across, instances
 from bench.report.findings.answer import Advice
 from bench.report.findings.choice import answers
 from bench.report.study import usl
-from bench.report.study.across import delays, workloads
+from bench.report.study.across import delays, idles, workloads
 from bench.report.study.holding import holdings
 from bench.report.study.scaling import scalings
 from bench.report.study.study import Study
@@ -116,6 +116,21 @@ def test_waiting_is_measured_against_what_does_nothing_else() -> None:
     assert answer(files, "A slow database") is None
     title = catalogue(files).exhibits["workloads"].title("*", 100)
     assert title == "Requests/s by workload (100 connections)"
+
+
+def test_a_change_is_told_from_where_it_began() -> None:
+    """What 5 ms have done already is not in what 50 ms did beyond that."""
+    slowed = [run(n, 5000 / ms, redis_delay_ms=ms) for ms in (5.0, 50.0) for n in ("epoll", "poll")]
+    assert comparison(study_of(*slowed)).startswith("50 ms in place of 5 ms of delay in each reply")
+    found = answers(study_of(*slowed), slowed[0].conditions)
+    assert any("With 50 ms in place of 5 ms more for each reply" in a.because for a in found)
+    idle = [run(n, 1000, idle=count) for count in (1000, 5000) for n in ("epoll", "poll")]
+    about = idles(study_of(*idle))
+    assert about
+    told = findings_across.comparison(about, ["epoll", "poll"])
+    assert told.startswith("With 5,000 idle connections in place of 1,000 a request costs")
+    found = answers(study_of(*idle), idle[0].conditions)
+    assert any("5,000 of them in place of 1,000 made" in a.because for a in found)
 
 
 def test_which_of_lower_bounds_is_the_highest_nobody_knows() -> None:

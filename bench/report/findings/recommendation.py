@@ -42,8 +42,10 @@ def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None
     if not left:
         return Advice(QUESTION, "None of them", f"Each is out of the question.{seen}", "choose")
     worse = _worse(study, left)
+    if not worse:
+        return None
     best = min(worse, key=lambda name: worse[name])
-    close = [name for name in left if worse[name] < worse[best] * (1 + NOISE)]
+    close = [name for name in worse if worse[name] < worse[best] * (1 + NOISE)]
     chosen, how = _decided(study, scenario, level, close)
     words = f"{_serves(study, close, worse[best])}{how}.{seen}"
     if any(study.results.stalled_by.get(name) == "workers" for name in chosen):
@@ -81,14 +83,15 @@ def _memory_of(study: Study) -> float | None:
 
 
 def _worse(study: Study, names: Sequence[str]) -> dict[str, float]:
-    """How many times as much the best of each scenario serves, on average; 1: always the best."""
+    """How many times as much the best of each scenario serves, on average; 1: always the best. Who
+    has no scenario that says it is not in it."""
     ratios: dict[str, list[float]] = {name: [] for name in names}
     for rates in _served(study):
         known = [rates[name] for name in names if name in rates]
         for name in names:
             if name in rates:
                 ratios[name].append(max(known) / rates[name])
-    return {name: geometric_mean(found) for name, found in ratios.items()}
+    return {name: geometric_mean(found) for name, found in ratios.items() if found}
 
 
 def _served(study: Study) -> Iterator[dict[str, float]]:

@@ -71,6 +71,15 @@ def test_with_a_slower_redis_waiting_counts_and_not_cpu() -> None:
     assert found.ranked[-1].subject == "iterative", "it waits for one reply after the other"
 
 
+def test_with_a_slower_redis_only_and_no_rates_nobody_is_recommended() -> None:
+    runs = plain_runs(("epoll", "poll"), (100,), redis_delay_ms=5.0)
+    for run in runs:
+        run.bottleneck = "load"
+    found = answers(Study(results_of(runs)), runs[0].conditions)
+    assert found
+    assert all("One for everything" not in one.question for one in found)
+
+
 @pytest.mark.parametrize("name", RECORDED)
 def test_the_page_and_the_terminal_compare_at_the_same_level(name: str) -> None:
     study = Study(sweep(name))

@@ -93,8 +93,11 @@ def _down_to_kernel(frame: Frame) -> Frame:
     return frame.model_copy(update={"below": below})
 
 
-def replace(path: Path, content: str) -> None:
-    """Put a file in place at once, so that no reader ever sees half of it."""
+def replace(path: Path, content: str | bytes) -> None:
+    """Put a file in place at once, so that no reader ever sees half of it. Nothing is written
+    through a link: the folder may be a stranger's."""
     beside = path.with_name(path.name + ".new")
-    beside.write_text(content)
+    beside.unlink(missing_ok=True)
+    with beside.open("xb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
     beside.replace(path)

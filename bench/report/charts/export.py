@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from bench.records.store import load
+from bench.records.store import load, replace
 from bench.report.charts import style
 from bench.report.charts.catalogue import catalogue
 from bench.report.charts.exhibits import Catalogue, Exhibit
@@ -22,7 +22,7 @@ LINE = 92
 def write_charts(study: Study, made: Catalogue, folder: Path, topology: str = "") -> list[Path]:
     """Write all charts as they are when the page opens, and the rates of every scenario; and the
     drawing of the hosts, if there is one."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     drawn = [(name, vl_convert.vegalite_to_svg(spec)) for name, spec in pictures(study, made)]
     drawn += [("topology", topology)] if topology else []
     return [path for name, svg in drawn for path in _write(svg, folder / name)]
@@ -52,8 +52,8 @@ def write_rates(folder: Path) -> list[Path]:
 def _write(svg: str, path: Path) -> list[Path]:
     """As vectors and as pixels."""
     vector, pixels = path.with_name(f"{path.name}.svg"), path.with_name(f"{path.name}.png")
-    vector.write_text(svg)
-    pixels.write_bytes(vl_convert.svg_to_png(svg, scale=2))
+    replace(vector, svg)
+    replace(pixels, vl_convert.svg_to_png(svg, scale=2))
     return [vector, pixels]
 
 

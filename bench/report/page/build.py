@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench.records import torture
 from bench.records.errors import UserError
-from bench.records.store import file_of, load
+from bench.records.store import file_of, load, replace
 from bench.report.charts.catalogue import catalogue
 from bench.report.charts.export import write_charts
 from bench.report.page import cost_markdown, export, topology
@@ -40,14 +40,11 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
     made = catalogue(study)
     texts = {page: render(study, made)}
     texts |= {page.with_suffix(ending): text(study) for ending, text in EXPORTS.items()}
+    written = _write(texts)
     try:
-        page.parent.mkdir(parents=True, exist_ok=True)
-        for path, text in texts.items():
-            path.write_text(text, encoding="utf-8")
-        pictures = write_charts(study, made, page.parent / "charts", topology.picture(study))
+        return written + write_charts(study, made, page.parent / "charts", topology.picture(study))
     except OSError as error:
         raise UserError(f"cannot write the report: {error}") from error
-    return [*texts, *pictures]
 
 
 def build_torture(source: Path, output: Path | None = None) -> list[Path]:
@@ -62,7 +59,7 @@ def _write(texts: dict[Path, str]) -> list[Path]:
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            replace(path, text)
     except OSError as error:
         raise UserError(f"cannot write the report: {error}") from error
     return [*texts]

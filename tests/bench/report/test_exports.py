@@ -24,7 +24,7 @@ from bench.report.page import export
 from bench.report.study.study import Study
 
 from .conftest import RECORDED, SOURCES, recorded
-from .made import everything, results_of
+from .made import everything, plain_runs, results_of
 
 SCHEMA = Path(export.__file__).with_name("SCHEMA.md")
 
@@ -130,6 +130,19 @@ def test_what_cannot_be_reported_is_said(
     save(results_of([]), tmp_path)
     assert main(["report", str(tmp_path)]) == 2
     assert "no runs" in capsys.readouterr().err
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    """A folder that somebody has sent may have links in it, to what is ours."""
+    folder, ours = tmp_path / "theirs", tmp_path / "ours"
+    (folder / "charts").mkdir(parents=True)
+    ours.write_text("ours")
+    save(results_of(plain_runs(("epoll", "poll"), (100,))), folder)
+    for name in ("report.html", "report.csv", "report.md.new", "charts/rates.svg"):
+        (folder / name).symlink_to(ours)
+    assert main(["report", str(folder)]) == 0
+    assert ours.read_text() == "ours"
+    assert (folder / "report.html").read_text().startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,8 @@ def _answer(results: Results, folder: Path, out: Console) -> None:
         for line in order.lines(found, results.stalled_by):
             say(out, line)
         out.print()
-    say(out, f"Next, a page of it: make report RESULTS={shlex.quote(str(folder))}")
+    if any(run.conditions.rated for run in results.runs):
+        say(out, f"Next, a page of it: make report RESULTS={shlex.quote(str(folder))}")
 
 
 @contextlib.contextmanager

@@ -23,8 +23,8 @@ OF_A_SWEEP = ("results.json", "results.csv")
 def build(source: Path, output: Path | None = None) -> list[Path]:
     """Make the report of a sweep's folder (or results.json). Returns the page and what lies beside.
 
-    Raises UserError if the results cannot be read, have no runs, a file cannot be written, or would
-    take the place of a sweep's results.
+    Raises UserError if the results cannot be read, have no runs that give a rate, a file cannot be
+    written, or would take the place of a sweep's results.
     """
     if torture.is_record(source):
         return build_torture(source, output)
@@ -37,6 +37,9 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
     if results.command[:1] == ["cost"]:
         return _write(cost_markdown.both(results, page))
     study = Study(results)
+    if not study.points:
+        shown = f"zerohttpd measure --read {stored.parent}"
+        raise UserError(f"{stored} has probes alone, which give no rates: {shown}")
     made = catalogue(study)
     texts = {page: render(study, made)}
     texts |= {page.with_suffix(ending): text(study) for ending, text in EXPORTS.items()}

@@ -212,12 +212,13 @@ def _sides(found: Difference) -> tuple[str, ...]:
 
 
 def brought(found: Sequence[Difference]) -> str:
-    """The tricks in a sentence: which bring most, and which nothing."""
+    """The tricks in a sentence: which brings most, which cost something, and which do nothing."""
     seen = [d for d in found if d.ratio and d.ratio.runs >= ENOUGH]
     if not seen:
         return ""
     clear = [d for d in seen if d.ratio and d.apart and d.ratio.median > 1]
-    none = sorted({d.name for d in seen} - {d.name for d in clear})
+    dear = [d for d in seen if d.ratio and d.apart and d.ratio.median < 1]
+    none = sorted({d.name for d in seen} - {d.name for d in (*clear, *dear)})
     words = []
     if clear:
         best = max(clear, key=lambda d: d.ratio.median if d.ratio else 0.0)
@@ -226,6 +227,9 @@ def brought(found: Sequence[Difference]) -> str:
             f"`{best.name}` brings most: without it {best.conditions.describe()} costs "
             f"{percent(best.ratio)}."
         )
+    if dear:
+        cases = [f"`{d.name}` ({d.conditions.describe()}: {d.verdict})" for d in dear]
+        words.append(f"Cheaper without: {', '.join(cases)}.")
     if none:
         words.append(f"Nothing that could be seen: {', '.join(f'`{name}`' for name in none)}.")
     return " ".join(words)

@@ -9,8 +9,10 @@ import pytest
 from bench.cli.calls import CONNECTIONS, REQUESTS
 from bench.cli.main import main
 from bench.host.project import ROOT
+from bench.readers.compare import Spread
+from bench.readers.cost import Difference, Side
 from bench.records import store
-from bench.records.conditions import CHANGES, TRICKS
+from bench.records.conditions import CHANGES, TRICKS, Conditions
 from bench.records.figures import Frame, StackFigures
 from bench.records.results import Results
 from bench.report.charts import flame
@@ -77,6 +79,21 @@ def test_kept_slim_it_says_the_same(kept: Results, tmp_path: Path) -> None:
     again = tmp_path / "again.json"
     again.write_text(store.slim(kept))
     assert markdown(store.load(again)) == markdown(kept)
+
+
+def test_a_trick_that_costs_something_was_seen() -> None:
+    def trick(name: str, *ratios: float) -> Difference:
+        side = Side(None, None)
+        return Difference(
+            "epoll", Conditions("redirect"), name, side, side, Spread.of(ratios or (1.0,) * 3)
+        )
+
+    said = words.brought([trick("more", 1.2, 1.3, 1.4), trick("gather", 0.7, 0.8, 0.9)])
+    assert said == (
+        "`more` brings most: without it redirect costs +30%. "
+        "Cheaper without: `gather` (redirect: -20%)."
+    )
+    assert words.brought([trick("defer")]) == "Nothing that could be seen: `defer`."
 
 
 def test_places_are_the_whole_of_the_time() -> None:

@@ -109,9 +109,8 @@ def demands(results: Results, conditions: Conditions) -> list[RequestCost]:
             for run in results.runs
             if run.subject == subject and run.conditions == conditions and run.state == "held"
         ]
-        if any(run.process for run in runs):
-            found.append(_demand(subject, runs))
-    return found
+        found.append(_demand(subject, runs))
+    return [cost for cost in found if cost.server]
 
 
 def _demand(subject: str, runs: Sequence[Run]) -> RequestCost:
@@ -126,8 +125,9 @@ def _demand(subject: str, runs: Sequence[Run]) -> RequestCost:
         nginx=median(_cost(run.nginx_process, run) for run in runs),
         load=median(_cost(run.load_process, run) for run in runs),
         bytes=median(
-            run.ab.transferred_bytes / run.ab.complete if run.ab and run.ab.complete else None
+            seen.transferred_bytes / seen.complete
             for run in runs
+            if (seen := run.ab or run.wrk) and seen.complete
         ),
     )
 

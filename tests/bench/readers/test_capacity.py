@@ -11,12 +11,16 @@ from bench.readers.capacity import (
     RequestCost,
     best_layout,
     capacity,
+    demands,
     fewest,
     limit_of,
 )
+from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo
 from bench.records.errors import UserError
-from bench.records.figures import Role
+from bench.records.figures import AbFigures, Role, WrkFigures
+
+from ..report.made import plain_runs, results_of
 
 PAGE = RequestCost("epoll", server=40.0, redis=20.0, nginx=80.0, load=60.0, bytes=2000.0)
 
@@ -43,6 +47,30 @@ def test_large_answers_end_at_the_network() -> None:
     found = capacity(large, Layout(servers=1, nginx=1, redis=0))
     assert found.limit == "network of nginx"
     assert found.rate < HEADROOM * LINK_BYTES / 80_000
+
+
+@pytest.mark.parametrize("generator", ["ab", "wrk"])
+def test_the_network_ends_it_whoever_asked(generator: str) -> None:
+    behind = Conditions("large", balancer="keep", generator=generator)
+    (run,) = plain_runs(("epoll",), (100,), 1, **behind._asdict())
+    counts = {"seconds": 1.0, "transferred_bytes": 80_000_000}
+    run.ab = AbFigures(
+        **counts,
+        complete=1000,
+        failed=0,
+        concurrency=1,
+        html_bytes=0,
+        requests_per_second=1,
+        mean_ms=1,
+    )
+    if generator == "wrk":
+        empty = {"lengths": {}, "errors": {}, "closes": 0, "unasked": 0}
+        run.ab, run.wrk = None, WrkFigures(**counts, **empty, statuses={"200": 1000})
+    (found,) = demands(results_of([run]), behind)
+    assert found.bytes == 80_000
+    assert run.process
+    run.process.cpu_us_per_request = 0.0
+    assert demands(results_of([run]), behind) == [], "nothing to divide by"
 
 
 @pytest.mark.parametrize(("hosts", "servers", "nginx"), [(4, 1, 2), (7, 2, 4)])

@@ -11,8 +11,15 @@ from bench.report.page.cost import flame_shown
 from bench.report.study.study import Study, describe
 from bench.report.study.words import figure
 
-MOST_LIKE = {"server": "itself", "load": "load generator", "redis": "Redis", "nginx": "nginx"}
-"""Who was at the limit, in a cell of a table."""
+MOST_LIKE = {
+    "server": "itself",
+    "load": "load generator",
+    "redis": "Redis",
+    "nginx": "nginx",
+    "none": "nobody",
+    None: "–",
+}
+"""Who was at the limit, in a cell of a table; None: that is not known."""
 
 
 def part(study: Study, charts: Catalogue) -> dict[str, Any]:
@@ -49,7 +56,7 @@ def _table(table: peers.PeersTable) -> dict[str, Any]:
 
 def _row(row: peers.Row) -> dict[str, Any]:
     now, point = row.now, row.now.point
-    bound, limit = (point.lower_bound, point.bottleneck) if point else (False, "")
+    bound, limit = (point.lower_bound, point.bottleneck) if point else (False, None)
     return {
         "subject": row.subject,
         "then": [
@@ -66,7 +73,7 @@ def _row(row: peers.Row) -> dict[str, Any]:
         "rate": ("\N{GREATER-THAN OR EQUAL TO} " if bound else "") + figure(now.get("rate")),
         "ratio": _times(now.ratio),
         "carries": _times(now.carries),
-        "limit": MOST_LIKE.get(limit or "", "nobody"),
+        "limit": MOST_LIKE[limit],
         **{key: figure(now.get(key)) for key in ("cpu", "p50", "p99", "memory")},
     }
 

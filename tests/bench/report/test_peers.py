@@ -11,8 +11,10 @@ from bench.records.peers import Measured, Peer, PeerStudy, Published
 from bench.records.results import Results
 from bench.records.run import Reason, Run
 from bench.records.store import save
+from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import peers
 from bench.report.page.build import build
+from bench.report.page.peers import part
 from bench.report.study.study import Study
 
 from .conftest import recorded
@@ -192,6 +194,17 @@ def test_the_page_says_it(tmp_path: Path) -> None:
     assert "≥ 12,000" in section
     assert "access_log off: nobody writes one" in section
     assert "epoll 2 KB" in section.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_nobody_was_the_limit_only_where_that_is_known() -> None:
+    found = results()
+    nginx, _, poll, *_ = found.runs
+    nginx.bottleneck, poll.bottleneck = None, "none"
+    study = Study(found)
+    (shown,) = part(study, Catalogue(study, {}))["peer_studies"]
+    limits = {row["subject"]: row["limit"] for row in shown["tables"][0]["rows"]}
+    assert limits["nginx"] == limits["threading"] == "–", "not known, and without a figure"
+    assert (limits["epoll"], limits["poll"]) == ("load generator", "nobody")
 
 
 def test_a_profile_of_a_study_is_drawn(tmp_path: Path) -> None:

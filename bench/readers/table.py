@@ -32,7 +32,7 @@ class Notes:
     def lines(self) -> list[Text]:
         """One line for each note."""
         return [
-            Text(f"[{number}] {_places(cells)}: {text}", style=STYLE[cells[0].state])
+            Text(f"[{number}] {_places(cells)}: {text}", style=STYLE.get(cells[0].state, ""))
             for number, (text, cells) in enumerate(self._cells.items(), 1)
         ]
 

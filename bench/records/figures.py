@@ -8,7 +8,7 @@ Milliseconds and seconds are floats, megabytes are 10^6 bytes.
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 Bottleneck = Literal["server", "load", "redis", "nginx", "none"]
 Generator = Literal["ab", "wrk"]
@@ -236,7 +236,7 @@ machine was not quiet."""
 class MemoryFigures(BaseModel):
     """What many connections of one kind cost a server. Bytes; of all its processes."""
 
-    connections: int
+    connections: int = Field(gt=0)
     before: int
     """Proportional set size when it had answered a first request."""
     pss: int

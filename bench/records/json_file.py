@@ -2,7 +2,6 @@
 """Reading a JSON file that a stranger may have written."""
 
 import json
-import math
 import re
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,11 +15,17 @@ NOT_FOR_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff
 allow either."""
 
 
+LARGEST = 1e30
+"""No figure is as large, and sums and ratios of smaller ones are numbers, too."""
+
+
 def read(path: Path) -> Any:
     """Its content; in all texts a replacement character stands for each of NOT_FOR_TEXT. Raises
     UserError if it cannot be read, is no JSON, or has numbers that are none."""
     try:
-        content = json.loads(path.read_text(), parse_constant=_refuse, parse_float=_finite)
+        content = json.loads(
+            path.read_text(), parse_constant=_refuse, parse_float=_number, parse_int=_whole
+        )
         return _printable(content)
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read {path}: {error}") from error
@@ -50,9 +55,13 @@ def _refuse(name: str) -> float:
     raise ValueError(f"{name} is no number")
 
 
-def _finite(text: str) -> float:
+def _number(text: str) -> float:
     number = float(text)
-    return number if math.isfinite(number) else _refuse(text)
+    return number if abs(number) < LARGEST else _refuse(text)
+
+
+def _whole(text: str) -> int:
+    return int(text) if abs(float(text)) < LARGEST else int(_refuse(text))
 
 
 def _printable(value: Any) -> Any:

@@ -72,7 +72,7 @@ class Run(BaseModel):
     """The server whose architecture the subject has: "epoll" for epoll and for floor-epoll."""
     conditions: Conditions
     """In the file they stand beside the others, under their own names."""
-    concurrency: int
+    concurrency: int = Field(gt=0)
     """Connections at once; in the open loop the most that may be open."""
     run: int
     """Counted from 1."""
@@ -80,7 +80,7 @@ class Run(BaseModel):
     reason: Reason | None = None
     outlier: bool = False
     """Far from the other runs of its cell; it still counts."""
-    requests: int
+    requests: int = Field(gt=0)
     """As asked for."""
     started: datetime | None = None
     seconds: float = 0.0
@@ -156,16 +156,17 @@ class Run(BaseModel):
 
     @property
     def requests_per_second(self) -> float | None:
-        """The figure; None if the run does not hold."""
-        if self.state != "held":
+        """The figure; None if the run does not hold, or gives none."""
+        if self.state != "held" or not self.conditions.rated:
             return None
-        if not self.conditions.rated:
-            return None
+        rate = 0.0
         if self.open_loop:
-            return self.open_loop.rate_done
-        if self.wrk:
-            return self.wrk.requests_per_second
-        return self.ab.requests_per_second if self.ab else None
+            rate = self.open_loop.rate_done
+        elif self.wrk:
+            rate = self.wrk.requests_per_second
+        elif self.ab:
+            rate = self.ab.requests_per_second
+        return rate if rate > 0 else None
 
     @property
     def cost(self) -> float | None:

@@ -138,7 +138,7 @@ def _memory(study: Study, scenario: Conditions, points: Sequence[Point]) -> Advi
     def said(point: Point) -> str:
         held = [p for p in study.series(point.subject.name, scenario) if p.get("memory")]
         words = figure(point.get("memory"), "MB")
-        if too_close(held[0], point, "memory"):
+        if point.level == held[0].level or too_close(held[0], point, "memory"):
             return words
         grown = (point.get("memory") or 0) - (held[0].get("memory") or 0)
         each = grown * 1000 / (point.level - held[0].level)

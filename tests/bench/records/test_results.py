@@ -8,8 +8,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from bench.load.ab_output import parse_report
+from bench.readers.table import result_table
 from bench.records.conditions import Conditions
 from bench.records.csv_rows import CSV_COLUMNS, csv_text
 from bench.records.errors import UserError
@@ -82,7 +84,10 @@ def test_a_newer_form_and_other_files_are_refused(tmp_path: Path) -> None:
         good.replace(f'"schema_version": {SCHEMA_VERSION}', '"schema_version": "new"'),
         good.replace('"runs": []', '"runs": "none"'),
         good.replace('"started"', '"begun"'),
-        *(good.replace('"machine": {', f'"machine": {{"x": {n}, ') for n in ("NaN", "-1e999")),
+        *(
+            good.replace('"machine": {', f'"machine": {{"x": {number}, ')
+            for number in ("NaN", "-1e999", "1e308", "9" * 400)  # sums of such are no numbers
+        ),
     ):
         assert other != good
         path.write_text(other)
@@ -115,6 +120,23 @@ def test_a_cell_is_the_median_of_its_runs() -> None:
     assert (cell.low, cell.high, cell.runs) == (900, 1250, 3)
     assert cell.typical is not None
     assert cell.typical.run == 2
+
+
+def test_a_run_of_nothing_is_no_run(tmp_path: Path) -> None:
+    """What others divide by is not 0, in whatever file."""
+    save(some_results(held()), tmp_path)
+    path = tmp_path / "results.json"
+    for name in ("requests", "concurrency"):
+        content = json.loads(path.read_text())
+        content["runs"][0][name] = 0
+        other = tmp_path / "other.json"
+        other.write_text(json.dumps(content))
+        with pytest.raises(UserError, match=f"runs.0.{name}"):
+            load(other)
+    for rate in (0.0, -1.0):
+        run = held(rate=rate)
+        assert run.requests_per_second is None
+        Console(file=io.StringIO()).print(result_table(some_results(run)))
 
 
 def test_one_bad_run_takes_the_figure_from_the_cell() -> None:

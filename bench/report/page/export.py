@@ -2,6 +2,7 @@
 """The cells as JSON, CSV and Markdown; SCHEMA.md describes the columns."""
 
 import csv
+import html
 import io
 import json
 from typing import Any
@@ -104,7 +105,7 @@ def as_markdown(study: Study) -> str:
     parts = []
     heads = [_head(key) for key in MARKDOWN]
     for scenario in study.all_scenarios:
-        lines = [f"### {describe(scenario)}", ""]
+        lines = [f"### {_text(describe(scenario))}", ""]
         lines.append(f"| server | connections | {' | '.join(heads)} | remark |")
         lines.append(f"|---|--:|{'--:|' * len(heads)}---|")
         points = sorted(study.of(scenario), key=lambda p: p.level)
@@ -129,9 +130,13 @@ def _line(point: Point) -> str:
         words.append(hosts.limit_words(point))
     if point.outliers:
         words.append(f"outliers: {point.outliers} of {point.runs} runs")
-    remark = "; ".join(words).replace("|", "\\|").replace("\n", " ")
-    cells = [point.subject.name, f"{point.level:,}", *values, remark]
-    return f"| {' | '.join(cells)} |"
+    cells = [point.subject.name, f"{point.level:,}", *values, "; ".join(words)]
+    return f"| {' | '.join(map(_text, cells))} |"
+
+
+def _text(text: str) -> str:
+    """As text in one line of a document: no markup, no cell of its own."""
+    return html.escape(text, quote=False).replace("|", "\\|").replace("\n", " ")
 
 
 def _with_spread(point: Point, key: str) -> str:

@@ -50,6 +50,16 @@ def test_a_cell_without_a_figure_is_empty_and_not_nought() -> None:
     assert "timed out: not done after 2 s" in export.as_markdown(study)
 
 
+def test_a_strange_name_stays_in_its_cell_of_the_table() -> None:
+    run, *_ = plain_runs(("epoll",), (100,), 1, workload="/<b>")
+    run.subject = "<img src=x>|epoll\n## A heading"
+    text = export.as_markdown(Study(results_of([run])))
+    assert "<" not in text
+    head, ruler, row = (line for line in text.splitlines() if line.startswith("|"))
+    assert row.replace("\\|", "").count("|") == head.count("|") == ruler.count("|")
+    assert "&lt;img src=x&gt;\\|epoll ## A heading |" in row
+
+
 def test_every_column_is_documented() -> None:
     documented = set(re.findall(r"`(\w+)`", SCHEMA.read_text()))
     rows = csv.DictReader(io.StringIO(export.as_csv(Study(everything()))))

@@ -2,7 +2,10 @@
 """The files of a sweep: results.json and results.csv, written and read."""
 
 import contextlib
+import fcntl
 import json
+import os
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -33,6 +36,22 @@ def save(results: Results, folder: Path) -> None:
     """Write results.json and results.csv, each at once."""
     replace(folder / "results.json", results.model_dump_json(indent=1, by_alias=True) + "\n")
     replace(folder / "results.csv", csv_text(results.runs))
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Nobody else goes on with the sweep in this folder meanwhile; the kernel sees to it that a
+    sweep which was killed does not stand in the way. Raises UserError if somebody does."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # of a file system that knows no locks
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(f"the sweep in {folder} is under way already") from None
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def file_of(path: Path) -> Path:

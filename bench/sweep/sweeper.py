@@ -38,7 +38,11 @@ class Sweeper:
 
     def run(self) -> int:
         """Make those that are not there yet. Exit status: 0 all cells hold, 1 some do not, 128 + n
-        after signal n."""
+        after signal n. Raises UserError if somebody else is at it."""
+        with store.alone(self.folder):
+            return self._run()
+
+    def _run(self) -> int:
         self.site, self.out = self.bench.site, console()
         self.estimate = Estimate(self.diagnosis.impossible)
         announce.announce(self.planned, self.bench, self.diagnosis, self.out)

@@ -100,6 +100,19 @@ def test_a_sweep_is_not_gone_on_with_by_something_else() -> None:
             require_same(before, now)
 
 
+def test_a_sweep_that_is_under_way_is_not_resumed(tmp_path: Path) -> None:
+    """Each would write over what the other has measured, and both would be disturbed."""
+    sweep = Sweep(*PLAN, "--results", str(tmp_path))
+    wait_for_a_run(tmp_path)
+    again = Sweep("--resume", "--results", str(tmp_path))
+    said = again.end()
+    assert again.process.returncode == 2, said
+    assert "is under way" in said
+    sweep.end()
+    assert sweep.process.returncode == 0
+    assert len(runs_in(next(tmp_path.glob("*/")))) == RUNS
+
+
 def test_a_resumed_sweep_was_made_of_the_same_sources(tmp_path: Path) -> None:
     sweep, folder = stopped_in_the_middle(tmp_path, signal.SIGINT)
     sweep.end()

@@ -21,6 +21,13 @@ ON_ONE_MACHINE = {
     "nginx": "nginx was at its limit",
     "none": "nobody was at the limit",
 }
+QUEUES = (
+    ("listen_overflows", "overflow"),
+    ("listen_drops", "dropped SYN"),
+    ("retransmits", "resent segment"),
+    ("time_wait_overflows", "TIME_WAIT overflow"),
+)
+"""What goes wrong in a host's queues, by the names in the results."""
 Rows = list[dict[str, Any]]
 
 
@@ -70,12 +77,7 @@ def limit_words(point: Point) -> str:
 
 def trouble(host: HostFigures) -> list[str]:
     """What went wrong in a host's queues: "12 overflows", "3 segments resent"."""
-    counts = (
-        (host.listen_overflows, "overflow"),
-        (host.listen_drops, "dropped SYN"),
-        (host.retransmits, "resent segment"),
-        (host.time_wait_overflows, "TIME_WAIT overflow"),
-    )
+    counts = ((getattr(host, name), word) for name, word in QUEUES)
     return [plural(count, word) for count, word in counts if count]
 
 
@@ -84,7 +86,8 @@ def host_words(host: HostFigures) -> str:
     words = [f"{percent(host.cpu_share)} of its CPU"]
     if host.throttled_share is not None:
         words.append(f"throttled in {percent(host.throttled_share)} of its periods")
-    return ", ".join([*words, *(trouble(host) or ["queues in order"])])
+    looked = any(getattr(host, name) is not None for name, _ in QUEUES)
+    return ", ".join([*words, *(trouble(host) or ["queues in order"] * looked)])
 
 
 def names(study: Study) -> list[str]:

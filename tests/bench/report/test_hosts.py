@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.records.environment import HostInfo
+from bench.records.figures import HostFigures
 from bench.records.results import Conditions
 from bench.records.store import save
 from bench.report.charts.catalogue import catalogue
@@ -221,3 +222,12 @@ def test_the_floor_of_every_workload_that_has_one() -> None:
     title = floors.finding(found)
     assert title.startswith("In CPU per request epoll is at 2.0 times its floor (short link")
     assert floors.finding(Study(recorded("version1"))) == ""
+
+
+def test_queues_are_in_order_only_where_somebody_looked() -> None:
+    host = HostFigures(role="redis", name="redis", cpu_share=0.5)
+    assert hosts.host_words(host) == "50 % of its CPU"
+    host.retransmits = 0
+    assert hosts.host_words(host) == "50 % of its CPU, queues in order"
+    host.retransmits = 2
+    assert hosts.host_words(host) == "50 % of its CPU, 2 resent segments"

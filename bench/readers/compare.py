@@ -168,8 +168,17 @@ def differences(old: Results, new: Results) -> list[str]:
         ("placement", old.placement and old.placement.note, new.placement and new.placement.note),
         ("hosts", _hosts(old), _hosts(new)),
         ("commit", _commit(old), _commit(new)),
-        ("ab", old.versions.ab, new.versions.ab),
-        ("redis", old.versions.redis, new.versions.redis),
+        *(
+            (name, was, now)
+            for name in ("sources", "ab", "wrk", "oha", "redis", "nginx")
+            if (was := getattr(old.versions, name)) and (now := getattr(new.versions, name))
+        ),
+        *(
+            (f"compiler of {name}", compiler, new.versions.compilers[name])
+            for name, compiler in old.versions.compilers.items()
+            if name in new.versions.compilers
+        ),
+        *_requests(old, new),
         ("share of a core for each server", _quotas(old), _quotas(new)),
         *(
             (name, getattr(old.settings, name), getattr(new.settings, name))
@@ -177,6 +186,18 @@ def differences(old: Results, new: Results) -> list[str]:
         ),
     ]
     return [f"{name}: {a} before, {b} after" for name, a, b in pairs if a != b]
+
+
+def _requests(old: Results, new: Results) -> Iterator[tuple[str, object, object]]:
+    """Where the same cells were measured with other numbers of requests: how many, of each run."""
+    before, after = ({run.key: run.requests for run in of.runs} for of in (old, new))
+    others = [key for key in before.keys() & after.keys() if before[key] != after[key]]
+    if others:
+        was, now = (
+            ", ".join(f"{number:,}" for number in sorted({of[key] for key in others}))
+            for of in (before, after)
+        )
+        yield "requests of a run", was, now
 
 
 def _key(cell: Cell) -> CellKey:

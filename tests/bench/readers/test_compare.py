@@ -167,6 +167,20 @@ def test_what_else_was_different() -> None:
     assert differences(old, new) == ["kernel: 6.1 before, 6.2 after"]
 
 
+def test_another_compiler_and_other_numbers_of_requests_are_said() -> None:
+    """Either changes figures, and neither is the server's doing."""
+    old, new = sweep(epoll=(1000.0,), poll=(1000.0,)), sweep(epoll=(1000.0,), nginx=(1000.0,))
+    old.versions.compilers, new.versions.compilers = {"epoll": "gcc 12"}, {"epoll": "clang 17"}
+    old.versions.sources, new.versions.sources = "a1", "b2"
+    for run in new.runs:
+        run.requests = 500
+    assert differences(old, new) == [
+        "sources: a1 before, b2 after",
+        "compiler of epoll: gcc 12 before, clang 17 after",
+        "requests of a run: 2,000 before, 500 after",
+    ]
+
+
 def test_it_is_shown(tmp_path: Path) -> None:
     for name, rate in (("a", 1000.0), ("b", 1500.0)):
         (tmp_path / name).mkdir()

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
 from bench.records import json_file
 from bench.records.environment import Machine, Placement, Versions
@@ -171,6 +171,13 @@ class Record(BaseModel):
     subjects: list[str] = []
     attacks: list[AttackFacts] = []
     cells: list[TortureCell] = []
+
+    @model_validator(mode="after")
+    def _knows_its_attacks(self) -> "Record":
+        known = {facts.name for facts in self.attacks}
+        if unknown := {cell.attack for cell in self.cells} - known:
+            raise ValueError(f"nothing is said of these attacks: {', '.join(sorted(unknown))}")
+        return self
 
     def cell(self, subject: str, attack: str) -> TortureCell | None:
         """None while it was not made."""

@@ -96,7 +96,7 @@ def asides(cell: TortureCell, facts: AttackFacts) -> list[str]:
 def losses(cell: TortureCell, facts: AttackFacts) -> str:
     """What was lost, in words; an empty text if nothing was."""
     found = lost(cell, facts)
-    text = listed([f"{count:,} {OUTCOME_WORDS[outcome]}" for outcome, count in found.items()])
+    text = listed([f"{n:,} {OUTCOME_WORDS.get(outcome, outcome)}" for outcome, n in found.items()])
     reasons = why(cell, facts)
     return f"{text} ({reasons})" if found and reasons else text
 

@@ -150,6 +150,7 @@ def test_kept_and_read_again(tmp_path: Path) -> None:
         ({"schema_name": "zerohttpd-seven/sweep"}, "is no record of a torture"),
         ({"schema_version": 99}, "newer version"),
         ({"cells": [{"subject": 1}]}, "is no record of a torture: cells.0"),
+        ({"attacks": []}, "nothing is said of these attacks: "),
     ],
 )
 def test_what_is_no_record_is_refused(tmp_path: Path, change: dict, words: str) -> None:

@@ -31,6 +31,12 @@ def terminal(what: object, width: int = 120) -> str:
     return out.export_text()
 
 
+def test_an_outcome_of_another_version_is_shown_as_it_is_called() -> None:
+    record = made_record(made_cell(during=phase(lucky=3)))
+    assert "3 lucky" in render(record)
+    assert "3 lucky" in markdown(record)
+
+
 def test_the_table_of_a_terminal() -> None:
     text = terminal(summary(eventful()))
     assert HEADLINE in text

@@ -20,6 +20,15 @@ class Machine(BaseModel):
     memory_bytes: int | None = None
     load_average_at_start: list[float] = []
 
+    def describe(self) -> str:
+        """In a line: "Intel Xeon, 2 CPUs, Linux 6.1"; what is not known is left out."""
+        parts = (
+            self.cpu_model,
+            f"{self.cpus} CPUs" if self.cpus else None,
+            f"Linux {self.kernel}" if self.kernel else None,
+        )
+        return ", ".join(part for part in parts if part) or "machine not recorded"
+
 
 class Checkout(BaseModel):
     """The commit of this project."""

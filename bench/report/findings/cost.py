@@ -119,19 +119,10 @@ def measured(results: Results) -> str:
     rated = [run for run in results.runs if run.conditions.rated]
     most = max((run.run for run in rated), default=0)
     level = max((run.concurrency for run in rated), default=0)
-    machine = results.machine
-    what = ", ".join(
-        word
-        for word in (
-            machine.cpu_model,
-            f"{machine.cpus} CPUs",
-            f"Linux {machine.kernel}",
-        )
-        if word
-    )
-    where = results.placement.note if results.placement else ""
+    where = f"; {results.placement.note}" if results.placement else ""
     runs = "one run" if most == 1 else f"{most} runs"
-    return f"{what}; {where}. ab with {level} connections, {runs} of each cell."
+    how = f"ab with {level} connections, {runs} of each cell"
+    return f"{results.machine.describe()}{where}. {how}."
 
 
 Shown = TypeVar("Shown", ServerCost, Flame)

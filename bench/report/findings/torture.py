@@ -178,7 +178,6 @@ def headline(record: Record) -> str:
 
 def heading(record: Record) -> str:
     """Where and when, in a line."""
-    machine = record.machine
     took = f"{int(record.seconds) // 60}:{int(record.seconds) % 60:02} minutes"
     placed = "; server and visitors share all CPUs"
     if record.placement and record.placement.server:
@@ -186,10 +185,7 @@ def heading(record: Record) -> str:
             f"; server on CPU {listed([str(cpu) for cpu in record.placement.server])}, all else "
         )
         placed += f"on CPU {listed([str(cpu) for cpu in record.placement.load])}"
-    return (
-        f"{machine.cpu_model or 'unknown'}, {machine.cpus or '?'} CPUs, "
-        f"Linux {machine.kernel or '?'}{placed}; {took}"
-    )
+    return f"{record.machine.describe()}{placed}; {took}"
 
 
 def cautions(record: Record) -> list[str]:

@@ -7,7 +7,6 @@ from bench.records.figures import QUIET
 from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import findings, ordering
 from bench.report.page import figures_table, topology
-from bench.report.study import facts
 from bench.report.study.study import Point, Study, describe
 from bench.report.study.words import percent, plural
 
@@ -23,12 +22,13 @@ def part(study: Study, charts: Catalogue) -> dict[str, Any]:
     """Headline, findings and cautions."""
     first = study.scenarios[0]
     titles = charts.titles()
+    where = topology.title(study) or study.results.machine.describe()
     short = [key for key in SHORT if titles.get(key)][:MOST_SHORT]
     return {
         "title": f"ZeroHTTPd Seven: benchmark of {study.results.started:%Y-%m-%d}",
         "when": f"{study.results.started:%Y-%m-%d %H:%M}",
         "headline": ordering.finding(study, first) or findings.headline(study, first),
-        "machine_line": f"{topology.title(study) or facts.machine_line(study)}; {describe(first)}",
+        "machine_line": f"{where}; {describe(first)}",
         "short": [{"anchor": f"figure-{key}", "text": titles[key]} for key in short],
         "cautions": _cautions(study),
     }

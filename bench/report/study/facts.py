@@ -78,17 +78,6 @@ def _host(host: HostInfo) -> dict[str, str]:
     return {name: value for name, value in rows.items() if value}
 
 
-def machine_line(study: Study) -> str:
-    """The machine in one line."""
-    machine = study.results.machine
-    parts = [machine.cpu_model] if machine.cpu_model else []
-    if machine.cpus:
-        parts.append(f"{machine.cpus} CPUs")
-    if machine.kernel:
-        parts.append(f"Linux {machine.kernel}")
-    return ", ".join(parts) or "Machine not recorded"
-
-
 def command(study: Study) -> str:
     """What to type to repeat the sweep."""
     return ".venv/bin/zerohttpd " + _line(study.results.command)

@@ -13,6 +13,7 @@ from bench.readers.compare import Spread
 from bench.readers.cost import Difference, Side
 from bench.records import store
 from bench.records.conditions import CHANGES, TRICKS, Conditions
+from bench.records.environment import Machine
 from bench.records.figures import Frame, StackFigures
 from bench.records.results import Results
 from bench.report.charts import flame
@@ -94,6 +95,12 @@ def test_a_trick_that_costs_something_was_seen() -> None:
         "Cheaper without: `gather` (redirect: -20%)."
     )
     assert words.brought([trick("defer")]) == "Nothing that could be seen: `defer`."
+
+
+def test_a_machine_that_is_not_known_is_not_called_none(kept: Results) -> None:
+    assert words.measured(kept).startswith(f"{kept.machine.cpu_model}, {kept.machine.cpus} CPUs")
+    unknown = kept.model_copy(update={"machine": Machine(), "placement": None})
+    assert words.measured(unknown).startswith("machine not recorded. ab with ")
 
 
 def test_places_are_the_whole_of_the_time() -> None:

@@ -8,14 +8,13 @@ from rich.console import Console
 from bench.readers.console import ProgressTable
 from bench.readers.table import result_table
 from bench.records.conditions import Conditions
+from bench.records.figures import QUIET
 from bench.records.plan import RunSpec
 from bench.records.results import Results
 from bench.records.run import Run
 
 WORTH_A_WORD = 1.0
 """Seconds of waiting."""
-DISTURBED = 0.1
-"""From this share of the server's CPU on that others use, a line says so."""
 
 
 def progress_of(out: Console, results: Results, total: int) -> ProgressTable:
@@ -73,7 +72,7 @@ def outcome_text(run: Run) -> str:
     if run.idle_reopened:
         text += f"  closed {run.idle_reopened:,} idle connections"
     foreign = run.disturbed_by
-    if foreign is not None and foreign > DISTURBED:
+    if foreign is not None and foreign > QUIET:
         text += f"  disturbed: others used {foreign:.0%} of the server's CPU"
     return text
 

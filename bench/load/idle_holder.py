@@ -37,6 +37,8 @@ class Holder:
         self._stale: collections.deque[tuple[float, socket.socket]] = collections.deque()
         """Connections by the time of their next request."""
         self.requests = self.reopened = 0
+        self._closed = 0
+        """By the server, and not opened anew so far."""
         self.ended = False
 
     @property
@@ -45,21 +47,20 @@ class Holder:
         return len(self._open)
 
     def fill(self) -> None:
-        """Open all, and wait a while for their answers."""
+        """Open all, and wait a while for their answers. What has no room yet is opened later."""
         deadline = time.monotonic() + OPENING_SECONDS
         while self.held < self._count and time.monotonic() < deadline and not self.ended:
             self._open_some()
             self._read(0.0)
         while self.requests < self._count and time.monotonic() < deadline and not self.ended:
             self._read(0.05)
+        self.reopened = 0
 
     def hold(self) -> None:
         """Until SIGTERM."""
         while not self.ended:
             self._read(0.1)
-            before = self.held
             self._open_some()
-            self.reopened += self.held - before
             now = time.monotonic()
             while self._stale and self._stale[0][0] <= now:
                 self._ask(self._stale.popleft()[1])
@@ -73,6 +74,8 @@ class Holder:
             connection.setblocking(False)
             self._open[connection.fileno()] = connection
             self._set.register(connection, select.EPOLLIN)
+            if self._closed:
+                self._closed, self.reopened = self._closed - 1, self.reopened + 1
             self._ask(connection)
 
     def _ask(self, connection: socket.socket) -> None:
@@ -104,7 +107,7 @@ class Holder:
                 self._close(connection)
 
     def _close(self, connection: socket.socket) -> None:
-        self._open.pop(connection.fileno(), None)
+        self._closed += self._open.pop(connection.fileno(), None) is not None
         connection.close()
 
 

@@ -108,6 +108,20 @@ def test_idle_connections_are_held_and_counted() -> None:
     assert (report.requests, report.requests_during) == (40, 0)
 
 
+def test_what_had_no_room_at_first_was_not_closed_by_the_server() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=2) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/any"
+        with IdleConnections(url, 20, (), SignalWatch()) as idle:
+            assert isinstance(idle, IdleConnections)
+            listener.settimeout(10)
+            taken = [listener.accept()[0] for _ in range(20)]
+            time.sleep(0.5)
+            report = idle.end()
+    for client in taken:
+        client.close()
+    assert (report.held, report.reopened) == (20, 0)
+
+
 def test_idle_connections_that_the_server_closes_are_opened_anew() -> None:
     child, port = server("drops")  # each hundredth answer is a closed connection
     try:

@@ -21,6 +21,8 @@ FIGURE_PX = 940.0
 """The width of a picture in another page."""
 ROW, LANE, GAP, AXIS = 9.0, 26.0, 4.0, 18.0
 """Heights in pixels: of a client's row, of a lane, between lanes, of the time axis."""
+LETTER, AROUND = 5.2, 8.0
+"""Pixels: a letter of a label, on average, and what is left free beside it. A script measures."""
 TICK_MS = 50
 UPPER = (Kind.RECEIVE, Kind.SEND, Kind.FILE)
 """Drawn in the upper half of a lane; Redis in the lower half; all else over its whole height."""
@@ -135,12 +137,13 @@ def render(recordings: Sequence[Recording], note: str = "", chrome: str = "") ->
 
 
 def figure(recording: Recording) -> str:
-    """The picture alone, for another page, as wide as that; it wants `picture_style` there."""
+    """The picture alone, for another page, as wide as that; it wants `picture_style` there.
+    Where it is too wide it scrolls, by keyboard too."""
     picture = templates_of(__file__).get_template("picture.html.j2")
     axis = _axis(recording.length) | {"scale": FIGURE_PX / recording.length}
     made = picture.render(drawing=DrawnTimeline(recording), recording=recording, **axis)
     words = f"{recording.server}: {named(recording.scenario).title}"
-    return f'<figure class="timeline"><figcaption>{words}</figcaption>{made}</figure>'
+    return f'<figure class="timeline" tabindex="0"><figcaption>{words}</figcaption>{made}</figure>'
 
 
 def picture_style() -> str:
@@ -154,7 +157,7 @@ def _axis(length: float) -> dict[str, Any]:
         "length": length,
         "scale": PX_PER_MS,
         "ticks": range(0, int(length - TICK_MS / 2), TICK_MS),
-        "sizes": {"row": ROW, "lane": LANE, "axis": AXIS},
+        "sizes": {"row": ROW, "lane": LANE, "axis": AXIS, "letter": LETTER, "around": AROUND},
     }
 
 

@@ -13,7 +13,8 @@ let cursor = null; // milliseconds; null: all is shown
 let playing = null;
 
 const PAPER_PX = 840; // what A4 across has beside the names of the lanes
-const NAMES_PX = 150; // of the lanes' names and the margins
+const SIDES_PX = 224; // the lanes' names, what stands behind a lane's end, and the margins
+const LABEL_MARGINS_PX = 8; // to the left and the right of what stands in a bar
 const LEAST_SCALE = 1.2; // pixels for a millisecond
 const SHOWN_AROUND = 5; // lines of source before and behind the one that made the call
 
@@ -69,6 +70,11 @@ function layOut() {
     rect.setAttribute("width", Math.max((e - b) * scale, rect.matches(".bar") ? 2.5 : 0).toFixed(1));
   });
   document.querySelectorAll("text[data-x]").forEach((one) => one.setAttribute("x", x(one.dataset.x)));
+  // A label that its bar has no room for would lie across the next bar, and its label.
+  document.querySelectorAll("text.for").forEach((one) => {
+    const fits = one.getComputedTextLength() + LABEL_MARGINS_PX < (one.dataset.until - one.dataset.x) * scale;
+    one.setAttribute("visibility", fits ? "visible" : "hidden");
+  });
   document.querySelectorAll("line[data-x1]").forEach((line) => {
     line.setAttribute("x1", x(line.dataset.x1));
     line.setAttribute("x2", x(line.dataset.x2 ?? line.dataset.x1));
@@ -78,11 +84,9 @@ function layOut() {
 
 // At first all of the axis, if that leaves the bars wide enough to be seen.
 function fit() {
-  const wide = (scroller.clientWidth - NAMES_PX) / data.length;
-  if (wide < scale) {
-    scale = Math.max(wide, LEAST_SCALE);
-    layOut();
-  }
+  const wide = (scroller.clientWidth - SIDES_PX) / data.length;
+  if (wide < scale) scale = Math.max(wide, LEAST_SCALE);
+  layOut();
 }
 
 function drawCurtain() {

@@ -20,6 +20,12 @@ pytestmark = pytest.mark.browser
 WIDEST = """bars => bars.map(bar => bar.width.baseVal.value)
     .reduce((best, width, place, all) => width > all[best] ? place : best, 0)"""
 
+LABELS = """labels => labels.filter(label => getComputedStyle(label).visibility === "visible")
+    .map(label => [label.textContent, label.getBoundingClientRect().right,
+                   label.previousElementSibling.getBoundingClientRect().right])"""
+CUT = """ends => ends.map(end => [end.getBoundingClientRect().right,
+                         end.ownerSVGElement.getBoundingClientRect().right])"""
+
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -49,6 +55,19 @@ def told(page: Page) -> str:
 
 def test_it_hinders_nobody(page: Page) -> None:
     assert hindrances(page) == []
+
+
+def test_a_label_stands_where_its_bar_has_room_for_it(page: Page) -> None:
+    counts = []
+    for factor in ("", "-", "+", "+", "+"):
+        if factor:
+            page.keyboard.press(factor)
+        labels = page.locator("text.for").evaluate_all(LABELS)
+        assert [label for label, end, bar in labels if end > bar] == []
+        counts.append(len(labels))
+    assert counts[1] < counts[0] < counts[-1]
+    ends = page.locator("text.ended").evaluate_all(CUT)
+    assert all(end <= picture for end, picture in ends)
 
 
 def test_it_plays_pauses_and_goes_on(page: Page) -> None:

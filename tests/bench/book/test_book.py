@@ -153,7 +153,7 @@ def test_curve_is_of_the_newest_results_with_the_chapters_server(tmp_path: Path)
 
 
 def test_each_architecture_has_its_chapter(pages: dict[str, str]) -> None:
-    for folder in sorted(ROOT.glob("[0-9][0-9]_*")):
+    for folder in sorted(ROOT.glob("0[1-7]_*")):
         page = pages[folder.name.replace("_", "-") + ".html"]
         assert 'class="timeline"' in page
         assert f"{folder.name}/main.c" in page

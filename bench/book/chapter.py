@@ -6,7 +6,7 @@
     :: step FILE FILE               two files side by side, the unchanged folded
     :: beside FILE NAME FILE NAME   two functions side by side
     :: timeline SERVER [SCENARIO]   the picture of a recorded trace
-    :: curve SERVER ...             requests a second of these servers in the newest results
+    :: curve SERVER ...             the newest curve of the last of these servers, with the others'
     :: lives NN                     which real servers have this architecture, as chapter 11 says
     :: question TEXT                what stands behind it, up to `:: end`, is the folded answer
     :: try NAME      lines of shell up to `:: expect`, then what is seen, up to `:: end`

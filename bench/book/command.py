@@ -9,7 +9,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from bench.book.chapter import BadChapter, Block, Chapter, read_chapter
-from bench.book.curve import curve, newest
+from bench.book.curve import curve, sweeps
 from bench.book.render import (
     Link,
     annotated,
@@ -60,10 +60,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def build(folder: Path, results: Path) -> Path:
-    """Write all pages; returns the first. `results`: where the sweeps are, of which the newest is
-    shown. Raises UserError for a chapter that cannot be made, or a folder that cannot be written.
-    """
-    measured = newest(results)
+    """Write all pages; returns the first. `results`: where the sweeps are, whose newest curves
+    are shown. Raises UserError for a chapter that cannot be made, or a folder that cannot be
+    written."""
+    measured = sweeps(results)
     chapters = read_chapters()
     words = glossary_words(GLOSSARY.read_text())
     template = templates_of(__file__).get_template("page.html.j2")
@@ -99,7 +99,7 @@ def read_chapters() -> list[Chapter]:
         raise UserError(f"the book: {error}") from error
 
 
-def body(chapter: Chapter, words: dict[str, str], measured: Results | None = None) -> str:
+def body(chapter: Chapter, words: dict[str, str], measured: Sequence[Results] = ()) -> str:
     """The HTML of a chapter; `measured`: the results whose curves it shows. Raises UserError if it
     quotes what is not there."""
     link = linker(words, GLOSSARY_PAGE)
@@ -109,7 +109,7 @@ def body(chapter: Chapter, words: dict[str, str], measured: Results | None = Non
         raise UserError(f"{chapter.name}: it quotes what is not there: {error}") from error
 
 
-def _block(block: Block, link: Link, measured: Results | None) -> str:
+def _block(block: Block, link: Link, measured: Sequence[Results]) -> str:
     words = block.words
     texts = [(ROOT / name).read_text() for name in words if name.endswith((".c", ".h"))]
     made: dict[str, Callable[[], str]] = {

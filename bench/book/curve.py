@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The curve of the newest results: requests a second over connections, of some of the servers."""
+"""The newest curve: requests a second over connections, of some of the servers."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 
@@ -20,27 +21,28 @@ NONE_YET = (
 )
 
 
-def newest(folder: Path) -> Results | None:
-    """The newest sweep below a folder that can be read and has runs; None if there is none."""
+def sweeps(folder: Path) -> list[Results]:
+    """Those below a folder that can be read, the newest first."""
+    found = []
     for path in sorted(folder.glob("[0-9]*/results.json"), reverse=True):
-        try:
-            results = load(path)
-        except UserError:
-            continue  # of a newer version, or half a file: an older one will do
-        if results.runs:
-            return results
-    return None
+        with suppress(UserError):  # of a newer version, or half a file
+            found.append(load(path))
+    return found
 
 
-def curve(results: Results | None, names: Sequence[str]) -> str:
+def curve(measured: Sequence[Results], names: Sequence[str]) -> str:
     """The chart of these servers, once for light pages and once for dark ones; or where it will
-    come from. The last one is the chapter's own: without it there is none."""
-    if results is None or names[-1] not in results.servers:
-        return NONE_YET
-    runs = [run for run in results.runs if run.subject in names and run.conditions.rated]
-    study = Study(results.model_copy(update={"runs": runs, "servers": list(names)}))
-    if not study.points or all(point.subject.name != names[-1] for point in study.points):
-        return NONE_YET
+    come from. The last one is the chapter's own: the newest sweep is taken in which that one has
+    more than one point. So a short run of the course's sheets takes no curve away."""
+    for results in measured:
+        runs = [run for run in results.runs if run.subject in names and run.conditions.rated]
+        study = Study(results.model_copy(update={"runs": runs, "servers": list(names)}))
+        if len({point.level for point in study.points if point.subject.name == names[-1]}) > 1:
+            return _drawn(study, results.started.strftime("%Y-%m-%d"))
+    return NONE_YET
+
+
+def _drawn(study: Study, begun: str) -> str:
     scenario = study.scenarios[0]
     made, level, key = catalogue(study), study.reference(scenario), study.keys[scenario]
     exhibit = made.exhibits["rates"]
@@ -50,8 +52,7 @@ def curve(results: Results | None, names: Sequence[str]) -> str:
         for theme in (0, 1)
     ]
     # For a reader who hears the page it is one picture with its words, and not each of its marks.
-    begun = results.started.strftime("%Y-%m-%d")
-    caption = f"The newest results here, begun {begun}: <code>make bench</code>."
+    caption = f"The newest curve here, begun {begun}: <code>make bench</code>."
     pictures = "".join(
         f'<div class="{kind}" role="img" aria-label="{escape(title[0])}">'
         f"{svg.replace('<svg ', '<svg aria-hidden=true ', 1)}</div>"

@@ -11,7 +11,7 @@ import pytest
 
 from bench.book import command
 from bench.book.chapter import BadChapter, read_chapter
-from bench.book.curve import NONE_YET, curve, newest
+from bench.book.curve import NONE_YET, curve, sweeps
 from bench.book.difference import new_lines, side_by_side
 from bench.book.render import linker, step
 from bench.book.source import NoSuchFunction, function, paragraphs, passages
@@ -134,22 +134,27 @@ def test_two_functions_stand_side_by_side_with_their_comments() -> None:
     assert "main" in whole
 
 
-def test_curve_is_of_the_newest_results_with_the_chapters_server(tmp_path: Path) -> None:
-    assert newest(tmp_path) is None
-    assert curve(None, ["epoll"]) == NONE_YET
+def test_curve_is_of_the_newest_sweep_that_has_one(tmp_path: Path) -> None:
+    assert sweeps(tmp_path) == []
+    assert curve([], ["epoll"]) == NONE_YET
     for name, source in (("2026-01-01", "version1"), ("2026-01-02", "version2")):
         (tmp_path / name).mkdir()
         shutil.copy(RESULTS / f"{source}.json", tmp_path / name / "results.json")
     (tmp_path / "2026-01-03").mkdir()
     (tmp_path / "2026-01-03" / "results.json").write_text("{half")
-    found = newest(tmp_path)
-    assert found is not None
-    assert found.started == load(RESULTS / "version2.json").started
-    names = found.servers[:2]
+    found = sweeps(tmp_path)
+    expected = [load(RESULTS / f"{source}.json").started for source in ("version2", "version1")]
+    assert [one.started for one in found] == expected
+    names = found[0].servers[:2]
     html = curve(found, names)
     assert html.count("<svg") == 2
     assert all(name in html for name in names)
     assert curve(found, [*names, "no_such"]) == NONE_YET
+    # A sheet of the course has one level: that is a point, and no curve.
+    level = [run for run in found[0].runs if run.concurrency == 20]
+    sheet = found[0].model_copy(update={"runs": level})
+    assert curve([sheet], names) == NONE_YET
+    assert curve([sheet, *found], names) == html
 
 
 def test_each_architecture_has_its_chapter(pages: dict[str, str]) -> None:

@@ -58,4 +58,5 @@ def _drawn(study: Study, begun: str) -> str:
         f"{svg.replace('<svg ', '<svg aria-hidden=true ', 1)}</div>"
         for kind, svg in zip(("on-light", "on-dark"), drawn, strict=True)
     )
-    return f'<figure class="curve">{pictures}<figcaption>{caption}</figcaption></figure>'
+    inside = f"{pictures}<figcaption>{caption}</figcaption>"
+    return f'<figure class="curve" tabindex="0">{inside}</figure>'

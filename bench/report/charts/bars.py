@@ -83,7 +83,7 @@ def order(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict[str, 
     axis = alt.Axis(domain=False, ticks=False, labelColor="@ink", labelLimit=130)
     best_first = alt.EncodingSortField("value", op="max", order="descending")
     y = alt.Y("subject:N", sort=best_first, title=None, axis=axis)
-    title = "requests per second; hollow: worked out, not measured"
+    title = ["requests per second", "hollow: worked out, not measured"]
     x = alt.X("value:Q", title=title, axis=base.bars_axis())
     hollow = alt.condition("datum.by === 'cpu'", alt.value(0.12), alt.value(1))
     bars = rows.mark_bar(height={"band": 0.62}, cornerRadius=1.5, strokeWidth=1.5)

@@ -17,6 +17,12 @@ from .conftest import SOURCES
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("report_browser")]
 
 SCREENSHOTS = Path(__file__).resolve().parents[3] / "build" / "screenshots"
+CUT = """() => [...document.querySelectorAll(".chart svg .role-axis-title text")].filter((text) => {
+    const picture = text.ownerSVGElement.getBoundingClientRect();
+    const { left, right } = text.getBoundingClientRect();
+    return left < picture.left || right > picture.right;
+}).map((text) => text.textContent)"""
+"""The titles of axes that are cut at the edge of their chart."""
 PHONE = {"width": 360, "height": 740}
 DESKTOP = {"width": 1280, "height": 900}
 LINES = "#figure-rates .chart .mark-line path"
@@ -159,6 +165,7 @@ def test_every_chart_is_drawn_and_nothing_sticks_out(
             assert box["width"] <= width["width"], key
             assert box["height"] > 80, key
     assert seen.page.evaluate("document.documentElement.scrollWidth") == width["width"]
+    assert seen.page.evaluate(CUT) == []
     paths = seen.page.locator("#figure-rates .chart .mark-symbol path")
     assert paths.count() > 0
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)

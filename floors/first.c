@@ -4,11 +4,13 @@
  * needed.  Read it from top to bottom; then start it and ask it:
  *
  *     make floor && build/floor/first 8000
- *     curl -i http://localhost:8000/
+ *     curl -i http://localhost:8000/          in another window
  *
  * A server's life is seven system calls: socket, bind and listen once, then
  * accept, read, write and close for each client.  `strace build/floor/first
- * 8000` shows each of them as it happens.
+ * 8000` shows each of them as it happens.  (First come those that start any
+ * program; and two that only set something, setsockopt and, for signal(),
+ * rt_sigaction.)
  *
  * What it lacks is the rest of this project: it reads once and hopes that the
  * whole request came (TCP may bring it in pieces), gives every request the same

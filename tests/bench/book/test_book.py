@@ -189,3 +189,5 @@ def test_the_glossary_has_some_forty_words() -> None:
     assert {"zombie", "backlog", "copy-on-write", "level-triggered", "request smuggling"} <= set(
         words
     )
+    assert {"redis", "handler", "exchange"} <= set(words), "who begins does not know them"
+    assert not {"order", "request", "poll"} & set(words), "they would be linked in every sentence"

@@ -177,6 +177,14 @@ def test_links_lead_somewhere_and_nothing_comes_from_elsewhere(pages: dict[str, 
             assert not place or f'id="{place}"' in there, (name, target)
 
 
+def test_the_contents_number_the_chapters_as_the_texts_do(pages: dict[str, str]) -> None:
+    """The course reads "chapters 0 to 3", and 06-poll is chapter 6."""
+    contents = pages["00-first.html"].partition("<ol")[2].partition("</ol>")[0]
+    files = re.findall(r'href="(\d\d)-', contents)
+    assert contents.startswith(f' start="{int(files[0])}"')
+    assert [int(file) for file in files] == list(range(len(files)))
+
+
 def test_the_first_use_of_a_word_is_explained() -> None:
     link = linker({"fork": "fork"}, "words.html")
     html = link("<p><code>fork</code> A fork and a fork.</p>")

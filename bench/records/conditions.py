@@ -257,7 +257,7 @@ ASPECTS = (
         "--workers",
         positive,
         "processes of preforking, threads of prethreading (their own default)",
-        lambda number: f"{number} workers",
+        lambda number: "1 worker" if number == 1 else f"{number} workers",
         lambda number: f"workers{number}",
     ),
     Aspect(

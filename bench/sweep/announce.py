@@ -29,7 +29,8 @@ def announce(planned: Planned, bench: Bench, diagnosis: Diagnosis, out: Console)
     levels = ", ".join(f"{level:,}" for level in sorted({run.concurrency for run in runs}))
     conditions = "; ".join(c.describe() for c in dict.fromkeys(run.conditions for run in runs))
     say(out, f"Servers: {', '.join(planned.subjects)}")
-    say(out, f"Connections: {levels}; {len(runs)} runs: {conditions}")
+    count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    say(out, f"Connections: {levels}; {count}: {conditions}")
     say(out, f"Placement: {site.placement.note}")
     for host in site.host_infos():
         say(out, f"    {describe_host(host)}")

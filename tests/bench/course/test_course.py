@@ -81,7 +81,7 @@ def _stall(said: str) -> None:
 
 def _redis(said: str) -> None:
     rows = _rows(said)
-    rates = {n: _figure(RATE, rows, "preforking", f" {n} workers") for n in (1, 2, 10, 100)}
+    rates = {n: _figure(RATE, rows, "preforking", f" {n} worker") for n in (1, 2, 10, 100)}
     assert rates[1] <= 1000 / 15, "three replies, 5 ms each, cannot be faster"
     assert rates[2] <= 2000 / 15
     assert rates[100] > 4 * rates[1]

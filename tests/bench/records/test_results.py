@@ -245,6 +245,11 @@ def test_instances_behind_nginx_are_other_cells(tmp_path: Path) -> None:
     assert [(row["instances"], row["balancer"]) for row in rows] == [("1", "none"), ("2", "keep")]
 
 
+def test_one_is_told_as_one() -> None:
+    told = [Conditions("guestbook", workers=number).describe() for number in (1, 2)]
+    assert told == ["guestbook, 1 worker", "guestbook, 2 workers"]
+
+
 def test_cells_under_other_conditions_are_other_cells() -> None:
     kept, idle = held(), held()
     kept.conditions = Conditions("guestbook", keep_alive=True)

@@ -17,6 +17,7 @@ from bench.records.results import Results
 from bench.records.run import Run
 from bench.records.store import load
 from bench.records.values import each_of
+from bench.report.study.words import plural
 
 SHEETS = ("1-floor", "4-redis", "5-idle")
 """Those with figures that a sweep measures. 3 prints its seconds itself; the rest have none."""
@@ -96,7 +97,7 @@ def _machine(results: Results) -> str:
 def _name(one: Run) -> str:
     conditions = one.conditions
     words = [one.subject]
-    words += [f"{conditions.workers} workers"] if conditions.workers else []
+    words += [plural(conditions.workers, "worker")] if conditions.workers else []
     words += [f"{conditions.idle:,} idle"] if conditions.idle else []
     return ", ".join(words)
 

@@ -275,8 +275,12 @@ def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
         for _ in range(connections):
             assert fetch(server, "/t/digits.txt", *fields).status == 200
 
-    calls = _calls(start, tmp_path, serve)
-    assert calls["recvfrom"] == connections, "a read for each request, and no more"
+    def attempt() -> None:
+        calls = _calls(start, tmp_path, serve)
+        assert calls["recvfrom"] == connections, "a read for each request, and no more"
+
+    # Who says nothing for a second, for want of a CPU, is handed over by the kernel all the same.
+    undisturbed(1, attempt)
 
 
 @of("poll", "epoll")

@@ -11,7 +11,6 @@
 
 static void drive(struct evented *evented, struct serving *serving,
                   bool readable);
-static void receive(struct evented *evented, struct serving *serving);
 
 void evented_init(struct evented *evented, struct server *server,
                   struct watcher watcher) {
@@ -82,28 +81,25 @@ static bool has_time(const struct evented *evented, struct serving *serving) {
                options_time(&evented->server->options, SEND_TIMEOUT);
 }
 
-/* A look before the client is cut off: of what came while we were suspended the
-   loop may have had too much to tell at once. */
-static bool has_come(struct evented *evented, struct serving *serving,
-                     enum patience awaited) {
-    if (connection_need(&serving->connection) == NEED_RECEIVE)
-        receive(evented, serving);
-    return connection_patience(&serving->connection) != awaited;
-}
-
+/* Before a client is cut off, there is a look: of what came while we were
+   suspended the loop may have had too much to tell at once. */
 static void expire(struct evented *evented) {
-    for (enum patience i = PATIENCE_NONE + 1; i < PATIENCES; i++) {
+    for (int i = PATIENCE_NONE + 1; i < PATIENCES; i++) {
         struct serving *serving;
         while ((serving = evented->waiting[i]) != NULL &&
                serving->deadline <= evented->now) {
-            stop_waiting(evented, serving);
             if (has_time(evented, serving)) {
                 start_waiting(evented, serving);
                 continue;
             }
-            if (!has_come(evented, serving, i))
+            if (connection_need(&serving->connection) == NEED_RECEIVE)
+                drive(evented, serving, true);
+            if (evented->waiting[i] == serving &&
+                serving->deadline <= evented->now) {
+                stop_waiting(evented, serving);
                 connection_timed_out(&serving->connection);
-            drive(evented, serving, false);
+                drive(evented, serving, false);
+            }
         }
     }
 }

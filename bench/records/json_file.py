@@ -4,7 +4,7 @@
 import json
 import re
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -51,7 +51,7 @@ def record(model: type[Model], path: Path, what: str, newest: int, **head: str) 
         raise UserError(f"{path} is no {what}: {in_words(error)}") from error
 
 
-def _refuse(name: str) -> float:
+def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
 
 
@@ -61,7 +61,7 @@ def _number(text: str) -> float:
 
 
 def _whole(text: str) -> int:
-    return int(text) if abs(float(text)) < LARGEST else int(_refuse(text))
+    return int(text) if abs(float(text)) < LARGEST else _refuse(text)
 
 
 def _printable(value: Any) -> Any:

@@ -44,11 +44,12 @@ def alone(folder: Path) -> Iterator[None]:
     sweep which was killed does not stand in the way. Raises UserError if somebody does."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        with contextlib.suppress(OSError):  # of a file system that knows no locks
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UserError(f"the sweep in {folder} is under way already") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"the sweep in {folder} is under way already") from None
+        except OSError:
+            pass  # a file system that knows no locks
         yield
     finally:
         os.close(descriptor)

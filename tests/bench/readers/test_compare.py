@@ -9,11 +9,12 @@ from rich.console import Console
 
 from bench.load.ab_output import parse_report
 from bench.readers.compare import Spread, changes, compare, differences, verdict
-from bench.records.conditions import Conditions
-from bench.records.figures import MemoryFigures, ProcessFigures
+from bench.records.figures import ProcessFigures
 from bench.records.results import Results
 from bench.records.run import Reason, Run
 from bench.records.store import load, save
+
+from ..report.made import of_memory
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 
@@ -134,16 +135,7 @@ def test_the_load_generators_limit_is_no_servers() -> None:
 
 def test_what_gives_no_rate_is_compared_by_what_it_costs() -> None:
     def parked(pss: int) -> Results:
-        run = Run(
-            subject="epoll",
-            conditions=Conditions("guestbook", keep_alive=True, mode="parked"),
-            concurrency=1000,
-            run=1,
-            state="held",
-            requests=1000,
-            memory=MemoryFigures(connections=1000, before=2_000_000, pss=pss, anonymous=1),
-        )
-        return sweep().model_copy(update={"runs": [run]})
+        return sweep().model_copy(update={"runs": [of_memory(pss)]})
 
     small, large = parked(3_000_000), parked(13_000_000)
     assert [change.rate for change in changes(small, large)] == ["worse"]

@@ -8,9 +8,11 @@ from rich.console import Console
 
 from bench.readers.targets import BYTES_TARGET, comparisons, cost_of, show
 from bench.records.conditions import Conditions
-from bench.records.figures import CallFigures, Kind, MemoryFigures, ProcessFigures
+from bench.records.figures import CallFigures, Kind, ProcessFigures
 from bench.records.results import Results
 from bench.records.run import Reason, Run
+
+from ..report.made import of_memory
 
 REDIRECT = Conditions("redirect")
 
@@ -42,18 +44,6 @@ def failed(subject: str) -> list[Run]:
     (run,) = cost(subject, 50)
     run.state, run.reason = "failed", Reason(label="died", text="the server died")
     return [run]
-
-
-def of_memory(pss: int) -> Run:
-    return Run(
-        subject="epoll",
-        conditions=Conditions("guestbook", keep_alive=True, mode="parked"),
-        concurrency=1000,
-        run=1,
-        state="held",
-        requests=1000,
-        memory=MemoryFigures(connections=1000, before=2_000_000, pss=pss, anonymous=1),
-    )
 
 
 def results(*runs: Run) -> Results:

@@ -7,7 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from bench.records.figures import Latency, LittlesLaw, OpenLoopFigures, OtherProcess, ProcessFigures
+from bench.records.figures import (
+    Latency,
+    LittlesLaw,
+    MemoryFigures,
+    OpenLoopFigures,
+    OtherProcess,
+    ProcessFigures,
+)
 from bench.records.results import Conditions, Results
 from bench.records.run import Reason, Run
 
@@ -42,6 +49,19 @@ MODELS = {
 }
 STALLED_BY = {"iterative": "one", "preforking": "workers", "prethreading": "workers"}
 WORK = {"redirect": 0.5, "link": 0.7, "guestbook": 1.0, "sorted": 9.0}
+
+
+def of_memory(pss: int) -> Run:
+    """A thousand connections that say nothing; `pss`: what epoll holds for them then, in bytes."""
+    return Run(
+        subject="epoll",
+        conditions=Conditions("guestbook", keep_alive=True, mode="parked"),
+        concurrency=1000,
+        run=1,
+        state="held",
+        requests=1000,
+        memory=MemoryFigures(connections=1000, before=2_000_000, pss=pss, anonymous=1),
+    )
 
 
 def run_of(subject: str, conditions: Conditions, level: int, number: int = 1) -> Run:

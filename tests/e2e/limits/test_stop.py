@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Signals, statistics, and the processes that must not be left behind."""
+"""Signals, and the processes that must not be left behind."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import os
-import re
 import signal
 import socket
-import subprocess
 import time
 from pathlib import Path
 
@@ -24,7 +22,7 @@ from ..redisbox import PrivateRedis
 from ..site import MB
 from ..small import limited
 from ..sockets import free_port
-from ..timing import PACE, PATIENCE, undisturbed, wait_until
+from ..timing import PATIENCE, undisturbed, wait_until
 
 CLOSE = (("Connection", "close"),)
 # A little less than what a stopping server leaves to requests in flight, and a running one to
@@ -33,90 +31,6 @@ STOP_TIME = IDLE_TIME = 4
 # And what any server leaves to a Redis that does not answer.
 REDIS_TIME = 1.5
 POST = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="A", guest_remarks="B"))
-
-
-def _whole(server: Server, data: bytes) -> bytes:
-    """Send a request that ends the connection and return every byte that comes back."""
-    with Client(server) as client:
-        client.send(data)
-        return client.read_to_end()
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_statistics(start: Start, number: int) -> None:
-    """At the end the figures say exactly what was served."""
-    server = start()
-    sent = [request("GET", "/t/digits.txt", CLOSE)] * 5
-    sent += [request("GET", "/guestbook", CLOSE)] * 2 + [request("HEAD", "/t/80k.bin", CLOSE)]
-    sent += [request("GET", "/t/none", CLOSE)] * 3 + [b"nonsense\r\n\r\n"]
-    sent += [request("GET", "/t/plain", CLOSE)] * 4 + [POST]
-    received = [_whole(server, data) for data in sent]
-    expecting = POST.replace(b"Connection: close", b"Expect: 100-continue")
-    head, body = expecting[: -len(b"guest-name=A&guest-remarks=B")], b"guest-name=A&guest-remarks=B"
-    with Client(server) as client:
-        interim = client.exchange(head)
-        client.send(body)
-        client.half_close()
-        received.append(interim.head + client.read_to_end())
-    assert server.stop(number) == 0
-    figures = server.statistics()
-    assert figures["requests"] == "18"
-    assert " ".join(figures["responses"].split()) == "1xx 1 2xx 8 3xx 6 4xx 4 5xx 0"
-    assert int(figures["bytes"]) == sum(map(len, received))
-    assert re.fullmatch(r"user \d+\.\d{3} s  system \d+\.\d{3} s", figures["cpu"])
-    assert re.fullmatch(r"\d+\.\d us", figures["cpu/request"])
-    assert re.fullmatch(r"\d+\.\d MB \(largest process\)", figures["peak memory"])
-    workers = [int(v) for k, v in figures.items() if k.startswith("worker ")]
-    if server.kind.has_workers:
-        assert len(workers) == 4
-        assert sum(workers) == 18
-    else:
-        assert workers == []
-    assert not processes.session_processes(server.pid)
-
-
-def test_statistics_of_keep_alive(start: Start) -> None:
-    """Requests are counted, not connections; those still open at the end count too."""
-    server = start()
-    if not server.kind.keeps_alive:
-        pytest.skip("it closes after each response")
-    with Client(server) as client:
-        for _ in range(50):
-            client.exchange(request("GET", "/t/digits.txt"))
-        assert server.stop() == 0
-    assert server.statistics()["requests"] == "50"
-
-
-def _fill(pipe: int) -> None:
-    os.set_blocking(pipe, False)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            os.write(pipe, bytes(4096))
-    os.set_blocking(pipe, True)
-
-
-def test_statistics_wait_for_their_reader(binary: Path, site: Path) -> None:
-    """Whoever reads late, as a terminal that was told to wait (Ctrl-S), gets them all the same."""
-    reader, writer = os.pipe()
-    command = processes.mortal(Server(binary, site, "unix:/nowhere").command())
-    with os.fdopen(reader, "rb") as output, subprocess.Popen(command, stdout=writer) as server:
-        while b"confined" not in output.readline():
-            pass
-        _fill(writer)
-        os.close(writer)
-        server.send_signal(signal.SIGTERM)
-        time.sleep(0.5)
-        assert b"requests  " in output.read()
-        assert server.wait(PATIENCE * PACE.slowness) == 0
-
-
-def test_statistics_of_nothing(start: Start) -> None:
-    """A server that served nothing says so, without dividing by it."""
-    server = start()
-    assert server.stop() == 0
-    figures = server.statistics()
-    assert figures["requests"] == "0"
-    assert not re.search("nan|inf", figures.get("cpu/request", ""))
 
 
 def _finish_request(server: Server) -> None:

@@ -219,6 +219,7 @@ look_for_group() {
         need clang-tidy "checks C for mistakes" have clang-tidy
         need cppcheck "checks C for mistakes" have cppcheck
         need shellcheck "checks shell scripts" have shellcheck
+        need libcmocka-dev "unit tests in C" have_header cmocka.h
         need_python bench lint
         ;;
     trace)

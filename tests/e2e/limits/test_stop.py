@@ -171,6 +171,7 @@ def test_nobody_is_let_in_and_left_alone(start: Start) -> None:
             time.sleep(0.003 if server.children() else 0)
         left = [client for client in _come_in(server) if _is_left_alone(client)]
         assert not left, f"{len(left)} left alone"
+    assert server.wait() == 0
 
 
 def test_new_connections_are_refused(start: Start) -> None:

@@ -13,7 +13,8 @@ mapfile -t c_files < <(files '*.c' '*.h')
 mapfile -t c_units < <(files '[0-9]*/main.c' 'lib/*.c')
 mapfile -t shell_files < <(files '*.sh' .ci/run scripts/lab scripts/fresh deploy/files/sweep)
 
-lint_layout() { clang-format --dry-run --Werror "${c_files[@]}"; }
+# Pinned, for each version of it lays a few lines out otherwise.
+lint_layout() { .venv/bin/clang-format --dry-run --Werror "${c_files[@]}"; }
 
 lint_tidy() {
     printf '%s\0' "${c_units[@]}" |

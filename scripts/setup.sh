@@ -215,7 +215,6 @@ look_for_group() {
     lint)
         need git "knows which files are the project's" have git
         need clang "a second compiler" have clang
-        need clang-format "checks the layout of C" have clang-format
         need clang-tidy "checks C for mistakes" have clang-tidy
         need cppcheck "checks C for mistakes" have cppcheck
         need shellcheck "checks shell scripts" have shellcheck

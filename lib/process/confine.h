@@ -25,8 +25,7 @@ struct call {
 };
 
 #define CALLS_LIMIT 24
-#define CALL(name)                                                             \
-    { #name, SYS_##name }
+#define CALL(name)  {#name, SYS_##name}
 
 /* Of an older and a newer call for the same thing, Linux has only the newer one
    on newer processors (aarch64); the C library's function is the same. */

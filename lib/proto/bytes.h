@@ -22,9 +22,8 @@ struct view {
 
 /* A view of a string literal, without its final NUL; and the same for a static
    variable, whose initial value must be a constant in C. */
-#define VIEW(literal) ((struct view)VIEW_INITIALIZER(literal))
-#define VIEW_INITIALIZER(literal)                                              \
-    { "" literal, sizeof(literal) - 1 }
+#define VIEW(literal)             ((struct view)VIEW_INITIALIZER(literal))
+#define VIEW_INITIALIZER(literal) {"" literal, sizeof(literal) - 1}
 
 /* These few stand here, so that the compiler puts them where they are called:
    a request makes some hundred of these calls, each shorter than a call. */

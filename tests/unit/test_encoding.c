@@ -62,10 +62,8 @@ struct utf8_row {
     size_t length; /* of the first character; 0: there is none */
     int64_t count; /* of all; -1: not UTF-8 */
 };
-#define ONE(name, text, length)                                                \
-    { "utf8: " name, V(text), length, 1 }
-#define NONE(name, text)                                                       \
-    { "not utf8: " name, V(text), 0, -1 }
+#define ONE(name, text, length) {"utf8: " name, V(text), length, 1}
+#define NONE(name, text)        {"not utf8: " name, V(text), 0, -1}
 static const struct utf8_row utf8_rows[] = {
     ONE("U+0000", "\0", 1),
     ONE("U+0041", "A", 1),

@@ -17,10 +17,8 @@ struct field_row {
     bool found;
     struct view value;
 };
-#define IS(name, body, value)                                                  \
-    { "form: " name, V(body), V("f"), true, V(value) }
-#define NOT(name, body)                                                        \
-    { "no field: " name, V(body), V("f"), false, V("") }
+#define IS(name, body, value) {"form: " name, V(body), V("f"), true, V(value)}
+#define NOT(name, body)       {"no field: " name, V(body), V("f"), false, V("")}
 static const struct field_row fields[] = {
     IS("alone", "f=a", "a"),
     IS("first", "f=a&g=b", "a"),

@@ -12,11 +12,9 @@ struct row {
     int status; /* 0: good, the whole input is the chunked body */
     struct view body;
 };
-#define GOOD(name, input, body)                                                \
-    { name, V(input), 0, V(body) }
-#define BAD(name, input)                                                       \
-    { name, V(input), 400, V("") }
-#define LAST "0\r\n\r\n"
+#define GOOD(name, input, body) {name, V(input), 0, V(body)}
+#define BAD(name, input)        {name, V(input), 400, V("")}
+#define LAST                    "0\r\n\r\n"
 
 static const struct row rows[] = {
     GOOD("no chunk but the last", LAST, ""),

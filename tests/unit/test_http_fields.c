@@ -13,10 +13,8 @@ struct date_row {
     bool valid;
     time_t time;
 };
-#define DATE(name, value, time)                                                \
-    { "date: " name, V(value), true, time }
-#define NO_DATE(name, value)                                                   \
-    { "no date: " name, V(value), false, 0 }
+#define DATE(name, value, time) {"date: " name, V(value), true, time}
+#define NO_DATE(name, value)    {"no date: " name, V(value), false, 0}
 static const struct date_row dates[] = {
     DATE("IMF-fixdate", "Sun, 06 Nov 1994 08:49:37 GMT", 784111777),
     DATE("RFC 850", "Sunday, 06-Nov-94 08:49:37 GMT", 784111777),
@@ -84,7 +82,8 @@ static void parse_date(void **state) {
 
 static void prefixes_are_no_dates(void **state) {
     static const struct view forms[] = {
-        V("Sun, 06 Nov 1994 08:49:37 GMT"), V("Sunday, 06-Nov-94 08:49:37 GMT"),
+        V("Sun, 06 Nov 1994 08:49:37 GMT"),
+        V("Sunday, 06-Nov-94 08:49:37 GMT"),
         V("Sun Nov  6 08:49:37 199"), /* a shorter year is a year */
     };
     time_t time;
@@ -189,15 +188,17 @@ struct range_row {
     uint64_t first, last;
 };
 #define RANGE(value, size, first, last)                                        \
-    { "range: " value " of " #size, V(value), size, HTTP_RANGE_OK, first, last }
+    {"range: " value " of " #size, V(value), size, HTTP_RANGE_OK, first, last}
 #define NO_RANGE_OF(value, size)                                               \
-    { "no range: " value " of " #size, V(value), size, HTTP_RANGE_NONE, 0, 0 }
+    {"no range: " value " of " #size, V(value), size, HTTP_RANGE_NONE, 0, 0}
 #define NO_RANGE(value) NO_RANGE_OF(value, 10)
 #define BEHIND(value, size)                                                    \
-    {                                                                          \
-        "behind the end: " value " of " #size, V(value), size,                 \
-            HTTP_RANGE_UNSATISFIABLE, 0, 0                                     \
-    }
+    {"behind the end: " value " of " #size,                                    \
+     V(value),                                                                 \
+     size,                                                                     \
+     HTTP_RANGE_UNSATISFIABLE,                                                 \
+     0,                                                                        \
+     0}
 static const struct range_row ranges[] = {
     RANGE("bytes=0-0", 10, 0, 0),
     RANGE("bytes=0-9", 10, 0, 9),

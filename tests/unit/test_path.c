@@ -11,12 +11,9 @@ struct row {
     int result;
     struct view path;
 };
-#define IS(encoded, path)                                                      \
-    { encoded, V(encoded), 0, V(path) }
-#define NAMED(name, encoded, path)                                             \
-    { name, V(encoded), 0, V(path) }
-#define BAD(encoded)                                                           \
-    { "bad: " encoded, V(encoded), -400, V("") }
+#define IS(encoded, path)          {encoded, V(encoded), 0, V(path)}
+#define NAMED(name, encoded, path) {name, V(encoded), 0, V(path)}
+#define BAD(encoded)               {"bad: " encoded, V(encoded), -400, V("")}
 static const struct row rows[] = {
     IS("/", "/"),
     IS("/a", "/a"),

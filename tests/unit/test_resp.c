@@ -71,13 +71,10 @@ static ssize_t parse(struct view input, size_t seen, const void *vector) {
     return used;
 }
 
-#define GOOD(input, found)                                                     \
-    { "reply " found, V(input), true, V(found) }
-#define NAMED(name, input, found)                                              \
-    { name, V(input), true, V(found) }
-#define BAD(name, input)                                                       \
-    { name, V(input), false, V("") }
-#define NEST(input) "*1\r\n" input
+#define GOOD(input, found)        {"reply " found, V(input), true, V(found)}
+#define NAMED(name, input, found) {name, V(input), true, V(found)}
+#define BAD(name, input)          {name, V(input), false, V("")}
+#define NEST(input)               "*1\r\n" input
 
 static const struct row rows[] = {
     GOOD("+OK\r\n", "+OK"),

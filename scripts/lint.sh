@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Checks the layout of all sources and looks for mistakes in them; changes nothing.
 #
-#     scripts/lint.sh [PART...]       layout tidy warnings cppcheck shell python rooms licence
+#     scripts/lint.sh [PART...]       layout tidy warnings shell python rooms licence
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -29,16 +29,6 @@ lint_warnings() {
             BUILD="build/lint/$compiler/objects" BIN="build/lint/$compiler" \
             FLOOR="build/lint/$compiler/floor" CPPFLAGS=-Werror
     done
-}
-
-# The loops of uthash and utlist are given, and the headers themselves not read. It does not know
-# that mmap(2) takes -1 for "no file".
-lint_cppcheck() {
-    cppcheck --quiet -j "$(nproc)" --std=c11 --library=posix --error-exitcode=1 \
-        --enable=warning,performance,portability --suppress=missingIncludeSystem --inline-suppr \
-        --suppress=invalidFunctionArg:lib/process/shared.c --suppress=invalidFunctionArg:lib/process/descriptors.c -D_GNU_SOURCE -Ilib '-DDL_FOREACH(a,b)=for(b=a;b;b=b->next)' \
-        '-DDL_FOREACH_SAFE(a,b,c)=for(b=a;b;b=c)' '-DHASH_ITER(h,a,b,c)=for(b=a;b;b=c)' \
-        "${c_units[@]}"
 }
 
 lint_shell() { shellcheck "${shell_files[@]}"; }
@@ -69,7 +59,7 @@ lint_licence() {
     return "$bad"
 }
 
-readonly all=(layout tidy warnings cppcheck shell python types rooms licence)
+readonly all=(layout tidy warnings shell python types rooms licence)
 (($#)) || set -- "${all[@]}"
 for part in "$@"; do
     [[ " ${all[*]} " == *" $part "* ]] || { echo "lint: no part $part; parts: ${all[*]}" >&2; exit 2; }

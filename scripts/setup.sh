@@ -216,7 +216,6 @@ look_for_group() {
         need git "knows which files are the project's" have git
         need clang "a second compiler" have clang
         need clang-tidy "checks C for mistakes" have clang-tidy
-        need cppcheck "checks C for mistakes" have cppcheck
         need shellcheck "checks shell scripts" have shellcheck
         need libcmocka-dev "unit tests in C" have_header cmocka.h
         need_python bench lint

@@ -129,6 +129,14 @@ def test_wrong_type_at_each_step(start: Start, command: str, reply: bytes) -> No
         _assert_alive(server)
 
 
+def test_no_byte_of_an_error_rules_a_terminal(start: Start) -> None:
+    """What Redis says of its failure stands in the log, as printable ASCII whatever it is."""
+    with FalseRedis(_says(b"-ERR \x1b[31m \xc2\x9b31m \x9b31m \xe2\x80\xae\r\n")) as false:
+        server = start(redis=false.url)
+        assert fetch(server, "/guestbook").status == 503
+        assert server.stderr.endswith(" reply: ERR ?[31m ??31m ?31m ???\n")
+
+
 def test_replies_in_single_bytes(start: Start) -> None:
     """Replies that come byte by byte are replies all the same."""
 

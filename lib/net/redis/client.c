@@ -88,7 +88,8 @@ static bool receive_reply(struct redis_client *client,
     for (;;) {
         ssize_t parsed = resp_parse(buffer_view(input), reply);
         if (parsed < 0)
-            return fail(client, VIEW("it does not speak RESP2"));
+            return fail(client,
+                        VIEW("its replies are no RESP2, too many or too long"));
         client->taken = (size_t)parsed;
         if (parsed > 0)
             break;
@@ -234,7 +235,8 @@ static bool call(struct redis_client *client, struct view command,
     if (!send_all(client, command) || !receive_reply(client, reply))
         return false;
     if (client->input.length > client->taken) /* two replies to one command */
-        return fail(client, VIEW("it does not speak RESP2"));
+        return fail(client,
+                    VIEW("its replies are no RESP2, too many or too long"));
     return true;
 }
 

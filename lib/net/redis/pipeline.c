@@ -109,7 +109,8 @@ static bool append(struct redis_pipeline *pipeline, struct view command,
     /* There is a reply that nobody asked for: we would take it for ours. */
     if (pipeline->due + pipeline->handshake == 0 &&
         pipeline->input.length > pipeline->taken)
-        return fail(pipeline, "it does not speak RESP2", now);
+        return fail(pipeline, "its replies are no RESP2, too many or too long",
+                    now);
     buffer_append(output, command);
     if (output->failed) {
         output->failed = false; /* what it holds is whole */
@@ -216,7 +217,7 @@ static int take_handshake(struct redis_pipeline *pipeline,
 }
 
 static int talks_nonsense(struct redis_pipeline *pipeline, int64_t now) {
-    fail(pipeline, "it does not speak RESP2", now);
+    fail(pipeline, "its replies are no RESP2, too many or too long", now);
     return -1;
 }
 

@@ -120,6 +120,13 @@ static bool receive_reply(struct redis_client *client,
     return true;
 }
 
+/* False: there is one reply more.  It would be taken for the next command's,
+   and nobody knows which of them is the one too many. */
+static bool has_asked_for_all(struct redis_client *client) {
+    return client->input.length == client->taken ||
+           fail(client, VIEW("its replies are no RESP2, too many or too long"));
+}
+
 /* The socket has connected without blocking.  From now on its calls block, for
    no longer than its timeouts. */
 static bool make_ready(struct redis_client *client) {
@@ -160,7 +167,7 @@ static bool make_ready(struct redis_client *client) {
             return fail(client, reply.text);
     }
     client->ready = true;
-    return true;
+    return has_asked_for_all(client);
 }
 
 static bool begin(struct redis_client *client, unsigned address) {
@@ -232,12 +239,8 @@ static bool call(struct redis_client *client, struct view command,
     if (!client->ready && !connect_to_any(client))
         return false;
     client->asked = true;
-    if (!send_all(client, command) || !receive_reply(client, reply))
-        return false;
-    if (client->input.length > client->taken) /* two replies to one command */
-        return fail(client,
-                    VIEW("its replies are no RESP2, too many or too long"));
-    return true;
+    return send_all(client, command) && receive_reply(client, reply) &&
+           has_asked_for_all(client);
 }
 
 enum redis_answer redis_client_call(struct redis_client *client,

@@ -238,6 +238,15 @@ def test_no_success_by_another_reply(start: Start, behind: str, later: bool) -> 
         _assert_alive(server)
 
 
+@of("iterative", "forking", "preforking", "threading", "prethreading")
+def test_no_success_by_a_reply_to_the_handshake(start: Start) -> None:
+    """Nor is an integer too many behind the OK for SELECT. (06 and 07 have asked by then.)"""
+    replies = {"SELECT": b"+OK\r\n:99\r\n", "RPUSH": b"-OOM command not allowed\r\n"}
+    with FalseRedis(answering(replies)) as false:
+        server = start(redis=false.url.removesuffix("0") + "1")
+        assert sign(server, "Ann", "x").status == 503
+
+
 def test_wrong_type_for_one_of_many(start: Start) -> None:
     """Who waits behind a reply of a wrong type gets no reply of another."""
 

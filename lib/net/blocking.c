@@ -59,12 +59,14 @@ static void set_timeout(struct serving *serving) {
 }
 
 /*
- * Has the kernel waited for this client already?  There are two reasons why
+ * Has the kernel waited for this client already?  There are three reasons why
  * nothing has come on a new connection.
  * 1. TCP_DEFER_ACCEPT's time is over.  Then the kernel has sent its greeting
  *    (SYN-ACK) once more.
  * 2. It came by a SYN cookie, which the kernel cannot defer.  Then its request
  *    may come in the next moment, unless it has been in the backlog for long.
+ * 3. Its request was lost on a slow line, and something behind it was not: the
+ *    client's word on a greeting that came twice.  That looks as the first.
  */
 static bool kernel_has_waited(const struct server *server, int socket) {
     struct tcp_info info;
@@ -83,7 +85,8 @@ static bool may_stay_silent(struct serving *serving) {
     int64_t now = clock_milliseconds();
 
     if (serving->silent_till == 0) {
-        if (kernel_has_waited(worker->server, serving->client->socket))
+        if (others_wait(worker) &&
+            kernel_has_waited(worker->server, serving->client->socket))
             return false;
         serving->silent_till =
             now + options_time(&worker->server->options, REQUEST_TIMEOUT);

@@ -29,18 +29,20 @@ static void set_option(int descriptor, int level, int name, const void *value,
 /*
  * TCP_DEFER_ACCEPT: the kernel shows a connection only when its first bytes are
  * there, for so many seconds, rounded up to 1, 3, 7, 15 ...: 10 are 15.  Then
- * it hands the silent one over, which 01 to 05 close at once and 06 and 07 in
- * REQUEST_TIMEOUT.  So silence costs nobody a worker, with one exception.  The
- * kernel has room for as many of them as for the backlog.  What comes beyond is
- * greeted with a SYN cookie (net.ipv4.tcp_syncookies), which means that nothing
- * is remembered of it, not even that it should be deferred; it is accepted
- * before it has said anything.  If it stays silent, it holds a worker of 01, 03
- * or 05 for FIRST_TIMEOUT when others wait; but none if it has waited as long
- * in the backlog.  So 5,000 that say nothing hold up 01 for two seconds.  To
- * see it: --backlog 128 and `ab -c 3000 -n 6000`; for ab ends with up to 3,000
- * connections open on which it asks for nothing.  It counts those that we close
- * as failed.  Production servers put an event loop in front, for which silence
- * is cheap.
+ * it hands the silent one over, which is closed in REQUEST_TIMEOUT, and by 01
+ * to 05 at once if others wait for a worker.  So silence keeps nobody waiting,
+ * with two exceptions.  01, 03 and 05 give a worker whom nobody wants to the
+ * silent one for FIRST_TIMEOUT: on a slow line its request may still come.  And
+ * the kernel has room for as many of them as for the backlog.  What comes
+ * beyond is greeted with a SYN cookie (net.ipv4.tcp_syncookies), which means
+ * that nothing is remembered of it, not even that it should be deferred; it is
+ * accepted before it has said anything.  If it stays silent, it holds a worker
+ * of 01, 03 or 05 for FIRST_TIMEOUT when others wait; but none if it has waited
+ * as long in the backlog.  So 5,000 that say nothing hold up 01 for two
+ * seconds.  To see it: --backlog 128 and `ab -c 3000 -n 6000`; for ab ends with
+ * up to 3,000 connections open on which it asks for nothing.  It counts those
+ * that we close as failed.  Production servers put an event loop in front, for
+ * which silence is cheap.
  *
  * On Linux the connections that accept(2) returns inherit the other options,
  * which saves three calls for each of them.  The receive timeout is the

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -55,26 +56,44 @@ def _ask_beside_silent(server: Server) -> None:
     silent.close()
 
 
-def _leave_silent_ones(server: Server, other: Server) -> None:
-    """Clients that say nothing are closed one behind the other, without a wait for each.
+def _ask_after_silent_ones(server: Server, other: Server) -> None:
+    """Somebody who asks need not wait until the time of those who say nothing is over.
 
     Another server is the clock: when the first of them is closed it is told half a request.
     """
     silent = [Client(server) for _ in range(12)]
     assert silent[0].read_to_end() == b""
     (clock,) = _silent(other, 1)
+    assert fetch(server, "/t/digits.txt").status == 200
+    assert clock.is_quiet(0), "they had a request's time each"
     for client in silent:
         assert client.read_to_end() == b""
-    assert clock.is_quiet(0), "they had a request's time each"
     _close([clock, *silent])
 
 
 def test_clients_that_say_nothing(binary: Path, start: Start) -> None:
-    """The kernel has waited for their first byte already: no worker does so again."""
+    """The kernel has waited for their first byte already: no worker does so while others wait."""
     if architecture(binary.name).stalled_by == "nobody":
         pytest.skip("it waits for all of them at once")
     servers = [start("--workers", "2", "--time-scale", "2") for _ in range(2)]
-    undisturbed(HALF_TIME / 2, lambda: _leave_silent_ones(*servers))
+    undisturbed(HALF_TIME / 2, lambda: _ask_after_silent_ones(*servers))
+
+
+def _ask_late(server: Server) -> None:
+    """The kernel hands the connection over after 3 s, and the server waits for 2.5 s more."""
+    with Client(server) as client:
+        time.sleep(4)
+        assert client.exchange(DIGITS).status == 200
+
+
+@pytest.mark.waits
+def test_late_request(start: Start) -> None:
+    """Who was silent till the kernel handed it over is answered, where nobody else waits.
+
+    On a slow line the first packets may have been lost.
+    """
+    server = start("--workers", "2", "--time-scale", "4")
+    undisturbed(5, lambda: _ask_late(server))
 
 
 @pytest.mark.waits

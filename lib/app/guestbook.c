@@ -150,7 +150,8 @@ static void finish_page(struct page *page, int status,
     struct file *file =
         cache_borrow(templates, GUESTBOOK_TEMPLATE, response->moment->round);
     if (file == NULL) {
-        response_error(response, 500, "The guestbook's template is missing.");
+        response_error(response, 500,
+                       "The guestbook's template cannot be read.");
         return;
     }
     append_grouped(&html[VISITORS], page->kept_number);

@@ -49,7 +49,7 @@ def _two_parts(
     return bars, rows
 
 
-def cpu(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict[str, Any]:
+def cpu(subjects: Sequence[StudySubject]) -> dict[str, Any]:
     """CPU per request, user and system, against the floor of the same architecture."""
     parts = {"cpu_user": "user: its own code", "cpu_system": "system: the kernel for it"}
     title = "CPU time per request, µs"
@@ -71,11 +71,10 @@ def cpu(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict[str, An
             room.mark_point(opacity=0).encode(x="end:Q"),
             said.mark_text(align="left", dx=7).encode(x="behind:Q", text="cpu_said:N"),
         ],
-        parameters,
     )
 
 
-def order(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict[str, Any]:
+def order(subjects: Sequence[StudySubject]) -> dict[str, Any]:
     """Who comes first: requests per second of each, and the range of the runs. What was worked out
     and not measured is drawn hollow."""
     rows = base.named("order", base.OF_SCENARIO, base.SHOWN)
@@ -99,11 +98,11 @@ def order(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict[str, 
         .encode(x="end:Q"),
         rows.mark_text(align="left", dx=7).encode(x="high:Q", text="said:N"),
     )
-    chart = alt.layer(*(layer.encode(y=y) for layer in layers)).add_params(*parameters)
+    chart = alt.layer(*(layer.encode(y=y) for layer in layers))
     return base.finish(chart, height=base.ROW * len(names))
 
 
-def switches(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict[str, Any]:
+def switches(subjects: Sequence[StudySubject]) -> dict[str, Any]:
     """Context switches per request, those it wanted and those it did not."""
     parts = {
         "switches_voluntary": "voluntary: it waits",
@@ -119,11 +118,10 @@ def switches(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict[st
             room.mark_point(opacity=0).encode(x="end:Q"),
             rows.mark_text(align="left", dx=7).encode(x="switches:Q", text="switches_said:N"),
         ],
-        parameters,
     )
 
 
-def percentiles(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict[str, Any]:
+def percentiles(subjects: Sequence[StudySubject]) -> dict[str, Any]:
     """How long requests took: a row of percentiles for each subject, on a logarithmic axis."""
     rows = base.named("cells", base.OF_SCENARIO, base.SHOWN, base.AT_LEVEL, "isValid(datum.p50)")
     names = [BY_KEY[key].label for key in PERCENTILES]
@@ -145,14 +143,12 @@ def percentiles(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict
             tooltip="id:N",
         )
     )
-    return _rows(subjects, [span, dots], parameters)
+    return _rows(subjects, [span, dots])
 
 
-def _rows(
-    subjects: Sequence[StudySubject], layers: Sequence[alt.Chart], parameters: list[Any]
-) -> dict[str, Any]:
+def _rows(subjects: Sequence[StudySubject], layers: Sequence[alt.Chart]) -> dict[str, Any]:
     y = base.subject_rows(subjects)
-    chart = alt.layer(*(layer.encode(y=y) for layer in layers)).add_params(*parameters)
+    chart = alt.layer(*(layer.encode(y=y) for layer in layers))
     return base.finish(chart, height=alt.Step(base.ROW))
 
 
@@ -180,10 +176,7 @@ LEGEND = {
 
 
 def holding(
-    subjects: Sequence[StudySubject],
-    levels: Sequence[int],
-    seen: Sequence[str],
-    parameters: list[Any],
+    subjects: Sequence[StudySubject], levels: Sequence[int], seen: Sequence[str]
 ) -> dict[str, Any]:
     """The strip. `seen`: which of the states there are; the legend has no others."""
     kinds = [status for status in STATUS if status in seen]
@@ -217,13 +210,13 @@ def holding(
         )
     )
     signed = cells.mark_text(fontWeight="bold").encode(text="sign:N")
-    return base.finish(alt.layer(tiles, signed).add_params(*parameters), height=alt.Step(base.ROW))
+    return base.finish(alt.layer(tiles, signed), height=alt.Step(base.ROW))
 
 
 # ---- Latencies of the closed and the open loop side by side ----
 
 
-def loops(parameters: list[Any]) -> dict[str, Any]:
+def loops() -> dict[str, Any]:
     """A group of rows for each subject: half of the requests, 99 % and 99.9 % of them."""
     rows = base.named("loops", base.OF_SCENARIO, base.SHOWN)
     colour = alt.Color(
@@ -242,7 +235,7 @@ def loops(parameters: list[Any]) -> dict[str, Any]:
             chart.mark_rule(strokeWidth=3, opacity=0.5).encode(x=x, x2="p99:Q"),
             chart.mark_point(filled=True, size=35, opacity=1).encode(x=x),
             chart.mark_point(filled=True, size=110, opacity=1).encode(x="p99:Q"),
-        ).add_params(*parameters),
+        ),
         height=alt.Step(20),
     )
 
@@ -250,9 +243,7 @@ def loops(parameters: list[Any]) -> dict[str, Any]:
 # ---- How far each server is from its floor, by workload ----
 
 
-def floors(
-    subjects: Sequence[StudySubject], labels: Sequence[str], parameters: list[Any]
-) -> dict[str, Any]:
+def floors(subjects: Sequence[StudySubject], labels: Sequence[str]) -> dict[str, Any]:
     """A column for each workload, a row for each server; the ratio in each cell."""
     rows = base.named("floors", base.SHOWN)
     axis = alt.Axis(
@@ -278,7 +269,7 @@ def floors(
         alt.layer(
             tiles.encode(opacity=shade, tooltip="said:N"),
             cells.mark_text(fontSize=13).encode(text="ratio_said:N", tooltip="said:N"),
-        ).add_params(*parameters),
+        ),
         height=alt.Step(base.ROW),
     )
 
@@ -292,7 +283,7 @@ ROOM_FOR_NAMES = 70
 """Pixels of a column in which the host's name has room; where there are less it is turned."""
 
 
-def hosts(subjects: Sequence[StudySubject], names: Sequence[str], parameters: list[Any]) -> Any:
+def hosts(subjects: Sequence[StudySubject], names: Sequence[str]) -> Any:
     """`names`: of the hosts, from left to right."""
     rows = base.named("hosts", base.OF_SCENARIO, base.SHOWN, base.AT_LEVEL).transform_calculate(
         end=f"datum.place + {ROOM} * min(datum.share, 1.1)",
@@ -324,6 +315,7 @@ def hosts(subjects: Sequence[StudySubject], names: Sequence[str], parameters: li
     used = rows.mark_bar(height=16, yOffset=-4, cornerRadius=1.5)
     stopped = rows.mark_bar(height=5, yOffset=9, cornerRadius=1.5)
     said: dict[str, Any] = {"align": "left", "dx": 5, "dy": -4}
+    end = alt.X("whole:Q")  # behind the longest bar that has room, so that figures stand in line
     bold = rows.transform_filter("datum.limit").mark_text(fontWeight="bold", **said)
     return base.finish(
         alt.layer(
@@ -335,20 +327,11 @@ def hosts(subjects: Sequence[StudySubject], names: Sequence[str], parameters: li
                 tooltip="id:N",
             ),
             stopped.encode(x=x, x2="stopped:Q", color=alt.Color("held_up:N", scale=colour)),
-            rows.transform_filter("!datum.limit")
-            .mark_text(**said)
-            .encode(_end(), text="percent:N"),
-            bold.encode(_end(), text="percent:N"),
+            rows.transform_filter("!datum.limit").mark_text(**said).encode(end, text="percent:N"),
+            bold.encode(end, text="percent:N"),
             rows.mark_text(align="left", dx=5, dy=9, color="@floor", fontWeight="bold").encode(
-                _end(), text="sign:N", tooltip="id:N"
+                end, text="sign:N", tooltip="id:N"
             ),
-        )
-        .encode(y=base.subject_rows(subjects))
-        .add_params(*parameters),
+        ).encode(y=base.subject_rows(subjects)),
         height=alt.Step(40),
     )
-
-
-def _end() -> alt.X:
-    """Behind the longest bar that a column has room for, so that figures stand in line."""
-    return alt.X("whole:Q")

@@ -21,6 +21,8 @@ ROUND_MS = [n * 10.0**e for e in range(-2, 6) for n in (1, 1.5, 2, 3, 5, 7)]
 NARROW = 480
 """A plot that is no wider, in pixels, is one on a phone."""
 
+PARAMETERS = [alt.param(name=name, value=[]) for name in ("scenario", "level", "hidden")]
+"""What the page's controls set."""
 SHOWN = "indexof(hidden, datum.subject) < 0"
 OF_SCENARIO = "datum.s === scenario"
 AT_LEVEL = "datum.level === level"
@@ -103,14 +105,18 @@ def subject_rows(subjects: Sequence[StudySubject]) -> alt.Y:
 
 
 def finish(
-    chart: alt.LayerChart | alt.FacetChart, height: int | alt.Step = HEIGHT
+    chart: alt.LayerChart | alt.FacetChart,
+    height: int | alt.Step = HEIGHT,
+    more: Sequence[alt.Parameter] = (),
 ) -> dict[str, Any]:
-    """The chart as a specification. How wide it is says the place where it is put."""
-    spec: dict[str, Any] = chart.properties(
+    """The chart as a specification, with the parameters of all charts and `more`. How wide it is
+    says the place where it is put."""
+    whole = chart.add_params(*PARAMETERS, *more).properties(
         height=height,
         padding={"left": 2, "right": 8, "top": 24, "bottom": 4},
         background="transparent",
-    ).to_dict()
+    )
+    spec: dict[str, Any] = whole.to_dict()
     spec.pop("$schema", None)
     spec.pop("config", None)
     spec.pop("datasets", None)
@@ -122,13 +128,11 @@ def one_row() -> alt.Chart:
     return alt.Chart(alt.SequenceGenerator(alt.SequenceParams(start=0, stop=1)))
 
 
-def parameters(scenario: str, level: int) -> list[alt.Parameter]:
-    """What the page's controls set."""
-    return [
-        alt.param(name="scenario", value=scenario),
-        alt.param(name="level", value=level),
-        alt.param(name="hidden", value=[]),
-    ]
+def choose(spec: dict[str, Any], scenario: str, level: int) -> None:
+    """Set the parameters of a specification, as the page's controls do."""
+    chosen = {"scenario": scenario, "level": level}
+    for parameter in spec["params"]:
+        parameter["value"] = chosen.get(parameter["name"], parameter["value"])
 
 
 def legend_above(columns: int, narrow: int, symbol: str) -> alt.Legend:

@@ -10,10 +10,10 @@ from bench.report.findings import findings_across
 from bench.report.study import across
 
 
-def add_comparisons(made: Catalogue, parameters: list[Any]) -> None:
+def add_comparisons(made: Catalogue) -> None:
     """Those for which there are data."""
     study = made.study
-    peers.add_standing(made, parameters)
+    peers.add_standing(made)
     subjects = study.subjects
     names = [s.name for s in subjects if s.kind != "floor"]
     found_by = {
@@ -26,7 +26,7 @@ def add_comparisons(made: Catalogue, parameters: list[Any]) -> None:
             continue
         title = findings_across.title(found, names, axis)
         labels = {name: found.labels.get(name, name) for name in found.order}
-        spec = lines.over_conditions(subjects, key, labels, axis, found.metric, parameters)
+        spec = lines.over_conditions(subjects, key, labels, axis, found.metric)
         made.exhibits[key] = Exhibit(key, spec, {"*": title})
         made.data[key] = found.rows
     if made.data["loops"]:
@@ -34,4 +34,4 @@ def add_comparisons(made: Catalogue, parameters: list[Any]) -> None:
         for row in made.data["loops"]:
             by.setdefault(row["s"], []).append(row)
         titles = {key: findings_across.loops(found) for key, found in by.items()}
-        made.exhibits["loops"] = Exhibit("loops", bars.loops(parameters), titles)
+        made.exhibits["loops"] = Exhibit("loops", bars.loops(), titles)

@@ -9,7 +9,7 @@ import altair as alt
 import vl_convert
 
 from bench.records.store import load, replace
-from bench.report.charts import style
+from bench.report.charts import base, style
 from bench.report.charts.catalogue import catalogue
 from bench.report.charts.exhibits import Catalogue, Exhibit
 from bench.report.study.study import Study, describe
@@ -84,9 +84,7 @@ def whole(
     scenario, and the level; theme 0 is light, 1 is dark."""
     colours: dict[str, Any] = dict(style.tokens(study.subjects, theme))
     spec = style.substitute(exhibit.spec, colours)
-    chosen = {"scenario": at[0], "level": at[1]}
-    for parameter in spec.get("params", []):
-        parameter["value"] = chosen.get(parameter["name"], parameter.get("value"))
+    base.choose(spec, *at)
     wanted = data_names(exhibit.spec)
     lines = {"text": wrapped(title[0])}
     whole: dict[str, Any] = spec | {

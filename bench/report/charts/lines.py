@@ -18,16 +18,13 @@ def over_levels(
     levels: Sequence[int],
     key: str,
     title: str,
-    parameters: list[Any],
     kind: base.ScaleKind = "linear",
 ) -> dict[str, Any]:
     """One kind of figure over connections, with spread, lower bounds and gaps."""
-    return base.finish(
-        alt.layer(*_layers(subjects, levels, key, title, kind)).add_params(*parameters)
-    )
+    return base.finish(alt.layer(*_layers(subjects, levels, key, title, kind)))
 
 
-def rates(subjects: Sequence[StudySubject], levels: Sequence[int], parameters: list[Any]) -> Any:
+def rates(subjects: Sequence[StudySubject], levels: Sequence[int]) -> Any:
     """Requests per second over connections, with the curves of 2019 behind on request."""
     then = (
         base.named("paper", "then2019", base.OF_SCENARIO, base.SHOWN)
@@ -41,7 +38,7 @@ def rates(subjects: Sequence[StudySubject], levels: Sequence[int], parameters: l
     )
     now = _layers(subjects, levels, "rate", "requests per second", "linear")
     more = [alt.param(name="then2019", value=False), alt.param(name="scaled2019", value=False)]
-    return base.finish(alt.layer(then, *now).add_params(*parameters, *more), height=430)
+    return base.finish(alt.layer(then, *now), 430, more)
 
 
 def _layers(
@@ -85,12 +82,7 @@ def _dots(points: alt.Chart, subjects: Sequence[StudySubject], lower: str) -> li
 
 
 def over_conditions(
-    subjects: Sequence[StudySubject],
-    data: str,
-    labels: dict[str, str],
-    x_title: str,
-    key: str,
-    parameters: list[Any],
+    subjects: Sequence[StudySubject], data: str, labels: dict[str, str], x_title: str, key: str
 ) -> dict[str, Any]:
     """One kind of figure over a condition: the workload, Redis' delay, idle connections.
 
@@ -113,10 +105,10 @@ def over_conditions(
     line = chart.mark_line(strokeWidth=2.2).encode(strokeDash=base.dash(subjects))
     dots = _dots(chart, subjects, "datum.bound")
     feel = chart.mark_point(size=base.HIT, opacity=0, filled=True).encode(tooltip="said:N")
-    return base.finish(alt.layer(line, *dots, feel).add_params(*parameters))
+    return base.finish(alt.layer(line, *dots, feel))
 
 
-def law(subjects: Sequence[StudySubject], levels: Sequence[int], parameters: list[Any]) -> Any:
+def law(subjects: Sequence[StudySubject], levels: Sequence[int]) -> Any:
     """The fitted law as curves through the measured points."""
     x = base.levels_axis(levels)
     y = alt.Y("rate:Q", **base.value_axis("requests per second"))
@@ -128,14 +120,12 @@ def law(subjects: Sequence[StudySubject], levels: Sequence[int], parameters: lis
             point.mark_point(filled=True, size=50, opacity=1).encode(
                 x=x, y=y, color=base.colour(subjects), shape=base.shape(subjects)
             ),
-        ).add_params(*parameters),
+        ),
         height=300,
     )
 
 
-def residuals(
-    subjects: Sequence[StudySubject], levels: Sequence[int], parameters: list[Any]
-) -> Any:
+def residuals(subjects: Sequence[StudySubject], levels: Sequence[int]) -> Any:
     """How far each point lies from its curve."""
     x = base.levels_axis(levels)
     rows = base.named("law_points", base.OF_SCENARIO, base.SHOWN)
@@ -149,7 +139,7 @@ def residuals(
             rows.mark_point(filled=True, size=45, opacity=1).encode(
                 x, y, base.colour(subjects), base.shape(subjects)
             ),
-        ).add_params(*parameters),
+        ),
         height=170,
     )
 
@@ -159,9 +149,7 @@ def residuals(
 OF_FAMILY = "indexof(datum.s, scenario) >= 0"
 
 
-def scaling(
-    subjects: Sequence[StudySubject], counts: Sequence[int], way: str, parameters: list[Any]
-) -> dict[str, Any]:
+def scaling(subjects: Sequence[StudySubject], counts: Sequence[int], way: str) -> dict[str, Any]:
     """Rates over instances, with the ideal of each subject: so many times the rate of one."""
     filters = (OF_FAMILY, base.SHOWN, base.AT_LEVEL, f"datum.way === '{way}'")
     rows = base.named("instances", *filters)
@@ -192,12 +180,12 @@ def scaling(
             points.transform_filter("datum.bound").mark_point(size=70, strokeWidth=2, opacity=1),
             bound.mark_text(dy=-13, fontSize=12).encode(text=alt.value("≥")),
             feel.encode(x=x, y=y, tooltip="id:N"),
-        ).add_params(*parameters),
+        ),
         height=340,
     )
 
 
-def through(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict[str, Any]:
+def through(subjects: Sequence[StudySubject]) -> dict[str, Any]:
     """One instance: straight, and through nginx with connections to it kept or not."""
     filters = (OF_FAMILY, base.SHOWN, base.AT_LEVEL, "datum.n === 1")
     rows = base.named("instances", *filters)
@@ -219,4 +207,4 @@ def through(subjects: Sequence[StudySubject], parameters: list[Any]) -> dict[str
     dots = rows.transform_filter("datum.way !== 'none'").mark_point(filled=True, size=90, opacity=1)
     marks = [mark.encode(x=x, color=colour, tooltip="id:N") for mark in (dots, ring)]
     layers = alt.layer(span, *marks).encode(y=base.subject_rows(subjects))
-    return base.finish(layers.add_params(*parameters), height=alt.Step(base.ROW))
+    return base.finish(layers, height=alt.Step(base.ROW))

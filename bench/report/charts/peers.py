@@ -31,7 +31,7 @@ def rows(dots: Sequence[Dot]) -> list[dict[str, Any]]:
     ]
 
 
-def standing(dots: Sequence[Dot], parameters: list[Any]) -> dict[str, Any]:
+def standing(dots: Sequence[Dot]) -> dict[str, Any]:
     """A row for each subject, a dot for each load, on a logarithmic axis."""
     data = rows(dots)
     order = list(dict.fromkeys(row["subject"] for row in data))
@@ -71,15 +71,15 @@ def standing(dots: Sequence[Dot], parameters: list[Any]) -> dict[str, Any]:
             tooltip="said:N",
         )
     )
-    chart = alt.layer(marks).add_params(*parameters)
+    chart = alt.layer(marks)
     return base.finish(chart, alt.Step(24))
 
 
-def add_standing(made: Catalogue, parameters: list[Any]) -> None:
+def add_standing(made: Catalogue) -> None:
     """Where the seven stand, in a sweep that was made for studies beside them."""
     dots = found_peers.dots(made.study)
     title = found_peers.standing(dots)
     if title:
         made.data["standing"] = rows(dots)
-        spec = standing(dots, parameters)
+        spec = standing(dots)
         made.exhibits["standing"] = Exhibit("standing", spec, {"*": title})

@@ -115,7 +115,8 @@ def paper_rows(study: Study) -> Rows:
     rows: Rows = []
     published = curves_of_2019()
     for scenario, key in study.keys.items():
-        if not comparable(scenario) or scenario not in study.scenarios:
+        # What was measured then: a guestbook, a connection for each request.
+        if scenario != Conditions("guestbook") or scenario not in study.scenarios:
             continue
         names = {point.subject.name for point in study.of(scenario)}
         there = [curve for curve in published if curve[0] in names]
@@ -174,8 +175,3 @@ def curves_of_2019() -> list[tuple[str, int, float]]:
         for name, value in row.items()
         if name != "concurrency" and value.replace(".", "", 1).isdigit()
     ]
-
-
-def comparable(scenario: Conditions) -> bool:
-    """Whether it is what was measured then: a guestbook, a connection for each request."""
-    return scenario == Conditions("guestbook")

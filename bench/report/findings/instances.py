@@ -10,7 +10,7 @@ from typing import Any
 from bench.records.conditions import THROUGH, Conditions
 from bench.records.figures import Balancer
 from bench.report.findings.findings import AT_LIMIT, NEAR, share_left
-from bench.report.study.hosts import label, limit_of
+from bench.report.study.hosts import WHO, label, limit_of
 from bench.report.study.study import Point, Study
 from bench.report.study.words import listed, number_word, times
 
@@ -110,14 +110,6 @@ def _beside_one(
                 one = one_instance(study, point)
                 if one:
                     yield one, point
-
-
-WHO = {
-    "load": "the load generator",
-    "nginx": "nginx",
-    "server": "the server",
-    "redis": "Redis",
-}
 
 
 def _limits(points: Sequence[Point]) -> str:

@@ -14,13 +14,7 @@ ROLES: tuple[Role, ...] = ("load", "nginx", "server", "redis")
 """In the order in which a request meets them."""
 THROTTLED = 0.05
 """From this share of its periods on, a host's quota is worth a word."""
-ON_ONE_MACHINE = {
-    "server": "the server was at its limit",
-    "load": "the load generator was at its limit",
-    "redis": "Redis was at its limit",
-    "nginx": "nginx was at its limit",
-    "none": "nobody was at the limit",
-}
+WHO = {"load": "the load generator", "nginx": "nginx", "server": "the server", "redis": "Redis"}
 QUEUES = (
     ("listen_overflows", "overflow"),
     ("listen_drops", "dropped SYN"),
@@ -68,11 +62,13 @@ def limit_words(point: Point) -> str:
     host = limit_of(point)
     if host:
         return f"{label(host.role, host.name)} was the limit: {why(host)}"
-    if point.bottleneck == "none" and point.hosts:
-        most = max(point.hosts, key=lambda h: h.cpu_share)
-        busiest = f"{label(most.role, most.name)}, with {percent(most.cpu_share)} of its CPU"
-        return f"nobody was at the limit; the busiest was {busiest}"
-    return ON_ONE_MACHINE[point.bottleneck]
+    if point.bottleneck != "none":
+        return f"{WHO[point.bottleneck]} was at its limit"
+    if not point.hosts:
+        return "nobody was at the limit"
+    most = max(point.hosts, key=lambda h: h.cpu_share)
+    busiest = f"{label(most.role, most.name)}, with {percent(most.cpu_share)} of its CPU"
+    return f"nobody was at the limit; the busiest was {busiest}"
 
 
 def trouble(host: HostFigures) -> list[str]:

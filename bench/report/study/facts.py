@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.records.environment import HostInfo
-from bench.records.run import Run
 from bench.report.study.hosts import in_order, label
 from bench.report.study.study import Study
 
@@ -97,11 +96,11 @@ def checkout(study: Study) -> str:
 
 def commands(study: Study) -> list[str]:
     """The load generator's command line of every run."""
-    return [_command(run) for run in study.results.runs if run.ab_command]
-
-
-def _command(run: Run) -> str:
-    return f"# {_plain(run.subject)}, run {run.run}\n{_line(run.ab_command)}"
+    return [
+        f"# {_plain(run.subject)}, run {run.run}\n{_line(run.ab_command)}"
+        for run in study.results.runs
+        if run.ab_command
+    ]
 
 
 def _line(arguments: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ memory.
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import geometric_mean
 
-from bench.readers.order import STALLS, Ranked, order, sharing
+from bench.readers.order import STALLS, order, sharing
 from bench.records.conditions import Conditions
 from bench.report.findings.answer import Advice, named
 from bench.report.findings.findings import NOISE, told_apart
@@ -38,7 +38,9 @@ def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None
     names = [one.subject for one in found.ranked] + found.without
     out = {name: why for name in names if (why := _against(study, scenario, level, name))}
     left = [one.subject for one in found.ranked if one.subject not in out]
-    seen = f" In order: {_order_in_words(found.ranked)}, by {_by(found.by)}.{_out_in_words(out)}"
+    ordered = "; ".join(listed([one.subject for one in tie]) for tie in sharing(found.ranked))
+    by = "requests per second" if found.by == "rate" else "what a full core would carry"
+    seen = f" In order: {ordered}, by {by}.{_out_in_words(out)}"
     if not left:
         return Advice(QUESTION, "None of them", f"Each is out of the question.{seen}", "choose")
     worse = _worse(study, left)
@@ -130,14 +132,6 @@ def _serves(study: Study, close: Sequence[str], worse: float) -> str:
         return f"Of those that can be put before clients {close[0]} serves most{where}"
     few = "are too close to tell apart"
     return f"Of those that can be put before clients {listed(close)} serve most{where}, and {few}"
-
-
-def _by(by: str) -> str:
-    return "requests per second" if by == "rate" else "what a full core would carry"
-
-
-def _order_in_words(ranked: Sequence[Ranked]) -> str:
-    return "; ".join(listed([one.subject for one in tie]) for tie in sharing(ranked))
 
 
 def _out_in_words(out: Mapping[str, str]) -> str:

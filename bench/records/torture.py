@@ -203,11 +203,11 @@ def disturbed(cell: TortureCell) -> bool:
     return late or cell.before.rate < QUIET_SHARE * cell.wanted
 
 
-def share(cell: TortureCell, later: Phase | None) -> float | None:
-    """The rate of a later phase, of that before the attack; None without figures."""
-    if cell.before is None or later is None or not cell.before.rate:
+def share(cell: TortureCell) -> float | None:
+    """The rate during the attack, of that before it; None without figures."""
+    if cell.before is None or cell.during is None or not cell.before.rate:
         return None
-    return later.rate / cell.before.rate
+    return cell.during.rate / cell.before.rate
 
 
 def lost(cell: TortureCell, facts: AttackFacts) -> dict[str, int]:
@@ -235,7 +235,7 @@ def verdict(cell: TortureCell, facts: AttackFacts) -> Verdict:
         return "not reached"
     if broken(cell, facts):
         return "broken"
-    exact = share(cell, cell.during)
+    exact = share(cell)
     if exact is None:
         return "no figure" if cell.before else "left out"
     held = round(exact, 2)  # as it is shown

@@ -10,7 +10,6 @@ from bench.records.torture import (
     Record,
     TortureCell,
     Verdict,
-    broken,
     disturbed,
     excused,
     lost,
@@ -70,7 +69,7 @@ def per_cent(value: float | None) -> str:
 def sign(cell: TortureCell, facts: AttackFacts) -> str:
     """The sign of its verdict, and the share of the rate during the attack."""
     word = verdict(cell, facts)
-    held = share(cell, cell.during)
+    held = share(cell)
     return SIGNS[word] if held is None else f"{SIGNS[word]} {per_cent(held)}"
 
 
@@ -145,11 +144,8 @@ def remarks(cell: TortureCell) -> str:
     told = cell.remarks
     if not told.answered:
         return "–"
-    return (
-        f"{told.answered:,}, {told.missing:,} of them lost"
-        if told.missing
-        else (f"{told.answered:,}, none lost")
-    )
+    gone = f"{told.missing:,} of them" if told.missing else "none"
+    return f"{told.answered:,}, {gone} lost"
 
 
 def headline(record: Record) -> str:
@@ -221,10 +217,7 @@ def conditions(record: Record) -> str:
 
 def promises_broken(record: Record) -> list[tuple[str, str, list[str]]]:
     """Subject, title of the attack, and what was broken."""
-    return [
-        (cell.subject, record.facts(cell).title, broken(cell, record.facts(cell)))
-        for cell, _ in record.broken()
-    ]
+    return [(cell.subject, record.facts(cell).title, what) for cell, what in record.broken()]
 
 
 def reasons(record: Record) -> dict[str, list[str]]:

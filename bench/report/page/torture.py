@@ -66,7 +66,7 @@ def _row(record: Record, facts: AttackFacts) -> dict[str, Any]:
 def _cell(record: Record, cell: TortureCell) -> dict[str, Any]:
     facts = record.facts(cell)
     word = verdict(cell, facts)
-    held = share(cell, cell.during)
+    held = share(cell)
     return {
         "key": _key(word),
         "sign": words.SIGNS[word],

@@ -49,7 +49,7 @@ FEW = ATTACKS["few-descriptors"].facts()
 def test_verdicts(rate: float, word: str) -> None:
     cell = made_cell(during=phase(rate))
     assert verdict(cell, SILENT) == word
-    assert share(cell, cell.during) == rate / 800
+    assert share(cell) == rate / 800
     assert not broken(cell, SILENT), "held up is no broken promise"
 
 
@@ -63,7 +63,7 @@ def test_cells_without_figures() -> None:
     assert verdict(out.model_copy(update={"reached": False}), KILLED) == "not reached"
     assert not broken(out, KILLED)
     assert not disturbed(out)
-    assert share(out, out.during) is None
+    assert share(out) is None
 
 
 def test_what_is_lost() -> None:

@@ -26,7 +26,7 @@ from bench.book.source import NoSuchFunction, function
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.results import Results
-from bench.report.page.templates import templates_of
+from bench.report.page.templates import template_of
 from bench.timeline.command import kept
 from bench.timeline.page import figure, picture_style
 from bench.timeline.picture import picture
@@ -70,7 +70,7 @@ def build(folder: Path, results: Path) -> Path:
     measured = sweeps(results)
     chapters = read_chapters()
     words = glossary_words(GLOSSARY.read_text())
-    template = templates_of(__file__).get_template("page.html.j2")
+    template = template_of(__file__, "page.html.j2")
     light, dark = styles()
     pages = [(f"{c.name}.html", c.title, body(c, words, measured)) for c in chapters]
     pages.append((GLOSSARY_PAGE, "Words", _glossary(GLOSSARY.read_text())))

@@ -18,7 +18,7 @@ from bench.book.command import TEMPLATES, body
 from bench.book.render import styles
 from bench.host.project import ROOT
 from bench.records.errors import UserError
-from bench.report.page.templates import templates_of
+from bench.report.page.templates import template_of
 from bench.timeline.page import picture_style
 
 COURSE = ROOT / "docs" / "course"
@@ -45,7 +45,7 @@ def run(words: Sequence[str]) -> int:
 
 def build(folder: Path) -> list[Path]:
     """Write both files. Raises UserError."""
-    template = templates_of(__file__).get_template("course.html.j2")
+    template = template_of(__file__, "course.html.j2")
     light, dark = styles()
     made = []
     try:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from bench.live import clients as limits
 from bench.live.clients import Clients
 from bench.live.look import Look, Server
-from bench.report.page.templates import templates_of
+from bench.report.page.templates import template_of
 
 ADDRESS = "127.0.0.1"
 TEMPLATES = Path(__file__).parent / "template"
@@ -57,7 +57,7 @@ class Live:
 
     def page(self) -> str:
         """Its HTML."""
-        template = templates_of(__file__).get_template("live.html.j2")
+        template = template_of(__file__, "live.html.j2")
         return template.render(server=self.look.server, limits=limits)
 
     def actions(self) -> dict[str, Callable[[], None]]:

@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from bench.host.project import ROOT
-from bench.report.page.templates import templates_of
+from bench.report.page.templates import template_of
 from bench.timeline.recording import Bar, Kind, Lane, Recording
 from bench.timeline.scenarios import named
 
@@ -120,26 +120,22 @@ def render(recordings: Sequence[Recording], note: str = "", chrome: str = "") ->
         "servers": [{"name": one.recording.server, "bars": one.data()} for one in drawings],
         "sources": _sources(recordings),
     }
-    return (
-        templates_of(__file__)
-        .get_template("timeline.html.j2")
-        .render(
-            scenario=named(recordings[0].scenario),
-            drawings=drawings,
-            **_axis(length),
-            note=note,
-            chrome=chrome,
-            data=Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")),
-            style=Markup(picture_style() + (TEMPLATES / "timeline.css").read_text()),
-            script=Markup((TEMPLATES / "timeline.js").read_text()),
-        )
+    return template_of(__file__, "timeline.html.j2").render(
+        scenario=named(recordings[0].scenario),
+        drawings=drawings,
+        **_axis(length),
+        note=note,
+        chrome=chrome,
+        data=Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")),
+        style=Markup(picture_style() + (TEMPLATES / "timeline.css").read_text()),
+        script=Markup((TEMPLATES / "timeline.js").read_text()),
     )
 
 
 def figure(recording: Recording) -> str:
     """The picture alone, for another page, as wide as that; it wants `picture_style` there.
     Where it is too wide it scrolls, by keyboard too."""
-    picture = templates_of(__file__).get_template("picture.html.j2")
+    picture = template_of(__file__, "picture.html.j2")
     axis = _axis(recording.length) | {"scale": FIGURE_PX / recording.length}
     made = picture.render(drawing=DrawnTimeline(recording), recording=recording, **axis)
     words = f"{recording.server}: {named(recording.scenario).title}"

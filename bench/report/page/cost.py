@@ -9,7 +9,7 @@ from bench.records.results import Results
 from bench.report.charts import flame
 from bench.report.findings import cost as words
 from bench.report.page.look import look
-from bench.report.page.templates import templates_of
+from bench.report.page.templates import template_of
 
 COLOURS = {
     "f-server": ("#F5C58A", "#7A4A12"),
@@ -23,7 +23,7 @@ LISTED = 0.01
 
 def render(results: Results) -> str:
     """The whole page."""
-    template = templates_of(__file__).get_template("cost.html.j2")
+    template = template_of(__file__, "cost.html.j2")
     return template.render(**_context(results)).lstrip()
 
 

@@ -8,7 +8,7 @@ PARTS, and its place in the template.
 
 from bench.report.charts.exhibits import Catalogue
 from bench.report.page import choosing, drawn, figures_table, made, opening, peers, topology
-from bench.report.page.templates import templates_of
+from bench.report.page.templates import template_of
 from bench.report.study.study import Study
 
 PARTS = (
@@ -27,5 +27,5 @@ def render(study: Study, charts: Catalogue) -> str:
     shown: dict[str, object] = {}
     for part in PARTS:
         shown |= part(study, charts)
-    template = templates_of(__file__).get_template("page.html.j2")
+    template = template_of(__file__, "page.html.j2")
     return template.render(**shown).lstrip()

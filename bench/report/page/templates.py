@@ -3,16 +3,17 @@
 
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 
-def templates_of(module: str) -> Environment:
-    """The templates in the folder `template` beside a module, given as its `__file__`. Values are
-    escaped; a name that nobody gives is an error."""
-    return Environment(
+def template_of(module: str, name: str) -> Template:
+    """One in the folder `template` beside a module, given as its `__file__`. Values are escaped; a
+    name that nobody gives is an error."""
+    known = Environment(
         loader=FileSystemLoader(Path(module).parent / "template"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    return known.get_template(name)

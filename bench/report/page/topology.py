@@ -13,7 +13,7 @@ from typing import Any
 from bench.records.environment import HostInfo
 from bench.report.charts import style
 from bench.report.charts.exhibits import Catalogue
-from bench.report.page.templates import templates_of
+from bench.report.page.templates import template_of
 from bench.report.study.hosts import ROLES, in_order
 from bench.report.study.study import Study
 from bench.report.study.words import listed, number_word, plural, upper_first
@@ -122,7 +122,7 @@ def picture(study: Study) -> str:
     drawn = drawings(study)
     if not drawn:
         return ""
-    module: Any = templates_of(__file__).get_template("topology.svg.j2").module
+    module: Any = template_of(__file__, "topology.svg.j2").module
     colours = {**style.tokens(study.subjects, 0), "font": style.FONT}
     return str(module.hosts(drawn[0], words(study), colours, alone=True)).strip()
 

@@ -6,7 +6,7 @@ from typing import Any
 from bench.records.torture import SLICE, AttackFacts, Record, TortureCell, Verdict, share, verdict
 from bench.report.findings import torture as words
 from bench.report.page.look import look
-from bench.report.page.templates import templates_of
+from bench.report.page.templates import template_of
 
 COLOURS: dict[Verdict, tuple[str, str]] = {
     "served": ("#00694D", "#35CFA0"),
@@ -25,9 +25,7 @@ WIDTH, HEIGHT = 132, 30
 
 def render(record: Record) -> str:
     """The whole page."""
-    return (
-        templates_of(__file__).get_template("torture.html.j2").render(**_context(record)).lstrip()
-    )
+    return template_of(__file__, "torture.html.j2").render(**_context(record)).lstrip()
 
 
 def _context(record: Record) -> dict[str, Any]:

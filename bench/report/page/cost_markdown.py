@@ -9,6 +9,7 @@ from bench.records.results import Results
 from bench.report.findings import cost as words
 from bench.report.findings.cost import TextTable
 from bench.report.page.cost import command, render
+from bench.report.study.words import markdown_table
 
 
 def both(results: Results, page: Path) -> dict[Path, str]:
@@ -66,7 +67,5 @@ def _explained(pairs: Sequence[tuple[str, str]]) -> str:
     return "\n".join(f"- `{name}`: {what}" for name, what in pairs)
 
 
-def _table(table: TextTable, text_columns: int = 1) -> str:
-    ruler = ["---"] * text_columns + ["--:"] * (len(table.head) - text_columns)
-    rows = [table.head, ruler, *table.rows]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+def _table(table: TextTable, of_text: int = 1) -> str:
+    return markdown_table(table.head, table.rows, of_text)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The table in Markdown, for docs/."""
 
-from collections.abc import Iterable, Sequence
-
 from bench.records.torture import AttackFacts, Record, verdict
 from bench.report.findings import torture as words
+from bench.report.study.words import markdown_table
 
 
 def markdown(record: Record) -> str:
@@ -51,7 +50,7 @@ def _overview(record: Record) -> str:
             lines = [words.sign(cell, facts), *words.asides(cell, facts)] if cell else [""]
             row.append("<br>".join(lines))
         rows.append(row)
-    return _table(["attack", *record.subjects], rows)
+    return markdown_table(["attack", *record.subjects], rows, 1 + len(record.subjects))
 
 
 def _promises(record: Record) -> str:
@@ -80,14 +79,9 @@ def _details(record: Record, facts: AttackFacts) -> str:
         for cell in cells
     ]
     rated = "" if facts.rated == "all visitors" else f" (rates: {facts.rated})"
-    return f"### {facts.title}{rated}\n\n{_table(head, rows)}"
+    return f"### {facts.title}{rated}\n\n{markdown_table(head, rows, len(head))}"
 
 
 def _left_out(record: Record) -> str:
     lines = [f"- {reason}: {', '.join(at)}" for reason, at in words.reasons(record).items()]
     return "\n".join(["## Left out", "", *lines]) if lines else ""
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

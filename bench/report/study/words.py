@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Figures and lists as a reader wants to see them. Pure functions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -19,8 +19,6 @@ def _digits(value: float) -> str:
         return f"{value:,.0f}"
     if size >= 9.995:
         return f"{value:.1f}"
-    if size >= 0.9995:
-        return f"{value:.2f}"
     if size >= 0.0995:
         return f"{value:.2f}"
     if size >= 0.001:
@@ -64,6 +62,12 @@ def all_of(number: int) -> str:
 def duration(ms: float) -> str:
     """A time given in milliseconds, in the unit in which it is read most easily."""
     return figure(ms / 1000, "s") if ms >= 9_950 else figure(ms, "ms")
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]], of_text: int) -> str:
+    """A table in Markdown; so many columns `of_text` stand left, those of figures right."""
+    ruler = ["---"] * of_text + ["--:"] * (len(head) - of_text)
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, ruler, *rows))
 
 
 def upper_first(text: str) -> str:

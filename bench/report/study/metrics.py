@@ -35,8 +35,12 @@ def _latency(name: str, percentile: str = "") -> Callable[[Run], float | None]:
     return read
 
 
-def _process(name: str, whose: str = "process") -> Callable[[Run], float | None]:
-    return lambda run: getattr(getattr(run, whose), name, None)
+def _process(name: str) -> Callable[[Run], float | None]:
+    return lambda run: getattr(run.process, name, None)
+
+
+def _cpu_share(whose: str) -> Callable[[Run], float | None]:
+    return lambda run: getattr(getattr(run, whose), "cpu_share", None)
 
 
 def _cpu(run: Run) -> float | None:
@@ -122,19 +126,9 @@ METRICS = (
         "of the server's CPU; above 0.1 the machine was not quiet",
     ),
     Metric("cpu_share", "server's CPU", "cores", _process("cpu_share"), "1 is one core, busy"),
-    Metric(
-        "load_share",
-        "load generator's CPU",
-        "cores",
-        _process("cpu_share", "load_process"),
-        "the same",
-    ),
-    Metric(
-        "redis_share", "Redis' CPU", "cores", _process("cpu_share", "redis_process"), "the same"
-    ),
-    Metric(
-        "nginx_share", "nginx' CPU", "cores", _process("cpu_share", "nginx_process"), "the same"
-    ),
+    Metric("load_share", "load generator's CPU", "cores", _cpu_share("load_process"), "the same"),
+    Metric("redis_share", "Redis' CPU", "cores", _cpu_share("redis_process"), "the same"),
+    Metric("nginx_share", "nginx' CPU", "cores", _cpu_share("nginx_process"), "the same"),
 )
 BY_KEY = {metric.key: metric for metric in METRICS}
 PERCENTILES = ("p50", "p90", "p99", "p999", "max")

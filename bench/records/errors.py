@@ -20,6 +20,4 @@ def in_words(error: ValidationError) -> str:
     first, more = error.errors(include_input=False)[0], error.error_count() - 1
     place = ".".join(str(part) for part in first["loc"])
     text = first["msg"].removeprefix("Value error, ")
-    return (
-        f"{place}: {text}" * bool(place) + text * (not place) + f" (and {more} more)" * bool(more)
-    )
+    return (f"{place}: " if place else "") + text + (f" (and {more} more)" if more else "")

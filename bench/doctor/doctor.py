@@ -103,33 +103,20 @@ def _tracked(runs: Sequence[RunSpec], facts: Facts) -> Iterator[DoctorLine]:
     if facts.conntrack:
         now, at_most = facts.conntrack
         need = max(run.requests for run in runs) + max(run.connections for run in runs)
-        low = now + need > at_most
-        yield DoctorLine(
-            topic="tracked connections (nf_conntrack_max)",
-            have=f"{now:,} of {at_most:,}",
-            need=f"{need:,} for a run",
-            state="warning" if low else "well",
-            cure=f"sudo sysctl -w net.netfilter.nf_conntrack_max={2 * (now + need)}" if low else "",
-        )
+        cure = f"sudo sysctl -w net.netfilter.nf_conntrack_max={2 * (now + need)}"
+        topic, have = "tracked connections (nf_conntrack_max)", f"{now:,} of {at_most:,}"
+        yield _line(topic, have, f"{need:,} for a run", now + need <= at_most, cure)
 
 
 def _server_lines(facts: Facts) -> Iterator[DoctorLine]:
     """What a server needs of its machine."""
-    yield DoctorLine(
-        topic="CPUs for this program",
-        have=str(facts.cpus),
-        need="2: one for the server alone",
-        state="well" if facts.cpus > 1 else "warning",
-        cure="" if facts.cpus > 1 else "a machine with two CPUs (results will say that it was one)",
-    )
+    cpus, need = str(facts.cpus), "2: one for the server alone"
+    cure = "a machine with two CPUs (results will say that it was one)"
+    yield _line("CPUs for this program", cpus, need, facts.cpus > 1, cure)
     where = str(facts.groups) if facts.groups else "none: CPU time is taken from the server's end"
-    yield DoctorLine(
-        topic="control groups (CPU accounting)",
-        have=where,
-        need="cgroup v2, writable",
-        state="well" if facts.groups else "note",
-        cure="" if facts.groups else "sudo systemd-run --scope --uid=$USER -p Delegate=yes -- bash",
-    )
+    topic, need = "control groups (CPU accounting)", "cgroup v2, writable"
+    cure = "sudo systemd-run --scope --uid=$USER -p Delegate=yes -- bash"
+    yield _line(topic, where, need, bool(facts.groups), cure, "note")
 
 
 def _machine_lines(facts: Facts) -> Iterator[DoctorLine]:
@@ -147,15 +134,10 @@ def _machine_lines(facts: Facts) -> Iterator[DoctorLine]:
         loud = facts.busy > BUSY_LIMIT
         who = facts.busiest.split()[0] if facts.busiest else ""
         by = f", most by {facts.busiest}" if loud and who else ""
-        have = f"{facts.busy:.0%} of all CPUs{by}"
+        have, need = f"{facts.busy:.0%} of all CPUs{by}", f"below {BUSY_LIMIT:.0%}"
         show_it = f"ps -o pid,user,etime,args -p {who}   (and end it, if you may)"
-        yield DoctorLine(
-            topic="other load on the machine",
-            have=have,
-            need=f"below {BUSY_LIMIT:.0%}",
-            state="warning" if loud else "well",
-            cure=(show_it if who else "wait, then again") if loud else "",
-        )
+        cure = show_it if who else "wait, then again"
+        yield _line("other load on the machine", have, need, not loud, cure)
 
 
 def _redis_lines(
@@ -175,33 +157,28 @@ def _redis_lines(
     cures = [f"{client} config set save ''"] if saves else []
     cures += [f"{client} config set appendonly no"] if appends else []
     now = "; ".join([f"snapshots {saves}"] * bool(saves) + ["append-only file"] * appends)
-    yield DoctorLine(
-        topic="Redis persistence",
-        have=now or "off",
-        need="off: it forks and writes in the middle of a run",
-        state="warning" if cures else "well",
-        cure=" && ".join(cures),
-    )
+    need_off = "off: it forks and writes in the middle of a run"
+    yield _line("Redis persistence", now or "off", need_off, not cures, " && ".join(cures))
     maximum = facts.redis.get("maxclients")
     if maximum is not None:
         yield _clients(int(maximum), "", need, f"{client} config set maxclients {need}")
 
 
 def _clients(have: int, whose: str, need: int, cure: str) -> DoctorLine:
-    low = have < need
-    return DoctorLine(
-        topic="Redis maxclients",
-        have=f"{have:,}{whose}",
-        need=f"{need:,}, a connection for each client at most",
-        state="warning" if low else "well",
-        cure=cure if low else "",
-    )
+    needed = f"{need:,}, a connection for each client at most"
+    return _line("Redis maxclients", f"{have:,}{whose}", needed, have >= need, cure)
 
 
 def _tool(topic: str, have: str | None, need: str, cure: str) -> DoctorLine:
-    if have:
-        return DoctorLine(topic=topic, have=have, need=need)
-    return DoctorLine(topic=topic, have="not installed", need=need, state="impossible", cure=cure)
+    return _line(topic, have or "not installed", need, bool(have), cure, "impossible")
+
+
+def _line(
+    topic: str, have: str, need: str, well: bool, cure: str, otherwise: State = "warning"
+) -> DoctorLine:
+    """Without its cure where all is well; `otherwise`: what it is where not."""
+    line = DoctorLine(topic=topic, have=have, need=need)
+    return line if well else line.model_copy(update={"state": otherwise, "cure": cure})
 
 
 def show(lines: Sequence[DoctorLine], out: Console) -> None:

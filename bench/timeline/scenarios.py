@@ -73,14 +73,6 @@ def _kill_a_child(server: int, _redis: int) -> None:
             child.kill()
 
 
-def _stop_redis(_server: int, redis: int) -> None:
-    os.kill(redis, signal.SIGSTOP)
-
-
-def _go_on_redis(_server: int, redis: int) -> None:
-    os.kill(redis, signal.SIGCONT)
-
-
 def _steps(*special: Step, every_ms: float = EVERY_MS) -> tuple[Step, ...]:
     """Eight clients: the special ones, and others, in turn for guestbook and small file."""
     paths = ("/guestbook", "/files/small.txt")
@@ -118,8 +110,8 @@ SCENARIOS = {
             "Redis is frozen from 50 to 250 ms. Who can serve the small files meanwhile?",
             _steps(),
             (
-                Disturbance(50, "Redis stops", _stop_redis),
-                Disturbance(250, "Redis goes on", _go_on_redis),
+                Disturbance(50, "Redis stops", lambda _, redis: os.kill(redis, signal.SIGSTOP)),
+                Disturbance(250, "Redis goes on", lambda _, redis: os.kill(redis, signal.SIGCONT)),
             ),
         ),
         Scenario(

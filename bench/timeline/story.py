@@ -8,7 +8,7 @@ where all share one connection to Redis, a call to it belongs to nobody alone.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bench.timeline.recording import Arrow, Bar, Kind, Lane, Recording, Setting
@@ -122,15 +122,10 @@ class _Story:
         """The request whose client the call names, and whether it is made to Redis."""
         if kind is Kind.ACCEPT:
             return self._request_of(call.result), False
+        to_redis = self._port_of(call.arguments) == self._setting.redis_port
         if call.name in LOOP_CALLS:
-            return None, self._to_redis_only(call.arguments)
-        return self._request_of(call.arguments), self._port_of(call.arguments) == (
-            self._setting.redis_port
-        )
-
-    def _to_redis_only(self, arguments: str) -> bool:
-        descriptors = _DESCRIPTOR.findall(arguments)
-        return len(descriptors) == 1 and self._port_of(arguments) == self._setting.redis_port
+            return None, to_redis and len(_DESCRIPTOR.findall(call.arguments)) == 1
+        return self._request_of(call.arguments), to_redis
 
     @staticmethod
     def _port_of(text: str) -> int | None:
@@ -233,16 +228,16 @@ def _waits_for(call: Call, kind: Kind, request: int | None) -> str:
     """For whom a call that slept has waited, in words."""
     functions = [source.function for source in call.stack]
     client = f"client {request}" if request is not None else "the client"
-    sleeps: dict[Kind, Callable[[], str]] = {
-        Kind.ACCEPT: lambda: "the next client",
-        Kind.RECEIVE: lambda: f"{client}, to send",
-        Kind.SEND: lambda: f"{client}, to take what is sent",
-        Kind.REDIS: lambda: f"Redis, for {client}" if request is not None else "Redis",
-        Kind.CHILDREN: lambda: "a child's end",
-        Kind.LOCK: lambda: _waits_for_whom(functions),
-        Kind.WATCH: lambda: _watched(call),
+    sleeps = {
+        Kind.ACCEPT: "the next client",
+        Kind.RECEIVE: f"{client}, to send",
+        Kind.SEND: f"{client}, to take what is sent",
+        Kind.REDIS: f"Redis, for {client}" if request is not None else "Redis",
+        Kind.CHILDREN: "a child's end",
+        Kind.LOCK: _waits_for_whom(functions),
+        Kind.WATCH: _watched(call),
     }
-    return sleeps[kind]() if kind in sleeps else "the kernel"
+    return sleeps.get(kind, "the kernel")
 
 
 def _waits_for_whom(functions: Sequence[str]) -> str:

@@ -22,7 +22,6 @@ _LINE = re.compile(r"(?P<task>\d+) +(?P<time>\d+\.\d+) (?P<rest>.*)")
 _CALL = re.compile(r"(?P<name>\w+)\((?P<arguments>.*)\) += (?P<result>.*?)(?: <(?P<took>[\d.]+)>)?")
 _BEGUN = re.compile(r"(?P<name>\w+)\((?P<arguments>.*?) *<unfinished \.\.\.>")
 _RESUMED = re.compile(r"<\.\.\. (?P<name>\w+) resumed>(?P<rest>.*)")
-_SIGNAL = re.compile(r"--- (?P<name>SIG\w+) .*---")
 _ENDED = re.compile(r"\+\+\+ (?P<how>exited with \d+|killed by SIG\w+).*\+\+\+")
 _RETURNED = re.compile(r"(?P<number>-?\d+|0x[0-9a-f]+)(?:<.*?>)?(?: (?P<error>E[A-Z]+))?")
 _STACK = re.compile(r" > (?P<file>\S+?)\(.*\) \[(?P<address>0x[0-9a-f]+)\]")
@@ -71,15 +70,6 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Signal:
-    """A signal that reached a task."""
-
-    task: int
-    time: float
-    name: str
-
-
-@dataclass(frozen=True)
 class TaskEnd:
     """A task that is over."""
 
@@ -88,16 +78,14 @@ class TaskEnd:
     how: str
 
 
-Event = Call | Signal | TaskEnd
+Event = Call | TaskEnd
 
 
 def parse(text: str) -> list[Event]:
     """All events in the order of their beginnings; other lines than strace's are passed over."""
-    return sorted(_events(text.splitlines()), key=_time)
-
-
-def _time(event: Event) -> float:
-    return event.begin if isinstance(event, Call) else event.time
+    return sorted(
+        _events(text.splitlines()), key=lambda one: one.begin if isinstance(one, Call) else one.time
+    )
 
 
 def _events(lines: Iterable[str]) -> Iterator[Event]:
@@ -121,8 +109,6 @@ def _events(lines: Iterable[str]) -> Iterator[Event]:
 
 
 def _event(task: int, time: float, rest: str, begun: dict[int, Call]) -> Event | None:
-    if match := _SIGNAL.fullmatch(rest):
-        return Signal(task, time, match["name"])
     if match := _ENDED.fullmatch(rest):
         return TaskEnd(task, time, match["how"])
     if match := _BEGUN.fullmatch(rest):

@@ -17,7 +17,7 @@ from bench.timeline.picture import picture
 from bench.timeline.record import Refused, require_tracing
 from bench.timeline.recording import Kind, Recording
 from bench.timeline.scenarios import SCENARIOS
-from bench.timeline.strace import Call, Signal, Source, TaskEnd, parse, today
+from bench.timeline.strace import Call, Source, TaskEnd, parse, today
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SERVERS = ("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
@@ -54,12 +54,11 @@ def test_pieces_of_a_call_are_put_together() -> None:
     assert futex.returned is None
     assert isinstance(receive, Call)
     assert (receive.returned, receive.error) == (-1, "EAGAIN")
-    assert isinstance(events[3], Signal)
-    unfinished = events[4]
+    unfinished = events[3]
     assert isinstance(unfinished, Call)
     assert unfinished.end is None
-    assert events[5] == TaskEnd(7, 1795000000.29, "exited with 0")
-    assert len(events) == 6
+    assert events[4] == TaskEnd(7, 1795000000.29, "exited with 0")
+    assert len(events) == 5
 
 
 def test_every_request_is_accepted_received_sent_and_closed(told: Recording) -> None:

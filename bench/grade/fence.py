@@ -26,17 +26,8 @@ OF_FILES = 0b111 | 1 << 14
 ALL_OF_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1}
 """The rights that a kernel's Landlock of that version knows of; later ones are of other things."""
 SYSTEM = (
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/opt",
-    "/nix",
-    "/etc",
-    "/proc",
-    "/sys",
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"),
+    *("/opt", "/nix", "/etc", "/proc", "/sys"),
 )
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")
 

@@ -40,18 +40,8 @@ SETTLE_SECONDS = 0.3
 # Without --seccomp-bpf each mmap would be stopped too, at which strace forgets what it knows of the
 # program's symbols: 20 ms more for the next call.
 STRACE = (
-    "strace",
-    "-f",
-    "--seccomp-bpf",
-    "-DD",
-    "-ttt",
-    "-T",
-    "-yy",
-    "-k",
-    "-s",
-    "48",
-    "-e",
-    f"trace={TRACED}",
+    *("strace", "-f", "--seccomp-bpf", "-DD", "-ttt", "-T", "-yy", "-k", "-s", "48"),
+    *("-e", f"trace={TRACED}"),
 )
 
 

@@ -89,13 +89,12 @@ def paragraphs(comment: list[str]) -> list[tuple[bool, list[str]]]:
 def code_alone(text: str) -> list[str | None]:
     """Its lines without the comments that stand on lines of their own, and without the empty lines
     behind those: None in their place."""
-    kept: list[str | None] = list(text.splitlines())
     shown = {
         passage.first - 1 + offset
         for passage in passages(text)
         for offset in range(len(passage.code))
     }
-    return [line if number in shown else None for number, line in enumerate(kept)]
+    return [line if number in shown else None for number, line in enumerate(text.splitlines())]
 
 
 class NoSuchFunction(LookupError):

@@ -45,9 +45,8 @@ class ServerCost:
 
     @property
     def often(self) -> list[tuple[str, float]]:
-        """The system calls that it makes for more than one request in two hundred."""
-        found = self.calls.per_request if self.calls else {}
-        return [(name, number) for name, number in found.items() if number >= 0.005]
+        """The system calls that it makes often."""
+        return self.calls.often if self.calls else []
 
 
 @dataclass(frozen=True)

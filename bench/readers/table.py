@@ -88,7 +88,10 @@ def _one_table(
     for level in _levels_shown(results, current, lines):
         row = [_cell_text(cells.get((s, level)), s, level, current, notes) for s in subjects]
         table.add_row(f"{level:,}", *row)
-    return Group(Text(_title(results, conditions), style="bold"), table, *_legend(cells.values()))
+    several = any(cell.runs > 1 for cell in cells.values())
+    median = f", {runs_in_words([*cells.values()])} and their spread" if several else ""
+    title = Text(f"Requests per second: {conditions.describe()}{median}", style="bold")
+    return Group(title, table, *_legend(cells.values()))
 
 
 def _levels_shown(results: Results, current: RunSpec | None, lines: int | None) -> list[int]:
@@ -101,13 +104,6 @@ def _levels_shown(results: Results, current: RunSpec | None, lines: int | None) 
         else max((r.concurrency for r in results.runs), default=results.levels[0])
     )
     return results.levels[: max(room, results.levels.index(last) + 1)][-room:]
-
-
-def _title(results: Results, conditions: Conditions) -> str:
-    cells = [cell for cell in results.cells() if cell.conditions == conditions]
-    several = any(cell.runs > 1 for cell in cells)
-    median = f", {runs_in_words(cells)} and their spread" if several else ""
-    return f"Requests per second: {conditions.describe()}{median}"
 
 
 def _legend(cells: Iterable[Cell]) -> list[Text]:

@@ -266,7 +266,7 @@ def _calls_table(cells: Sequence[Cell]) -> Table:
         if calls is None:
             table.add_row(cell.conditions.describe(), cell.subject, "no figure", "", "")
             continue
-        often = [f"{name} {n:.2f}" for name, n in calls.per_request.items() if n >= 0.005]
+        often = [f"{name} {n:.2f}" for name, n in calls.often]
         figures = (f"{calls.total:.2f}", f"{calls.writes:.2f}", ", ".join(often))
         table.add_row(cell.conditions.describe(), cell.subject, *figures)
     return table

@@ -263,6 +263,11 @@ class CallFigures(BaseModel):
         """All calls per request."""
         return sum(self.per_request.values())
 
+    @property
+    def often(self) -> list[tuple[str, float]]:
+        """Those that are made for more than one request in two hundred."""
+        return [(name, number) for name, number in self.per_request.items() if number >= 0.005]
+
 
 class Frame(BaseModel):
     """A function in the stacks of a profile, and what it has called."""

@@ -206,9 +206,8 @@ class Site:
 
     def start_slow_redis(self, url: str, delay_ms: float) -> str:
         """One before that at `url`; its URL."""
-        return self.redis.start_slow_redis(orders.SlowOrder(redis_url=url, delay_ms=delay_ms)).urls[
-            0
-        ]
+        order = orders.SlowOrder(redis_url=url, delay_ms=delay_ms)
+        return self.redis.start_slow_redis(order).urls[0]
 
     def start_servers(self, order: orders.ServerOrder) -> list[str]:
         """Deal the instances out to the servers' hosts, one after another; their URLs."""

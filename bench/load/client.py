@@ -6,7 +6,6 @@ import socket
 import struct
 import time
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TypeVar
 
 RESET = struct.pack("ii", 1, 0)
@@ -85,12 +84,7 @@ class Connection:
     def __enter__(self: Same) -> Same:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

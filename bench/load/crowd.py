@@ -3,7 +3,6 @@
 
 import re
 import socket
-from types import TracebackType
 from urllib.parse import urlsplit
 
 from bench.records.errors import NoFigure
@@ -35,9 +34,7 @@ class Crowd:
     def __enter__(self) -> "Crowd":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close()
 
     def ask(self) -> None:

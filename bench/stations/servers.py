@@ -116,8 +116,7 @@ class Servers:
             before = footprint.lives_buried()
             for server in self._running[1:]:
                 server.ask_to_stop()  # so that all of them take no longer than one
-            ended = [server.stop() for server in self._running]
-            found.servers = [end for end in ended if end]
+            found.servers = [server.stop() for server in self._running]
             found.life = footprint.lifetime_between(before, footprint.lives_buried())
             self._running = []
             found.stacks = what_was_counted(Path(self._folders[0]))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """One subject, running."""
 
+import contextlib
 import signal
 import time
 from collections.abc import Sequence
@@ -84,8 +85,9 @@ class RunningServer:
                 raise StartError("this host cannot give a server a quota of CPU time")
             self._slice = slicing.slice(place.conditions.quota)
         self._group = self._slice or (Group(groups) if groups else None)
-        self._child: Child | None = None
-        try:
+        with contextlib.ExitStack() as undo:
+            if self._group:
+                undo.callback(self._group.close)
             command = subject.command(place)
             if place.conditions.change:
                 command = changed(place.conditions.change, command)
@@ -96,13 +98,11 @@ class RunningServer:
             if self._group:
                 command = self._group.wrap(command)
             self._child = Child(command, cpus, cwd=ROOT)
+            undo.callback(self._child.end, STOP_SECONDS)
             self.url = self._await(subject, place, watch)
-        except BaseException:
-            self.stop()
-            raise
+            undo.pop_all()
 
     def _await(self, subject: Subject, place: Place, watch: SignalWatch) -> str:
-        assert self._child is not None
         deadline = time.monotonic() + START_SECONDS
         while True:
             running = self._child.running()
@@ -127,13 +127,12 @@ class RunningServer:
     @property
     def pid(self) -> int:
         """Its first process."""
-        assert self._child is not None
         return self._child.pid
 
     @property
     def stderr(self) -> str:
         """All it has written to standard error so far."""
-        return self._child.stderr if self._child else ""
+        return self._child.stderr
 
     def pids(self) -> list[int]:
         """All its processes."""
@@ -159,19 +158,16 @@ class RunningServer:
 
     def running(self) -> bool:
         """Whether it is still there."""
-        return self._child is not None and self._child.running()
+        return self._child.running()
 
     def ask_to_stop(self) -> None:
         """Send SIGTERM and do not wait."""
-        if self._child is not None:
-            self._child.send(signal.SIGTERM)
+        self._child.send(signal.SIGTERM)
 
-    def stop(self) -> "Ended | None":
+    def stop(self) -> "Ended":
         """End it by SIGTERM, by SIGKILL if it does not obey, with all that it left behind. May be
-        called twice. None if it was never started."""
+        called twice."""
         try:
-            if self._child is None:
-                return None
             obeyed = self._child.end(STOP_SECONDS, signal.SIGTERM)
             return Ended(
                 obeyed=obeyed,

@@ -129,16 +129,16 @@ class AttackScene:
 
     def stop(self) -> None:
         """End the server, and keep in mind how it ended. May be called twice."""
-        if not self._gone and (ended := self.server.stop()):
-            self.ended.append(ending(ended))
+        if not self._gone:
+            self.ended.append(ending(self.server.stop()))
         self._gone = True
 
     def died(self) -> Ending | None:
         """How the server ended by itself, and end what it has left behind; None if it runs."""
         if self.server.running():
             return None
-        self._gone, ended = True, self.server.stop()
-        return ending(ended) if ended else None
+        self._gone = True
+        return ending(self.server.stop())
 
     def restart(self) -> None:
         """End the server, and start it again at the same address."""

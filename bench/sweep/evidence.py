@@ -14,7 +14,7 @@ from bench.stations.orders import Stopped
 from bench.subjects.running import Ended
 from bench.sweep.checks import Count, Evidence, first_failure, judge
 from bench.sweep.loading import WARM_UP_CONNECTIONS, Loaded
-from bench.sweep.run_figures import CLOCK_SECONDS, all_statistics
+from bench.sweep.run_figures import CLOCK_SECONDS
 
 LITTLE_ABOVE = 0.15
 """More requests cannot be under way than there are connections; the rest is for our clock."""
@@ -57,7 +57,7 @@ def gather(
         probe_status=answer.status,
         died=_who_died(loaded, ended),
         stopped=_what_was_wrong(ended) if run.kind == "server" else "",
-        statistics=all_statistics([end.statistics for _, end in ended]),
+        statistics=run.server_statistics,
         ab=closed,
         wrk=by_wrk,
         open_loop=outcome if isinstance(outcome, OpenOutcome) else None,

@@ -88,10 +88,7 @@ def host_figures(seen: Seen, seconds: float) -> HostFigures | None:
         throttled_share=None
         if used.periods is None or used.throttled is None
         else round(used.throttled / max(used.periods, 1), 4),
-        listen_overflows=tcp.listen_overflows if tcp else None,
-        listen_drops=tcp.listen_drops if tcp else None,
-        retransmits=tcp.retransmits if tcp else None,
-        time_wait_overflows=tcp.time_wait_overflows if tcp else None,
+        **(tcp._asdict() if tcp else {}),
     )
 
 

@@ -46,11 +46,6 @@ def run(words: Sequence[str]) -> int:
     ).status
 
 
-def sweep(options: SweepOptions) -> Done:
-    """Run it all. Raises UserError before the first run for what is known then to be in the way."""
-    return _run(options, None)
-
-
 def resume(folder: Path, redis: str | None = None) -> Done:
     """Make the runs that are missing in a folder of results.
 
@@ -62,11 +57,12 @@ def resume(folder: Path, redis: str | None = None) -> Done:
     options = options_of(old, folder.parent, redis)
     old.state, old.finished = "running", None
     old.settings.resumed.append(datetime.now().astimezone().isoformat())
-    return _run(options, old, folder)
+    return sweep(options, old, folder)
 
 
-def _run(options: SweepOptions, before: Results | None, folder: Path | None = None) -> Done:
-    """`before`: the results to go on with, which lie in `folder`."""
+def sweep(options: SweepOptions, before: Results | None = None, folder: Path | None = None) -> Done:
+    """Run it all; `before`: the results to go on with, which lie in `folder`. Raises UserError
+    before the first run for what is known then to be in the way."""
     by_wrk = "wrk" in options.values("generator")
     looking.require_tools(open_loop=options.values("rate") != {None}, by_wrk=by_wrk)
     facts = looking.look()  # before this process keeps to some of the CPUs

@@ -106,7 +106,8 @@ class Sweeper:
         finding = self.diagnosis.impossible.get(spec.connections)
         if finding:
             return skipped(subject, spec, LABEL_IMPOSSIBLE, finding.describe())
-        failed = self._failed_before(spec)
+        same = (run for run in self.results.runs if run.key == spec.key)
+        failed = next((run for run in same if run.state == "failed"), None)
         if failed and failed.reason:
             words = f"run {failed.run} failed, so the cell has no figure: {failed.reason.text}"
             return skipped(subject, spec, LABEL_CELL_FAILED, words)
@@ -117,12 +118,6 @@ class Sweeper:
             place = f"{spec.subject}_{spec.conditions.slug()}_{spec.concurrency}"
             store.replace(self.folder / f"{tool}_{place}_run{spec.run}.txt", report)
         return run
-
-    def _failed_before(self, spec: RunSpec) -> Run | None:
-        return next(
-            (run for run in self.results.runs if run.key == spec.key and run.state == "failed"),
-            None,
-        )
 
     def _keep(self, run: Run) -> None:
         self.estimate.learn(run)

@@ -103,7 +103,7 @@ class Clients:
     def burst(self) -> None:
         """BURST_REQUESTS requests, BURST_AT_ONCE at a time; one burst at a time."""
         with self._lock:
-            if self._burst and self._burst_waits():
+            if any(visit.end is None for visit in self._burst):
                 return
             self._stopping.clear()
             self._burst.clear()
@@ -198,9 +198,6 @@ class Clients:
             "good": len(good),
             "seconds": round(max((v.end - v.begin for v in done if v.end), default=0.0), 2),
         }
-
-    def _burst_waits(self) -> bool:
-        return any(visit.end is None for visit in self._burst)
 
     def _look_after_silent(self) -> None:
         """Of those whom the server has cut off, and whose time is over, there are none."""

@@ -58,7 +58,9 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
     the torture itself is lost."""
     begun = time.monotonic()
     cell = TortureCell(subject=subject.name, kind=subject.kind, attack=attack.name)
-    cell.reason = attack.why_not(subject) or why_no_setting(attack, ground)
+    cell.reason = attack.why_not(subject)
+    if attack.setting == "line":
+        cell.reason = cell.reason or ground.why_no_line
     if not cell.reason:
         try:
             ground.redis.prepare()
@@ -69,11 +71,6 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
     cell.reason = cell.reason or None
     cell.seconds = round(time.monotonic() - begun, 2)
     return cell
-
-
-def why_no_setting(attack: Attack, ground: Ground) -> str:
-    """What an attack lacks on this ground."""
-    return ground.why_no_line if attack.setting == "line" else ""
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Clients that do a server no good: the crowds of the attacks.
 
-Started as `python -m bench.torture.crowd ORDER`, where ORDER is an `Order` in JSON. Runs until
+Started as `python -m bench.torture.crowd ORDER`, where ORDER is a `CrowdOrder` in JSON. Runs until
 SIGTERM, and then prints what it has done as one line of JSON, a `Tally`. Every crowd is bounded:
 in its number of connections, and the flood also in all that it opens.
 """

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Well-behaved visitors, by whom is told how a server does.
 
-Started as `python -m bench.torture.visitors ORDER`, where ORDER is a `Visit` in JSON. Each visitor
-has one page. He connects, asks, reads until the server closes, thinks for a moment, and asks again:
-so all of them together ask for no more than COUNT / THINK pages a second, far less than a server
-can do, and what they do not get is what the server did not give. Remarks are told apart by MARK.
+Started as `python -m bench.torture.visitors ORDER`, where ORDER is a `VisitOrder` in JSON. Each
+visitor has one page. He connects, asks, reads until the server closes, thinks for a moment, and
+asks again: so all of them together ask for no more than COUNT / THINK pages a second, far less than
+a server can do, and what they do not get is what the server did not give. Remarks are told apart by
+MARK.
 
 Prints a line for each answer (`bench.torture.answers`) and runs until SIGTERM. What is under way at
 that moment does not count.
@@ -58,12 +59,6 @@ class VisitOrder:
         return json.dumps(asdict(self))
 
 
-def visit_in(order: str) -> VisitOrder:
-    """The opposite of `Visit.order`."""
-    said = json.loads(order)
-    return VisitOrder(**{**said, "pages": tuple(Page(**page) for page in said["pages"])})
-
-
 class Visitor:
     """One of them."""
 
@@ -108,7 +103,8 @@ class Visitor:
 
 def main(arguments: Sequence[str]) -> None:
     """Until SIGTERM."""
-    visit = visit_in(arguments[0])
+    said = json.loads(arguments[0])
+    visit = VisitOrder(**{**said, "pages": tuple(Page(**page) for page in said["pages"])})
     told: queue.SimpleQueue[Exchange] = queue.SimpleQueue()
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())

@@ -5,6 +5,7 @@ It listens on a free port of one address. Where that is not this machine's own (
 of a network, a random password keeps everybody else out; servers are told it in their URL.
 """
 
+import contextlib
 import ipaddress
 import re
 import secrets
@@ -42,34 +43,29 @@ class RedisServer:
         self._cpus, self._watch = cpus, watch
         self._settings = dict(settings or {})
         self._folder = tempfile.mkdtemp(prefix="zerohttpd-redis-")
-        self._child: Child | None = None
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(shutil.rmtree, self._folder, ignore_errors=True)
             self.url = self._start(address)
-        except BaseException:
-            self.end()
-            raise
+            undo.pop_all()
 
     def send(self, number: int) -> None:
         """Send it a signal."""
-        if self._child is not None:
-            self._child.send(number)
+        self._child.send(number)
 
     def start_again(self) -> None:
         """After it has ended: at the same address, with what its folder holds. Raises UserError if
         it does not come up, Interrupted on Ctrl-C."""
-        if self._child is not None:
-            self._child.end()
+        self._child.end()
         if not self._comes_up(self.url):
             raise self._failure()
 
     def demand_seconds(self) -> float | None:
         """For how long its main thread has run or wanted to run."""
-        return self._child.demand_seconds() if self._child else None
+        return self._child.demand_seconds()
 
     def end(self) -> None:
         """End it. May be called twice."""
-        if self._child is not None:
-            self._child.end()
+        self._child.end()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self, address: str) -> str:
@@ -90,19 +86,20 @@ class RedisServer:
         return Path(self._folder, "redis.conf")  # a command line could be read by everybody
 
     def _failure(self) -> UserError:
-        said = last_line(self._child.stdout) if self._child else ""
+        said = last_line(self._child.stdout)
         return UserError(f"the private Redis server did not start: {said or 'it did not say why'}")
 
     def _comes_up(self, url: str) -> bool:
         """Start it, and wait until it answers. Else it is ended."""
         self._child = Child([self._program, str(self._file)], self._cpus)
-        if self._await_answer(url):
-            return True
-        self._child.end()
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._child.end)
+            if self._await_answer(url):
+                undo.pop_all()
+                return True
         return False
 
     def _await_answer(self, url: str) -> bool:
-        assert self._child is not None
         deadline = time.monotonic() + START_SECONDS
         with connect(url) as client:
             while self._child.running() and time.monotonic() < deadline:

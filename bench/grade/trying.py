@@ -5,7 +5,6 @@ import contextlib
 import os
 import random
 import re
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -20,6 +19,7 @@ from bench.grade.proof import excerpt, finding
 from bench.grade.scene import Scene
 from bench.grade.stage import OVER, CheckOutcome, Failed, NotHere
 from bench.host.process import StartError
+from bench.host.programs import output_of
 from bench.services.slow_redis import SlowRedis
 from bench.timeline.record import TRACED
 
@@ -147,12 +147,8 @@ class World:
 
 def call_name(number: int) -> str:
     """A system call's, as the C library's headers have it."""
-    done = subprocess.run(
-        ["cc", "-dM", "-E", "-include", "sys/syscall.h", "-x", "c", "/dev/null"],
-        capture_output=True,
-        text=True,
-    )
-    found = re.search(rf"#define __NR_(\w+) {number}\n", done.stdout)
+    said = output_of(["cc", "-dM", "-E", "-include", "sys/syscall.h", "-x", "c", "/dev/null"])
+    found = re.search(rf"#define __NR_(\w+) {number}\n", said)
     return found[1] if found else "one that the C library's headers do not name"
 
 

@@ -22,38 +22,36 @@ def compiler_of(executable: Path) -> str | None:
 def said_version(command: Sequence[str]) -> str | None:
     """The first line that a command says of its version, on either of its outputs (nginx uses
     standard error); None where it says nothing."""
-    program = find_program(command[0])
-    if program is None:
-        return None
+    done = _ended_well(command)
+    lines = (done.stderr or done.stdout).strip().splitlines() if done else []
+    return lines[0] if lines else None
+
+
+def output_of(command: Sequence[str]) -> str:
+    """What a command prints; empty where it is not installed, takes too long, or fails."""
+    done = _ended_well(command)
+    return done.stdout if done else ""
+
+
+def first_line(command: Sequence[str]) -> str | None:
+    lines = output_of(command).splitlines()
+    return lines[0].strip() if lines else None
+
+
+def _ended_well(command: Sequence[str]) -> subprocess.CompletedProcess[str] | None:
+    """A command that was run; None if it is not installed, takes too long, or fails."""
     try:
         done = subprocess.run(
-            [program, *command[1:]],
+            [find_program(command[0]) or command[0], *command[1:]],
             capture_output=True,
             text=True,
             timeout=10,
+            stdin=subprocess.DEVNULL,
             env={**os.environ, "PATH": search_path()},
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    lines = (done.stderr or done.stdout).strip().splitlines()
-    return lines[0] if lines and done.returncode == 0 else None
-
-
-def output_of(command: list[str]) -> str:
-    if shutil.which(command[0]) is None:
-        return ""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout if done.returncode == 0 else ""
-
-
-def first_line(command: list[str]) -> str | None:
-    lines = output_of(command).splitlines()
-    return lines[0].strip() if lines else None
+    return done if done.returncode == 0 else None
 
 
 def find_program(name: str) -> str | None:

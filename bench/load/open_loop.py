@@ -14,7 +14,6 @@ import math
 import os
 import shutil
 import sqlite3
-import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.host.process import last_line, run_measured
+from bench.host.programs import output_of
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.load.outcome import Load, Outcome
@@ -70,9 +70,7 @@ def require_oha() -> None:
 def version() -> str | None:
     """oha's own name and version; None if it is not installed."""
     found = program()
-    if not found:
-        return None
-    return subprocess.run([found, "--version"], capture_output=True, text=True).stdout.strip()
+    return output_of([found, "--version"]).strip() if found else None
 
 
 def command(load: Load, database: Path) -> list[str]:

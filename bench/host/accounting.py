@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.host.kernel import text_of
 from bench.host.quota import V2, folders, parse_cgroup, parse_mounts
 
 _ENTER = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
@@ -77,10 +78,7 @@ class Group:
     def starved_us(self) -> float | None:
         """Microseconds in which members wanted to run and none of them did (PSI); None where the
         kernel does not say."""
-        try:
-            text = (self._folder / "cpu.pressure").read_text()
-        except OSError:
-            return None
+        text = text_of(self._folder / "cpu.pressure")
         match = re.search(r"^full .*total=(\d+)", text, re.MULTILINE)
         return float(match[1]) if match else None
 
@@ -152,10 +150,7 @@ def candidates() -> list[Path]:
 
 
 def _has_quota(folder: Path) -> bool:
-    try:
-        return not (folder / "cpu.max").read_text().startswith("max")
-    except OSError:
-        return False
+    return not text_of(folder / "cpu.max", "max").startswith("max")
 
 
 def _works(folder: Path) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from bench.host.kernel import text_of
 from bench.host.quota import Host
 from bench.records.environment import HostInfo, Machine, Placement
 
@@ -57,11 +58,10 @@ def describe_host(host: Host) -> HostInfo:
 
 
 def _kernel_setting(name: str) -> str | int | None:
-    try:
-        text = Path("/proc/sys", *name.split(".")).read_text().split()
-    except OSError:
-        return None
-    return int(text[0]) if len(text) == 1 and text[0].isdigit() else " ".join(text)
+    text = text_of(Path("/proc/sys", *name.split("."))).split()
+    if len(text) == 1 and text[0].isdigit():
+        return int(text[0])
+    return " ".join(text) or None
 
 
 def _system() -> str:

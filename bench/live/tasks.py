@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.host.kernel import text_of
+
 PROC = Path("/proc")
 CALLS: dict[str, dict[int, str]] = {
     "x86_64": {
@@ -88,7 +90,7 @@ def _task(pid: int, folder: Path, fields: list[str]) -> Task:
             call, arguments = call_in((folder / "syscall").read_text())
             ran = int((folder / "schedstat").read_text().split()[0])
         except OSError:  # others than its parent may not know
-            channel = _channel(folder)
+            channel = text_of(folder / "wchan").removeprefix("0")  # 0: in none
     return Task(pid, number, runs, call, arguments, channel, ran)
 
 
@@ -101,13 +103,6 @@ def call_in(text: str, machine: str = platform.machine()) -> tuple[str, tuple[in
     number = int(words[0])
     name = CALLS.get(machine, {}).get(number, f"system call {number}")
     return name, tuple(int(word, 16) for word in words[1:7])
-
-
-def _channel(folder: Path) -> str:
-    with suppress(OSError):
-        said = (folder / "wchan").read_text()
-        return said if said != "0" else ""
-    return ""
 
 
 def inode_of(task: Task, descriptor: int) -> int:

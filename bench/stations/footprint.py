@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from bench.host.accounting import CpuTime, rusage_of_buried
-from bench.host.kernel import CpuTicks, TcpCounters, cpu_ticks, tcp_counters
+from bench.host.kernel import CpuTicks, TcpCounters, cpu_ticks, tcp_counters, text_of
 from bench.host.slices import Periods
 from bench.host.sockets import own_backlog
 from bench.stations.orders import Lifetime, ServersUse, Switches, Weight
@@ -231,14 +231,8 @@ def tasks_of(pids: Sequence[int]) -> dict[int, TaskUse]:
 def page_faults_of(pids: Sequence[int]) -> int:
     """Of some processes so far, and of the children that they have waited for: minflt, cminflt,
     majflt and cmajflt of proc_pid_stat(5)."""
-    found = 0
-    for pid in pids:
-        try:
-            text = Path("/proc", str(pid), "stat").read_text()
-        except OSError:
-            continue  # it has ended
-        found += sum(map(int, text.rpartition(")")[2].split()[7:11]))
-    return found
+    stats = (text_of(Path("/proc", str(pid), "stat")) for pid in pids)  # empty: it has ended
+    return sum(sum(map(int, text.rpartition(")")[2].split()[7:11])) for text in stats)
 
 
 def lives_buried() -> Lifetime:

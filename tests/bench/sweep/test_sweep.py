@@ -104,8 +104,10 @@ def test_a_sweep_that_is_under_way_is_not_resumed(tmp_path: Path) -> None:
     """Each would write over what the other has measured, and both would be disturbed."""
     sweep = Sweep(*PLAN, "--results", str(tmp_path))
     wait_for_a_run(tmp_path)
+    sweep.process.send_signal(signal.SIGSTOP)  # or it might be over by then
     again = Sweep("--resume", "--results", str(tmp_path))
     said = again.end()
+    sweep.process.send_signal(signal.SIGCONT)
     assert again.process.returncode == 2, said
     assert "is under way" in said
     sweep.end()

@@ -49,6 +49,7 @@ static const struct row rows[] = {
 
     BAD("size missing", "\r\nhello\r\n" LAST),
     BAD("size missing, extension", ";a\r\nhello\r\n" LAST),
+    BAD("size missing behind a chunk", "5\r\nhello\r\n\r\n\r\n"),
     BAD("size negative", "-5\r\nhello\r\n" LAST),
     BAD("size with a plus", "+5\r\nhello\r\n" LAST),
     BAD("size with 0x", "0x5\r\nhello\r\n" LAST),

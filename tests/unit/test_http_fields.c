@@ -59,6 +59,7 @@ static const struct date_row dates[] = {
     NO_DATE("second 62", "Sun, 06 Nov 1994 08:49:62 GMT"),
     NO_DATE("no seconds", "Sun, 06 Nov 1994 08:49 GMT"),
     NO_DATE("a year of two digits", "Sun, 06 Nov 94 08:49:37 GMT"),
+    NO_DATE("a year of three digits", "Thu, 06 Nov 194 08:49:37 GMT"),
     NO_DATE("RFC 850, a year of four digits",
             "Sunday, 06-Nov-1994 08:49:37 GMT"),
     NO_DATE("ISO 8601", "1994-11-06T08:49:37Z"),

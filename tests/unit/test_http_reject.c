@@ -169,6 +169,8 @@ static const struct row hosts[] = {
     {"Host invalid in HTTP/1.0", V("GET / HTTP/1.0\r\nHost: a/b\r\n\r\n"), 400},
     {"Host with two colons", HOST_IS("a:b:c"), 400},
     {"Host with a port of letters", HOST_IS("a:http"), 400},
+    {"Host with a port too high", HOST_IS("a:65536"), 400},
+    {"Host with a bracketed colon", HOST_IS("[:]"), 400},
     {"Host with an open bracket", HOST_IS("[::1"), 400},
     {"Host with a closing bracket", HOST_IS("a]"), 400},
     {"Host with text behind a bracket", HOST_IS("[::1]a"), 400},

@@ -192,10 +192,9 @@ static ssize_t parse_request_line(struct http_request *request,
 struct gathered {
     size_t fields;
     bool has_length;
-    bool has_encoding;
+    size_t codings;       /* of Transfer-Encoding */
     bool ends_in_chunked; /* the last transfer coding so far is chunked */
     bool early_chunked;   /* one before it is */
-    bool other_codings;   /* one before it is not */
     bool close;
     bool keep_alive;
 };
@@ -232,10 +231,8 @@ static void parse_transfer_encoding(struct gathered *gathered,
     while (more) {
         more = view_find(value, ',') < value.length;
         struct view coding = view_trim(view_cut(&value, ','));
+        gathered->codings++;
         gathered->early_chunked |= gathered->ends_in_chunked;
-        gathered->other_codings |=
-            gathered->has_encoding && !gathered->ends_in_chunked;
-        gathered->has_encoding = true;
         gathered->ends_in_chunked =
             view_equal_ignoring_case(coding, VIEW("chunked"));
     }
@@ -335,23 +332,23 @@ static ssize_t judge(struct http_request *request,
                      const struct gathered *gathered) {
     if (request->minor_version > 0 && request->host.data == NULL)
         return bad(request, 400, "HTTP/1.1 requires a Host field.");
-    if (gathered->has_encoding && gathered->has_length)
+    if (gathered->codings > 0 && gathered->has_length)
         return bad(request, 400,
                    "The length of the body is given twice, by "
                    "Content-Length and by Transfer-Encoding.");
-    if (gathered->has_encoding && request->minor_version == 0)
+    if (gathered->codings > 0 && request->minor_version == 0)
         return bad(request, 400, "HTTP/1.0 has no Transfer-Encoding.");
-    if (gathered->has_encoding &&
+    if (gathered->codings > 0 &&
         (!gathered->ends_in_chunked || gathered->early_chunked))
         return bad(request, 400,
                    "Of the transfer codings chunked must be the last, and "
                    "come once: else nobody can tell where the body ends.");
-    if (gathered->other_codings)
+    if (gathered->codings > 1)
         return bad(request, 501,
                    "The only transfer coding known here is "
                    "chunked.");
 
-    if (gathered->has_encoding)
+    if (gathered->codings > 0)
         request->body = HTTP_CHUNKED_BODY;
     else if (request->content_length > 0)
         request->body = HTTP_LENGTH_BODY;

@@ -269,17 +269,16 @@ static ssize_t parse_field(struct http_request *request,
     static const struct {
         struct view name;
         size_t place; /* of its view in the request */
-        bool is_list;
     } plain[] = {
-#define FIELD(name, member, is_list)                                           \
-    {VIEW_INITIALIZER(name), offsetof(struct http_request, member), is_list}
-        FIELD("Content-Type", content_type, false),
-        FIELD("If-Match", if_match, true),
-        FIELD("If-Unmodified-Since", if_unmodified_since, false),
-        FIELD("If-None-Match", if_none_match, true),
-        FIELD("If-Modified-Since", if_modified_since, false),
-        FIELD("If-Range", if_range, false),
-        FIELD("Range", range, false),
+#define FIELD(name, member)                                                    \
+    {VIEW_INITIALIZER(name), offsetof(struct http_request, member)}
+        FIELD("Content-Type", content_type),
+        FIELD("If-Match", if_match),
+        FIELD("If-Unmodified-Since", if_unmodified_since),
+        FIELD("If-None-Match", if_none_match),
+        FIELD("If-Modified-Since", if_modified_since),
+        FIELD("If-Range", if_range),
+        FIELD("Range", range),
 #undef FIELD
     };
 
@@ -298,10 +297,7 @@ static ssize_t parse_field(struct http_request *request,
             continue;
         struct view *place =
             (struct view *)(void *)((char *)request + plain[i].place);
-        if (place->data == NULL)
-            *place = value;
-        else if (!plain[i].is_list)
-            *place = VIEW("");
+        *place = place->data == NULL ? value : VIEW("");
     }
     return 0;
 }

@@ -33,8 +33,8 @@ enum http_body { HTTP_NO_BODY, HTTP_LENGTH_BODY, HTTP_CHUNKED_BODY };
 
 /* A parsed head.  The views point into the input and live as long as it.
    A field that the client did not send is a view with data == NULL; one that
-   came twice, though it is no list, is empty: RFC 9110, section 5.3, joins the
-   two with a comma, and that is no date, range or type. */
+   came twice is empty: RFC 9110, section 5.3, joins the two with a comma, and
+   that is no date, range or type. */
 struct http_request {
     enum http_method method; /* known even when the head is bad or not whole */
     struct view line;        /* the request line, for the log */
@@ -55,10 +55,11 @@ struct http_request {
     struct view if_range;
     struct view range;
 
-    /* Lists, of which each line holds a part: see http_next_line. */
-    struct view if_match;      /* its first line, to tell whether it came */
-    struct view if_none_match; /* likewise */
-    struct view fields;        /* all field lines, each with its CR LF */
+    /* Lists, of which each line holds a part (see http_next_line): here is only
+       whether they came. */
+    struct view if_match;
+    struct view if_none_match;
+    struct view fields; /* all field lines, each with its CR LF */
 
     const char *complaint; /* after "bad": a sentence that says why */
 };

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ..client import FORM, Client, EndOfStreamError, Response, fetch, form, request, sign
-from ..faults import LIBRARY, SHORT, FaultyServer, Plan
+from ..faults import LIBRARY, SHORT, FaultyServer, Plan, connections
 from ..redisbox import PrivateRedis, RedisClient
 from ..site import eighty_kilobytes
 from ..timing import wait_until
@@ -48,22 +48,16 @@ FAULTS = {
     "openat2": (errno.EMFILE, errno.ENOMEM, errno.EIO, errno.EAGAIN, errno.EINTR),
     "fstatat": (errno.EIO, errno.ENOMEM),
     "fstat": (errno.EIO,),
-    "pread": (errno.EIO, SHORT),
     "read": (errno.EIO, SHORT),
     "write": (errno.EIO, errno.EAGAIN, SHORT),
-    "socket": (errno.EMFILE, errno.ENOBUFS),
-    "connect": (errno.ECONNREFUSED, errno.EADDRNOTAVAIL, errno.EINTR),
     "setsockopt": (errno.ENOMEM,),
-    "getsockopt": (errno.ENOBUFS,),
-    "fcntl": (errno.EINVAL,),
     "shutdown": (errno.ENOTCONN,),
     "malloc": (errno.ENOMEM,),
     "calloc": (errno.ENOMEM,),
     "realloc": (errno.ENOMEM,),
-    "mmap": (errno.ENOMEM,),
 }
 # Of these a short or an interrupted one may be an error, as long as the answer says so.
-MAY_REFUSE = ("openat2", "pread", "read", "connect")
+MAY_REFUSE = ("openat2", "read")
 
 
 class Session:
@@ -185,17 +179,10 @@ def faulty(
         yield server
 
 
-def _connections(store: RedisClient) -> int:
-    """How many connections Redis has, other than this test's own."""
-    clients = store.do("CLIENT", "LIST")
-    assert isinstance(clients, bytes)
-    return clients.count(b"\n") - 1
-
-
 def _assert_nothing_is_left(server: FaultyServer, store: RedisClient) -> None:
     """It is as it was before: nothing of any client is kept, and nothing else is lost."""
     wait_until(lambda: server.is_at_rest(WORKERS), "its processes and threads are at rest")
-    wait_until(lambda: server.open_sockets() == _connections(store), "it has sockets to Redis only")
+    wait_until(lambda: server.open_sockets() == connections(store), "it has sockets to Redis only")
     assert server.files_opened_twice() == []
 
 

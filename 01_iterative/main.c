@@ -68,6 +68,8 @@ int main(int argc, char **argv) {
     while (server_goes_on())
         if (server_accept(&server, 0, &client))
             blocking_serve(&worker, &client);
+        else
+            redis_pool_spare(&redis); /* nobody has come for a while */
 
     redis_pool_destroy(&redis);
     return server_end(&server);

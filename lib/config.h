@@ -82,7 +82,7 @@
    longer than a connection rests under load. */
 #define REDIS_REST            50
 /* One that has rested this long is closed: others may want a client of Redis.
- */
+   (06 and 07 keep the only one that they have.) */
 #define REDIS_IDLE            10000
 /* So many threads begin a connection at once; Redis' backlog has room for 511,
    and what finds none there waits for seconds. */

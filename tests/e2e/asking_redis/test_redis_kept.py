@@ -10,8 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from ..claims import of
 from ..client import FORM, Client, EndOfStreamError, fetch, form, request, sign
 from ..conftest import Start
+from ..faults import connections
 from ..harness import Server
 from ..redisbox import PrivateRedis
 from ..timing import wait_until
@@ -109,6 +111,18 @@ def test_error_replies_keep_the_connection(start: Start, own: PrivateRedis) -> N
         assert fetch(server, "/go/list").status == 503
     assert fetch(server, "/guestbook").status == 200
     assert client.connections() - before <= _spare(server)
+
+
+@of("iterative", "forking", "preforking", "threading", "prethreading")
+@pytest.mark.waits
+def test_who_rests_is_closed(start: Start, own: PrivateRedis) -> None:
+    """Nobody has asked for REDIS_IDLE: others may want a client of Redis."""
+    server = start("--workers", "3", redis=own.url())
+    _warm_up(server, 3)
+    client = own.client()
+    assert connections(client) > 0
+    wait_until(lambda: connections(client) == 0, "those that rest are closed")
+    assert fetch(server, "/guestbook").status == 200
 
 
 def test_static_files_need_no_redis(start: Start, own: PrivateRedis) -> None:

@@ -78,8 +78,8 @@ def reap_orphans(session: int) -> None:
                 os.waitpid(process.pid, os.WNOHANG)
 
 
-def status_kilobytes(pid: int, key: str) -> int:
-    """Return a memory figure (VmHWM, VmRSS, ...) of a process in kB; 0 when it has gone."""
+def status_number(pid: int, key: str) -> int:
+    """Return a figure of a process or thread (VmHWM, VmRSS, ... in kB); 0 when it has gone."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
     except (FileNotFoundError, ProcessLookupError):

@@ -16,6 +16,7 @@ from .. import processes
 from ..claims import crowd, of
 from ..client import Client, Response, fetch, request, sign
 from ..conftest import Start
+from ..faults import connections
 from ..harness import Server
 from ..markup import assert_well_formed
 from ..redisbox import PrivateRedis
@@ -283,11 +284,34 @@ def test_child_killed_while_redis_works(start: Start, own: PrivateRedis) -> None
                 for pid in children:  # one may be about to end that has served before
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
+            with Client(server) as next_one:  # is lent a connection before Redis says anything
+                next_one.send(request("GET", "/go/1"))
+                next_one.wait_until_read()
+                time.sleep(0.1)
+                own.resume()
+                assert next_one.read().field("Location") in ("/target-1", None)
         finally:
             own.resume()
         for number in range(1, 20):
             assert _finds_link(server, number)
     wait_until(lambda: not processes.zombies(server.pid), "the killed children are reaped")
+
+
+@of("forking")
+def test_what_a_killed_child_had_is_closed(start: Start, own: PrivateRedis) -> None:
+    """Redis has its client back, though a child that was forked later holds the socket as well."""
+    server = start(redis=own.url())
+    asker = own.client()
+    assert _is_back(server)
+    with Client(server) as first, Client(server) as second:
+        assert first.exchange(request("GET", "/guestbook")).status == 200
+        wait_until(lambda: len(server.children()) == 1, "those of before have ended")
+        (child,) = server.children()
+        assert second.exchange(request("GET", "/guestbook")).status == 200
+        before = connections(asker)
+        os.kill(child, signal.SIGKILL)
+        wait_until(lambda: connections(asker) == before - 1, "what it had is closed")
+        assert second.exchange(request("GET", "/guestbook")).status == 200
 
 
 def _assert_reply_is_used(server: Server, own: PrivateRedis, others: list[Client]) -> None:

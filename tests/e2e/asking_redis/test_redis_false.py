@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ..claims import of
+from ..claims import CLOSE, crowd, of
 from ..client import Client, fetch, request, sign
 from ..conftest import Start
 from ..harness import Server
@@ -351,6 +351,24 @@ def _late(conversation: Conversation) -> None:
     while conversation.next_command() is not None:
         time.sleep(0.1)
         conversation.send(b"$6\r\n/there\r\n")
+
+
+@pytest.mark.waits
+def test_slow_but_steady(start: Start) -> None:
+    """Replies that come one by one are waited for, and not at the cost of the clients' time."""
+    with FalseRedis(_late) as false:
+        server = start("--workers", "30", "--time-scale", "10", redis=false.url)
+        raw = request("GET", "/go/name", CLOSE)
+
+        def attempt() -> None:
+            with crowd(server, 30, raw[:-2]) as clients:
+                if not server.kind.is_stalled_by_one:
+                    clients[-1].wait_until_read()
+                for client in clients:
+                    client.send(raw[-2:])
+                assert [client.read().status for client in clients] == [302] * 30
+
+        undisturbed(2.9, attempt)
 
 
 @of("poll", "epoll")

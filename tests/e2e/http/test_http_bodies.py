@@ -87,6 +87,7 @@ def test_body_at_the_limit(server: Server, store: RedisClient) -> None:
             data = b"".join(_chunk(body[i : i + 8000]) for i in range(0, size, 8000)) + END
             response = send(server, _post(field) + (data if chunked else body))
             assert response.status == status, f"{size} bytes, chunked: {chunked}"
+            assert ("body is too long" in response.text) == (status == 413)
     assert store.remarks() == []
 
 

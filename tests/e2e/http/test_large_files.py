@@ -48,7 +48,7 @@ def test_big_file_in_little_memory(start: Start) -> None:
         assert _download(client, BIG_SIZE) == _expected_hash(BIG_SIZE)
     if is_sanitized(server.binary):
         pytest.skip("memory under a sanitizer is the sanitizer's")
-    peaks = [processes.status_kilobytes(pid, "VmHWM") for pid in server.pids()]
+    peaks = [processes.status_number(pid, "VmHWM") for pid in server.pids()]
     assert max(peaks) < MEMORY_LIMIT_KB, f"peak memory of its processes in kB: {peaks}"
 
 
@@ -81,7 +81,7 @@ def test_slow_reader_of_many_small_answers(start: Start) -> None:
         time.sleep(0.5)
         statuses = {client.read().status for _ in range(count - 1)}
         sender.join()
-        peaks = [processes.status_kilobytes(pid, "VmHWM") for pid in server.pids()]
+        peaks = [processes.status_number(pid, "VmHWM") for pid in server.pids()]
         statuses.add(client.read().status)
     assert statuses == {200}
     assert is_sanitized(server.binary) or max(peaks) < MEMORY_LIMIT_KB

@@ -48,6 +48,8 @@ def test_short_link(server: Server, store: RedisClient) -> None:
     assert fetch(server, "/go/abroad").field("Location") == "https://example.com/a?b=c&d#e"
     store.do("SET", "link:loud", "HTTPS://EXAMPLE.COM/")
     assert fetch(server, "/go/loud").field("Location") == "HTTPS://EXAMPLE.COM/"
+    store.do("SET", "link:" + "x" * 100, "/longest")
+    assert fetch(server, "/go/" + "x" * 100).field("Location") == "/longest"
     store.do("SET", "link:home", "/elsewhere")
     assert fetch(server, "/go/home").field("Location") == "/elsewhere"
     store.do("DEL", "link:home")
@@ -57,6 +59,8 @@ def test_short_link(server: Server, store: RedisClient) -> None:
 def test_unknown_short_links(server: Server, store: RedisClient) -> None:
     """Names without a link are not found."""
     store.do("SET", "link:", "/empty")
+    store.do("SET", "link:" + "x" * 101, "/too-long")
+    assert fetch(server, "/go/" + "x" * 101).status == 404
     for path in ("/go/nowhere", "/go/", "/go", "/go/%ff%fe", "/go/a%0db"):
         assert fetch(server, path).status in (400, 404), path
     assert fetch(server, "/go/" + "x" * 5000).status in (404, 414)

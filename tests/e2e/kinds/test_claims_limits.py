@@ -30,7 +30,7 @@ from ..claims import (
 from ..client import Client, EndOfStreamError, fetch, request
 from ..conftest import Start
 from ..harness import Server
-from ..processes import status_kilobytes
+from ..processes import status_number
 from ..redisbox import PrivateRedis
 from ..small import limited
 from ..sockets import backlog, longest_backlog
@@ -291,9 +291,9 @@ def test_a_crowd_that_has_been_answered_holds_little(start: Start) -> None:
         server = start(redis=redis.url())
 
         def each() -> float:
-            return (status_kilobytes(server.pid, "RssAnon") * 1024 - before) / clients
+            return (status_number(server.pid, "RssAnon") * 1024 - before) / clients
 
-        before = status_kilobytes(server.pid, "RssAnon") * 1024
+        before = status_number(server.pid, "RssAnon") * 1024
         redis.pause()
         with crowd(server, clients, request("GET", "/guestbook")) as idle:
             wait_until(lambda: each() > 1600, "all have asked")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from .. import processes
 from ..conftest import Start
 from ..harness import Server
 from ..small import REQUEST_TIME, assert_serves, assert_serves_crowd, limited, started_or_said
-from ..timing import PACE, PATIENCE, undisturbed
+from ..timing import PACE, PATIENCE, undisturbed, wait_until
 
 
 @pytest.mark.plain_build("sanitizers reserve more address space than that")
@@ -68,10 +69,29 @@ def test_memory_does_not_grow(start: Start) -> None:
     assert any(_kilobytes_grown(server, 18000) < 400 for _ in range(3)), "20 bytes a connection"
 
 
+@pytest.mark.waits
+def test_who_has_nothing_to_do_sleeps(start: Start) -> None:
+    """Once memory has been given back, nobody wakes up to look whether there is more."""
+    server = start("--workers", "4")
+    _run_ab(server, 500)
+
+    def sleeps() -> bool:
+        before = _wakings(server)
+        time.sleep(1.2)  # more than two of TIDY_PAUSE
+        return _wakings(server) == before
+
+    wait_until(sleeps, "it sleeps")
+
+
+def _wakings(server: Server) -> int:
+    tasks = [task for pid in server.pids() for task in processes.tasks(pid)]
+    return sum(processes.status_number(task, "voluntary_ctxt_switches") for task in tasks)
+
+
 def _kilobytes_grown(server: Server, connections: int) -> int:
-    before = processes.status_kilobytes(server.pid, "VmRSS")
+    before = processes.status_number(server.pid, "VmRSS")
     _run_ab(server, connections)
-    return processes.status_kilobytes(server.pid, "VmRSS") - before
+    return processes.status_number(server.pid, "VmRSS") - before
 
 
 def _run_ab(server: Server, count: int) -> None:

@@ -43,6 +43,7 @@ def test_accepted(server: Server, store: RedisClient) -> None:
         (b"guest-name=\xc3\x84nne&guest-remarks=raw", "raw - Änne"),
         (b"guest-name=++Ann+&guest-remarks=%0D%0A+Hi%09%0A", "Hi - Ann"),
         (b"guest-name=Ann&guest-remarks=a+-+b+-+c", "a - b - c - Ann"),
+        (b"guest-name=Ann&guest-remarks=1%0D%0A2%0D3%0A4", "1\n2\r3\n4 - Ann"),
     ],
 )
 def test_forms(server: Server, store: RedisClient, body: bytes, stored: str) -> None:

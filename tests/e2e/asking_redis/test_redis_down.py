@@ -226,6 +226,28 @@ def _set_links(own: PrivateRedis) -> None:
     client.close()
 
 
+@pytest.mark.waits
+@of("poll", "epoll")
+def test_frozen_though_others_ask(start: Start, own: PrivateRedis) -> None:
+    """Who asks meanwhile does not make the time longer for those who have asked before."""
+    server = start(redis=own.url())
+    assert _is_back(server)
+    own.pause()
+    try:
+        with Client(server) as first, contextlib.ExitStack() as stack:
+            first.send(request("GET", "/guestbook"))
+            wait_until(lambda: any_unread(own.port), "Redis is asked")
+
+            def is_answered() -> bool:
+                stack.enter_context(Client(server)).send(request("GET", "/guestbook"))
+                return not first.is_quiet(0.2)
+
+            wait_until(is_answered, "it is given up")
+            assert first.read().status == 503
+    finally:
+        own.resume()
+
+
 def _finds_link(server: Server, number: int) -> bool:
     """Whether a link is found; AssertionError when the reply to another command is taken for it."""
     response = fetch(server, f"/go/{number}")

@@ -18,6 +18,7 @@ def assert_error_page(response: Response) -> None:
     assert response.field("Date") is not None
     assert len(response.body) < 4096
     assert str(response.status) in response.text
+    assert "Unknown" not in response.status_line
     assert_well_formed(response.text)
 
 

@@ -59,6 +59,7 @@ def test_short_link(server: Server, store: RedisClient) -> None:
 def test_unknown_short_links(server: Server, store: RedisClient) -> None:
     """Names without a link are not found."""
     store.do("SET", "link:", "/empty")
+    store.do("SET", b"link:\xff\xfe", "/no-text")
     store.do("SET", "link:" + "x" * 101, "/too-long")
     assert fetch(server, "/go/" + "x" * 101).status == 404
     for path in ("/go/nowhere", "/go/", "/go", "/go/%ff%fe", "/go/a%0db"):

@@ -172,7 +172,7 @@ def test_redirects_are_optional(start: Start, site: Path, tmp_path: Path) -> Non
         shutil.copytree(site / name, tmp_path / name.split("/")[0])
     server = start(root=tmp_path)
     assert fetch(server, "/old").status == 404
-    (tmp_path / "redirects").write_text("/old /page.html", encoding="utf-8")
+    (tmp_path / "redirects").write_text("/new /\t# comment\n/old /page.html", encoding="utf-8")
     server = start(root=tmp_path)
     assert fetch(server, "/old").field("Location") == "/page.html"
 

@@ -402,6 +402,21 @@ def test_killed_child(start: Start, prefix: tuple[str, ...]) -> None:
     _wait_until_at_rest(server)
 
 
+@of("forking", "preforking")
+def test_child_told_to_stop(start: Start) -> None:
+    """Who tells one child to stop ends that one: it does not shut the door of the others."""
+    server = start()
+    with Client(server) as client:
+        client.send(b"GET / HT")
+        client.wait_until_read()
+        child = server.children()[-1]
+        os.kill(child, signal.SIGTERM)
+    wait_until(lambda: child not in server.children(), "it ends")
+    for _ in range(8):
+        assert fetch(server, "/guestbook").status == 200
+    _wait_until_at_rest(server)
+
+
 def test_child_of_a_shell_is_not_waited_for(start: Start) -> None:
     """A shell may have begun another program before exec made it the server."""
     server = start(prefix=("sh", "-c", 'sleep 600 & exec "$0" "$@"'))

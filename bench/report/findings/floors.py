@@ -16,7 +16,7 @@ def measured(study: Study) -> list[tuple[Conditions, list[tuple[float, Point]]]]
     highest level at which most of them have one."""
     found = []
     for scenario in study.scenarios:
-        if scenario._replace(keep_alive=False) != Conditions(scenario.workload):
+        if scenario._replace(workload="", keep_alive=False) != study.usual:
             continue
         by_level = {level: _ratios(study, scenario, level) for level in study.levels(scenario)}
         level = max(by_level, key=lambda n: (len(by_level[n]), n), default=0)

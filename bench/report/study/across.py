@@ -78,7 +78,7 @@ class Contrast:
 
 def workloads(study: Study) -> Contrast | None:
     """Rates by workload, those that wait least first."""
-    plain = [s for s in study.scenarios if s == Conditions(s.workload)]
+    plain = [s for s in study.scenarios if s._replace(workload="") == study.usual]
     plain.sort(key=lambda s: (s.workload == "sorted", WAITS.get(s.workload, 0), s.workload))
 
     def label(s: Conditions) -> str:

@@ -91,6 +91,11 @@ class Study:
         return sorted(closed, key=lambda s: s != first)
 
     @cached_property
+    def usual(self) -> Conditions:
+        """What workloads are compared under: a whole core, or the slice of one that all have."""
+        return Conditions("", quota=min((s.quota for s in self.scenarios), default=0.0))
+
+    @cached_property
     def keys(self) -> dict[Conditions, str]:
         """A short name for each scenario: s0, s1, ...; those that can be chosen first."""
         rest = [s for s in self.all_scenarios if s not in self.scenarios]

@@ -6,11 +6,12 @@ from __future__ import annotations
 import pytest
 
 from bench.records.results import Conditions
+from bench.report.findings.floors import floor_rows
 from bench.report.study.across import delays, idles, loop_rows, workloads
 from bench.report.study.study import Study, describe
 
 from .conftest import recorded
-from .made import everything, open_loop_run, plain_runs, results_of
+from .made import everything, open_loop_run, plain_runs, results_of, run_of
 
 GUESTBOOK = Conditions("guestbook")
 
@@ -116,3 +117,14 @@ def test_both_loops_side_by_side() -> None:
     rows = loop_rows(Study(everything()))
     ways = [row["way"] for row in rows if row["subject"] == "epoll"]
     assert len(ways) == len(set(ways)) == 3
+
+
+def test_what_was_measured_in_a_slice_of_a_core_is_compared_too() -> None:
+    """The short ladder, as it is, gives each server a slice."""
+    sliced = [Conditions(name, quota=0.2) for name in ("redirect", "guestbook")]
+    names = ("epoll", "floor-epoll")
+    study = Study(results_of([run_of(name, s, 100) for s in sliced for name in names]))
+    work = workloads(study)
+    assert work is not None
+    assert work.order == ["redirect", "guestbook"]
+    assert [row["workload"] for row in floor_rows(study)] == ["redirect", "guestbook"]

@@ -71,8 +71,10 @@ def undecided(first: Point, equal: Sequence[Point]) -> str:
 
 def rates(study: Study, scenario: Conditions) -> str:
     """Who served most, and how much more than the slowest."""
-    slice_of = f"In {percent(scenario.quota)} of a core each, " if scenario.quota else ""
-    return slice_of + _rates(study, scenario)
+    words = _rates(study, scenario)
+    if not scenario.quota:
+        return words
+    return f"In {percent(scenario.quota)} of a core each, {words[:1].lower()}{words[1:]}"
 
 
 def _rates(study: Study, scenario: Conditions) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from bench.records.results import Conditions
+from bench.report.findings.findings import rates
 from bench.report.findings.floors import floor_rows
 from bench.report.study.across import delays, idles, loop_rows, workloads
 from bench.report.study.study import Study, describe
@@ -128,3 +129,12 @@ def test_what_was_measured_in_a_slice_of_a_core_is_compared_too() -> None:
     assert work is not None
     assert work.order == ["redirect", "guestbook"]
     assert [row["workload"] for row in floor_rows(study)] == ["redirect", "guestbook"]
+
+
+def test_a_sentence_goes_on_in_small_letters() -> None:
+    sliced = Conditions("guestbook", quota=0.2)
+    runs = [run_of(name, sliced, 100) for name in ("epoll", "poll")]
+    for run in runs:
+        run.lower_bound = True
+    told = rates(Study(results_of(runs)), sliced)
+    assert told.startswith("In 20 % of a core each, the load generator was at its limit with each")

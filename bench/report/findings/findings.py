@@ -6,6 +6,7 @@ Every function answers with a sentence, or with an empty text where there is not
 
 from collections.abc import Sequence
 
+from bench.readers.compare import verdict
 from bench.records.conditions import Conditions
 from bench.report.study.holding import holdings
 from bench.report.study.scaling import scalings
@@ -14,8 +15,6 @@ from bench.report.study.words import all_of, duration, figure, listed, percent, 
 
 NEAR = 1.05
 """A ratio below this is not worth a word."""
-NOISE = 0.10
-"""Differences below this share are not believed of a single run."""
 GROWN = 1.1
 """A cost per request that is so many times another one has grown."""
 AT_LIMIT = "the load generator was at its limit"
@@ -41,14 +40,11 @@ def ranked(points: Sequence[Point], key: str) -> list[Point]:
 
 
 def too_close(best: Point, other: Point, key: str) -> bool:
-    """Whether their runs overlap; of single runs, whether they differ by less than noise; and of
-    rates that are lower bounds nobody knows which is higher."""
+    """Whether they differ by no more than noise, as in the order of all; and of rates that are lower
+    bounds nobody knows which is higher."""
     if key == "rate" and other.lower_bound:
         return True
-    mine, its = best.figures[key], other.figures[key]
-    if min(best.runs, other.runs) < 2:
-        return abs(mine.median - its.median) < NOISE * max(mine.median, its.median)
-    return mine.low <= its.high and its.low <= mine.high
+    return verdict(best.figures[key], other.figures[key]) == "same"
 
 
 def told_apart(order: Sequence[Point], key: str) -> tuple[list[Point], list[Point]]:

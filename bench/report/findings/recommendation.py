@@ -11,10 +11,11 @@ memory.
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import geometric_mean
 
-from bench.readers.order import STALLS, order, sharing
+from bench.readers.compare import NOISE_OF_ONE
+from bench.readers.order import STALLS, Ranked, order, sharing
 from bench.records.conditions import Conditions
 from bench.report.findings.answer import Advice, named
-from bench.report.findings.findings import NOISE, told_apart
+from bench.report.findings.findings import told_apart
 from bench.report.study.holding import holdings
 from bench.report.study.study import Point, Study
 from bench.report.study.words import duration, figure, listed, percent, times
@@ -47,7 +48,7 @@ def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None
     if not worse:
         return None
     best = min(worse, key=lambda name: worse[name])
-    close = [name for name in worse if worse[name] < worse[best] * (1 + NOISE)]
+    close = [name for name in worse if worse[name] < worse[best] * (1 + NOISE_OF_ONE)]
     chosen, how = _decided(study, scenario, level, close)
     words = f"{_serves(study, close, worse[best])}{how}.{seen}"
     if any(study.results.stalled_by.get(name) == "workers" for name in chosen):
@@ -126,7 +127,7 @@ def _said(point: Point, key: str) -> str:
 
 def _serves(study: Study, close: Sequence[str], worse: float) -> str:
     where = "" if len(study.scenarios) == 1 else ", in all that was measured"
-    if worse >= 1 + NOISE:
+    if worse >= 1 + NOISE_OF_ONE:
         return f"No other comes nearer to the best, which serves {times(worse)} as much{where}"
     if len(close) == 1:
         return f"Of those that can be put before clients {close[0]} serves most{where}"

@@ -14,7 +14,7 @@ from bench.report.findings.choice import answers
 from bench.report.study.study import Study
 
 from .conftest import recorded
-from .made import plain_runs, results_of
+from .made import plain_runs, results_of, run_of
 
 RECORDED = ("quota", "onecore", "redirect", "delay", "idle")
 """At a fifth of a core; all on one core; without Redis; with a slower one; beside idle clients."""
@@ -135,3 +135,16 @@ def test_if_each_is_out_nobody_is_recommended() -> None:
     said = everything(Study(results), GUESTBOOK)
     assert said.answer == "None of them"
     assert "epoll (what a silent client does to it is not known)" in said.because
+
+
+def test_who_shares_a_place_in_the_order_shares_the_answer() -> None:
+    runs = [run_of(name, GUESTBOOK, 100, n) for name in ("epoll", "poll") for n in (1, 2, 3)]
+    for run, cost in zip(runs, (12.8, 12.9, 12.95, 13.1, 13.2, 13.3), strict=True):
+        assert run.process
+        run.process.cpu_us_per_request, run.lower_bound = cost, True
+    study = Study(results_of(runs))
+    found = order.order(study.results, GUESTBOOK)
+    assert found
+    assert [one.place for one in found.ranked] == [1, 1]
+    said = {a.question: a.answer for a in answers(study, GUESTBOOK)}
+    assert said["The least CPU for each request?"] == "Both of them"

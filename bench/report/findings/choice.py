@@ -9,6 +9,7 @@ reason. The last answer is that of `recommendation`.
 
 from collections.abc import Sequence
 
+from bench.readers.compare import NOISE_OF_ONE
 from bench.records.conditions import Conditions
 from bench.report.findings.answer import Advice, but_stalled, named, stalled
 from bench.report.findings.findings import (
@@ -146,11 +147,14 @@ def _memory(study: Study, scenario: Conditions, points: Sequence[Point]) -> Advi
 
     able, passed = _without_stalled(study, order)
     best, most = able[0], order[-1]
-    words = f"{said(best)} at {best.level:,} connections"
-    words += f"; most: {most.subject.name}, {said(most)}" if most is not best else ""
+    equal, _ = told_apart(able, "memory")
+    whose = f" with {best.subject.name}" if equal else ""
+    words = f"{said(best)}{whose} at {best.level:,} connections{undecided(best, equal)}"
+    words += f"; most: {most.subject.name}, {said(most)}" if most not in (best, *equal) else ""
     words += f"{but_stalled(names_of(passed))}."
     words += " “Each” is what a connection adds." if " each" in words else ""
-    return Advice("Little memory?", best.subject.name, words, "memory")
+    who = named(names_of([best, *equal]), len(order))
+    return Advice("Little memory?", who, words, "memory")
 
 
 def _waiting(study: Study) -> Advice | None:
@@ -165,18 +169,19 @@ def _waiting(study: Study) -> Advice | None:
     if len(kept) < 2:
         return None
     most, *others = sorted(kept, key=lambda n: -kept[n].ratio)
-    bounds = [name for name in others if kept[name].at_least]
-    least = [name for name in others if name not in bounds][-1:]
+    enough = min(1.0, kept[most].ratio) / (1 + NOISE_OF_ONE)
+    equal = [name for name in others if kept[name].at_least or kept[name].ratio > enough]
+    least = [name for name in others if name not in equal][-1:]
     words = f"From {first} to {last}"
     if slowed:
         words = f"With {last} ms{slowed.instead} more for each reply"
     words += f" {most} kept {share_left(kept[most].ratio, kept[most].at_least)} of its rate"
-    for name in (*bounds, *least):
+    for name in (*equal, *least):
         words += f", {name} {share_left(kept[name].ratio, kept[name].at_least)}"
     left_out = [name for name in changes if name not in kept]
     if left_out:
         words += f"; not found out for {listed(left_out)}: {AT_LIMIT}"
-    who = named([most, *bounds], len(changes))
+    who = named([most, *equal], len(changes))
     return Advice("A slow database behind it?", who, f"{words}.", f"figure-{found.key}")
 
 
@@ -193,9 +198,12 @@ def _idle(study: Study) -> Advice | None:
     grown = {name: change.ratio for name, change in found.changes(_servers(study)).items()}
     if len(grown) < 2:
         return None
-    best, worst = min(grown, key=lambda n: grown[n]), max(grown, key=lambda n: grown[n])
+    best, *others = sorted(grown, key=lambda n: grown[n])
+    equal = [name for name in others if grown[name] < grown[best] * (1 + NOISE_OF_ONE)]
+    shown = [*equal, *(name for name in others[-1:] if name not in equal)]
     words = (
         f"{int(last):,} of them{found.instead} made a request cost {times(grown[best])} as much "
-        f"CPU with {best}, {times(grown[worst])} with {worst}."
+        f"CPU with {best}{''.join(f', {times(grown[name])} with {name}' for name in shown)}."
     )
-    return Advice("Many clients that say nothing?", best, words, "figure-idles")
+    who = named([best, *equal], len(grown))
+    return Advice("Many clients that say nothing?", who, words, "figure-idles")

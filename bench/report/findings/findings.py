@@ -40,7 +40,7 @@ def ranked(points: Sequence[Point], key: str) -> list[Point]:
 
 
 def too_close(best: Point, other: Point, key: str) -> bool:
-    """Whether they differ by no more than noise, as in the order of all; and of rates that are lower
+    """Whether they differ by no more than noise, as in the order of all. Of rates that are lower
     bounds nobody knows which is higher."""
     if key == "rate" and other.lower_bound:
         return True

@@ -148,3 +148,20 @@ def test_who_shares_a_place_in_the_order_shares_the_answer() -> None:
     assert [one.place for one in found.ranked] == [1, 1]
     said = {a.question: a.answer for a in answers(study, GUESTBOOK)}
     assert said["The least CPU for each request?"] == "Both of them"
+
+
+def test_nothing_is_chosen_by_less_than_noise() -> None:
+    """Memory, waiting and idle clients: single runs that differ by less than a tenth."""
+    names = ("epoll", "poll", "threading")
+    slowed, idle = GUESTBOOK._replace(redis_delay_ms=5.0), GUESTBOOK._replace(idle=1000)
+    runs = [run_of(name, of, 100) for of in (GUESTBOOK, slowed, idle) for name in names]
+    for run, nth in zip(runs, (0, 1, 5) * 3, strict=True):
+        assert run.process
+        assert run.open_loop
+        run.process.pss_peak_mb = 0.5 + 0.01 * nth
+        run.process.cpu_us_per_request = 10 + 0.1 * nth * bool(run.conditions.idle)
+        run.open_loop.rate_done = 1000 + 100 * (4 - nth) * bool(run.conditions.redis_delay_ms)
+    said = {a.question: a.answer for a in answers(Study(results_of(runs)), GUESTBOOK)}
+    assert said["Little memory?"] == "epoll or poll"
+    assert said["A slow database behind it?"] == "epoll or poll"
+    assert said["Many clients that say nothing?"] == "All of them"

@@ -65,9 +65,11 @@ def _disturbed(loud: list[Point], cells: int) -> str:
     worst = max(loud, key=lambda p: p.get("foreign_share") or 0)
     most = percent(worst.get("foreign_share") or 0)
     where = f"{worst.subject.name} at {worst.level:,} connections ({describe(worst.scenario)})"
+    sliced = any(p.scenario.quota for p in loud)
+    slices = ", and it could not use up its slice" if sliced else ""
     return (
         f"In {len(loud):,} of {plural(cells, 'cell')} others used more than {percent(QUIET)} of "
-        f"the server's CPU in the median run; the worst is {where}, with {most}. Rates there are "
-        "too low, and CPU per request is not free of it either; the table calls them disturbed. "
-        "See what else runs (make doctor), and measure again on a quiet machine."
+        f"the server's CPU in the median run{slices}; the worst is {where}, with {most}. Rates "
+        "there are too low, and CPU per request is not free of it either; the table calls them "
+        "disturbed. See what else runs (make doctor), and measure again on a quiet machine."
     )

@@ -79,12 +79,20 @@ def disturbed() -> Results:
     return results
 
 
-def test_a_disturbed_machine_is_said() -> None:
-    study = Study(disturbed())
+@pytest.mark.parametrize(
+    ("quota", "slices"), [(0.0, ""), (0.2, ", and it could not use up its slice")]
+)
+def test_a_disturbed_machine_is_said(quota: float, slices: str) -> None:
+    results = disturbed()
+    for run in results.runs:
+        run.conditions, run.bottleneck = run.conditions._replace(quota=quota), "none"
+    study = Study(results)
     page = render(study, catalogue(study))
+    core = ", 20% of a core for each" if quota else ""
     assert (
-        "In 1 of 3 cells others used more than 10 % of the server&#39;s CPU in the median run; the "
-        "worst is poll at 100 connections (guestbook, a connection per request), with 20 %."
+        "In 1 of 3 cells others used more than 10 % of the server&#39;s CPU in the median run"
+        f"{slices}; the worst is poll at 100 connections (guestbook, a connection per request"
+        f"{core}), with 20 %."
     ) in page
     marked = [
         row.subject

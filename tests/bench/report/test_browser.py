@@ -17,12 +17,13 @@ from .conftest import SOURCES
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("report_browser")]
 
 SCREENSHOTS = Path(__file__).resolve().parents[3] / "build" / "screenshots"
-CUT = """() => [...document.querySelectorAll(".chart svg .role-axis-title text")].filter((text) => {
+CUT = """() => [...document.querySelectorAll(
+    ".chart svg .role-axis-title text, .chart svg .mark-text.role-mark text")].filter((text) => {
     const picture = text.ownerSVGElement.getBoundingClientRect();
     const { left, right } = text.getBoundingClientRect();
     return left < picture.left || right > picture.right;
 }).map((text) => text.textContent)"""
-"""The titles of axes that are cut at the edge of their chart."""
+"""The titles of axes, and the words behind bars, that are cut at the edge of their chart."""
 PHONE = {"width": 360, "height": 740}
 DESKTOP = {"width": 1280, "height": 900}
 LINES = "#figure-rates .chart .mark-line path"

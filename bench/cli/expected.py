@@ -17,7 +17,7 @@ from bench.records.results import Results
 from bench.records.run import Run
 from bench.records.store import load
 from bench.records.values import each_of
-from bench.report.study.words import plural
+from bench.records.words import plural
 
 SHEETS = ("1-floor", "4-redis", "5-idle")
 """Those with figures that a sweep measures. 3 prints its seconds itself; the rest have none."""
@@ -88,8 +88,9 @@ def _machine(results: Results) -> str:
     memory = (machine.memory_bytes or 0) / 2**30
     load_average = machine.load_average_at_start[:1]
     busy = f", load {load_average[0]:.1f} at the start" if load_average else ""
+    cpus = plural(machine.cpus or 0, "CPU")
     return (
-        f"{machine.cpu_model or 'a processor'}, {machine.cpus} CPUs, {memory:.0f} GB, "
+        f"{machine.cpu_model or 'a processor'}, {cpus}, {memory:.0f} GB, "
         f"Linux {machine.kernel}, {results.started:%Y-%m-%d}{busy}"
     )
 

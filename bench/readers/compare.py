@@ -28,6 +28,7 @@ from bench.records import store
 from bench.records.conditions import FLOOR_PREFIX, CellKey
 from bench.records.figures import QUIET
 from bench.records.results import Cell, Results
+from bench.records.words import plural
 
 Verdict = Literal["same", "better", "worse", "disturbed", "bound", "changed", "new", "gone"]
 
@@ -276,7 +277,8 @@ def over_floor(costs: dict[CellKey, Rounds]) -> dict[CellKey, Rounds]:
 
 def _hosts(of: Results) -> str:
     found = [
-        f"{host.name} ({host.cpus} CPUs" + (f", {host.cpu_limit:.0%})" if host.cpu_limit else ")")
+        f"{host.name} ({plural(host.cpus, 'CPU')}"
+        + (f", {host.cpu_limit:.0%})" if host.cpu_limit else ")")
         for host in of.hosts
     ]
     return ", ".join(found) or "one machine"

@@ -30,6 +30,7 @@ from bench.records.values import (
     whole,
     yes_or_no,
 )
+from bench.records.words import plural
 
 FLOOR_PREFIX = "floor-"
 Value = bool | int | float | str | None
@@ -257,7 +258,7 @@ ASPECTS = (
         "--workers",
         positive,
         "processes of preforking, threads of prethreading (their own default)",
-        lambda number: "1 worker" if number == 1 else f"{number} workers",
+        lambda number: plural(int(number or 0), "worker"),
         lambda number: f"workers{number}",
     ),
     Aspect(

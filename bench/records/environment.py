@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from bench.records.figures import Role
+from bench.records.words import plural
 
 
 class Machine(BaseModel):
@@ -24,7 +25,7 @@ class Machine(BaseModel):
         """In a line: "Intel Xeon, 2 CPUs, Linux 6.1"; what is not known is left out."""
         parts = (
             self.cpu_model,
-            f"{self.cpus} CPUs" if self.cpus else None,
+            plural(self.cpus, "CPU") if self.cpus else None,
             f"Linux {self.kernel}" if self.kernel else None,
         )
         return ", ".join(part for part in parts if part) or "machine not recorded"

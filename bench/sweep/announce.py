@@ -15,6 +15,7 @@ from bench.readers.console import say
 from bench.readers.table import result_table
 from bench.records.environment import DoctorLine, Finding, HostInfo
 from bench.records.results import Results
+from bench.records.words import plural
 from bench.report.charts.export import write_rates
 from bench.sweep.cell import Bench
 from bench.sweep.display import in_words
@@ -29,8 +30,7 @@ def announce(planned: Planned, bench: Bench, diagnosis: Diagnosis, out: Console)
     levels = ", ".join(f"{level:,}" for level in sorted({run.concurrency for run in runs}))
     conditions = "; ".join(c.describe() for c in dict.fromkeys(run.conditions for run in runs))
     say(out, f"Servers: {', '.join(planned.subjects)}")
-    count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
-    say(out, f"Connections: {levels}; {count}: {conditions}")
+    say(out, f"Connections: {levels}; {plural(len(runs), 'run')}: {conditions}")
     say(out, f"Placement: {site.placement.note}")
     for host in site.host_infos():
         say(out, f"    {describe_host(host)}")
@@ -61,8 +61,8 @@ def _show_troubles(said: Sequence[DoctorLine], findings: Sequence[Finding], out:
 def describe_host(host: HostInfo) -> str:
     """A host in a line."""
     limit = f", {host.cpu_limit:.0%} of a CPU by {host.limited_by}" if host.cpu_limit else ""
-    cpus = "1 CPU" if host.cpus == 1 else f"{host.cpus} CPUs"
-    return f"{host.role:<8}{host.name} ({host.address}): {cpus}{limit}, Linux {host.kernel}"
+    cpus = plural(host.cpus, "CPU") + limit
+    return f"{host.role:<8}{host.name} ({host.address}): {cpus}, Linux {host.kernel}"
 
 
 # The end of a sweep: the files in their last state, the table, the charts, where they are.

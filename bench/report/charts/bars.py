@@ -20,7 +20,6 @@ def _words(column: str) -> str:
     return f"width < {base.NARROW} ? split(datum.{column}, '   ') : datum.{column}"
 
 
-
 def _two_parts(
     parts: dict[str, str], colours: Sequence[str], title: str, whole: str
 ) -> tuple[alt.Chart, alt.Chart]:

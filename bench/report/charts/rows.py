@@ -7,13 +7,13 @@ from typing import Any
 
 from bench.records.conditions import Conditions
 from bench.records.figures import HostFigures
+from bench.records.words import figure, percent
 from bench.report.findings import floors, instances, ordering
 from bench.report.findings.findings import all_switches
 from bench.report.study import across, hosts
 from bench.report.study.metrics import METRICS
 from bench.report.study.scaling import scalings
 from bench.report.study.study import Point, Study
-from bench.report.study.words import figure, percent
 
 CURVE_STEPS = 60
 Rows = list[dict[str, Any]]

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.readers.order import STALLS
+from bench.records.words import listed, number_word
 from bench.report.findings.findings import MOST_NAMED
 from bench.report.study.study import Study
-from bench.report.study.words import listed, number_word
 
 
 @dataclass

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from bench.readers.compare import NOISE_OF_ONE
 from bench.records.conditions import Conditions
+from bench.records.words import duration, figure, listed, times, upper_first
 from bench.report.findings.answer import Advice, but_stalled, named, stalled
 from bench.report.findings.findings import (
     AT_LIMIT,
@@ -28,7 +29,6 @@ from bench.report.findings.recommendation import recommended
 from bench.report.study.across import delays, idles, workloads
 from bench.report.study.holding import Holding, holdings
 from bench.report.study.study import Point, Study
-from bench.report.study.words import duration, figure, listed, times, upper_first
 
 LEAST_EACH = 0.1
 """Kilobytes by which a server must grow with each connection for that to be said."""

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from bench.readers.compare import verdict
 from bench.records.conditions import Conditions
+from bench.records.words import all_of, duration, figure, listed, percent, times, upper_first
 from bench.report.study.holding import holdings
 from bench.report.study.scaling import scalings
 from bench.report.study.study import Point, Study
-from bench.report.study.words import all_of, duration, figure, listed, percent, times, upper_first
 
 NEAR = 1.05
 """A ratio below this is not worth a word."""

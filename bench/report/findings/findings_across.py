@@ -3,11 +3,11 @@
 
 from collections.abc import Sequence
 
+from bench.records.words import duration, listed, times, upper_first
 from bench.report.findings.findings import EACH_AT_LIMIT, NEAR, share_left
 from bench.report.study.across import Contrast, Shift
 from bench.report.study.metrics import BY_KEY
 from bench.report.study.study import WAYS
-from bench.report.study.words import duration, listed, times, upper_first
 
 
 def title(found: Contrast, names: Sequence[str], axis: str) -> str:

@@ -4,9 +4,9 @@
 from typing import Any
 
 from bench.records.conditions import Conditions
+from bench.records.words import figure
 from bench.report.findings.findings import NEAR, above_floor
 from bench.report.study.study import WAITS, Point, Study, workload_name
-from bench.report.study.words import figure
 
 Rows = list[dict[str, Any]]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from bench.records.conditions import THROUGH, Conditions
 from bench.records.figures import Balancer
+from bench.records.words import listed, number_word, times
 from bench.report.findings.findings import AT_LIMIT, NEAR, share_left
 from bench.report.study.hosts import WHO, label, limit_of
 from bench.report.study.study import Point, Study
-from bench.report.study.words import listed, number_word, times
 
 Rows = list[dict[str, Any]]
 

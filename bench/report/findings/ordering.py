@@ -5,9 +5,9 @@ from typing import Any
 
 from bench.readers.order import STALLS, Order, Ranked, order, sharing
 from bench.records.conditions import Conditions
+from bench.records.words import figure, listed, percent, times
 from bench.report.findings.answer import stalled
 from bench.report.study.study import Study
-from bench.report.study.words import figure, listed, percent, times
 
 
 def finding(study: Study, scenario: Conditions) -> str:

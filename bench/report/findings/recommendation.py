@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import geometric_mean
 
 from bench.readers.compare import NOISE_OF_ONE
-from bench.readers.order import STALLS, Ranked, order, sharing
+from bench.readers.order import STALLS, order, sharing
 from bench.records.conditions import Conditions
+from bench.records.words import duration, figure, listed, percent, times
 from bench.report.findings.answer import Advice, named
 from bench.report.findings.findings import told_apart
 from bench.report.study.holding import holdings
 from bench.report.study.study import Point, Study
-from bench.report.study.words import duration, figure, listed, percent, times
 
 QUESTION = "One for everything here?"
 MOST_MEMORY = 0.5

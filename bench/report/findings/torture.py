@@ -16,7 +16,7 @@ from bench.records.torture import (
     share,
     verdict,
 )
-from bench.report.study.words import figure, listed, plural
+from bench.records.words import figure, listed, plural
 
 SIGNS: dict[Verdict, str] = {
     "served": "●",

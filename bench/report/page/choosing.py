@@ -4,13 +4,13 @@
 from typing import Any
 
 from bench.records.conditions import Conditions
+from bench.records.words import figure
 from bench.report.charts import style
 from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import choice
 from bench.report.study.holding import holdings
 from bench.report.study.scaling import Scaling, scalings
 from bench.report.study.study import Study, describe
-from bench.report.study.words import figure
 
 
 def part(study: Study, _: Catalogue) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from bench.readers import cost as reader
 from bench.records.results import Results
+from bench.records.words import markdown_table
 from bench.report.findings import cost as words
 from bench.report.findings.cost import TextTable
 from bench.report.page.cost import command, render
-from bench.report.study.words import markdown_table
 
 
 def both(results: Results, page: Path) -> dict[Path, str]:

@@ -7,10 +7,10 @@ import io
 import json
 from typing import Any
 
+from bench.records.words import figure
 from bench.report.study import hosts
 from bench.report.study.metrics import METRICS
 from bench.report.study.study import HOST_FIGURES, Point, Study, describe
-from bench.report.study.words import figure
 
 SCHEMA = "zerohttpd-seven/report"
 SCHEMA_VERSION = 2

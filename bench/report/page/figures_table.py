@@ -6,13 +6,13 @@ from typing import Any
 from urllib.parse import quote
 
 from bench.records.figures import QUIET, HostFigures
+from bench.records.words import figure, percent
 from bench.report.charts.exhibits import Catalogue
 from bench.report.charts.rows import status_of
 from bench.report.page import export
 from bench.report.study import hosts
 from bench.report.study.metrics import BY_KEY, Metric
 from bench.report.study.study import Point, Study
-from bench.report.study.words import figure, percent
 
 FIGURES = (
     *("rate", "p50", "p90", "p99", "p999", "max", "cpu", "cpu_user", "cpu_system"),

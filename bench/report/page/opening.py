@@ -4,11 +4,11 @@
 from typing import Any
 
 from bench.records.figures import QUIET
+from bench.records.words import percent, plural
 from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import findings, ordering
 from bench.report.page import figures_table, topology
 from bench.report.study.study import Point, Study, describe
-from bench.report.study.words import percent, plural
 
 SHORT = (
     *("rates", "hosts", "instances-keep", "cpu", "latency", "holding", "floors"),

@@ -5,11 +5,11 @@ from typing import Any
 
 from bench.readers.cost import Flame, flames
 from bench.records.peers import PeerStudy
+from bench.records.words import figure
 from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import peers
 from bench.report.page.cost import flame_shown
 from bench.report.study.study import Study, describe
-from bench.report.study.words import figure
 
 MOST_LIKE = {
     "server": "itself",

@@ -2,8 +2,8 @@
 """The table in Markdown, for docs/."""
 
 from bench.records.torture import AttackFacts, Record, verdict
+from bench.records.words import markdown_table
 from bench.report.findings import torture as words
-from bench.report.study.words import markdown_table
 
 
 def markdown(record: Record) -> str:

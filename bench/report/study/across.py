@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from bench.records.conditions import Conditions, conditions_from
+from bench.records.words import duration, figure, plural
 from bench.report.study.metrics import BY_KEY
 from bench.report.study.study import WAITS, WAYS, Point, Study, workload_name
-from bench.report.study.words import duration, figure, plural
 
 BASES = ("redirect", "link")
 """What waiting is measured against. A file or a sorted page costs other things than a wait."""

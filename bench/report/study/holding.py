@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from math import ceil
 
 from bench.records.conditions import Conditions
+from bench.records.words import duration, figure, listed, plural
 from bench.report.study.hosts import limit_words
 from bench.report.study.study import Point, Study
-from bench.report.study.words import duration, figure, listed, plural
 
 SLOW_MS = 1000.0
 """A p99 from here on is worth a word: nobody calls that held who waits for it."""

@@ -7,8 +7,8 @@ from typing import Any
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo
 from bench.records.figures import HostFigures, Role
+from bench.records.words import number_word, percent, plural
 from bench.report.study.study import Point, Study
-from bench.report.study.words import number_word, percent, plural
 
 ROLES: tuple[Role, ...] = ("load", "nginx", "server", "redis")
 """In the order in which a request meets them."""

@@ -4,9 +4,9 @@
 from dataclasses import dataclass
 
 from bench.records.conditions import Conditions
+from bench.records.words import figure, percent, plural
 from bench.report.study import usl
 from bench.report.study.study import Study
-from bench.report.study.words import figure, percent, plural
 
 SATURATED = 0.9
 """A contention above this: the lowest measured level already was as much as it can."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-from bench.report.study.words import plural
+from bench.records.words import plural
 
 LEAST_POINTS = 6
 """Fewer say too little about a curve of three unknowns."""

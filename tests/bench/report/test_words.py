@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import pytest
 
+from bench.records.environment import Machine
 from bench.records.results import Conditions
+from bench.records.words import figure, listed, percent
 from bench.report.findings import findings, findings_across
 from bench.report.findings.choice import answers
 from bench.report.study.across import delays, idles, loop_rows
 from bench.report.study.holding import holdings
 from bench.report.study.study import Study
-from bench.report.study.words import figure, listed, percent
 
 from .conftest import recorded, single_server
 from .made import everything, plain_runs, results_of, run_of
@@ -150,3 +151,9 @@ def test_what_the_runs_do_not_tell_apart_is_not_ranked() -> None:
     assert most.because == (
         "1,040\xa0/s with poll at 100 connections; too close to poll to tell apart: epoll."
     )
+
+
+def test_one_is_no_plural() -> None:
+    assert Machine(cpus=1).describe() == "1 CPU"
+    assert Machine(cpus=2).describe() == "2 CPUs"
+    assert Conditions("guestbook", workers=1).describe() == "guestbook, 1 worker"

@@ -10,7 +10,7 @@ CFLAGS ?= -O2 -g -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 LDFLAGS ?= -pie -Wl,-z,relro,-z,now
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml 2>/dev/null)
-COMPILE = $(CC) -std=gnu17 $(WARNINGS) -D_GNU_SOURCE -Ilib -fPIE -pthread $(CPPFLAGS) $(CFLAGS)
+COMPILE = $(CC) -std=gnu17 $(WARNINGS) -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 -Ilib -fPIE -pthread $(CPPFLAGS) $(CFLAGS)
 LINK = $(CC) $(CFLAGS) -pthread $(LDFLAGS)
 
 # A short line for each step; V=1 shows the commands themselves, -s nothing.

@@ -142,8 +142,8 @@ struct view response_body(const struct response *response) {
         return buffer_view(&response->body);
     if (file->text.length == 0)
         return VIEW("");
-    return view_part(buffer_view(&file->text), response->offset,
-                     response->count);
+    return view_part(buffer_view(&file->text), (size_t)response->offset,
+                     (size_t)response->count);
 }
 
 uint64_t response_length(const struct response *response) {

@@ -167,7 +167,7 @@ void options_parse(struct options *options,
             break;
         case 'w':
             options->workers =
-                parse_number("--workers", optarg, 1, WORKERS_LIMIT);
+                (size_t)parse_number("--workers", optarg, 1, WORKERS_LIMIT);
             break;
         case 'd':
             set_root(options, optarg);

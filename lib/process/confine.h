@@ -35,6 +35,14 @@ struct call {
 #ifndef SYS_epoll_wait
 #define SYS_epoll_wait SYS_epoll_pwait
 #endif
+/* Processors of 32 bits have others: there no call is refused (confine_calls),
+   and these names only let it compile. */
+#ifndef SYS_newfstatat
+#define SYS_newfstatat SYS_fstatat64
+#endif
+#ifndef SYS_mmap
+#define SYS_mmap SYS_mmap2
+#endif
 
 /* What serving with calls that sleep needs: a receive timeout for each client;
    and a connection to Redis that begins without waiting is waited for. */

@@ -16,8 +16,8 @@
 static struct {
     _Atomic bool stopping;
     _Atomic int64_t out_of_time_at;
-    _Atomic int64_t pause; /* before we are woken again */
-    int listener;          /* where this process accepts */
+    _Atomic long pause; /* before we are woken again */
+    int listener;       /* where this process accepts */
     pid_t owner; /* of all listening sockets: the process that made them */
     const int *listeners;
     size_t count;
@@ -54,7 +54,7 @@ static bool close_doors_behind_last(void) {
    signal does not come here. */
 static void set_timer(void) {
     int64_t left = stop.out_of_time_at - clock_milliseconds();
-    int64_t pause = left > 0 ? left : PAUSE;
+    long pause = left > 0 ? (long)left : PAUSE;
 
     if (!close_doors_behind_last())
         stop.pause = PAUSE;

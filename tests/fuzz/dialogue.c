@@ -320,8 +320,9 @@ static size_t take(struct buffer *out, const struct pending *pending,
     }
     if (taken == most || pending->count == 0)
         return taken;
-    size_t count =
-        most - taken < pending->count ? most - taken : pending->count;
+    size_t count = most - taken;
+    if (count > pending->count)
+        count = (size_t)pending->count;
     char *room = buffer_reserve(out, count);
     must(room != NULL);
     must(pread(pending->descriptor, room, count, (off_t)pending->offset) ==

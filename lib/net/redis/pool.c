@@ -63,7 +63,7 @@ void redis_pool_destroy(struct redis_pool *pool) {
 }
 
 /* Sleeps for so many milliseconds, or until another thread gives one back. */
-static void wait_for_another(struct redis_pool *pool, int64_t time) {
+static void wait_for_another(struct redis_pool *pool, long time) {
     struct timespec end;
 
     pool->waiting++;

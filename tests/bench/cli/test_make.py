@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: MIT
+"""`make all` with what others set: another kind of processor, flags of their own."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bench.host.project import ROOT
+
+
+def _make(*words: str) -> str:
+    done = subprocess.run(["make", "-s", "-j2", *words], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="gcc -m32 is of x86_64")
+def test_compiles_for_32_bits(tmp_path: Path) -> None:
+    """Without a warning. To link it would take a C library of 32 bits; its headers are the same,
+    but for one that says what is missing in it."""
+    (tmp_path / "gnu").mkdir()
+    (tmp_path / "gnu" / "stubs-32.h").touch()
+    folder = subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True).stdout
+    headers = f"-I{tmp_path} -idirafter /usr/include/{folder.strip()}"
+    mains = [f"{tmp_path}/{file.parent.name}/main.o" for file in ROOT.glob("0[1-7]_*/main.c")]
+    _make(
+        *("CC=gcc", f"BUILD={tmp_path}", f"CFLAGS=-m32 -O1 -Werror {headers}"),
+        *(f"{tmp_path}/libzerohttpd.a", *mains),
+    )

@@ -157,10 +157,10 @@ int confine_files_and_ports(const char *root, int redis_port) {
    register for a call's result. */
 #if defined __x86_64__
 #define PROCESSOR       AUDIT_ARCH_X86_64
-#define RESULT(context) ((context)->uc_mcontext.gregs[REG_RAX])
+#define REFUSE(context) ((context)->uc_mcontext.gregs[REG_RAX] = -ENOSYS)
 #elif defined __aarch64__
 #define PROCESSOR       AUDIT_ARCH_AARCH64
-#define RESULT(context) ((context)->uc_mcontext.regs[0])
+#define REFUSE(context) ((context)->uc_mcontext.regs[0] = 0UL - ENOSYS)
 #endif
 
 #ifdef PROCESSOR
@@ -182,7 +182,7 @@ static void on_other_call(int signal_number, siginfo_t *info, void *context) {
         /* Nobody to tell. */
     }
     errno = error;
-    RESULT((ucontext_t *)context) = -ENOSYS;
+    REFUSE((ucontext_t *)context);
 }
 
 struct filter {

@@ -281,7 +281,7 @@ $(FLOOR)/%: floors/%.c $(wildcard floors/*.h) lib/config.h Makefile
 	$(Q)$(COMPILE) $< $(LDFLAGS) $(LDLIBS) -o $@
 
 # The one place of the version is pyproject.toml.
-$(BUILD)/lib/net/options.o: CPPFLAGS += $(if $(VERSION),-DVERSION='"$(VERSION)"')
+$(BUILD)/lib/net/options.o: override CPPFLAGS += $(if $(VERSION),-DVERSION='"$(VERSION)"')
 $(BUILD)/lib/net/options.o: $(wildcard pyproject.toml)
 
 # Said once, in words, before a compiler says it five times in its own.

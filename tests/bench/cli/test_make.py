@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from bench.cli.main import version
 from bench.host.project import ROOT
 
 
-def _make(*words: str) -> str:
+def _make(*words: str) -> None:
     done = subprocess.run(["make", "-s", "-j2", *words], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return done.stderr
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="gcc -m32 is of x86_64")
@@ -31,3 +31,10 @@ def test_compiles_for_32_bits(tmp_path: Path) -> None:
         *("CC=gcc", f"BUILD={tmp_path}", f"CFLAGS=-m32 -O1 -Werror {headers}"),
         *(f"{tmp_path}/libzerohttpd.a", *mains),
     )
+
+
+def test_the_version_is_known_whatever_the_flags(tmp_path: Path) -> None:
+    program = tmp_path / "iterative"
+    _make(f"BUILD={tmp_path}", f"BIN={tmp_path}", "CPPFLAGS=-DMINE", "CFLAGS=-O0", str(program))
+    said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+    assert said.split()[-1] == version()

@@ -290,7 +290,7 @@ $(BUILD)/headers: Makefile
 		echo '  Debian, Ubuntu: apt-get install gcc libc6-dev; or take another one: make all CC=clang'; exit 1; } >&2
 	@mkdir -p $(@D)
 	@printf '#include <%s.h>\n' uthash utlist linux/openat2 linux/landlock | \
-		$(COMPILE) -E -xc - >$@ 2>&1 || { grep -i 'error' $@; rm $@; \
+		$(COMPILE) -E -xc - >/dev/null 2>$@ || { grep -i 'error' $@; rm $@; \
 		echo 'Beside a C library the servers need uthash, and headers of Linux 5.13 or newer:'; \
 		echo '  Debian 12, Ubuntu 22.04 or newer: apt-get install uthash-dev linux-libc-dev'; \
 		echo '  Fedora: dnf install uthash-devel kernel-headers'; \

@@ -13,9 +13,10 @@ from bench.cli.main import version
 from bench.host.project import ROOT
 
 
-def _make(*words: str) -> None:
+def _make(*words: str, status: int = 0) -> str:
     done = subprocess.run(["make", "-s", "-j2", *words], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == status, done.stderr
+    return done.stderr
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="gcc -m32 is of x86_64")
@@ -38,3 +39,13 @@ def test_the_version_is_known_whatever_the_flags(tmp_path: Path) -> None:
     _make(f"BUILD={tmp_path}", f"BIN={tmp_path}", "CPPFLAGS=-DMINE", "CFLAGS=-O0", str(program))
     said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
     assert said.split()[-1] == version()
+
+
+def test_a_header_that_is_missing_is_named_alone(tmp_path: Path) -> None:
+    """Not what the headers before it say of errors."""
+    (tmp_path / "uthash.h").write_text("char *strerror(int);\n")
+    (tmp_path / "utlist.h").touch()
+    said = _make(f"BUILD={tmp_path}", f"CPPFLAGS=-nostdinc -I{tmp_path}", "all", status=2)
+    first, then = said.splitlines()[:2]
+    assert "linux/openat2.h" in first
+    assert then.startswith("Beside a C library")

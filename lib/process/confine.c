@@ -64,6 +64,13 @@ static const struct call common[] = {
     CALL(getrusage),
     CALL(lseek), /* stdio, of a standard output that is a file */
     CALL(exit_group),
+#ifndef __GLIBC__
+    /* musl: accept4(2) without flags; a signal to a thread, and a crash; before
+       the first thread */
+    CALL(accept),
+    CALL(tkill),
+    CALL(membarrier),
+#endif
     {0},
 };
 

@@ -14,6 +14,7 @@
 #ifndef PROCESS_CONFINE_H
 #define PROCESS_CONFINE_H
 
+#include <features.h> /* __GLIBC__ */
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/syscall.h>
@@ -28,11 +29,13 @@ struct call {
 #define CALL(name)  {#name, SYS_##name}
 
 /* Of an older and a newer call for the same thing, Linux has only the newer one
-   on newer processors (aarch64); the C library's function is the same. */
+   on newer processors (aarch64), and musl makes the newer one to wait on all;
+   the C library's function is the same. */
 #ifndef SYS_poll
 #define SYS_poll SYS_ppoll
 #endif
-#ifndef SYS_epoll_wait
+#if !defined SYS_epoll_wait || !defined __GLIBC__
+#undef SYS_epoll_wait
 #define SYS_epoll_wait SYS_epoll_pwait
 #endif
 /* Processors of 32 bits have others: there no call is refused (confine_calls),
@@ -47,10 +50,16 @@ struct call {
 /* What serving with calls that sleep needs: a receive timeout for each client;
    and a connection to Redis that begins without waiting is waited for. */
 #define BLOCKING_CALLS CALL(poll), CALL(fcntl)
-/* Children: to fork them, be one, tell them and wait for them. */
+/* Children: to fork them, be one, tell them and wait for them.  musl makes the
+   call fork where there is one, glibc never. */
 #define FORKING_CALLS                                                          \
-    CALL(clone), CALL(set_robust_list), CALL(prctl), CALL(getppid),            \
-        CALL(wait4), CALL(kill)
+    FORK_CALL, CALL(set_robust_list), CALL(prctl), CALL(getppid), CALL(wait4), \
+        CALL(kill)
+#if defined SYS_fork && !defined __GLIBC__
+#define FORK_CALL CALL(fork)
+#else
+#define FORK_CALL CALL(clone)
+#endif
 /* Threads: their locks, their heaps, their beginning and end, their signals.
    With openat glibc asks two things: how many processors there are, for that
    decides how many heaps there may be (/sys/devices/system/cpu/online, else

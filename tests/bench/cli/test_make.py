@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import platform
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,14 +21,19 @@ def _make(*words: str, status: int = 0) -> str:
     return done.stderr
 
 
+def _headers() -> str:
+    """Flags for a compiler that would look elsewhere: for headers that it does not find there."""
+    folder = subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True).stdout
+    return f"-idirafter /usr/include -idirafter /usr/include/{folder.strip()}"
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="gcc -m32 is of x86_64")
 def test_compiles_for_32_bits(tmp_path: Path) -> None:
     """Without a warning. To link it would take a C library of 32 bits; its headers are the same,
     but for one that says what is missing in it."""
     (tmp_path / "gnu").mkdir()
     (tmp_path / "gnu" / "stubs-32.h").touch()
-    folder = subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True).stdout
-    headers = f"-I{tmp_path} -idirafter /usr/include/{folder.strip()}"
+    headers = f"-I{tmp_path} {_headers()}"
     mains = [f"{tmp_path}/{file.parent.name}/main.o" for file in ROOT.glob("0[1-7]_*/main.c")]
     _make(
         *("CC=gcc", f"BUILD={tmp_path}", f"CFLAGS=-m32 -O1 -Werror {headers}"),
@@ -45,7 +52,22 @@ def test_a_header_that_is_missing_is_named_alone(tmp_path: Path) -> None:
     """Not what the headers before it say of errors."""
     (tmp_path / "uthash.h").write_text("char *strerror(int);\n")
     (tmp_path / "utlist.h").touch()
-    said = _make(f"BUILD={tmp_path}", f"CPPFLAGS=-nostdinc -I{tmp_path}", "all", status=2)
+    flags = f"CPPFLAGS=-nostdinc -I{tmp_path}"
+    said = _make(f"BUILD={tmp_path}", f"BIN={tmp_path}", flags, "all", status=2)
     first, then = said.splitlines()[:2]
     assert "linux/openat2.h" in first
     assert then.startswith("Beside a C library")
+
+
+@pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="no musl-gcc (package musl-tools)")
+def test_confined_with_another_c_library(tmp_path: Path) -> None:
+    """The C library of Alpine makes other system calls for the same functions."""
+    _make(
+        *("CC=musl-gcc", f"BUILD={tmp_path}", f"BIN={tmp_path}"),
+        *(f"CPPFLAGS=-Werror {_headers()}", "all"),
+    )
+    chosen = ("tests/e2e/kinds/test_confinement.py", "-k", "test_list_of_calls")
+    words = [sys.executable, "-m", "pytest", "-q", "--bin-dir", str(tmp_path), *chosen]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout

@@ -307,7 +307,7 @@ compile_commands.json: Makefile $(LIB) $(FOLDERS:%=%/main.c) ## for clangd and t
 	$(call say,GEN,$@)
 	@{ printf '['; separator=; for source in $(filter %.c,$^); do \
 		printf '%s\n{ "directory": "%s", "file": "%s",\n  "command": "%s" }' "$$separator" \
-			'$(CURDIR)' "$$source" '$(subst ",\\\",$(COMPILE)) -c '"$$source"; separator=,; \
+			"$$PWD" "$$source" '$(subst ",\\\",$(COMPILE)) -c '"$$source"; separator=,; \
 	done; printf '\n]\n'; } >$@
 
 .SECONDARY:

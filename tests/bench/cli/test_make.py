@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import shutil
 import subprocess
@@ -57,6 +58,16 @@ def test_a_header_that_is_missing_is_named_alone(tmp_path: Path) -> None:
     first, then = said.splitlines()[:2]
     assert "linux/openat2.h" in first
     assert then.startswith("Beside a C library")
+
+
+def test_the_folder_may_have_a_quote_in_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "ann's"
+    (folder / "lib" / "app").mkdir(parents=True)
+    (folder / "lib" / "app" / "app.c").touch()
+    shutil.copy(ROOT / "Makefile", folder)
+    _make("-C", str(folder), "compile_commands.json")
+    (unit,) = json.loads((folder / "compile_commands.json").read_text())
+    assert unit["directory"] == str(folder)
 
 
 @pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="no musl-gcc (package musl-tools)")

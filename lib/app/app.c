@@ -29,6 +29,12 @@ static int check_template(struct app *app, const char *root, char *error,
                           size_t size) {
     struct file *file = cache_borrow(app->templates, GUESTBOOK_TEMPLATE, 0);
 
+    if (file == NULL && errno == ENOSYS) {
+        snprintf(error, size,
+                 "this system has no openat2(2), by which files are opened; "
+                 "take Linux 5.6 or newer, and no emulator of it");
+        return -1;
+    }
     if (file == NULL) {
         snprintf(error, size,
                  "cannot read the template %s/templates/%s (%s); put it there, "

@@ -113,6 +113,17 @@ def test_faults_at_start(
             pytest.fail(f"more than {MOST} calls of {call} at the start")
 
 
+def test_a_kernel_without_openat2(
+    binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path
+) -> None:
+    """Linux before 5.6, or an emulator: it is not said of the template that it is missing."""
+    plan = Plan(tmp_path / "plan")
+    plan.arm("openat2", 1, errno.ENOSYS)
+    server = FaultyServer(binary, site, redis.url(260), ("--workers", str(WORKERS)), plan=plan)
+    assert _fails_at_start(server)
+    assert "no openat2(2)" in server.stderr
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

@@ -22,9 +22,15 @@ class NotBuilt(Exception):
 
 
 def folder_of(name: str) -> Path:
-    """The folder that is meant: a path, NN_name, or the name alone. Raises UserError."""
+    """The folder that is meant: a path, NN_name, or the name alone. Raises UserError, also for one
+    in which something leads elsewhere that is read with our rights."""
     for folder in (Path(name), ROOT / name, *ROOT.glob(f"[0-9][0-9]_{name}")):
         if (folder / "main.c").is_file():
+            for path in (folder, folder / "main.c", folder / "tests.toml"):
+                if path.is_symlink() or not (path.is_file() or path.is_dir() or not path.exists()):
+                    raise UserError(f"{path} is a link, or no file: what is graded must lie there")
+            if sum(file.lstat().st_size for file in folder.rglob("*")) > MOST_BYTES:
+                raise UserError(f"{folder} holds more than {MOST_BYTES >> 20} MB: that is no source")
             return folder.resolve()
     there = ", ".join(file.parent.name for file in sorted(ROOT.glob("[0-9][0-9]_*/main.c")))
     raise UserError(f"no {name}/main.c here; there are: {there}")
@@ -40,8 +46,6 @@ class Built:
         for name in PARTS:
             shutil.copy(ROOT / name, folder / name)
         shutil.copytree(ROOT / "lib", folder / "lib")
-        if sum(file.stat().st_size for file in source.rglob("*") if file.is_file()) > MOST_BYTES:
-            raise UserError(f"{source} holds more than {MOST_BYTES >> 20} MB: that is no source")
         # Links are copied as links: what they lead to is not read with our rights.
         try:
             shutil.copytree(source, folder / self._folder, symlinks=True)

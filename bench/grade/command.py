@@ -83,6 +83,6 @@ def stalled_by(source: Path) -> str:
     file = source / "tests.toml"
     try:
         said = toml_of(file)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{file} cannot be read: {error}") from error
     return str(said.get("stalled_by", "nobody"))

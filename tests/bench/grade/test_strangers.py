@@ -116,6 +116,29 @@ def test_what_is_no_server_is_refused(name: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("what", ["folder", "main.c", "tests.toml", "pipe", "deep"])
+def test_what_leads_elsewhere_or_never_ends_is_refused(tmp_path: Path, what: str) -> None:
+    other, folder = tmp_path / "other" / "08_other", tmp_path / "08_link"
+    for place in (other, folder):
+        place.mkdir(parents=True)
+        (place / "main.c").write_text("int main(void) { return 0; }\n")
+    if what == "folder":
+        (folder / "main.c").unlink()
+        folder.rmdir()
+        folder.symlink_to(other)
+    elif what == "pipe":
+        os.mkfifo(folder / "tests.toml")
+    elif what == "deep":
+        (folder / "tests.toml").write_text("a = " + "[" * 100_000)
+    else:
+        (folder / what).unlink(missing_ok=True)
+        (folder / what).symlink_to(other / "main.c")
+    done = run(str(folder))
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert "08_link" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_same_seed_asks_the_same(tmp_path: Path) -> None:
     asked = []
     (tmp_path / "08_empty").mkdir()

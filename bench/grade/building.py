@@ -30,7 +30,9 @@ def folder_of(name: str) -> Path:
                 if path.is_symlink() or not (path.is_file() or path.is_dir() or not path.exists()):
                     raise UserError(f"{path} is a link, or no file: what is graded must lie there")
             if sum(file.lstat().st_size for file in folder.rglob("*")) > MOST_BYTES:
-                raise UserError(f"{folder} holds more than {MOST_BYTES >> 20} MB: that is no source")
+                raise UserError(
+                    f"{folder} holds more than {MOST_BYTES >> 20} MB: that is no source"
+                )
             return folder.resolve()
     there = ", ".join(file.parent.name for file in sorted(ROOT.glob("[0-9][0-9]_*/main.c")))
     raise UserError(f"no {name}/main.c here; there are: {there}")

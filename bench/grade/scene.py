@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -33,9 +34,9 @@ from bench.grade.faults import (
 )
 from bench.grade.sandbox import MEMORY, Limits, confined, end_strangers, forget_strangers
 from bench.grade.stage import Failed, NotHere
-from bench.host.process import demand_seconds
+from bench.host.process import StartError, demand_seconds
 from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
+from bench.host.signals import SignalWatch, signal_name
 from bench.host.sockets import ALL, LISTEN, end, tcp_sockets
 from bench.load.client import Client, NoAnswer, Response, request
 from bench.subjects.running import Ended, RunningServer
@@ -141,6 +142,8 @@ class Scene:
             raise NotHere("processes that have ended still count here: init does not wait for them")
         place = Place(0, self.redis_url or self.redis.url, self.folder)
         self.running = RunningServer(replace(self.server, command=command), place, (), self.watch)
+        if not listens_here(self.running.url):
+            raise StartError(f"it listens at {self.running.url[:60]!r}, which is no address here")
 
     def stop(self) -> Ended | None:
         """End it at once, and know how it ended if it had before. May be called twice."""
@@ -417,6 +420,16 @@ class Scene:
         return total
 
 
+def listens_here(url: str) -> bool:
+    """Whether a server's url line is one, and of this machine: the client goes where it leads."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        return parts.port != 0 and (host == "localhost" or ip_address(host).is_loopback)
+    except ValueError:
+        return False
+
+
 def is_zombie(pid: int) -> bool:
     """Whether a process has ended and nobody has waited for it."""
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -428,5 +441,5 @@ def _in_words(status: int | None) -> str:
     if status is None:
         return "how is not known"
     if status < 0:
-        return f"killed by {signal.Signals(-status).name}"
+        return f"killed by {signal_name(-status)}"
     return f"exit status {status}"

@@ -14,6 +14,12 @@ from types import FrameType
 WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+def signal_name(number: int) -> str:
+    """Such as SIGTERM. Most of the real-time signals have no name."""
+    names = {int(one): one.name for one in signal.Signals}
+    return names.get(number, f"signal {number}")
+
+
 class Interrupted(Exception):
     """The run was asked to end by the signal `number`."""
 

@@ -2,6 +2,7 @@
 """A client that sends exactly the bytes that it is given, and reads with a deadline."""
 
 import contextlib
+import re
 import socket
 import struct
 import time
@@ -11,6 +12,7 @@ from typing import TypeVar
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER with a time of 0: socket(7)."""
 CHUNK = 65536
+_STATUS, _LENGTH = re.compile(rb"[0-9]{3}"), re.compile("[0-9]{1,18}")
 Same = TypeVar("Same", bound="Connection")
 
 
@@ -104,14 +106,14 @@ class Client(Connection):
             self._more(until)
         head, _, self._received = self._received.partition(b"\r\n\r\n")
         first = head.split(b"\r\n", 1)[0].split(b" ")
-        if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not first[1].isdigit():
+        if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not _STATUS.fullmatch(first[1]):
             raise NoAnswer("something that is no HTTP came", head, True)
         answer = Response(int(first[1]), head, b"")
         length = answer.field("Content-Length")
         if method == "HEAD" or answer.status in (204, 304) or length is None:
             return answer
-        if not length.isdigit():
-            raise NoAnswer(f"Content-Length is {length!r}, which is no number", head, True)
+        if not _LENGTH.fullmatch(length):
+            raise NoAnswer(f"Content-Length is {length[:60]!r}, which is no length", head, True)
         while len(self._received) < int(length):
             self._more(until)
         body, self._received = self._received[: int(length)], self._received[int(length) :]

@@ -9,6 +9,7 @@ import re
 from bench.records.figures import ServerStatistics
 
 KEY_COLUMNS = 14
+_NUMBER = r"(\d+(?:\.\d+)?)"
 
 
 def lines_of(text: str) -> dict[str, str]:
@@ -38,18 +39,20 @@ def statistics_in(text: str) -> ServerStatistics | None:
     cpu = lines.get("cpu", "")
     return ServerStatistics(
         requests=_whole(lines.get("requests")),
-        responses={c: int(n) for c, n in re.findall(r"(\dxx) (\d+)", lines.get("responses", ""))},
+        responses={
+            c: int(n) for c, n in re.findall(r"(\dxx) (\d{1,18})", lines.get("responses", ""))
+        },
         bytes_sent=_whole(lines.get("bytes")),
-        cpu_user_s=_figure(r"user ([\d.]+) s", cpu),
-        cpu_system_s=_figure(r"system ([\d.]+) s", cpu),
-        cpu_us_per_request=_figure(r"([\d.]+) us", lines.get("cpu/request", "")),
-        peak_memory_mb=_figure(r"([\d.]+) MB", lines.get("peak memory", "")),
-        workers={k[7:]: int(v) for k, v in lines.items() if re.fullmatch(r"worker \d+", k)},
+        cpu_user_s=_figure(rf"user {_NUMBER} s", cpu),
+        cpu_system_s=_figure(rf"system {_NUMBER} s", cpu),
+        cpu_us_per_request=_figure(rf"{_NUMBER} us", lines.get("cpu/request", "")),
+        peak_memory_mb=_figure(rf"{_NUMBER} MB", lines.get("peak memory", "")),
+        workers={k[7:]: _whole(v) or 0 for k, v in lines.items() if re.fullmatch(r"worker \d+", k)},
     )
 
 
 def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdigit() else None
+    return int(text) if text is not None and re.fullmatch("[0-9]{1,18}", text) else None
 
 
 def _figure(pattern: str, text: str) -> float | None:

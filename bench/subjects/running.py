@@ -14,7 +14,7 @@ from bench.host.accounting import CpuTime, Group
 from bench.host.process import Child, StartError, last_line, url_that_answers
 from bench.host.programs import find_program
 from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
+from bench.host.signals import SignalWatch, signal_name
 from bench.host.slices import Periods, Slice, Slicing
 from bench.records.figures import ServerStatistics
 from bench.subjects.banner import statistics_in, url_in
@@ -195,7 +195,7 @@ class Ended(BaseModel):
     def describe(self) -> str:
         """How it ended, for a sentence about it."""
         if self.status is not None and self.status < 0:
-            how = f"was ended by {signal.Signals(-self.status).name}"
+            how = f"was ended by {signal_name(-self.status)}"
         else:
             how = f"ended with status {self.status}"
         return f"{how} ({self.last_words})" if self.last_words else how

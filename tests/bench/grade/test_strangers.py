@@ -99,6 +99,74 @@ def _is_alive(process: psutil.Process, user: int) -> bool:
     return uids is not None and uids.real == user and status != psutil.STATUS_ZOMBIE
 
 
+SAYS = r"""
+#include <arpa/inet.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/socket.h>
+
+int main(void) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t length = sizeof a;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    char room[9000] = "", end[] = "\r\n\r\n";
+
+    bind(listener, (struct sockaddr *)&a, sizeof a);
+    listen(listener, 9);
+    getsockname(listener, (struct sockaddr *)&a, &length);
+    int port = ntohs(a.sin_port);
+    (void)port;
+    memset(room, '9', 5000);
+    printf(@SAID@);
+    fflush(stdout);
+    for (;;) {
+        int client = accept(listener, NULL, NULL);
+        if (client < 0 || recv(client, room + 5000, 4000, 0) < 0)
+            continue;
+        room[5000] = 0;
+        @DONE@;
+        dprintf(client, "%s", end);
+        close(client);
+    }
+}
+"""
+HERE = '"url           http://127.0.0.1:%d/\\n@MORE@", port'
+
+
+@pytest.mark.parametrize(
+    ("said", "done"),
+    [
+        ('"url           http://127.0.0.1:99999/\\n"', ""),
+        ('"url           http://[::1/\\n"', ""),
+        ('"url           http://a%cb/\\n", 0', ""),
+        (HERE.replace("@MORE@", "requests      1\\ncpu           user 1.2.3 s\\n"), ""),
+        (HERE.replace("@MORE@", "requests      \\u00b2\\nworker 1      x\\n"), ""),
+        (
+            HERE.replace("@MORE@", ""),
+            'dprintf(client, "HTTP/1.1 200 OK\\r\\nContent-Length: \\xb2")',
+        ),
+        (
+            HERE.replace("@MORE@", ""),
+            'dprintf(client, "HTTP/1.1 200\\r\\nContent-Length: %s", room)',
+        ),
+        (HERE.replace("@MORE@", ""), 'dprintf(client, "HTTP/1.1 %s", room)'),
+        (HERE.replace("@MORE@", ""), "kill(getpid(), 40)"),
+    ],
+)
+def test_whatever_it_says_it_is_graded(tmp_path: Path, said: str, done: str) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "08_says").mkdir()
+    text = SAYS.replace("@SAID@", said).replace("@DONE@", done)
+    (tmp_path / "08_says" / "main.c").write_text(text)
+    graded = run(str(tmp_path / "08_says"), "--json", "--only", "serves")
+    assert graded.returncode == 0, graded.stderr
+    found = Grade.model_validate_json(graded.stdout)
+    assert found.points == 3, graded.stdout
+    assert found.faults[0] in ("no-answer", "crash", "wrong-length")
+
+
 def test_what_does_not_compile_is_shown_as_the_compiler_shows_it(tmp_path: Path) -> None:
     (tmp_path / "08_broken").mkdir()
     (tmp_path / "08_broken" / "main.c").write_text("int main(void) { return 0 }\n")

@@ -50,6 +50,8 @@ PYTEST = unset MAKEFLAGS MFLAGS MAKELEVEL ARGS; folder=$$(mktemp -d) && trap 'rm
 ZEROHTTPD = .venv/bin/zerohttpd
 SETUP = CC='$(CC)' scripts/setup.sh
 ARGS ?=
+# A folder may be called after its student: O'Brien.
+quoted = '$(subst ','\'',$(value $(1)))'
 
 all: $(SERVERS:%=$(BIN)/%) ## build all servers into this folder
 
@@ -146,18 +148,18 @@ hint: ## a hint to it: make hint N=07 STEP=1, 2, 3, answer
 # FROM is an ordinary word, and so may be set in somebody's environment: only make's own counts.
 new: ## begin a server of your own: make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
 	@$(SETUP) build bench
-	@test -n '$(NAME)' || { echo 'say which: make new NAME=08_mine FROM=scratch'; exit 1; }
-	@$(ZEROHTTPD) new '$(NAME)' $(if $(filter-out environment,$(origin FROM)),--from '$(FROM)')
+	@test -n $(call quoted,NAME) || { echo 'say which: make new NAME=08_mine FROM=scratch'; exit 1; }
+	@$(ZEROHTTPD) new $(call quoted,NAME) $(if $(filter-out environment,$(origin FROM)),--from '$(FROM)')
 
 # The graded program is built by the grading itself, within limits: here only what it stands on,
 # and the seven that it is compared with.
 SEVEN := $(foreach folder,$(wildcard 0[1-7]_*),$(call name,$(folder)))
 grade: ## points for a server, stage by stage: make grade SERVER=08_mine; ARGS="--json"
 	@$(SETUP) build bench trace
-	@test -n '$(SERVER)' || { echo 'say which: make grade SERVER=08_mine'; exit 1; }
+	@test -n $(call quoted,SERVER) || { echo 'say which: make grade SERVER=08_mine'; exit 1; }
 	@$(MAKE) --no-print-directory -s $(SEVEN:%=$(BIN)/%) >&2
 	@$(MAKE) --no-print-directory -s tsan TARGET=build/tsan/objects/libzerohttpd.a >&2
-	@$(ZEROHTTPD) grade '$(SERVER)' $(ARGS)
+	@$(ZEROHTTPD) grade $(call quoted,SERVER) $(ARGS)
 
 torture: ## every server under every attack, five minutes; ARGS="--servers epoll", ARGS=--help
 	@scripts/setup.sh build bench

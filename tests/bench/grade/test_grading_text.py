@@ -77,19 +77,24 @@ def test_a_worksheet_of_moodle_is_filled_and_a_folder_of_another_name_stops_nobo
     tmp_path: Path,
 ) -> None:
     tmp_path.chmod(0o755)
-    for place in ("Ada Lovelace_4711", "Charles Babbage_12"):
-        name = "08_mine" if place.startswith("Ada") else "08_cy"
+    # Who is graded first has put a link where his grade might be written: to that of the next one.
+    for place in ("Ada Lovelace_4711", "Charles Babbage_12", "Conor O'Brien_13"):
+        name = "08_cy" if place.startswith("Charles") else "08_mine"
         folder = tmp_path / f"{place}_assignsubmission_file" / name
         folder.mkdir(parents=True)
         shutil.copy(SKELETON, folder / "main.c")
+    broken = tmp_path / "Ada Lovelace_4711_assignsubmission_file"
+    (broken / "08_mine" / "main.c").write_text("int main(void) { return 0 }\n")
+    (broken / "grade.json").symlink_to("../Conor O'Brien_13_assignsubmission_file/grade.json")
     (tmp_path / "worksheet.csv").write_text(
         "\ufeffIdentifier,Full name,Grade,Maximum grade\n"
         'Participant 4711,"Lovelace, Ada",,100.00\nParticipant 12,Charles Babbage,,100.00\n'
+        "Participant 13,Conor O'Brien,,100.00\n"
     )
     run(script("for folder in", "~/zerohttpd"), tmp_path)
     rows = list(csv.reader(io.StringIO((tmp_path / "graded.csv").read_text())))
     assert rows[0] == ["Identifier", "Full name", "Grade", "Maximum grade"]
-    assert [row[2] for row in rows[1:]] == [str(LAZY_POINTS), ""]
+    assert [row[2] for row in rows[1:]] == ["0", "", str(LAZY_POINTS)]
 
 
 def test_an_evaluation_of_the_virtual_programming_lab_gives_a_grade(tmp_path: Path) -> None:

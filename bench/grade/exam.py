@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.grade.building import Built, NotBuilt
 from bench.grade.check import Stage
 from bench.grade.proof import MOST_LINES
-from bench.grade.sandbox import isolation
+from bench.grade.sandbox import REDIS_LIMITS, isolation
 from bench.grade.scene import Scene, make_site
 from bench.grade.stage import CheckOutcome, FaultFound, Grade, StageOutcome
 from bench.grade.stages import STAGES
@@ -57,7 +57,7 @@ class Exam:
             if self._server is None:
                 stages += [_untried(stage) for stage in STAGES]
             else:
-                with OwnRedis((), self.watch) as store:
+                with OwnRedis((), self.watch, REDIS_LIMITS) as store:
                     stages += self._stages(built, store, folder)
         checks = [check for stage in stages for check in stage.checks]
         return Grade(

@@ -105,7 +105,6 @@ class World:
                 limits=check.limits,
                 redis_url=url,
             )
-            scene.redis.prepare()
             stack.callback(scene.stop)
             stack.enter_context(scene.guarded())
             tracer: tuple[str, ...] = ()
@@ -113,6 +112,7 @@ class World:
                 tracer = (*STRACE, *(("-e", f"trace={TRACED}") if whole else ENDS_ONLY))
                 tracer = (*tracer, "-o", str(trace))
             try:
+                scene.redis.prepare()
                 if check.starts_server:
                     scene.start(check.options, tracer)
                 self._ready = time.time()

@@ -7,7 +7,7 @@ waiting for the disk), so a remark that is not there after `kill -9` was never s
 
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 import redis
@@ -24,9 +24,11 @@ REMARKS = "guestbook_remarks"
 class OwnRedis(PrivateRedis):
     """Use in a `with` block. Everything may raise redis.RedisError."""
 
-    def __init__(self, cpus: Sequence[int], watch: SignalWatch) -> None:
+    def __init__(
+        self, cpus: Sequence[int], watch: SignalWatch, settings: Mapping[str, str] = KEPT
+    ) -> None:
         """Start it. Raises UserError if it does not come up, Interrupted on Ctrl-C."""
-        super().__init__(cpus, watch, KEPT)
+        super().__init__(cpus, watch, settings)
         self._watch = watch
 
     def kill(self) -> None:

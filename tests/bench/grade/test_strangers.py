@@ -167,6 +167,54 @@ def test_whatever_it_says_it_is_graded(tmp_path: Path, said: str, done: str) -> 
     assert found.faults[0] in ("no-answer", "crash", "wrong-length")
 
 
+ASKS_REDIS = r"""
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/socket.h>
+
+int main(int count, char **words) {
+    for (int i = 0; i < count; i++) {
+        if (strncmp(words[i], "redis://", 8) != 0)
+            continue;
+        struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+        to.sin_port = htons((unsigned short)atoi(strrchr(words[i], ':') + 1));
+        int redis = socket(AF_INET, SOCK_STREAM, 0);
+        char reply[200] = "";
+        if (connect(redis, (struct sockaddr *)&to, sizeof to) == 0 &&
+            dprintf(redis, "%s\r\n", "@ASKED@") > 0 && read(redis, reply, 199) >= 0)
+            fprintf(stderr, "Redis said: %s\n", strtok(reply, "\r"));
+    }
+    return 1;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("CONFIG SET dir /", "-NOPERM"),
+        ("SHUTDOWN NOSAVE", "-NOPERM"),
+        ("REPLICAOF 127.0.0.1 1", "-NOPERM"),
+        ("EVAL 'while true do end' 0", "-NOPERM"),
+        ("GET visitor_count", "$7"),
+    ],
+)
+def test_its_redis_does_what_the_pages_need_and_no_more(
+    tmp_path: Path, asked: str, said: str
+) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "08_asks").mkdir()
+    (tmp_path / "08_asks" / "main.c").write_text(ASKS_REDIS.replace("@ASKED@", asked))
+    done = run(str(tmp_path / "08_asks"), "--json", "--only", "serves")
+    assert done.returncode == 0, done.stderr
+    finding = Grade.model_validate_json(done.stdout).stages[1].checks[0].finding
+    assert finding is not None
+    assert f"Redis said: {said}" in finding.seen
+
+
 def test_what_does_not_compile_is_shown_as_the_compiler_shows_it(tmp_path: Path) -> None:
     (tmp_path / "08_broken").mkdir()
     (tmp_path / "08_broken" / "main.c").write_text("int main(void) { return 0 }\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.grade.building import Built, NotBuilt
 from bench.grade.check import Stage
-from bench.grade.proof import MOST_LINES
+from bench.grade.proof import mistake, shortened
 from bench.grade.sandbox import REDIS_LIMITS, isolation
 from bench.grade.scene import Scene, make_site
 from bench.grade.stage import CheckOutcome, FaultFound, Grade, StageOutcome
@@ -82,18 +82,17 @@ class Exam:
             if remarks:
                 check.points -= 2
                 warned = [line for line in remarks.splitlines() if "warning:" in line]
-                check.note = "with warnings: " + (warned or remarks.splitlines())[0]
+                check.note = "with warnings: " + shortened(warned or remarks.splitlines())[0]
         except NotBuilt as error:
             check.points, check.came = 0, "failed"
             lines = str(error).splitlines()
-            mistakes = [line for line in lines if "error" in line] or lines
             check.finding = FaultFound(
                 fault="does-not-compile",
                 title="It does not compile",
                 meaning="Nothing else can be tried until it does.",
                 read="the compiler's first message; the later ones may follow from it",
-                seen=mistakes[0][:200],
-                proof=lines[:MOST_LINES],
+                seen=mistake(lines),
+                proof=shortened(lines),
             )
         return StageOutcome(stage="builds", title="It compiles", checks=[check])
 

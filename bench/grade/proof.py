@@ -9,6 +9,7 @@ from bench.grade.stage import Failed, FaultFound
 
 MOST_LINES = 8
 MOST_COLUMNS = 110
+MOST_OF_A_LINE = 200
 
 
 def finding(failed: Failed, proof: Sequence[str]) -> FaultFound:
@@ -22,6 +23,17 @@ def finding(failed: Failed, proof: Sequence[str]) -> FaultFound:
         seen=failed.seen,
         proof=list(proof),
     )
+
+
+def mistake(lines: Sequence[str]) -> str:
+    """The line of a compiler's or a linker's that says what is wrong: the first that does."""
+    wrong = re.compile(r"error: (?!ld returned)|undefined reference|multiple definition")
+    return next((line for line in lines if wrong.search(line)), lines[0])[:MOST_OF_A_LINE]
+
+
+def shortened(lines: Sequence[str]) -> list[str]:
+    """The first of them, each cut where nobody reads on."""
+    return [line[:MOST_OF_A_LINE] for line in lines[:MOST_LINES]]
 
 
 def excerpt(trace: Path, failed: Failed, since: float) -> list[str]:

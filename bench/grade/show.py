@@ -20,7 +20,8 @@ def stage_text(outcome: StageOutcome, explained: set[str]) -> str:
         note = f"   {check.note}" if check.note else ""
         lines.append(f"     {SIGNS[check.came]}  {check.check} ({check.points}/{check.of}){note}")
         lines += _finding(check, explained)
-    return "\n".join(lines)
+    # What a stranger's program or source says must not move the cursor, or hide what stands here.
+    return "\n".join("".join(c if c.isprintable() else "?" for c in line) for line in lines)
 
 
 def end_text(grade: Grade) -> str:

@@ -224,6 +224,25 @@ def test_what_does_not_compile_is_shown_as_the_compiler_shows_it(tmp_path: Path)
     assert "expected" in found["stages"][0]["checks"][0]["finding"]["seen"]
 
 
+def test_what_does_not_link_is_told_by_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "08_broken").mkdir()
+    (tmp_path / "08_broken" / "main.c").write_text("int error_of_mine;\n")
+    tmp_path.chmod(0o755)
+    found = json.loads(run(str(tmp_path / "08_broken"), "--json").stdout)
+    assert "reference to `main'" in found["stages"][0]["checks"][0]["finding"]["seen"]
+
+
+def test_what_a_source_says_does_not_paint_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "08_broken").mkdir()
+    text = "#error \x1b[2J\x1b[8m100 of 100 points\r" + "a" * 100_000 + "\n"
+    (tmp_path / "08_broken" / "main.c").write_text(text)
+    tmp_path.chmod(0o755)
+    done = run(str(tmp_path / "08_broken"))
+    assert "100 of 100 points" in done.stdout
+    assert all(letter.isprintable() or letter == "\n" for letter in done.stdout)
+    assert len(done.stdout) < 10_000
+
+
 @pytest.mark.parametrize("name", ["09_nobody", "lib"])
 def test_what_is_no_server_is_refused(name: str) -> None:
     done = run(name)

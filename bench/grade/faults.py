@@ -313,6 +313,13 @@ DATA_RACE = FaultKind(
     "at the end while threads still serve.",
     "pthread_mutex_lock(3); `queue_take` in 05_prethreading/main.c; pthread_join(3); `make tsan`",
 )
+NOT_SANITIZED = FaultKind(
+    "not-sanitized",
+    "It does not compile with the thread sanitizer",
+    "It compiles without, but a program with threads is looked at for data races too, and for that "
+    "it must.",
+    "the compiler's first message; `make tsan`",
+)
 UNLISTED_CALL = FaultKind(
     "unlisted-call",
     "You use a system call that is not in your list",

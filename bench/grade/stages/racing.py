@@ -2,11 +2,13 @@
 """Data races: the same program, built with the thread sanitizer, under load."""
 
 import re
+import subprocess
 from contextlib import ExitStack
 from dataclasses import replace
 
 from bench.grade.building import NotBuilt
-from bench.grade.faults import CRASH, DATA_RACE
+from bench.grade.faults import CRASH, DATA_RACE, NOT_SANITIZED
+from bench.grade.proof import mistake, shortened
 from bench.grade.sandbox import Limits
 from bench.grade.scene import Scene
 from bench.grade.stage import Failed, NotHere
@@ -33,8 +35,12 @@ def races(scene: Scene) -> str | None:
             "tsan", ("CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED -fsanitize=thread",)
         )
     except NotBuilt as error:
-        why = str(error).splitlines()[-1]
-        raise NotHere(f"it cannot be built with the thread sanitizer: {why}") from error
+        if not compiler_has_it():
+            raise NotHere("the compiler here has no thread sanitizer") from error
+        lines = str(error).splitlines()
+        raise Failed(
+            NOT_SANITIZED, f"built with -fsanitize=thread: {mistake(lines)}", proof=shortened(lines)
+        ) from error
     slow = replace(
         scene,
         server=server,
@@ -59,6 +65,15 @@ def races(scene: Scene) -> str | None:
     if slow.ended is not None and slow.ended.status not in (0, 66):
         raise Failed(CRASH, f"with the thread sanitizer it {slow.ended.describe()}")
     return None
+
+
+def compiler_has_it() -> bool:
+    """Whether a program can be built with the thread sanitizer, whatever the program."""
+    command = ["gcc", "-fsanitize=thread", "-xc", "-", "-o", "/dev/null"]
+    done = subprocess.run(
+        command, input="int main(void) { return 0; }", text=True, capture_output=True
+    )
+    return done.returncode == 0
 
 
 def _race(scene: Scene) -> None:

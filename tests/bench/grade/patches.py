@@ -320,6 +320,12 @@ PATCHES = (
         f"    for (volatile int i = 0; i < 4000000; i = i + 1)\n        ;\n{FREE}",
     ),
     _whole(
+        "not-sanitized",
+        "load",
+        "#include <pthread.h>",
+        "#ifdef __SANITIZE_THREAD__\n#error not looked at\n#endif\n#include <pthread.h>",
+    ),
+    _whole(
         "data-race",
         "load",
         "static void queue_put(const struct client *client) {\n"

@@ -32,7 +32,7 @@ from bench.grade.faults import (
     WRONG_LENGTH,
     FaultKind,
 )
-from bench.grade.sandbox import MEMORY, Limits, confined, end_strangers, forget_strangers
+from bench.grade.sandbox import MEMORY, Limits, confined, end_strangers, forget_strangers, user
 from bench.grade.stage import Failed, NotHere
 from bench.host.process import StartError, demand_seconds
 from bench.host.project import ROOT
@@ -175,12 +175,14 @@ class Scene:
                     os.kill(pid, signal.SIGKILL)
 
     def left_behind(self) -> list[int]:
-        """Processes of its session that are still there, but for the first."""
+        """Processes of its session, or of its user where it has one, that are still there, but for
+        the first."""
         found = []
-        for pid in psutil.pids():
-            with contextlib.suppress(OSError):
-                if pid != self.pid and os.getsid(pid) == self.pid and not is_zombie(pid):
-                    found.append(pid)
+        for process in psutil.process_iter():
+            with contextlib.suppress(OSError, psutil.Error):
+                own = os.getsid(process.pid) == self.pid or process.uids().real == user()
+                if own and process.pid != self.pid and not is_zombie(process.pid):
+                    found.append(process.pid)
         return found
 
     # ---- Clients ----

@@ -99,5 +99,17 @@ def test_a_known_fault_is_called_by_its_name(
     assert "Traceback" not in finding.seen
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="known by its user, which root gives")
+def test_a_daemon_of_another_session_is_an_orphan_too(tmp_path: Path) -> None:
+    orphans = next(patch for patch in PATCHES if patch.fault == "orphans")
+    folder = orphans.apply(tmp_path)
+    text = (folder / "main.c").read_text()
+    daemon = text.replace("if (fork() == 0)\n", "if (fork() == 0 && setsid() > 0)\n")
+    assert daemon != text
+    (folder / "main.c").write_text(daemon.replace(".calls = {", ".calls = {CALL(setsid), ", 1))
+    found = grade(folder, "--only", "ends")
+    assert found.faults == ["orphans"], told(found)
+
+
 def test_each_fault_that_is_known_is_tried() -> None:
     assert {patch.fault for patch in PATCHES} | {"by-nature"} == set(FAULTS)

@@ -35,13 +35,12 @@ FIRST_USER, USERS = 61_184, 4_000
 MEMORY = 512 << 20
 """Bytes that all processes of a server may hold, but for what they share; `Scene.guarded` looks."""
 REDIS_LIMITS = {
-    "user": "default on nopass ~* -@all +hello +select +ping +info +multi +exec +get +set +del "
-    "+incr +llen +lrange +rpush",
+    "user": "default on nopass ~* +@all -@admin -@dangerous -@scripting +info",
     "maxmemory": "64mb",
     "client-output-buffer-limit": "normal 32mb 0 0",
 }
 """Of the Redis that a program is given. It stands outside of the fence, with our rights: so
-it obeys in what the pages and we need, and in nothing else."""
+it obeys in what is done with data, and in nothing else."""
 REAPING_SECONDS = 5.0
 """Within which init asks for those whose parents have ended."""
 PR_SET_PDEATHSIG = 1

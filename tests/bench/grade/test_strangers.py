@@ -200,11 +200,10 @@ int main(int count, char **words) {
         ("REPLICAOF 127.0.0.1 1", "-NOPERM"),
         ("EVAL 'while true do end' 0", "-NOPERM"),
         ("GET visitor_count", "$7"),
+        ("LPUSH mine x", ":1"),
     ],
 )
-def test_its_redis_does_what_the_pages_need_and_no_more(
-    tmp_path: Path, asked: str, said: str
-) -> None:
+def test_its_redis_is_for_data_only(tmp_path: Path, asked: str, said: str) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "08_asks").mkdir()
     (tmp_path / "08_asks" / "main.c").write_text(ASKS_REDIS.replace("@ASKED@", asked))

@@ -20,6 +20,7 @@ from bench.readers.compare import Spread, verdict
 from bench.records.conditions import Conditions
 from bench.records.results import Results, cell_of
 from bench.records.run import Run
+from bench.records.words import connections
 
 By = Literal["rate", "cpu"]
 STALLS = {
@@ -56,7 +57,7 @@ class Order:
     @property
     def title(self) -> str:
         """What it shows, in a line."""
-        where = f"{self.conditions.describe()}, {self.level:,} connections"
+        where = f"{self.conditions.describe()}, {connections(self.level)}"
         if self.by == "rate":
             return f"Order by requests per second: {where}"
         return f"Order by what a full core would carry (1 / CPU per request): {where}"

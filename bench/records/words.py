@@ -48,6 +48,11 @@ def plural(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def connections(number: int) -> str:
+    """How many at a time: `1 connection`, `15,000 connections`."""
+    return plural(number, "connection")
+
+
 def number_word(number: int) -> str:
     """Small numbers as words."""
     words = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

@@ -7,6 +7,7 @@ from typing import Any
 
 import altair as alt
 
+from bench.records.words import connections
 from bench.report.charts import base
 from bench.report.charts.exhibits import Catalogue, Exhibit
 from bench.report.findings import peers as found_peers
@@ -23,7 +24,7 @@ def rows(dots: Sequence[Dot]) -> list[dict[str, Any]]:
         {
             "subject": dot.subject,
             "kind": dot.kind,
-            "load": f"{describe(dot.scenario)}, {dot.level:,} connections",
+            "load": f"{describe(dot.scenario)}, {connections(dot.level)}",
             "cpu": float(f"{dot.cpu:.4g}"),
             "said": f"{dot.subject}, {describe(dot.scenario)}: {dot.cpu:.3g} µs",
         }

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from bench.readers.compare import NOISE_OF_ONE
 from bench.records.conditions import Conditions
-from bench.records.words import duration, figure, listed, times, upper_first
+from bench.records.words import connections, duration, figure, listed, times, upper_first
 from bench.report.findings.answer import Advice, but_stalled, named, stalled
 from bench.report.findings.findings import (
     AT_LIMIT,
@@ -77,7 +77,7 @@ def _ranked(  # noqa: PLR0913  one criterion
     value = best.get(key) or 0
     least = "99 % within " if key == "p99" else "at least " if best in bounds else ""
     whose = f" with {best.subject.name}" if equal else ""
-    words = f"{least}{say(value)}{whose} at {best.level:,} connections"
+    words = f"{least}{say(value)}{whose} at {connections(best.level)}"
     words += undecided(best, [p for p in equal if p not in bounds])
     bounded = names_of([p for p in equal if p in bounds])
     words += f"; only a lower bound is known of {listed(bounded)}" if bounded else ""
@@ -112,7 +112,7 @@ def _reach(study: Study, scenario: Conditions) -> Advice | None:
     able = [name for name in names if name not in stalled(study)] or names
     passed = [name for name in names if name not in able]
     many = len(able) > MOST_NAMED and (lost or passed)
-    words = f"Every level up to {top:,} connections" + (f": {listed(able)}" if many else "")
+    words = f"Every level up to {connections(top)}" + (f": {listed(able)}" if many else "")
     if lost:
         lowest = min(study.levels(scenario))
         words += f"; the others less far: {listed([_how_far(h, lowest) for h in lost])}"
@@ -149,7 +149,7 @@ def _memory(study: Study, scenario: Conditions, points: Sequence[Point]) -> Advi
     best, most = able[0], order[-1]
     equal, _ = told_apart(able, "memory")
     whose = f" with {best.subject.name}" if equal else ""
-    words = f"{said(best)}{whose} at {best.level:,} connections{undecided(best, equal)}"
+    words = f"{said(best)}{whose} at {connections(best.level)}{undecided(best, equal)}"
     words += f"; most: {most.subject.name}, {said(most)}" if most not in (best, *equal) else ""
     words += f"{but_stalled(names_of(passed))}."
     words += " “Each” is what a connection adds." if " each" in words else ""

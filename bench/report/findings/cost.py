@@ -10,6 +10,7 @@ from bench.readers.cost import ENOUGH, NOTHING, Difference, Flame, ServerCost, l
 from bench.records.conditions import CHANGES, TRICKS, Conditions
 from bench.records.figures import QUIET, Frame, StackFigures
 from bench.records.results import Results
+from bench.records.words import connections
 
 UNTRUE = 1.02
 """A floor that costs so much more than its server was not measured well, or is none."""
@@ -121,7 +122,7 @@ def measured(results: Results) -> str:
     level = max((run.concurrency for run in rated), default=0)
     where = f"; {results.placement.note}" if results.placement else ""
     runs = "one run" if most == 1 else f"{most} runs"
-    how = f"ab with {level} connections, {runs} of each cell"
+    how = f"ab with {connections(level)}, {runs} of each cell"
     return f"{results.machine.describe()}{where}. {how}."
 
 

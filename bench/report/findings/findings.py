@@ -8,7 +8,16 @@ from collections.abc import Sequence
 
 from bench.readers.compare import verdict
 from bench.records.conditions import Conditions
-from bench.records.words import all_of, duration, figure, listed, percent, times, upper_first
+from bench.records.words import (
+    all_of,
+    connections,
+    duration,
+    figure,
+    listed,
+    percent,
+    times,
+    upper_first,
+)
 from bench.report.study.holding import holdings
 from bench.report.study.scaling import scalings
 from bench.report.study.study import Point, Study
@@ -81,7 +90,7 @@ def _rates(study: Study, scenario: Conditions) -> str:
     first = best[0]
     rate = first.get("rate") or 0
     least = "at least " if first.lower_bound else ""
-    words = f"{least}{figure(rate)} requests per second at {first.level:,} connections"
+    words = f"{least}{figure(rate)} requests per second at {connections(first.level)}"
     if len(best) == 1:
         return f"{first.subject.name} served {words}"
     # Held back at one level only, a server may still be at its best just there.
@@ -124,9 +133,7 @@ def headline(study: Study, scenario: Conditions) -> str:
     if not first:
         return rates(study, scenario)
     told = "; ".join(f"{name} {listed(words)}" for name, words in first.items())
-    return f"At {points[0].level:,} connections {told}" + (
-        f"; {FASTEST_UNKNOWN}" if unknown else ""
-    )
+    return f"At {connections(points[0].level)} {told}" + (f"; {FASTEST_UNKNOWN}" if unknown else "")
 
 
 def share_left(ratio: float, at_least: bool = False) -> str:
@@ -146,7 +153,7 @@ def holding(study: Study, scenario: Conditions) -> str:
     whole = [h for h in found if h.highest == top]
     if len(whole) == len(found):
         who = found[0].subject if len(found) == 1 else all_of(len(found))
-        return f"{who} held every level up to {top:,} connections"
+        return f"{who} held every level up to {connections(top)}"
     where = listed([f"{h.subject} at {h.broken_at:,}" for h in broken])
     if len(broken) == len(found):
         return f"{'It' if len(found) == 1 else all_of(len(found))} stopped holding: {where}"
@@ -163,7 +170,7 @@ def latency(study: Study, scenario: Conditions, level: int) -> str:
         return ""
     low, high = order[0], order[-1]
     words = (
-        f"At {level:,} connections 99 % of {low.subject.name}'s answers came within "
+        f"At {connections(level)} 99 % of {low.subject.name}'s answers came within "
         f"{duration(low.get('p99') or 0)}"
     )
     if len(order) == 1:
@@ -246,7 +253,7 @@ def cpu_growth(study: Study, scenario: Conditions) -> str:
         return f"No server's cost per request grew by a tenth from {low.level:,} to {high.level:,}"
     return (
         f"{low.subject.name}'s cost per request grew most: {figure(low.get('cpu'), 'µs')} at "
-        f"{low.level:,} connections, {figure(high.get('cpu'), 'µs')} at {high.level:,}"
+        f"{connections(low.level)}, {figure(high.get('cpu'), 'µs')} at {high.level:,}"
     )
 
 
@@ -276,8 +283,8 @@ def memory(study: Study, scenario: Conditions) -> str:
     low, high = order[0], order[-1]
     if not study.whole_memory():
         most = f"{high.subject.name}, with {figure(high.get('memory'), 'MB')}"
-        return f"The largest single process at {level:,} connections was that of {most}"
-    words = f"At {level:,} connections {low.subject.name} needed {figure(low.get('memory'), 'MB')}"
+        return f"The largest single process at {connections(level)} was that of {most}"
+    words = f"At {connections(level)} {low.subject.name} needed {figure(low.get('memory'), 'MB')}"
     if len(order) > 1 and (high.get("memory") or 0) > NEAR * (low.get("memory") or 0):
         words += f", {high.subject.name} {figure(high.get('memory'), 'MB')}"
     return words

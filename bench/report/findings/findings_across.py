@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from bench.records.words import duration, listed, times, upper_first
+from bench.records.words import connections, duration, listed, times, upper_first
 from bench.report.findings.findings import EACH_AT_LIMIT, NEAR, share_left
 from bench.report.study.across import Contrast, Shift
 from bench.report.study.metrics import BY_KEY
@@ -15,7 +15,7 @@ def title(found: Contrast, names: Sequence[str], axis: str) -> str:
     was changed, for where nothing can be told."""
     told = comparison(found, names) or upper_first(f"{BY_KEY[found.metric].label} by {axis}")
     about = f"{found.about}, " if found.about else ""
-    return f"{told} ({about}{found.level:,} connections)"
+    return f"{told} ({about}{connections(found.level)})"
 
 
 def comparison(found: Contrast, names: Sequence[str]) -> str:

@@ -4,7 +4,7 @@
 from typing import Any
 
 from bench.records.conditions import Conditions
-from bench.records.words import figure
+from bench.records.words import connections, figure
 from bench.report.findings.findings import NEAR, above_floor
 from bench.report.study.study import WAITS, Point, Study, workload_name
 
@@ -42,9 +42,7 @@ def floor_rows(study: Study) -> Rows:
         for ratio, point in ratios:
             cpu = point.get("cpu") or 0.0
             said = f"{point.subject.name}, {column(scenario)}: {figure(cpu, 'µs')} of CPU per "
-            said += (
-                f"request, the floor {figure(cpu / ratio, 'µs')}, at {point.level:,} connections"
-            )
+            said += f"request, the floor {figure(cpu / ratio, 'µs')}, at {connections(point.level)}"
             rows.append(
                 {
                     "subject": point.subject.name,
@@ -69,5 +67,5 @@ def finding(study: Study) -> str:
 
 def _placed(found: tuple[float, Point, Conditions]) -> str:
     ratio, point, scenario = found
-    name, level = point.subject.name, f"{point.level:,}"
-    return f"{name} is {above_floor(ratio)} ({column(scenario)}, {level} connections)"
+    where = f"{column(scenario)}, {connections(point.level)}"
+    return f"{point.subject.name} is {above_floor(ratio)} ({where})"

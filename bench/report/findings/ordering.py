@@ -5,7 +5,7 @@ from typing import Any
 
 from bench.readers.order import STALLS, Order, Ranked, order, sharing
 from bench.records.conditions import Conditions
-from bench.records.words import figure, listed, percent, times
+from bench.records.words import connections, figure, listed, percent, times
 from bench.report.findings.answer import stalled
 from bench.report.study.study import Study
 
@@ -26,7 +26,7 @@ def finding(study: Study, scenario: Conditions) -> str:
     else:
         least = last[-1].spread.median
         words = f"{who}: {rate}, {times(best / least)} as many as {last[-1].subject}"
-    where = f"At {found.level:,} connections"
+    where = f"At {connections(found.level)}"
     if found.by == "cpu":
         return f"{where}, by what a full core would carry (1 / CPU per request), {words}"
     slice_of = f", in {percent(scenario.quota)} of a core each" if scenario.quota else ""

@@ -14,7 +14,7 @@ from statistics import geometric_mean
 from bench.readers.compare import NOISE_OF_ONE
 from bench.readers.order import STALLS, order, sharing
 from bench.records.conditions import Conditions
-from bench.records.words import duration, figure, listed, percent, times
+from bench.records.words import connections, duration, figure, listed, percent, times
 from bench.report.findings.answer import Advice, named
 from bench.report.findings.findings import told_apart
 from bench.report.study.holding import holdings
@@ -67,7 +67,7 @@ def _against(study: Study, scenario: Conditions, level: int, name: str) -> str:
     top = max(h.highest or 0 for h in held.values())
     broken = held[name].broken_at if name in held else None
     if broken is not None and broken <= top:
-        return f"does not hold {broken:,} connections"
+        return f"does not hold {connections(broken)}"
     point = study.find(name, scenario, level)
     memory, whole = (point.get("memory") if point else None), _memory_of(study)
     if memory and whole and memory > MOST_MEMORY * whole:

@@ -16,7 +16,7 @@ from bench.records.torture import (
     share,
     verdict,
 )
-from bench.records.words import figure, listed, plural
+from bench.records.words import connections, figure, listed, plural
 
 SIGNS: dict[Verdict, str] = {
     "served": "●",
@@ -136,7 +136,7 @@ def done(cell: TortureCell) -> str:
     """What the attack did, where that can be counted."""
     if cell.killed:
         return f"{cell.killed:,} children killed"
-    return f"{cell.crowd.opened:,} connections" if cell.crowd else "–"
+    return f"{connections(cell.crowd.opened)}" if cell.crowd else "–"
 
 
 def remarks(cell: TortureCell) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from bench.readers import cost as reader
 from bench.records.results import Results
+from bench.records.words import connections
 from bench.report.charts import flame
 from bench.report.findings import cost as words
 from bench.report.page.look import look
@@ -83,7 +84,7 @@ def _bar(line: reader.ServerCost, most: float) -> dict[str, float] | None:
 def flame_shown(one: reader.Flame) -> dict[str, Any]:
     """A flame graph, as the template draws it."""
     return {
-        "title": f"{one.subject}, {one.conditions.describe()}, {one.concurrency:,} connections",
+        "title": f"{one.subject}, {one.conditions.describe()}, {connections(one.concurrency)}",
         "key": f"flame-{one.subject}-{one.conditions.slug()}-{one.concurrency}",
         "count": f"{one.stacks.count:,} "
         + ("samples" if one.stacks.how == "perf" else "instructions"),

@@ -4,7 +4,7 @@
 from typing import Any
 
 from bench.records.figures import QUIET
-from bench.records.words import percent, plural
+from bench.records.words import connections, percent, plural
 from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import findings, ordering
 from bench.report.page import figures_table, topology
@@ -64,7 +64,7 @@ def _cautions(study: Study) -> list[str]:
 def _disturbed(loud: list[Point], cells: int) -> str:
     worst = max(loud, key=lambda p: p.get("foreign_share") or 0)
     most = percent(worst.get("foreign_share") or 0)
-    where = f"{worst.subject.name} at {worst.level:,} connections ({describe(worst.scenario)})"
+    where = f"{worst.subject.name} at {connections(worst.level)} ({describe(worst.scenario)})"
     sliced = any(p.scenario.quota for p in loud)
     slices = ", and it could not use up its slice" if sliced else ""
     return (

@@ -5,7 +5,7 @@ from typing import Any
 
 from bench.readers.cost import Flame, flames
 from bench.records.peers import PeerStudy
-from bench.records.words import figure
+from bench.records.words import connections, figure
 from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import peers
 from bench.report.page.cost import flame_shown
@@ -45,7 +45,7 @@ def part(study: Study, charts: Catalogue) -> dict[str, Any]:
 
 def _table(table: peers.PeersTable) -> dict[str, Any]:
     return {
-        "title": f"{describe(table.scenario)}, {table.level:,} connections",
+        "title": f"{describe(table.scenario)}, {connections(table.level)}",
         "reference": table.reference,
         "then": any(row.then for row in table.rows),
         "then_level": None if table.then_level in (None, table.level) else f"{table.then_level:,}",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from bench.records.conditions import Conditions, conditions_from
-from bench.records.words import duration, figure, plural
+from bench.records.words import connections, duration, figure, plural
 from bench.report.study.metrics import BY_KEY
 from bench.report.study.study import WAITS, WAYS, Point, Study, workload_name
 
@@ -143,7 +143,7 @@ def _compare(
                 found.bounds.add((subject, condition))
             said = f"{subject}, {label(scenario).replace('|', ', ')}: "
             said += f"{'≥ ' if bound else ''}{figure(value)} {BY_KEY[metric].label}"
-            said += f" at {level:,} connections"
+            said += f" at {connections(level)}"
             row = {"subject": subject, "condition": condition, "value": value, "said": said}
             found.rows.append(row | {"bound": bound})
             found.labels[condition] = label(scenario)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from bench.records.conditions import Conditions
-from bench.records.words import duration, figure, listed, plural
+from bench.records.words import connections, duration, figure, listed, plural
 from bench.report.study.hosts import limit_words
 from bench.report.study.study import Point, Study
 
@@ -54,12 +54,12 @@ def _held_words(points: list[Point], highest: int | None, bad: Point | None, com
     if highest is None:
         return f"Did not hold at {points[0].level:,}, the lowest level."
     if bad is None and not complete:
-        return f"Held all that was measured, up to {highest:,} connections."
+        return f"Held all that was measured, up to {connections(highest)}."
     if bad is None:
-        return f"Held every level up to {highest:,} connections, the highest asked for."
+        return f"Held every level up to {connections(highest)}, the highest asked for."
     if bad.state == "skipped":
-        return f"Held every level up to {highest:,} connections, the highest tried."
-    return f"Held up to {highest:,} connections."
+        return f"Held every level up to {connections(highest)}, the highest tried."
+    return f"Held up to {connections(highest)}."
 
 
 def _why(bad: Point, study: Study) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo
 from bench.records.figures import HostFigures, Role
-from bench.records.words import number_word, percent, plural
+from bench.records.words import connections, number_word, percent, plural
 from bench.report.study.study import Point, Study
 
 ROLES: tuple[Role, ...] = ("load", "nginx", "server", "redis")
@@ -135,7 +135,7 @@ def finding(study: Study, scenario: Conditions, level: int) -> str:
         most = max((h for p in points for h in p.hosts), key=lambda h: h.cpu_share)
         nobody = "no host was at its limit: " if all(p.bottleneck for p in points) else ""
         return (
-            f"At {level:,} connections {nobody}the busiest was "
+            f"At {connections(level)} {nobody}the busiest was "
             f"{label(most.role, most.name)}, with {percent(most.cpu_share)} of its CPU"
         )
     who, cells = max(limits.items(), key=lambda pair: len(pair[1]))
@@ -143,5 +143,5 @@ def finding(study: Study, scenario: Conditions, level: int) -> str:
     many = f" for {len(cells)} of {len(points)} servers" if len(points) > 1 else ""
     if 1 < len(cells) == len(points):
         many = " for both" if len(cells) == 2 else f" for all {number_word(len(cells))}"
-    words = f"At {level:,} connections the host {who} was the limit{many}"
+    words = f"At {connections(level)} the host {who} was the limit{many}"
     return f"{words}: {why(worst, 'up to ' if len(cells) > 1 else '')}"

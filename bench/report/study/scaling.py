@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 
 from bench.records.conditions import Conditions
-from bench.records.words import figure, percent, plural
+from bench.records.words import connections, figure, percent, plural
 from bench.report.study import usl
 from bench.report.study.study import Study
 
@@ -58,7 +58,7 @@ def _contention(fit: usl.Fit) -> str:
     if fit.contention >= SATURATED or full < 1 - SATURATED:
         rate = figure(fit.at(lowest))
         return (
-            f"{share}: at {lowest:,} connections it does all it can, about {rate} requests/s, "
+            f"{share}: at {connections(lowest)} it does all it can, about {rate} requests/s, "
             "one after another; more connections only wait longer."
         )
     which = "together with κ" if fit.coherence > 0 else "which"
@@ -75,7 +75,7 @@ def _coherence(fit: usl.Fit) -> str:
         return f"{value}: connections do not get in each other's way."
     lost = 1 - fit.at(highest) / usl.law(highest, fit.rate_of_one, fit.contention, 0)
     if lost < FELT:
-        return f"{value}: too small to be felt up to {highest:,} connections."
+        return f"{value}: too small to be felt up to {connections(highest)}."
     return (
         f"{value}: connections get in each other's way, and at {highest:,} that has cost "
         f"{percent(lost)} of what the rate would be otherwise."

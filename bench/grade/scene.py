@@ -46,6 +46,8 @@ from bench.torture.own_redis import OwnRedis
 PATIENCE = 4.0
 """Seconds that a client waits for what takes milliseconds. Short of REQUEST_TIMEOUT: nobody else's
 time may be over meanwhile."""
+START_SECONDS = 15.0
+"""Within which it prints its url; who does not is waited for twice, which is half of a minute."""
 LOOK_SECONDS = 0.02
 DYING_SECONDS = 0.2
 SAME_FILE = 3
@@ -141,7 +143,8 @@ class Scene:
         if self.limits.tasks < Limits.tasks and not forget_strangers():
             raise NotHere("processes that have ended still count here: init does not wait for them")
         place = Place(0, self.redis_url or self.redis.url, self.folder)
-        self.running = RunningServer(replace(self.server, command=command), place, (), self.watch)
+        server = replace(self.server, command=command)
+        self.running = RunningServer(server, place, (), self.watch, seconds=START_SECONDS)
         if not listens_here(self.running.url):
             raise StartError(f"it listens at {self.running.url[:60]!r}, which is no address here")
 

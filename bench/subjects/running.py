@@ -76,9 +76,11 @@ class RunningServer:
         watch: SignalWatch,
         groups: Path | None = None,
         slicing: Slicing | None = None,
+        seconds: float = START_SECONDS,
     ) -> None:
-        """Start it and wait until it listens; `groups`: where it gets a control group of its own,
-        `slicing`: how it gets a slice of a core. Raises StartError, Interrupted or OSError."""
+        """Start it and wait until it listens, `seconds` at most; `groups`: where it gets a control
+        group of its own, `slicing`: how it gets a slice of a core. Raises StartError, Interrupted or
+        OSError."""
         self._slice: Slice | None = None
         if place.conditions.quota:
             if slicing is None:
@@ -99,11 +101,11 @@ class RunningServer:
                 command = self._group.wrap(command)
             self._child = Child(command, cpus, cwd=ROOT)
             undo.callback(self._child.end, STOP_SECONDS)
-            self.url = self._await(subject, place, watch)
+            self.url = self._await(subject, place, watch, seconds)
             undo.pop_all()
 
-    def _await(self, subject: Subject, place: Place, watch: SignalWatch) -> str:
-        deadline = time.monotonic() + START_SECONDS
+    def _await(self, subject: Subject, place: Place, watch: SignalWatch, seconds: float) -> str:
+        deadline = time.monotonic() + seconds
         while True:
             running = self._child.running()
             url = (
@@ -119,7 +121,7 @@ class RunningServer:
             if time.monotonic() > deadline:
                 what = "printed no url line" if subject.announces else "did not listen"
                 raise StartError(
-                    f"{subject.name} {what} within {START_SECONDS:.0f} s"
+                    f"{subject.name} {what} within {seconds:.0f} s"
                     + (f"; it said: {said}" if said else "")
                 )
             watch.sleep(0.005)

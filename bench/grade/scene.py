@@ -143,8 +143,8 @@ class Scene:
         if self.limits.tasks < Limits.tasks and not forget_strangers():
             raise NotHere("processes that have ended still count here: init does not wait for them")
         place = Place(0, self.redis_url or self.redis.url, self.folder)
-        server = replace(self.server, command=command)
-        self.running = RunningServer(server, place, (), self.watch, seconds=START_SECONDS)
+        server = replace(self.server, command=command, start_seconds=START_SECONDS)
+        self.running = RunningServer(server, place, (), self.watch)
         if not listens_here(self.running.url):
             raise StartError(f"it listens at {self.running.url[:60]!r}, which is no address here")
 

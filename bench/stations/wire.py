@@ -20,8 +20,8 @@ from bench.records.errors import UserError
 from bench.services.balancer import BalancerOrder
 from bench.stations import orders
 from bench.stations.hosts import Address
-from bench.subjects.running import START_SECONDS as SERVER_SECONDS
 from bench.subjects.running import STOP_SECONDS
+from bench.subjects.subject import START_SECONDS as SERVER_SECONDS
 
 PROTOCOL = 1
 LONGEST_LINE = 4_000_000

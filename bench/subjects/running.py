@@ -20,10 +20,6 @@ from bench.records.figures import ServerStatistics
 from bench.subjects.banner import statistics_in, url_in
 from bench.subjects.subject import Place, Subject
 
-START_SECONDS = 60.0
-"""How long a server may take until it listens: one that is compiled at its start, on a fifth of a
-core that others want, too, needs half of it."""
-
 WITHOUT = ROOT / "build" / "floor" / "without.so"
 """What switches tricks off."""
 
@@ -76,11 +72,9 @@ class RunningServer:
         watch: SignalWatch,
         groups: Path | None = None,
         slicing: Slicing | None = None,
-        seconds: float = START_SECONDS,
     ) -> None:
-        """Start it and wait until it listens, `seconds` at most; `groups`: where it gets a control
-        group of its own, `slicing`: how it gets a slice of a core. Raises StartError, Interrupted or
-        OSError."""
+        """Start it and wait until it listens; `groups`: where it gets a control group of its own,
+        `slicing`: how it gets a slice of a core. Raises StartError, Interrupted or OSError."""
         self._slice: Slice | None = None
         if place.conditions.quota:
             if slicing is None:
@@ -101,11 +95,11 @@ class RunningServer:
                 command = self._group.wrap(command)
             self._child = Child(command, cpus, cwd=ROOT)
             undo.callback(self._child.end, STOP_SECONDS)
-            self.url = self._await(subject, place, watch, seconds)
+            self.url = self._await(subject, place, watch)
             undo.pop_all()
 
-    def _await(self, subject: Subject, place: Place, watch: SignalWatch, seconds: float) -> str:
-        deadline = time.monotonic() + seconds
+    def _await(self, subject: Subject, place: Place, watch: SignalWatch) -> str:
+        deadline = time.monotonic() + subject.start_seconds
         while True:
             running = self._child.running()
             url = (
@@ -121,7 +115,7 @@ class RunningServer:
             if time.monotonic() > deadline:
                 what = "printed no url line" if subject.announces else "did not listen"
                 raise StartError(
-                    f"{subject.name} {what} within {seconds:.0f} s"
+                    f"{subject.name} {what} within {subject.start_seconds:.0f} s"
                     + (f"; it said: {said}" if said else "")
                 )
             watch.sleep(0.005)

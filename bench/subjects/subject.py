@@ -46,6 +46,9 @@ FLOOR_ASKS: dict[str, tuple[str, ...]] = {
 """The workloads that a canned answer can stand for, and what Redis is asked for each: the commands
 of the servers, word for word, but for the blanks in a remark. Sorting has no floor."""
 
+START_SECONDS = 60.0
+"""How long a server may take until it listens: one that is compiled at its start, on a fifth of a
+core that others want, too, needs half of it."""
 
 NO_CONDITIONS = Conditions("")
 
@@ -88,6 +91,7 @@ class Subject:
     """Whether it takes port 0 and prints a `url` line when it listens; else it is asked."""
     ready: str = ""
     """A path that it answers with an error until it has started; "": it has when it listens."""
+    start_seconds: float = START_SECONDS
     always_closes: bool = False
     """Whether it closes each connection after one response, whatever the client wishes."""
     executable: Path | None = None

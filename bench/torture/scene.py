@@ -21,8 +21,8 @@ from bench.host.sockets import ALL, LISTEN, TIME_WAIT, tcp_sockets
 from bench.records.environment import Placement
 from bench.records.torture import CrowdTally, Ending, LeftOver
 from bench.records.workloads import WORKLOADS
-from bench.subjects.running import START_SECONDS, Ended, RunningServer
-from bench.subjects.subject import Place, Subject
+from bench.subjects.running import Ended, RunningServer
+from bench.subjects.subject import START_SECONDS, Place, Subject
 from bench.torture import crowd as crowds
 from bench.torture.answers import Page
 from bench.torture.own_redis import LyingRedis, OwnRedis

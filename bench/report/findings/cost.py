@@ -41,9 +41,9 @@ ABOUT_COST = (
     "CPU microseconds of the server, with all its threads and children, for a request: the median "
     "of its runs. The floor is the barest program of the same architecture, measured in turns with "
     "it: it makes the system calls that this architecture cannot do without, and parses nothing. "
-    "So the floor's share of the time (the median of the ratios, round by round) is what no program "
-    "of this interface can avoid. User and kernel time are told apart by the kernel's tick, and so "
-    "only roughly in runs this short."
+    "So the floor's share of the time (the median of the ratios, round by round) is what no "
+    "program of this interface can avoid. User and kernel time are told apart by the kernel's "
+    "tick, and so only roughly in runs this short."
 )
 ABOUT_CALLS = (
     "For a request, as strace counts them under ten connections. strace slows a server down, so "

@@ -69,6 +69,7 @@ def test_memory_does_not_grow(start: Start) -> None:
     assert any(_kilobytes_grown(server, 18000) < 400 for _ in range(3)), "20 bytes a connection"
 
 
+@pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
 @pytest.mark.waits
 def test_who_has_nothing_to_do_sleeps(start: Start) -> None:
     """Once memory has been given back, nobody wakes up to look whether there is more."""

@@ -51,14 +51,17 @@ struct call {
    and a connection to Redis that begins without waiting is waited for. */
 #define BLOCKING_CALLS CALL(poll), CALL(fcntl)
 /* Children: to fork them, be one, tell them and wait for them.  musl makes the
-   call fork where there is one, glibc never. */
+   call fork where there is one, glibc never; and its children, since 1.2.4, ask
+   for their number by set_tid_address. */
 #define FORKING_CALLS                                                          \
-    FORK_CALL, CALL(set_robust_list), CALL(prctl), CALL(getppid), CALL(wait4), \
-        CALL(kill)
-#if defined SYS_fork && !defined __GLIBC__
-#define FORK_CALL CALL(fork)
+    FORK_CALLS, CALL(set_robust_list), CALL(prctl), CALL(getppid),             \
+        CALL(wait4), CALL(kill)
+#ifdef __GLIBC__
+#define FORK_CALLS CALL(clone)
+#elif defined SYS_fork
+#define FORK_CALLS CALL(fork), CALL(set_tid_address)
 #else
-#define FORK_CALL CALL(clone)
+#define FORK_CALLS CALL(clone), CALL(set_tid_address)
 #endif
 /* Threads: their locks, their heaps, their beginning and end, their signals.
    With openat glibc asks two things: how many processors there are, for that

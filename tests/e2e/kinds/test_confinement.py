@@ -66,6 +66,7 @@ NOT_ALWAYS = {
     "accept": "of musl, where accept4(2) has no flags",
     "tkill": "of musl, in place of tgkill",
     "membarrier": "of musl, before the first thread",
+    "set_tid_address": "of newer versions of musl, when a child begins",
     "fcntl": "when a connection to Redis begins",
     "getsockopt": "when a connection to Redis begins",
     "socket": "when a connection to Redis begins",

@@ -56,7 +56,7 @@ WORKERS = 16
 CLOSE = "Connection: close"
 _STRANGE = re.compile(rb"[\0-\x08\x0a-\x1f\x7f]")
 """RFC 9110, section 5.5: in no line of a head."""
-_ENDED_BY: dict[int, FaultKind] = {signal.SIGPIPE: SIGPIPE, signal.SIGSYS: UNLISTED_CALL}
+ENDED_BY: dict[int, FaultKind] = {signal.SIGPIPE: SIGPIPE, signal.SIGSYS: UNLISTED_CALL}
 """By what these signals tell."""
 
 
@@ -293,7 +293,7 @@ class Scene:
         status = ended.status if ended else None
         fault = CRASH
         if status is not None:
-            fault = _ENDED_BY.get(-status, self.gives_up if status > 0 else CRASH)
+            fault = ENDED_BY.get(-status, self.gives_up if status > 0 else CRASH)
         said = f"; its last words: {ended.last_words}" if ended and ended.last_words else ""
         raise Failed(fault, f"the server ended meanwhile ({_in_words(status)}){said}")
 

@@ -16,7 +16,7 @@ import redis
 from bench.grade.check import Stage, Trial
 from bench.grade.faults import BY_NATURE, CRASH, NO_ANSWER, UNLISTED_CALL
 from bench.grade.proof import excerpt, finding
-from bench.grade.scene import Scene
+from bench.grade.scene import ENDED_BY, Scene
 from bench.grade.stage import OVER, CheckOutcome, Failed, NotHere
 from bench.host.process import StartError
 from bench.host.programs import output_of
@@ -121,7 +121,7 @@ class World:
                     scene.alive()
                 return note
             except StartError as error:
-                raise Failed(NO_ANSWER, str(error)) from error
+                raise Failed(ENDED_BY.get(-(error.status or 0), NO_ANSWER), str(error)) from error
             except redis.RedisError as error:
                 raise Failed(CRASH, f"the Redis of the examination broke: {error}") from error
 

@@ -206,6 +206,8 @@ class StartError(NoFigure):
     """The server did not start; the message says why, in its own words where it has some."""
 
     label = "no start"
+    status: int | None = None
+    """Its exit status after that, or minus the number of the signal that ended it."""
 
 
 def last_line(text: str) -> str:

@@ -95,7 +95,12 @@ class RunningServer:
                 command = self._group.wrap(command)
             self._child = Child(command, cpus, cwd=ROOT)
             undo.callback(self._child.end, STOP_SECONDS)
-            self.url = self._await(subject, place, watch)
+            try:
+                self.url = self._await(subject, place, watch)
+            except StartError as error:
+                self._child.end(STOP_SECONDS)
+                error.status = self._child.exit_status
+                raise
             undo.pop_all()
 
     def _await(self, subject: Subject, place: Place, watch: SignalWatch) -> str:

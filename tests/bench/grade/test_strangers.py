@@ -167,6 +167,16 @@ def test_whatever_it_says_it_is_graded(tmp_path: Path, said: str, done: str) -> 
     assert found.faults[0] in ("no-answer", "crash", "wrong-length")
 
 
+def test_who_is_killed_for_a_call_before_it_listens(tmp_path: Path) -> None:
+    """As a server whose first thread makes a call that is not listed, sooner than it is ready."""
+    tmp_path.chmod(0o755)
+    (tmp_path / "08_early").mkdir()
+    main = "#include <signal.h>\nint main(void) {\n    return raise(SIGSYS);\n}\n"
+    (tmp_path / "08_early" / "main.c").write_text(main)
+    graded = run(str(tmp_path / "08_early"), "--json", "--only", "serves")
+    assert Grade.model_validate_json(graded.stdout).faults == ["unlisted-call"]
+
+
 ASKS_REDIS = r"""
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -227,7 +227,7 @@ def _calls(start: Start, tmp_path: Path, serve: Callable[[Server], object]) -> C
     """The calls that a server makes while it serves, and at its end."""
     skip_unless_traceable()
     server = start("--workers", str(WORKERS))
-    fetch(server, "/t/digits.txt")  # the file is open now
+    fetch(server, "/t/digits.txt", *CLOSE)  # the file is open now
     wait_until(lambda: server.is_at_rest(WORKERS), "it is at rest")
     trace = Trace(server, tmp_path / f"trace-{len(list(tmp_path.iterdir()))}")
     serve(server)

@@ -88,8 +88,7 @@ static bool receive_reply(struct redis_client *client,
     for (;;) {
         ssize_t parsed = resp_parse(buffer_view(input), reply);
         if (parsed < 0)
-            return fail(client,
-                        VIEW("its replies are no RESP2, too many or too long"));
+            return fail(client, VIEW(REDIS_NONSENSE));
         client->taken = (size_t)parsed;
         if (parsed > 0)
             break;
@@ -124,7 +123,7 @@ static bool receive_reply(struct redis_client *client,
    and nobody knows which of them is the one too many. */
 static bool has_asked_for_all(struct redis_client *client) {
     return client->input.length == client->taken ||
-           fail(client, VIEW("its replies are no RESP2, too many or too long"));
+           fail(client, VIEW(REDIS_NONSENSE));
 }
 
 /* The socket has connected without blocking.  From now on its calls block, for

@@ -109,8 +109,7 @@ static bool append(struct redis_pipeline *pipeline, struct view command,
     /* There is a reply that nobody asked for: we would take it for ours. */
     if (pipeline->due + pipeline->handshake == 0 &&
         pipeline->input.length > pipeline->taken)
-        return fail(pipeline, "its replies are no RESP2, too many or too long",
-                    now);
+        return fail(pipeline, REDIS_NONSENSE, now);
     buffer_append(output, command);
     if (output->failed) {
         output->failed = false; /* what it holds is whole */
@@ -217,7 +216,7 @@ static int take_handshake(struct redis_pipeline *pipeline,
 }
 
 static int talks_nonsense(struct redis_pipeline *pipeline, int64_t now) {
-    fail(pipeline, "its replies are no RESP2, too many or too long", now);
+    fail(pipeline, REDIS_NONSENSE, now);
     return -1;
 }
 

@@ -15,6 +15,10 @@
 
 #define REDIS_ADDRESSES 8
 
+/* What is said of replies that resp_parse() refuses, or that nobody has asked
+   for. */
+#define REDIS_NONSENSE "its replies are no RESP2, too many or too long"
+
 /* What all processes of a server know together, so that a hundred workers say
    once, and not a hundred times, that Redis has gone.  Times are those of
    clock_milliseconds(). */

@@ -112,6 +112,15 @@ def store(database: RedisClient) -> RedisClient:
 
 
 @pytest.fixture(scope="module")
+def lone_store() -> Iterator[RedisClient]:
+    """A client of a Redis that nobody else uses but the server."""
+    with PrivateRedis() as own:
+        client = own.client(1)
+        yield client
+        client.close()
+
+
+@pytest.fixture(scope="module")
 def binary(request: pytest.FixtureRequest, arch: str) -> Path:
     """The executable of the current server."""
     path = binary_path(request.config, arch)

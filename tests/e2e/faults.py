@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .harness import REPOSITORY, Server
-from .redisbox import RedisClient
 
 LIBRARY = REPOSITORY / "build" / "faults.so"
 SHORT = 0
@@ -91,13 +90,6 @@ class FaultyServer(Server):
             names = [name for name in _links(pid) if name.startswith(str(self.root))]
             found += sorted({name for name in names if names.count(name) > 1})
         return found
-
-
-def connections(store: RedisClient) -> int:
-    """How many connections Redis has, other than this test's own."""
-    clients = store.do("CLIENT", "LIST")
-    assert isinstance(clients, bytes)
-    return clients.count(b"\n") - 1
 
 
 def _links(pid: int) -> list[str]:

@@ -110,6 +110,12 @@ class RedisClient:
         """How many connections this Redis has accepted so far."""
         return int(self.info("stats")["total_connections_received"])
 
+    def connected(self) -> int:
+        """How many connections this Redis has now, other than our own."""
+        clients = self.do("CLIENT", "LIST")
+        assert isinstance(clients, bytes)
+        return clients.count(b"\n") - 1
+
     def commands(self) -> dict[str, int]:
         """How often each command ran since the last CONFIG RESETSTAT, but for our own."""
         counts = {}

@@ -16,7 +16,6 @@ from .. import processes
 from ..claims import crowd, of
 from ..client import Client, Response, fetch, request, sign
 from ..conftest import Start
-from ..faults import connections
 from ..harness import Server
 from ..markup import assert_well_formed
 from ..redisbox import PrivateRedis
@@ -330,9 +329,9 @@ def test_what_a_killed_child_had_is_closed(start: Start, own: PrivateRedis) -> N
         wait_until(lambda: len(server.children()) == 1, "those of before have ended")
         (child,) = server.children()
         assert second.exchange(request("GET", "/guestbook")).status == 200
-        before = connections(asker)
+        before = asker.connected()
         os.kill(child, signal.SIGKILL)
-        wait_until(lambda: connections(asker) == before - 1, "what it had is closed")
+        wait_until(lambda: asker.connected() == before - 1, "what it had is closed")
         assert second.exchange(request("GET", "/guestbook")).status == 200
 
 

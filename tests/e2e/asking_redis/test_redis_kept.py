@@ -13,7 +13,6 @@ import pytest
 from ..claims import of
 from ..client import FORM, Client, EndOfStreamError, fetch, form, request, sign
 from ..conftest import Start
-from ..faults import connections
 from ..harness import Server
 from ..redisbox import PrivateRedis
 from ..timing import wait_until
@@ -120,8 +119,8 @@ def test_who_rests_is_closed(start: Start, own: PrivateRedis) -> None:
     server = start("--workers", "3", redis=own.url())
     _warm_up(server, 3)
     client = own.client()
-    assert connections(client) > 0
-    wait_until(lambda: connections(client) == 0, "those that rest are closed")
+    assert client.connected() > 0
+    wait_until(lambda: client.connected() == 0, "those that rest are closed")
     assert fetch(server, "/guestbook").status == 200
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from ..claims import CLOSE
 from ..client import Client, fetch, request
 from ..conftest import Start
 from ..faults import FaultyServer, Plan
@@ -25,7 +26,6 @@ from ..harness import Server
 from ..limits.test_small_machine import redirected
 from ..redisbox import PrivateRedis
 
-CLOSE = (("Connection", "close"),)
 LAST, KEPT = (request("GET", "/t/digits.txt", fields) for fields in (CLOSE, ()))
 PIECES = {"/t/digits.txt": "send", "/t/80k.bin": "sendfile"}
 """By which call the last bytes leave."""

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from ..claims import CLOSE
 from ..client import FORM, Client, EndOfStreamError, Response, fetch, form, request, sign
-from ..faults import LIBRARY, SHORT, FaultyServer, Plan, connections
-from ..redisbox import PrivateRedis, RedisClient
+from ..faults import LIBRARY, SHORT, FaultyServer, Plan
+from ..redisbox import RedisClient
 from ..site import eighty_kilobytes
 from ..timing import wait_until
 
@@ -26,7 +27,6 @@ pytestmark = pytest.mark.plain_build("a sanitizer's own library must be the firs
 
 WORKERS = 2
 MOST = 400
-CLOSE = (("Connection", "close"),)
 LARGE = eighty_kilobytes()
 RIGHT, REFUSED, CLOSED = "right", "refused", "closed"
 
@@ -157,23 +157,14 @@ class Session:
 
 
 @pytest.fixture(scope="module")
-def store() -> Iterator[RedisClient]:
-    """A client of a Redis that nobody else uses but the server."""
-    with PrivateRedis() as own:
-        client = own.client(1)
-        yield client
-        client.close()
-
-
-@pytest.fixture(scope="module")
 def faulty(
-    binary: Path, site: Path, store: RedisClient, tmp_path_factory: pytest.TempPathFactory
+    binary: Path, site: Path, lone_store: RedisClient, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FaultyServer]:
     """A server that all faults of this file go through, one after another."""
     if not LIBRARY.exists():
         pytest.fail(f"{LIBRARY} is missing: build it first (make faults)", pytrace=False)
     plan = Plan(tmp_path_factory.mktemp("faults") / "plan")
-    url = f"redis://127.0.0.1:{store.port}/{store.database}"
+    url = f"redis://127.0.0.1:{lone_store.port}/{lone_store.database}"
     options = ("--workers", str(WORKERS), "--log")
     with FaultyServer(binary, site, url, options, plan=plan) as server:
         yield server
@@ -182,19 +173,19 @@ def faulty(
 def _assert_nothing_is_left(server: FaultyServer, store: RedisClient) -> None:
     """It is as it was before: nothing of any client is kept, and nothing else is lost."""
     wait_until(lambda: server.is_at_rest(WORKERS), "its processes and threads are at rest")
-    wait_until(lambda: server.open_sockets() == connections(store), "it has sockets to Redis only")
+    wait_until(lambda: server.open_sockets() == store.connected(), "it has sockets to Redis only")
     assert server.files_opened_twice() == []
 
 
 @pytest.mark.parametrize("call", FAULTS)
-def test_faults(faulty: FaultyServer, store: RedisClient, call: str) -> None:
+def test_faults(faulty: FaultyServer, lone_store: RedisClient, call: str) -> None:
     """Each call of a kind fails in turn, in each way: see the head of this file."""
     plan = faulty.plan
     assert plan is not None
-    session = Session(faulty, store)
+    session = Session(faulty, lone_store)
     for _ in range(3):
         session.run()
-    _assert_nothing_is_left(faulty, store)
+    _assert_nothing_is_left(faulty, lone_store)
     pids, blocks = set(faulty.pids()), plan.blocks
     for error in FAULTS[call]:
         for nth in range(1, MOST):
@@ -207,7 +198,7 @@ def test_faults(faulty: FaultyServer, store: RedisClient, call: str) -> None:
                 assert set(outcomes) == {RIGHT}, what
             wait_until(lambda: fetch(faulty, "/guestbook").status == 200, "Redis is back")
             assert set(session.run()) == {RIGHT}, what
-            _assert_nothing_is_left(faulty, store)
+            _assert_nothing_is_left(faulty, lone_store)
             if not failed:
                 break
         else:
@@ -239,11 +230,12 @@ def test_a_rename_beside_a_file_that_is_opened(faulty: FaultyServer) -> None:
     assert plan.disarm()
 
 
-def test_words_without_memory(faulty: FaultyServer, store: RedisClient) -> None:
+def test_words_without_memory(faulty: FaultyServer, lone_store: RedisClient) -> None:
     """Where there is none for the words, there is still some to say so."""
     plan = faulty.plan
     assert plan is not None
-    _assert_nothing_is_left(faulty, store)  # for the end of a client before, too, takes a buffer
+    # The end of a client before takes a buffer, too.
+    _assert_nothing_is_left(faulty, lone_store)
     plan.arm("realloc", 2, errno.ENOMEM)  # the first one is for the request
     assert fetch(faulty, "/sorted").status == 503
     assert plan.disarm()
@@ -258,14 +250,14 @@ def _is_answered(server: FaultyServer) -> int:
         return 0
 
 
-def test_new_connection_without_memory(faulty: FaultyServer, store: RedisClient) -> None:
+def test_new_connection_without_memory(faulty: FaultyServer, lone_store: RedisClient) -> None:
     """Where there is none for SELECT, nothing is asked of the database that Redis begins with."""
     plan = faulty.plan
     assert plan is not None
-    other = RedisClient(store.port)
+    other = RedisClient(lone_store.port)
     for nth in range(1, 10):
         wait_until(lambda: fetch(faulty, "/guestbook").status == 200, "Redis is back")
-        store.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        lone_store.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         time.sleep(0.2)  # a connection that has not rested is not looked at
         plan.arm("realloc", nth, errno.ENOMEM)
         answers = [_is_answered(faulty) for _ in range(3)]

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ..client import EndOfStreamError, fetch
-from ..faults import FaultyServer, Plan, connections
+from ..faults import FaultyServer, Plan
 from ..redisbox import PrivateRedis, RedisClient
 from ..timing import wait_until
 
@@ -51,15 +50,6 @@ FAULTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def store() -> Iterator[RedisClient]:
-    """A client of a Redis that nobody else uses but the server."""
-    with PrivateRedis() as own:
-        client = own.client(1)
-        yield client
-        client.close()
-
-
 def _ask_redis(server: FaultyServer) -> None:
     with contextlib.suppress(EndOfStreamError, ConnectionError):
         assert fetch(server, "/guestbook").status in (200, 500, 503)
@@ -71,7 +61,7 @@ def _assert_whole(server: FaultyServer, store: RedisClient) -> None:
         wait_until(lambda: fetch(server, "/guestbook").status == 200, "Redis is back")
         statuses = [fetch(server, path).status for path in ("/t/digits.txt", "/t/plain")]
         assert statuses == [200, 302]
-        wait_until(lambda: server.open_sockets() == connections(store), "no socket is left over")
+        wait_until(lambda: server.open_sockets() == store.connected(), "no socket is left over")
 
 
 def _fails_at_start(server: FaultyServer) -> bool:
@@ -91,11 +81,11 @@ def _fails_at_start(server: FaultyServer) -> bool:
 
 @pytest.mark.parametrize("call", FAULTS)
 def test_faults_at_start(
-    binary: Path, site: Path, store: RedisClient, tmp_path: Path, call: str
+    binary: Path, site: Path, lone_store: RedisClient, tmp_path: Path, call: str
 ) -> None:
     """Each call of a kind fails in turn, until the start makes no more of them."""
     plan = Plan(tmp_path / "plan")
-    url = f"redis://127.0.0.1:{store.port}/{store.database}"
+    url = f"redis://127.0.0.1:{lone_store.port}/{lone_store.database}"
     for error in FAULTS[call]:
         for nth in range(1, MOST):
             plan.arm(call, nth, error)
@@ -105,7 +95,7 @@ def test_faults_at_start(
                 _ask_redis(server)
                 # Later calls of this kind are those of test_faults.py.
                 failed = plan.disarm()
-                _assert_whole(server, store)
+                _assert_whole(server, lone_store)
                 if not failed:
                     break
             assert plan.crashes == 0

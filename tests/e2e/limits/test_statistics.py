@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from .. import processes
+from ..claims import CLOSE
 from ..client import FORM, Client, form, request
 from ..conftest import Start
 from ..harness import Server
 from ..timing import PACE, PATIENCE
 
-CLOSE = (("Connection", "close"),)
 POST = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="A", guest_remarks="B"))
 
 

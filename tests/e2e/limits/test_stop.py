@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from .. import processes
-from ..claims import crowd, of
+from ..claims import CLOSE, crowd, of
 from ..client import FORM, Client, fetch, form, request, send_to_end
 from ..conftest import Start
 from ..harness import Server, all_of, architecture
@@ -24,7 +24,6 @@ from ..small import limited
 from ..sockets import free_port
 from ..timing import PATIENCE, undisturbed, wait_until
 
-CLOSE = (("Connection", "close"),)
 # A little less than what a stopping server leaves to requests in flight, and a running one to
 # idle clients.
 STOP_TIME = IDLE_TIME = 4

@@ -22,20 +22,22 @@ class NotBuilt(Exception):
 
 
 def folder_of(name: str) -> Path:
-    """The folder that is meant: a path, NN_name, or the name alone. Raises UserError, also for one
-    in which something leads elsewhere that is read with our rights."""
+    """The folder that is meant: a path, NN_name, or the name alone. Raises UserError."""
     for folder in (Path(name), ROOT / name, *ROOT.glob(f"[0-9][0-9]_{name}")):
         if (folder / "main.c").is_file():
-            for path in (folder, folder / "main.c", folder / "tests.toml"):
-                if path.is_symlink() or not (path.is_file() or path.is_dir() or not path.exists()):
-                    raise UserError(f"{path} is a link, or no file: what is graded must lie there")
-            if sum(file.lstat().st_size for file in folder.rglob("*")) > MOST_BYTES:
-                raise UserError(
-                    f"{folder} holds more than {MOST_BYTES >> 20} MB: that is no source"
-                )
+            _require_sources(folder)
             return folder.resolve()
     there = ", ".join(file.parent.name for file in sorted(ROOT.glob("[0-9][0-9]_*/main.c")))
     raise UserError(f"no {name}/main.c here; there are: {there}")
+
+
+def _require_sources(folder: Path) -> None:
+    """Raises UserError where what is read with our rights leads elsewhere, or is large."""
+    for path in (folder, folder / "main.c", folder / "tests.toml"):
+        if path.is_symlink() or not (path.is_file() or path.is_dir() or not path.exists()):
+            raise UserError(f"{path} is a link, or no file: what is graded must lie there")
+    if sum(file.lstat().st_size for file in folder.rglob("*")) > MOST_BYTES:
+        raise UserError(f"{folder} holds more than {MOST_BYTES >> 20} MB: that is no source")
 
 
 class Built:

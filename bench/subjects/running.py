@@ -98,8 +98,7 @@ class RunningServer:
             try:
                 self.url = self._await(subject, place, watch)
             except StartError as error:
-                self._child.end(STOP_SECONDS)
-                error.status = self._child.exit_status
+                error.status = self.stop().status
                 raise
             undo.pop_all()
 

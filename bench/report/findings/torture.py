@@ -136,7 +136,7 @@ def done(cell: TortureCell) -> str:
     """What the attack did, where that can be counted."""
     if cell.killed:
         return f"{cell.killed:,} children killed"
-    return f"{connections(cell.crowd.opened)}" if cell.crowd else "–"
+    return connections(cell.crowd.opened) if cell.crowd else "–"
 
 
 def remarks(cell: TortureCell) -> str:

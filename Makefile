@@ -119,8 +119,8 @@ experiment: ## a server as it is and with one thing otherwise, side by side: mak
 timeline: ## draw what each server does, call by call; SERVER=epoll SCENARIO=silent
 	@$(SETUP) build bench trace
 	@$(MAKE) --no-print-directory all
-	@$(ZEROHTTPD) timeline $(if $(SERVER),--servers '$(SERVER)') \
-		$(if $(SCENARIO),--scenario '$(SCENARIO)') $(ARGS)
+	@$(ZEROHTTPD) timeline $(if $(SERVER),--servers $(call quoted,SERVER)) \
+		$(if $(SCENARIO),--scenario $(call quoted,SCENARIO)) $(ARGS)
 
 book: ## the annotated source as pages, with pictures and questions
 	@$(SETUP) read
@@ -136,12 +136,12 @@ expected: ## the figures of the course's sheets on this machine, for the lecture
 	@$(ZEROHTTPD) expected $(ARGS)
 
 fault: ## a copy of the project with a fault in it, to be found: make fault N=07, INTO=folder
-	@test -n '$(N)' || { echo 'say which: make fault N=07'; exit 1; }
+	@test -n $(call quoted,N) || { echo 'say which: make fault N=07'; exit 1; }
 	@$(SETUP) read fault
-	@$(ZEROHTTPD) fault $(N) $(if $(INTO),--into '$(INTO)') $(ARGS)
+	@$(ZEROHTTPD) fault $(N) $(if $(INTO),--into $(call quoted,INTO)) $(ARGS)
 
 hint: ## a hint to it: make hint N=07 STEP=1, 2, 3, answer
-	@test -n '$(N)' || { echo 'say which: make hint N=07 STEP=1'; exit 1; }
+	@test -n $(call quoted,N) || { echo 'say which: make hint N=07 STEP=1'; exit 1; }
 	@$(SETUP) read
 	@$(ZEROHTTPD) hint $(N) --step $(or $(STEP),1)
 
@@ -149,7 +149,7 @@ hint: ## a hint to it: make hint N=07 STEP=1, 2, 3, answer
 new: ## begin a server of your own: make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
 	@$(SETUP) build bench
 	@test -n $(call quoted,NAME) || { echo 'say which: make new NAME=08_mine FROM=scratch'; exit 1; }
-	@$(ZEROHTTPD) new $(call quoted,NAME) $(if $(filter-out environment,$(origin FROM)),--from '$(FROM)')
+	@$(ZEROHTTPD) new $(call quoted,NAME) $(if $(filter-out environment,$(origin FROM)),--from $(call quoted,FROM))
 
 # The graded program is built by the grading itself, within limits: here only what it stands on,
 # and the seven that it is compared with.

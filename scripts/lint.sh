@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Checks the layout of all sources and looks for mistakes in them; changes nothing.
 #
-#     scripts/lint.sh [PART...]       layout tidy warnings shell python rooms licence
+#     scripts/lint.sh [PART...]       layout tidy warnings shell python types rooms licence
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -193,6 +193,7 @@ def lines(found: Order, stalled_by: Mapping[str, str]) -> Iterator[str]:
     """An order as text, a line for each place."""
     yield found.title
     width = max(len(_names(group)) for group in sharing(found.ranked))
+    digits = len(str(found.ranked[-1].place))
     for group in sharing(found.ranked):
         rates = ", ".join(f"{one.spread.median:,.0f}" for one in group)
         notes = ["too close to tell apart"] if len(group) > 1 else []
@@ -202,9 +203,10 @@ def lines(found: Order, stalled_by: Mapping[str, str]) -> Iterator[str]:
             if stalled_by.get(one.subject) == "one"
         ]
         note = f"   ({'; '.join(notes)})" if notes else ""
-        yield f"  {group[0].place}. {_names(group):<{width}}  {rates} requests/s{note}"
+        place = f"{group[0].place:>{digits}}. {_names(group):<{width}}"
+        yield f"  {place}  {rates} requests/s{note}"
     if found.without:
-        yield f"  -  {', '.join(found.without)}: no figure there"
+        yield f"  {'-':>{digits}}  {', '.join(found.without)}: no figure there"
     yield found.why
 
 

@@ -151,6 +151,13 @@ def test_who_has_no_figure_is_named() -> None:
     assert "  -  c: no figure there" in list(order.lines(found, {}))
 
 
+def test_the_tenth_place_is_in_line_with_the_first() -> None:
+    cells = [runs(name, (100 * 2**i,)) for i, name in enumerate("abcdefghij")]
+    (found,) = order.orders(results_of(*cells))
+    _, *said, _ = order.lines(found, {})
+    assert [line[:7] for line in (said[0], said[-1])] == ["   1. j", "  10. a"]
+
+
 def test_nothing_to_order_is_no_order() -> None:
     assert order.orders(results_of(runs("alone", (100, 101)))) == []
     memory = Conditions("guestbook", mode="parked")

@@ -57,6 +57,9 @@ class Limits:
     descriptors: int = 1024
     tasks: int = 512
     """Processes and threads."""
+    others: int = 2048
+    """As many again may our user begin elsewhere, where the program has none of its own: the kernel
+    counts them together."""
 
 
 def enter(arguments: Sequence[str]) -> None:
@@ -99,9 +102,10 @@ def isolation() -> list[str]:
         else "NO fence around its files: this kernel has no Landlock"
     )
     limits = Limits()
+    tasks = limits.tasks if user() is not None else limits.tasks + limits.others
     told.append(
         f"limits: {limits.processor_seconds} s of processor time, {limits.descriptors} "
-        f"descriptors, {limits.tasks} processes and threads, {MEMORY >> 20} MB of memory"
+        f"descriptors, {tasks} processes and threads, {MEMORY >> 20} MB of memory"
     )
     return told
 
@@ -137,7 +141,7 @@ def confined(
         words.append(f"--as={limits.address_space}")
     number = user()
     if number is None:
-        words.append(f"--nproc={limits.tasks + _tasks_of_ours()}")
+        words.append(f"--nproc={limits.tasks + limits.others + _tasks_of_ours()}")
         user_words = ["setpriv", "--no-new-privs"]
     else:
         words.append(f"--nproc={limits.tasks}")

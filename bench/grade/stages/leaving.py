@@ -157,6 +157,6 @@ LEAVES_NOTHING = Stage(
     (
         Trial("descriptors", 6, descriptors),
         Trial("processes and threads", 5, processes),
-        Trial("at the limit", 4, limit, limits=Limits(tasks=FEW_TASKS)),
+        Trial("at the limit", 4, limit, limits=Limits(tasks=FEW_TASKS, others=0)),
     ),
 )

@@ -36,8 +36,8 @@ static bool may_keep(const struct worker *worker) {
 /* Lets the next recv sleep as long as the client may take: one deadline for a
    whole request, however many pieces it comes in.  A first request in one piece
    is there already and costs no call here; a connection that is kept costs one,
-   once. */
-static void set_timeout(struct serving *serving) {
+   once.  False: that time is over. */
+static bool set_timeout(struct serving *serving) {
     const struct server *server = serving->worker->server;
     enum patience awaited = connection_patience(&serving->connection);
     int64_t now = clock_milliseconds();
@@ -47,15 +47,15 @@ static void set_timeout(struct serving *serving) {
         serving->deadline =
             now + options_time(&server->options, patience_time(awaited));
     }
-    int wanted = now < serving->deadline ? (int)(serving->deadline - now)
-                                         : 1; /* 0 would mean for ever */
-    if (wanted == serving->timeout)
-        return;
+    int wanted = (int)(serving->deadline - now);
+    if (wanted <= 0 || wanted == serving->timeout)
+        return wanted > 0;
     struct timeval time = {.tv_sec = wanted / 1000,
                            .tv_usec = wanted % 1000 * 1000};
     if (setsockopt(serving->client->socket, SOL_SOCKET, SO_RCVTIMEO, &time,
                    sizeof time) == 0)
         serving->timeout = wanted;
+    return true;
 }
 
 /*
@@ -118,6 +118,20 @@ static void nothing_came(struct serving *serving) {
         connection_abandon(&serving->connection);
 }
 
+/* Of a client whose time is over one piece more is taken, for it may have come
+   while we were suspended (SIGSTOP).  But not all that comes: it may be a byte
+   a millisecond. */
+static void something_came(struct serving *serving, bool late) {
+    struct connection *connection = &serving->connection;
+
+    if (late && !serving->is_new &&
+        connection_patience(connection) == serving->awaited)
+        connection_timed_out(connection);
+    if (serving->is_new) /* the time for a request begins now */
+        serving->awaited = PATIENCE_NONE;
+    serving->is_new = false;
+}
+
 static void receive(struct serving *serving) {
     struct connection *connection = &serving->connection;
     bool sleeps = may_sleep(serving);
@@ -130,16 +144,13 @@ static void receive(struct serving *serving) {
         connection_abandon(connection);
         return;
     }
-    if (sleeps)
-        set_timeout(serving);
-    ssize_t count =
-        recv(serving->client->socket, room, size, sleeps ? 0 : MSG_DONTWAIT);
+    bool late = sleeps && !set_timeout(serving);
+    ssize_t count = recv(serving->client->socket, room, size,
+                         sleeps && !late ? 0 : MSG_DONTWAIT);
     moment_set(&serving->worker->moment, time(NULL));
     if (count >= 0) {
-        if (serving->is_new) /* the time for a request begins now */
-            serving->awaited = PATIENCE_NONE;
-        serving->is_new = false;
         connection_received(connection, (size_t)count);
+        something_came(serving, late);
     } else if (errno == EAGAIN) {
         nothing_came(serving);
     } else if (errno != EINTR || server_is_out_of_time()) {

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ..claims import crowd, of
-from ..client import FORM, Client, request, split_responses
+from ..client import FORM, Client, form, request, split_responses
 from ..conftest import Start
 from ..harness import Server
 from ..timing import PATIENCE, deadline_in, undisturbed
@@ -241,6 +241,20 @@ def test_request_that_came_while_suspended(start: Start, told: bool) -> None:
             assert server.wait() == 0
 
     undisturbed(REQUEST / scale, attempt)
+
+
+def test_one_piece_is_taken_late(start: Start) -> None:
+    """Not all that comes: else who has a next byte there each millisecond had no limit."""
+    server = start("--workers", "2", "--time-scale", "20")
+    body = form(guest_name="A", guest_remarks="B" * 20_000)
+    raw = request("POST", "/guestbook", (FORM,), body)
+    with Client(server) as client:
+        client.send(raw[:200])
+        client.wait_until_read()
+        with server.suspended():
+            client.send(raw[200:])
+            time.sleep(1.5 * REQUEST / 20)
+        assert client.read().status == 408
 
 
 @of("poll", "epoll")

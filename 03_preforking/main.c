@@ -108,12 +108,14 @@ static bool start_worker(struct server *server) {
 
 /* Waits for a worker to die, which none should, and forks another in its place,
    after a pause: else one that dies at once would keep us forking.  A fork that
-   fails is tried again.  A worker that Redis has refused wakes us. */
+   fails is told, and tried again.  A worker that Redis has refused wakes us. */
 static void replace_workers(struct server *server) {
     size_t number;
 
     while (!children_are_complete(&workers) && start_worker(server)) {
     }
+    if (!children_are_complete(&workers))
+        server_is_out_of("processes");
     if (children_reap(&workers, children_are_complete(&workers), &number))
         is_busy[number] = true; /* nobody is free there, till it is replaced */
     redis_lending_spare(&lending, workers.pids);

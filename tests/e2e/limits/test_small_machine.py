@@ -14,6 +14,7 @@ import random
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -238,6 +239,23 @@ def test_more_workers_than_processes(small_user: Callable[..., Server]) -> None:
         return
     with server:
         assert fetch(server, "/").status == 200
+
+
+@of("preforking")
+def test_worker_that_cannot_be_replaced(small_user: Callable[..., Server]) -> None:
+    """That a worker is missing is told, and it is forked as soon as it may be."""
+    server = small_user(processes=3, workers=2)
+    become = server.prefix[: server.prefix.index("--") + 1]
+    with server:
+        wait_until(lambda: server.is_at_rest(2), "it has its workers")
+        other = subprocess.Popen([*become, "sleep", "600"])
+        with other, contextlib.ExitStack() as stack:
+            stack.callback(other.kill)
+            user = Path(f"/proc/{server.pid}").stat().st_uid
+            wait_until(lambda: Path(f"/proc/{other.pid}").stat().st_uid == user, "it counts")
+            os.kill(server.children()[0], signal.SIGKILL)
+            wait_until(lambda: "out of processes" in server.stderr, "it says what is missing")
+        wait_until(lambda: server.is_at_rest(2), "it has its workers again")
 
 
 @pytest.mark.plain_build("the search for leaks needs one more process")

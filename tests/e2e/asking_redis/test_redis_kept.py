@@ -7,6 +7,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -122,6 +123,24 @@ def test_who_rests_is_closed(start: Start, own: PrivateRedis) -> None:
     assert client.connected() > 0
     wait_until(lambda: client.connected() == 0, "those that rest are closed")
     assert fetch(server, "/guestbook").status == 200
+
+
+@of("threading", "prethreading")
+@pytest.mark.waits
+def test_who_rests_beside_others_is_closed(start: Start, own: PrivateRedis) -> None:
+    """What a crowd has left is closed also where somebody asks all the time."""
+    server = start("--workers", "3", redis=own.url())
+    client = own.client()
+
+    def visit() -> bool:
+        return fetch(server, "/guestbook").status == 200
+
+    with ThreadPoolExecutor(3) as pool:
+        wait_until(
+            lambda: all(pool.map(lambda _: visit(), range(30))) and client.connected() > 1,
+            "several are used at once",
+        )
+    wait_until(lambda: visit() and client.connected() == 1, "those that rest are closed")
 
 
 def test_static_files_need_no_redis(start: Start, own: PrivateRedis) -> None:

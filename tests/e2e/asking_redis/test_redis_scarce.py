@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from ..claims import of
 from ..client import Client, fetch, request
 from ..conftest import Start
 from ..harness import Server
@@ -121,6 +122,22 @@ def test_two_servers_share(start: Start) -> None:
         undisturbed(PATIENCE_OF_SERVER, lambda: _visit_at_once(servers, 12, 10))
         for server in servers:
             _assert_no_outage(server)
+
+
+@of("threading", "prethreading")
+def test_connections_are_handed_on(start: Start) -> None:
+    """A thread that waits gets the connection of another: not each exchange makes its own."""
+    with few_clients(3) as redis:
+        counter = redis.client()
+        server = start("--workers", "16", redis=redis.url())
+
+        def attempt() -> None:
+            before = counter.connections()
+            _visit_at_once([server], 12, 20)
+            assert counter.connections() - before < 200
+
+        undisturbed(PATIENCE_OF_SERVER, attempt)
+        assert REFUSED in server.stderr
 
 
 @pytest.mark.parametrize("place", ["TCP", "TCP and a database", "Unix socket"])

@@ -192,8 +192,10 @@ static void on_other_call(int signal_number, siginfo_t *info, void *context) {
     REFUSE((ucontext_t *)context);
 }
 
+/* Two steps for each call, and five around them. */
 struct filter {
-    struct sock_filter steps[128];
+    struct sock_filter
+        steps[2 * (sizeof common / sizeof common[0] + CALLS_LIMIT) + 5];
     unsigned short length;
 };
 
@@ -246,7 +248,7 @@ int confine_calls(const struct call *calls) {
     unsigned trap = SECCOMP_RET_TRAP;
 
     snprintf(complaint, sizeof complaint,
-             "%s: system call        is not in its list (--print-syscalls), "
+             "%.80s: system call        is not in its list (--print-syscalls), "
              "and was refused; --no-confinement allows all\n",
              program_invocation_short_name);
     if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &trap) < 0)

@@ -210,6 +210,15 @@ def test_intruder(binary: Path, site: Path, redis: PrivateRedis) -> None:
     )
 
 
+def test_refused_under_a_long_name(
+    binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path
+) -> None:
+    """Also a program whose name leaves little room for it tells what it has refused."""
+    link = tmp_path / ("x" * 200)
+    link.symlink_to(binary)
+    assert _intrude(link, site, redis)["execve"] == errno.ENOSYS
+
+
 def test_intruder_unconfined(binary: Path, site: Path, redis: PrivateRedis) -> None:
     """The same attempts come through with --no-confinement: it was that which prevented them."""
     got = _intrude(binary, site, redis, "--no-confinement")

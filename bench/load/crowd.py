@@ -2,28 +2,31 @@
 """Many connections to one server, held open by this very process, each of which asks once."""
 
 import re
+import select
 import socket
 from urllib.parse import urlsplit
 
+from bench.load.probe import request_for
 from bench.records.errors import NoFigure
+from bench.records.workloads import Workload
 
 PER_ADDRESS = 5_000
 """Connections from one local address: a port range of 28,000 is searched quickly for these."""
 
 _BIND_ADDRESS_NO_PORT = 24  # <linux/in.h>: choose the port at connect, for the pair of addresses
+_NO_ERROR = re.compile(rb"HTTP/1\.1 [23]\d\d ")
 _LENGTH = re.compile(rb"\r\nContent-Length: (\d+)\r\n", re.IGNORECASE)
 
 
 class Crowd:
     """`count` connections to a server. Use in a `with` block."""
 
-    def __init__(self, url: str, count: int) -> None:
-        """Connect them all; they will ask for `url`. Raises NoFigure."""
+    def __init__(self, url: str, workload: Workload, count: int) -> None:
+        """Connect them all; they will ask `url` for the workload. Raises NoFigure."""
         self._sockets: list[socket.socket] = []
         to = urlsplit(url)
         host, port = to.hostname or "", to.port or 80
-        head = f"GET {to.path} HTTP/1.1\r\nHost: {host}\r\nConnection: keep-alive\r\n\r\n"
-        self._request = head.encode()
+        self._request = request_for(url, workload, "HTTP/1.1", ["Connection: keep-alive"])
         try:
             for number in range(count):
                 self._sockets.append(_connect(host, port, number))
@@ -46,12 +49,19 @@ class Crowd:
             raise NoFigure(f"a request could not be sent: {error}") from error
 
     def listen(self) -> None:
-        """Every client reads its whole response, which must be a 200. Raises NoFigure."""
+        """Every client reads its whole response, which must be no error. Raises NoFigure."""
         for number, connection in enumerate(self._sockets, 1):
             try:
                 _read_page(connection)
             except (OSError, ValueError) as error:
                 raise NoFigure(f"answer {number:,}: {error}") from error
+
+    def answered(self) -> int:
+        """To how many something has come already."""
+        watched = select.poll()
+        for connection in self._sockets:
+            watched.register(connection, select.POLLIN)
+        return len(watched.poll(0))
 
     def still_open(self) -> int:
         """How many of them the server has not closed."""
@@ -87,7 +97,7 @@ def _read_page(connection: socket.socket) -> None:
         head, separator, body = got.partition(b"\r\n\r\n")
         if not separator:
             continue
-        if not head.startswith(b"HTTP/1.1 200 "):
+        if not _NO_ERROR.match(head):
             raise ValueError(head.splitlines()[0].decode(errors="replace"))
         length = _LENGTH.search(head + b"\r\n")
         if length and len(body) >= int(length[1]):

@@ -3,6 +3,7 @@
 
 import re
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -52,9 +53,11 @@ def probe(
     body that is not as long as its Content-Length says: ab would never notice that.
     """
     parts = urlsplit(url)
-    received = _exchange(
-        parts.hostname or "", parts.port or 80, _request(parts.path, workload, keep_alive)
-    )
+    fields = ["User-Agent: probe", "Accept: */*"]
+    if keep_alive:
+        fields.insert(0, "Connection: Keep-Alive")
+    request = request_for(url, workload, "HTTP/1.0", fields)
+    received = _exchange(parts.hostname or "", parts.port or 80, request)
     head, gap, body = received.partition(b"\r\n\r\n")
     match = re.match(rb"HTTP/1\.[01] (\d{3}) ", head)
     if not match or not gap:
@@ -106,14 +109,15 @@ def _complete(received: bytes) -> bool:
     return announced is not None and len(body) >= announced
 
 
-def _request(path: str, workload: Workload, keep_alive: bool) -> bytes:
-    body = (workload.form or "").encode()
-    lines = [f"{'POST' if workload.form else 'GET'} {path} HTTP/1.0", "Host: 127.0.0.1"]
-    if workload.form:
+def request_for(url: str, workload: Workload, version: str, fields: Sequence[str]) -> bytes:
+    """The request that a generator makes of a URL, its query too; a form is posted."""
+    to = urlsplit(url)
+    target = to._replace(scheme="", netloc="").geturl()
+    method, body = ("GET", b"") if workload.form is None else ("POST", workload.form.encode())
+    lines = [f"{method} {target} {version}", f"Host: {to.hostname}", *fields]
+    if workload.form is not None:
         lines += [f"Content-Type: {FORM}", f"Content-Length: {len(body)}"]
-    if keep_alive:
-        lines.append("Connection: Keep-Alive")
-    return "\r\n".join([*lines, "User-Agent: probe", "Accept: */*", "", ""]).encode() + body
+    return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 def _exchange(host: str, port: int, request: bytes) -> bytes:

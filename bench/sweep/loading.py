@@ -134,9 +134,9 @@ class Generator:
     def _make(self, url: str) -> AbOutcome | WrkOutcome | OpenOutcome | CrowdOutcome:
         mode, connections = self._spec.conditions.mode, self._spec.concurrency
         if mode == "parked":
-            return parked(url, connections, self._site)
+            return parked(url, self._workload, connections, self._site)
         if mode == "pending":
-            return pending(url, connections, self._site, self._redis)
+            return pending(url, self._workload, connections, self._site, self._redis)
         load = self._load(url, self._spec.requests, connections)
         if mode == "open":
             return open_loop.run(load, self._cpus, self._watch, self._site.look)

@@ -10,6 +10,7 @@ from bench.load.outcome import Outcome
 from bench.records.errors import NoFigure
 from bench.records.figures import CallFigures, MemoryFigures
 from bench.records.plan import RunSpec
+from bench.records.workloads import Workload
 from bench.services.private_redis import RunRedis
 from bench.stations.orders import Calls, Weight
 from bench.stations.site import Site
@@ -39,11 +40,11 @@ def calls_per_request(calls: Calls, spec: RunSpec) -> CallFigures:
     return CallFigures(per_request=each, writes=round(calls.writes / spec.requests, 4))
 
 
-def parked(url: str, connections: int, site: Site) -> CrowdOutcome:
+def parked(url: str, workload: Workload, connections: int, site: Site) -> CrowdOutcome:
     """Each connection has had one answer and is kept. All within the idle time of 5 s. Raises
     NoFigure."""
     begin, before = time.monotonic(), site.weigh()
-    with Crowd(url, connections) as crowd:
+    with Crowd(url, workload, connections) as crowd:
         crowd.ask()
         crowd.listen()
         site.watch.sleep(TIDY_SECONDS)
@@ -53,17 +54,24 @@ def parked(url: str, connections: int, site: Site) -> CrowdOutcome:
     return _outcome(before, held, connections, begin)
 
 
-def pending(url: str, connections: int, site: Site, redis: RunRedis) -> CrowdOutcome:
+def pending(
+    url: str, workload: Workload, connections: int, site: Site, redis: RunRedis
+) -> CrowdOutcome:
     """Each connection has asked, and none has been answered, because Redis is held. Raises
     NoFigure."""
     begin, before = time.monotonic(), site.weigh()
-    with Crowd(url, connections) as crowd:
+    with Crowd(url, workload, connections) as crowd:
         redis.hold(HELD_MS)
         held_till = time.monotonic() + HELD_MS / 1000
         crowd.ask()
         held = _calm(site, held_till - SPARE_SECONDS)
+        answered = crowd.answered()
         if time.monotonic() > held_till:
             raise NoFigure("the machine was too slow: Redis answered before memory was read")
+        if answered:
+            raise NoFigure(
+                f"{answered:,} were answered while Redis was held: they wait for nothing"
+            )
         crowd.listen()
     return _outcome(before, held, connections, begin)
 

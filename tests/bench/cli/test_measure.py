@@ -147,6 +147,25 @@ def test_memory_of_connections(tmp_path: Path) -> None:
         assert next(check for check in run.checks if check.name == "visitors in Redis").holds
 
 
+def test_a_crowd_asks_for_what_is_named(tmp_path: Path) -> None:
+    words = ["sweep", "--servers", "epoll", "--levels", "20", "--results", str(tmp_path)]
+    wanted = {"redirect parked", "hello parked", "sign parked", "sign pending"}
+    for _ in range(ATTEMPTS):
+        shutil.rmtree(tmp_path)
+        done = bench(*words, "--workloads", "redirect,sign,hello", "--probe", "parked,pending")
+        (folder,) = tmp_path.iterdir()
+        runs = {
+            f"{run.conditions.workload} {run.conditions.mode}": run for run in load(folder).runs
+        }
+        held = {name for name, run in runs.items() if run.state == "held"}
+        if held == wanted:
+            break
+    assert held == wanted, done.stdout
+    reason = runs["hello pending"].reason
+    assert reason is not None
+    assert "20 were answered while Redis was held" in reason.text
+
+
 def test_wrong_usage() -> None:
     for words, said in (
         (["measure", "--only", "nothing"], "unknown part: nothing. Known: redirect, "),

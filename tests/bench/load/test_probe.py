@@ -38,6 +38,12 @@ def test_a_right_answer() -> None:
     assert server.request.startswith(b"GET /x HTTP/1.0\r\n")
 
 
+def test_the_query_is_asked_for() -> None:
+    server = OneAnswer(HEAD + b"12345")
+    probe(f"{server.url}?a=1/2&b", workload_for("/x"), 200)
+    assert server.request.startswith(b"GET /x?a=1/2&b HTTP/1.0\r\n")
+
+
 def test_a_connection_that_is_kept_is_not_waited_for() -> None:
     begin = time.monotonic()
     assert probe(OneAnswer(HEAD + b"12345", False).url, workload_for("/x"), 200).status == 200

@@ -170,7 +170,7 @@ def show(results: Results, out: Console) -> int:
     """Print what was measured, and what is met. 0: all of it is; 1: something is not, has no
     figure, or was not reached."""
     compared, cells = comparisons(results), results.cells()
-    memory = [cell for cell in cells if cell.conditions.mode in ("parked", "pending")]
+    memory = [cell for cell in cells if cell.conditions.asks_once]
     traced = [cell for cell in cells if cell.conditions.mode == "traced"]
     many = [c for c in cells if c.conditions.rated and c.concurrency >= MANY]
     for title, table, rows in (

@@ -93,6 +93,11 @@ class Conditions(NamedTuple):
         """Whether a rate comes of it: those of memory and of system calls have other figures."""
         return self.mode not in PROBES
 
+    @property
+    def asks_once(self) -> bool:
+        """Whether there is no load: each connection asks once, and its memory is looked at."""
+        return self.mode in ("parked", "pending")
+
     def describe(self) -> str:
         """In words: "guestbook, keep-alive, 1,000 idle connections"."""
         return ", ".join([self.workload, *self.particulars()])

@@ -44,7 +44,7 @@ def gather(
     workload = workload_for(run.conditions.workload)
     ended = [(host, end) for host, of in stopped.items() for end in of.servers]
     conditions, outcome = spec.conditions, loaded.outcome
-    kept = conditions.keep_alive and conditions.mode in ("closed", "open", "traced")
+    kept = conditions.keep_alive and not conditions.asks_once
     closed = outcome if isinstance(outcome, AbOutcome) else None
     by_wrk = outcome if isinstance(outcome, WrkOutcome) else None
     unread = spec.concurrency if kept and closed else 0
@@ -67,8 +67,9 @@ def gather(
         slack=unread + warm_unread + spec.conditions.idle,
         page_bytes=answer.body_bytes,
         any_length=workload.may_grow or (not private and workload.visits > 0),
-        # While it is traced a server is slow, and may close a connection for others that wait.
-        keep_alive=kept and conditions.mode != "traced",
+        # While it is traced or counted a server is slow, and may close a connection for others
+        # that wait.
+        keep_alive=kept and conditions.mode not in ("traced", "counted"),
         counts=_counts(spec, workload, loaded, unread, private),
         little=run.littles_law,
         little_tolerance=little_tolerance(

@@ -84,7 +84,7 @@ class Generator:
         """Some requests before those that count, at least so many (fewer of those that are much
         work): caches are filled, connections to Redis open. Returns how many; none where the memory
         of connections is looked at. Raises WarmUpFailed."""
-        if self._spec.conditions.mode in ("parked", "pending"):
+        if self._spec.conditions.asks_once:
             return 0
         connections = min(self._spec.concurrency, WARM_UP_CONNECTIONS)
         # Few calls are counted: the first ones of each worker would be many of them.

@@ -89,7 +89,7 @@ def requests_of(
     if conditions.rate is not None:
         due = round(conditions.rate * (OPEN_SECONDS_FULL if plan.full else OPEN_SECONDS))
         return plan.requests or max(due, level)
-    if conditions.mode in ("parked", "pending"):
+    if conditions.asks_once:
         return level  # each connection asks once
     if plan.requests is not None:
         return max(plan.requests, level)
@@ -119,7 +119,7 @@ def conditions_of(plan: Plan) -> list[Conditions]:
                 continue
             if not waits:
                 one = one._replace(redis_delay_ms=0.0)
-            if one.mode in ("parked", "pending"):
+            if one.asks_once:
                 one = one._replace(keep_alive=True)
             found.append(one)
             if one.mode == "closed":

@@ -9,6 +9,7 @@ import shutil
 import pytest
 
 from bench.records.conditions import Conditions
+from bench.stations.sampling import why_no_perf
 
 from ..broken_server import PAGE
 from ..measuring import REQUESTS, measured
@@ -86,6 +87,13 @@ def test_who_closes_though_asked_to_keep_is_found_out(generator: str) -> None:
     run = measured("closes", Conditions("/any", keep_alive=True, generator=generator))  # type: ignore[arg-type]
     assert run.reason
     assert run.reason.text == f"only 0 of {REQUESTS} responses kept the connection"
+
+
+@pytest.mark.skipif(bool(why_no_perf()), reason=why_no_perf())
+def test_who_closes_is_found_out_also_while_it_is_sampled() -> None:
+    run = measured("closes", MODES["kept"]._replace(mode="sampled"), timeout=20.0)
+    assert run.reason
+    assert run.reason.label == "closes"
 
 
 def test_a_page_that_grows_holds() -> None:

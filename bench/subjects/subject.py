@@ -111,6 +111,8 @@ class Subject:
             return False
         if conditions.workers and not self.has_workers:
             return False
+        if self.kind != "server" and (conditions.change or conditions.mode == "counted"):
+            return False  # see `changed` and `counted` in bench.subjects.running
         if self.keeps == "HTTP/1.1" and conditions.generator == "ab" and conditions.server_keeps:
             return False
         if self.always_closes:

@@ -67,6 +67,8 @@ def test_what_a_floor_can(floor: Subject) -> None:
     assert not floor.can(Conditions("sorted")), "pure CPU has no floor"
     assert not floor.can(Conditions("/any"))
     assert not floor.can(Conditions("redirect", keep_alive=True, idle=10))
+    assert not floor.can(Conditions("redirect", mode="counted")), "it takes no --no-confinement"
+    assert not floor.can(Conditions("redirect", change="lock")), "it is none of the changed sources"
 
 
 def test_who_always_closes_holds_no_idle_connections() -> None:

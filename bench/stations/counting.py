@@ -17,12 +17,20 @@ BESIDE = frozenset({"server_start", "server_ready", "server_end"})
 
 
 def what_was_counted(folder: Path) -> StackFigures | None:
-    """Of all processes that have left a file in a folder; None: none has."""
-    stacks = [one for file in folder.glob(f"{CALLGRIND_FILE}*") for one in counts(file)]
+    """Of all processes that have left a file in a folder; None: none has, or one is cut short,
+    since the process was killed while it wrote."""
+    files = list(folder.glob(f"{CALLGRIND_FILE}*"))
+    if not all(map(_is_whole, files)):
+        return None
+    stacks = [one for file in files for one in counts(file)]
     served = [(stack, count) for stack, count in stacks if _is_serving(stack)]
     if not served:
         return None
     return StackFigures(how="callgrind", kernel=False, frames=tree(served))
+
+
+def _is_whole(file: Path) -> bool:
+    return "\ntotals: " in file.read_text(errors="replace")[-100:]
 
 
 def counts(file: Path) -> Iterator[tuple[Stack, int]]:

@@ -84,6 +84,9 @@ def test_own_instructions_of_each_stack_and_none_twice(tmp_path: Path) -> None:
     assert found.frames[0].own == 0
     assert [frame.name for frame in found.frames[0].below] == ["work"]
     assert what_was_counted(tmp_path / "none") is None
+    for last in (4, -1):
+        (tmp_path / "callgrind.8").write_text("\n".join([*COUNTED[:last], "4"]))
+        assert what_was_counted(tmp_path) is None, "a process that was killed while it wrote"
 
 
 def stack(words: str) -> Stack:

@@ -33,6 +33,8 @@ from bench.records.values import (
 from bench.records.words import plural
 
 FLOOR_PREFIX = "floor-"
+SLUG_LENGTH = 50
+"""Characters of a path in a file's name; a longer path is asked for all the same."""
 Value = bool | int | float | str | None
 """Of one condition."""
 
@@ -108,7 +110,7 @@ class Conditions(NamedTuple):
 
     def slug(self) -> str:
         """For file names: "guestbook_keep-alive_idle1000"."""
-        first = self.workload.strip("/").replace("/", "-") or "root"
+        first = self.workload.strip("/").replace("/", "-")[:SLUG_LENGTH] or "root"
         return "_".join([first, *(aspect.slug(value) for aspect, value in self._unusual())])
 
     def _unusual(self) -> list[tuple["Aspect", Value]]:

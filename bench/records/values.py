@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Words of a command line as values. All raise UserError for a word that is none."""
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 
 from bench.records.errors import UserError
@@ -76,7 +77,7 @@ def one_or_none(what: str, text: str, known: Collection[str]) -> str:
 
 
 def path(text: str) -> str:
-    """A path to ask for."""
-    if not text.startswith("/") or not text.isprintable() or " " in text:
-        raise UserError(f"{text!r} is not a path: it begins with / and has no blanks")
+    """A path to ask for, with its query. Behind // would stand another host."""
+    if not re.fullmatch(r"/(?!/)[^\s#]*", text) or not text.isprintable():
+        raise UserError(f"{text!r} is not a path: it begins with one / and has no blanks, no #")
     return text

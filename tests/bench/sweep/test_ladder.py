@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from bench.records.conditions import Conditions
+from bench.records.errors import UserError
 from bench.records.figures import Balancer
 from bench.records.plan import Plan, RunSpec
 from bench.subjects.subject import Subject
@@ -105,6 +106,19 @@ def test_conditions_multiply_and_redis_is_slowed_only_where_it_is_asked() -> Non
     assert len(found) == (1 + 2) * 2 * 2
     assert Conditions("link", True, 0, 5.0, "open", 500.0) in found
     assert len({c.slug() for c in found}) == len({c.describe() for c in found}) == len(found)
+
+
+@pytest.mark.parametrize("word", ["guestbook", "//other.host/", "/a b", "/a\tb", "/a#b", ""])
+def test_what_would_ask_for_something_else_is_no_path(word: str) -> None:
+    with pytest.raises(UserError, match="is not a path"):
+        sweep_parser().parse_args(["--path", word])
+
+
+def test_a_path_however_long_has_a_name_of_a_file() -> None:
+    long = "/redirect?" + 1000 * "a"
+    (options,) = chosen_options(sweep_parser().parse_args(["--path", long])).parts
+    assert options.plan.workloads == (long,)
+    assert len(Conditions(long, keep_alive=True).slug()) < 100
 
 
 def test_who_cannot_is_not_asked() -> None:

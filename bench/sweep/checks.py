@@ -13,7 +13,7 @@ from bench.load.ab import AbOutcome
 from bench.load.idle import IdleReport
 from bench.load.open_loop import OpenOutcome
 from bench.load.wrk import WrkOutcome
-from bench.records.figures import AbFigures, LittlesLaw, ServerStatistics
+from bench.records.figures import LittlesLaw, ServerStatistics
 from bench.records.run import Check
 from bench.services.balancer import BalancerEnd
 
@@ -25,7 +25,7 @@ LABELS = {
     "Too many open files": "descriptors",
     "Cannot assign requested address": "no ports",
 }
-"""Words in ab's message -> what the table says."""
+"""Words in the load generator's message -> what the table says."""
 
 
 KEPT_SHARE = 0.95
@@ -158,7 +158,8 @@ def _check_ab(seen: Evidence, ab: AbOutcome) -> Iterator[Check]:
     limit = f"not done after {seen.timeout:g} s, {done}"
     yield _check("in time", not ab.timed_out, "timed out", limit)
     said = ab.message or f"ab ended with status {ab.status}"
-    yield _check("ab's status", ab.timed_out or ab.status == 0, _label(said), f"{said}, {done}")
+    ended = ab.timed_out or ab.status == 0
+    yield _check("ab's status", ended, _label(said, "ab"), f"{said}, {done}")
     # With -r ab would go on when there is nobody left to answer, and call it a success.
     yield _check("ab without -r", "-r" not in ab.command, "ab -r", "ab was told to hide errors")
     figures = ab.figures
@@ -171,7 +172,8 @@ def _check_ab(seen: Evidence, ab: AbOutcome) -> Iterator[Check]:
     yield _check("none failed", figures.failed == 0, f"{figures.failed:,} failed", failed)
     errors = f"{figures.write_errors:,} requests could not be sent whole"
     yield _check("all sent", figures.write_errors == 0, "write errors", errors)
-    yield from _check_bytes(seen, figures)
+    # With keep-alive ab also counts what it has read of responses that it does not wait for.
+    yield from _check_bytes(seen, figures.html_bytes, seen.slack)
     # ab calls all that is not 2xx "non-2xx", redirects too.
     expected = 0 if 200 <= seen.probe_status < 300 else seen.asked
     others = abs(figures.non_2xx - expected)
@@ -183,18 +185,17 @@ def _check_ab(seen: Evidence, ab: AbOutcome) -> Iterator[Check]:
         yield _check("kept alive", kept, "closes", detail)
 
 
-def _check_bytes(seen: Evidence, figures: AbFigures) -> Iterator[Check]:
+def _check_bytes(seen: Evidence, came: int, slack: int = 0) -> Iterator[Check]:
     """The bytes that came, against those of a single response that was read with care."""
     if seen.page_bytes is None:
         return
-    due, came = seen.page_bytes * seen.asked, figures.html_bytes
+    due = seen.page_bytes * seen.asked
     if seen.any_length:
         # ab was told that lengths differ (-l): an empty response would pass for a whole one.
         detail = f"{came:,} bytes came, at least {due:,} were due"
         yield _check("whole pages", came >= due, "cut off", detail)
         return
-    # With keep-alive ab also counts what it has read of responses that it does not wait for.
-    whole = due <= came <= due + seen.slack * seen.page_bytes
+    whole = due <= came <= due + slack * seen.page_bytes
     label = "cut off" if came < due else "too long"
     yield _check("whole pages", whole, label, f"{came:,} bytes came, {due:,} were due")
 
@@ -206,7 +207,8 @@ def _check_wrk(seen: Evidence, wrk: WrkOutcome) -> Iterator[Check]:
     limit = f"not done after {seen.timeout:g} s, {done}"
     yield _check("in time", not wrk.timed_out, "timed out", limit)
     said = wrk.message or f"wrk ended with status {wrk.status}"
-    yield _check("wrk's status", wrk.timed_out or wrk.status == 0, _label(said), f"{said}, {done}")
+    ended = wrk.timed_out or wrk.status == 0
+    yield _check("wrk's status", ended, _label(said, "wrk"), f"{said}, {done}")
     if figures is None:
         yield _check("completed", False, "no report", f"wrk wrote no report, {done}")
         return
@@ -242,7 +244,7 @@ def _check_open(seen: Evidence, open_loop: OpenOutcome) -> Iterator[Check]:
     yield _check("in time", not open_loop.timed_out, "timed out", limit)
     said = open_loop.message or f"{tool} ended with status {open_loop.status}"
     ended = open_loop.timed_out or open_loop.status == 0
-    yield _check(f"{tool}'s status", ended, _label(said), said)
+    yield _check(f"{tool}'s status", ended, _label(said, tool), said)
     if figures is None:
         yield _check("completed", False, "no report", f"{tool} wrote no report")
         return
@@ -255,11 +257,8 @@ def _check_open(seen: Evidence, open_loop: OpenOutcome) -> Iterator[Check]:
     label = f"{sum(wrong.values()):,} other"
     yield _check("status", not wrong, label, f"{listed} and not {seen.probe_status}")
     yield _check("completed", figures.succeeded == seen.asked, "incomplete", done)
-    if seen.page_bytes is not None and open_loop.body_bytes is not None:
-        due = seen.page_bytes * seen.asked
-        detail = f"{open_loop.body_bytes:,} bytes came, {due:,} were due"
-        whole = open_loop.body_bytes == due or (seen.any_length and open_loop.body_bytes > due)
-        yield _check("whole pages", whole, "cut off", detail)
+    if open_loop.body_bytes is not None:
+        yield from _check_bytes(seen, open_loop.body_bytes)
 
 
 def _check_count(count: Count) -> Check:
@@ -342,5 +341,5 @@ def _of(done: int | None, asked: int) -> str:
     return f"{done:,} of {asked:,} completed"
 
 
-def _label(message: str) -> str:
-    return next((label for words, label in LABELS.items() if words in message), "ab failed")
+def _label(message: str, tool: str) -> str:
+    return next((label for words, label in LABELS.items() if words in message), f"{tool} failed")

@@ -3,14 +3,17 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.load.ab import AbOutcome
 from bench.load.ab_output import abort_message, completed_before_abort, parse_report
 from bench.load.idle import IdleReport
+from bench.load.open_loop import OpenOutcome, parse
+from bench.load.wrk import WrkOutcome
 from bench.records.conditions import Conditions
-from bench.records.figures import LittlesLaw, ServerStatistics
+from bench.records.figures import LittlesLaw, ServerStatistics, WrkFigures
 from bench.records.plan import RunSpec
 from bench.records.run import Check
 from bench.services.balancer import BalancerEnd
@@ -199,14 +202,113 @@ def test_one_late_answer_leaves_the_others_done_before_the_end() -> None:
 def test_a_server_that_keeps_no_connection_has_no_keep_alive_figure() -> None:
     seen = replace(evidence(outcome("good")), keep_alive=True)
     assert failure(seen).detail == "only 0 of 2,000 responses kept the connection"
+    assert seen.ab
+    assert seen.ab.figures
+    seen.ab.figures.keep_alive = 1899
+    assert failure(seen).label == "closes"
+    seen.ab.figures.keep_alive = 1900
+    assert first_failure(judge(seen)) is None
 
 
 def test_idle_connections_must_still_be_there() -> None:
     seen = replace(evidence(outcome("good")), idle=IdleReport(1000, 900, 3, 1000, 0))
     assert failure(seen).label == "not idle"
     assert first_failure(judge(replace(seen, idle=IdleReport(1000, 1000, 100, 1000, 0)))) is None
+    own = ServerStatistics(requests=2041, responses={"2xx": 2000, "3xx": 41})
+    fine = replace(seen, idle=IdleReport(1000, 980, 1000, 1000, 0), statistics=own)
+    assert first_failure(judge(fine)) is None, "they ask for a redirect"
     stream = replace(seen, idle=IdleReport(1000, 1000, 50_000, 51_000, 50_000))
     assert "closed idle connections 50,000 times" in failure(stream).detail
+
+
+def open_loop(name: str, asked: int = 500) -> Evidence:
+    figures, latency, body = parse((RECORDED / f"oha_{name}.json").read_text(), 1000.0)
+    came = OpenOutcome(tool="oha", status=0, figures=figures, latency=latency, body_bytes=body)
+    seen = replace(evidence(outcome("good")), ab=None, open_loop=came)
+    return replace(seen, asked=asked, page_bytes=508)
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "text"),
+    [
+        ("died", "250 failed", "240 x Connection refused (os error 111)"),
+        ("dropped", "5 failed", "closed before message completed; 495 of 500 completed"),
+        ("errors", "5 other", "5 x 500 and not 200"),
+    ],
+)
+def test_what_went_wrong_in_the_open_loop(name: str, label: str, text: str) -> None:
+    found = failure(open_loop(name))
+    assert found.label == label
+    assert text in found.detail
+
+
+def test_the_open_loop_holds_where_all_of_it_came() -> None:
+    good = open_loop("good")
+    assert good.open_loop
+    assert first_failure(judge(good)) is None
+    assert failure(replace(good, asked=501)).detail == "500 of 501 completed"
+    cut, long = failure(replace(good, page_bytes=509)), failure(replace(good, page_bytes=507))
+    assert (cut.label, long.label) == ("cut off", "too long")
+    assert cut.detail == "254,000 bytes came, 254,500 were due"
+    assert first_failure(judge(replace(good, page_bytes=507, any_length=True))) is None
+    assert failure(replace(good, page_bytes=509, any_length=True)).label == "cut off"
+    for other, label, detail in (
+        ({"timed_out": True, "status": -15}, "timed out", "oha was not done after 20 s"),
+        ({"status": 3}, "oha failed", "oha ended with status 3"),
+        ({"status": 1, "message": "Too many open files"}, "descriptors", "Too many open files"),
+        ({"figures": None}, "no report", "oha wrote no report"),
+    ):
+        found = failure(replace(good, open_loop=replace(good.open_loop, **other)))
+        assert (found.label, found.detail) == (label, detail)
+
+
+def by_wrk(figures: WrkFigures | None, **other: Any) -> Evidence:
+    came = WrkOutcome(figures=figures, **({"status": 0} | other))
+    own = ServerStatistics(requests=2041, responses={"3xx": 2041})
+    seen = replace(evidence(outcome("good")), ab=None, wrk=came, statistics=own)
+    return replace(seen, probe_status=302, page_bytes=240, keep_alive=True)
+
+
+WRK = WrkFigures(
+    seconds=4.4,
+    unasked=0,
+    transferred_bytes=1_278_000,
+    statuses={"302": 2000},
+    lengths={"240": 2000},
+    closes=100,
+    errors={"connect": 0, "read": 0},
+)
+
+
+@pytest.mark.parametrize(
+    ("other", "label", "text"),
+    [
+        ({"statuses": {"302": 1999}}, "incomplete", "1,999 of 2,000 completed"),
+        ({"unasked": 1}, "1 too many", "1 answers came that nobody had asked for"),
+        ({"errors": {"connect": 0, "read": 7}}, "7 failed", "errors: read 7; 2,000 of 2,000"),
+        ({"statuses": {"302": 1990, "301": 10}}, "10 other", "10 of 2,000 responses were not 302"),
+        ({"lengths": {"240": 1995, "239": 5}}, "other length", "5 of 2,000 bodies had not the 240"),
+        ({"lengths": {"240": 1995, "241": 5}}, "other length", "5 of 2,000 bodies had not the 240"),
+        ({"closes": 101}, "closes", "only 1,899 of 2,000 responses kept the connection"),
+    ],
+)
+def test_all_that_wrk_has_noticed_counts(other: dict[str, Any], label: str, text: str) -> None:
+    found = failure(by_wrk(WRK.model_copy(update=other)))
+    assert found.label == label
+    assert text in found.detail
+
+
+def test_wrk_holds_where_all_of_it_came() -> None:
+    assert first_failure(judge(by_wrk(WRK))) is None
+    longer = WRK.model_copy(update={"lengths": {"240": 1995, "241": 5}})
+    assert first_failure(judge(replace(by_wrk(longer), any_length=True))) is None
+    assert first_failure(judge(replace(by_wrk(longer), page_bytes=None))) is None
+    late = failure(by_wrk(WRK, timed_out=True, status=-15))
+    assert late.detail == "not done after 20 s, 2,000 of 2,000 completed"
+    ended = failure(by_wrk(None, status=1))
+    assert ended.label == "wrk failed"
+    assert ended.detail.startswith("wrk ended with status 1, of 2,000 requests an unknown")
+    assert failure(by_wrk(None)).label == "no report"
 
 
 def test_hidden_errors_are_no_success() -> None:

@@ -10,11 +10,9 @@ import pytest
 from bench.host.accounting import CpuTime
 from bench.host.kernel import CpuTicks, cpu_ticks, parse_table, tcp_counters
 from bench.load.ab_output import latency_from, parse_percentile_file, parse_request_times
-from bench.records.figures import HostFigures
 from bench.records.workloads import WORKLOADS, named, workload_for
 from bench.stations.footprint import TaskUse, look_at, switches_between, tasks_of, weigh
 from bench.stations.orders import Switches, Weight
-from bench.sweep.run_figures import Demand, judge, pressure
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 
@@ -52,58 +50,6 @@ def test_how_busy_a_cpu_was(tmp_path: Path) -> None:
     assert cpu_ticks([0, 1], stat) == CpuTicks(idle=81, total=110)
     assert CpuTicks(90, 200).busy_since(CpuTicks(80, 100)) == pytest.approx(0.9)
     assert CpuTicks(80, 100).busy_since(CpuTicks(80, 100)) is None
-
-
-@pytest.mark.parametrize(
-    ("server", "load", "redis", "who", "lower_bound"),
-    [
-        (0.99, 0.5, 0.1, "server", False),
-        (0.99, 0.99, 0.1, "server", False),
-        (0.40, 0.97, 0.3, "load", True),
-        (0.40, 0.50, 0.95, "redis", False),
-        (0.40, 0.93, 0.99, "redis", True),
-        (0.40, 0.50, 0.30, "none", False),
-        (0.40, 0.97, None, "load", True),
-        (None, 0.97, 0.1, None, False),
-    ],
-)
-def test_who_was_the_bottleneck(
-    server: float | None, load: float, redis: float | None, who: str | None, lower_bound: bool
-) -> None:
-    assert judge(Demand(server, load, redis)) == (who, lower_bound)
-
-
-def host(cpu_share: float, throttled: float | None) -> HostFigures:
-    return HostFigures(role="server", name="a", cpu_share=cpu_share, throttled_share=throttled)
-
-
-def test_a_host_at_its_quota_is_at_its_limit() -> None:
-    assert pressure(0.4, []) == 0.4
-    assert pressure(None, []) is None
-    assert pressure(0.4, [host(0.7, 0.95)]) == 1.95, "stopped in most periods"
-    assert pressure(0.4, [host(0.95, 0.1)]) == 0.95, "all used up"
-    assert pressure(0.4, [host(0.5, 0.15)]) == 0.5, "bursts are stopped, too"
-    assert pressure(0.4, [host(1.0, None)]) == 0.4, "without a quota it may be somebody else"
-    assert pressure(None, [host(1.0, None)]) is None
-    # The load's host stopped, the server's not: the figure is one of the load.
-    load, server = pressure(0.5, [host(0.9, 0.9)]), pressure(0.5, [host(0.5, 0.1)])
-    assert judge(Demand(server, load, 0.1)) == ("load", True)
-    assert judge(Demand(load, load, 0.1)) == ("server", False)
-
-
-@pytest.mark.parametrize(
-    ("load", "redis", "nginx", "who", "lower_bound"),
-    [
-        (0.5, 0.3, 0.95, "nginx", False),
-        (0.95, 0.3, 0.97, "nginx", True),
-        (0.97, 0.3, 0.95, "load", True),
-        (0.5, 0.99, 0.95, "redis", False),
-    ],
-)
-def test_nginx_may_be_the_bottleneck(
-    load: float, redis: float, nginx: float, who: str, lower_bound: bool
-) -> None:
-    assert judge(Demand(0.5, load, redis, nginx)) == (who, lower_bound)
 
 
 def test_a_process_with_children_is_looked_at() -> None:

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: MIT
+"""The arithmetic of a run's figures, on made-up counts: each figure by hand."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench.host.accounting import CpuTime
+from bench.host.kernel import TcpCounters
+from bench.host.quota import HostCount
+from bench.load.ab import AbOutcome
+from bench.load.idle import IdleReport
+from bench.records.conditions import Conditions
+from bench.records.figures import (
+    AbFigures,
+    Cores,
+    HostFigures,
+    Latency,
+    OtherProcess,
+    ProcessFigures,
+    Role,
+    ServerStatistics,
+)
+from bench.records.plan import RunSpec
+from bench.records.run import Run
+from bench.services.balancer import BalancerUse
+from bench.services.private_redis import RedisUse
+from bench.stations.orders import Lifetime, Report, ServersUse, Stopped, Switches
+from bench.stations.site import Seen
+from bench.subjects.running import Ended
+from bench.sweep.loading import Loaded
+from bench.sweep.run_figures import Demand, enter, judge, pressure
+
+REQUESTS = 4000
+USUAL = Conditions("redirect")
+REDIS = RedisUse(0.2, 0.3)
+LATENCY = Latency(p50=9, p90=10, p99=30, p999=35, max=40, mean=10, count=REQUESTS, source="ab")
+OUTCOME = AbOutcome(
+    figures=AbFigures(
+        complete=REQUESTS,
+        failed=0,
+        concurrency=50,
+        transferred_bytes=0,
+        html_bytes=0,
+        seconds=2.0,
+        requests_per_second=2000,
+        mean_ms=10,
+    ),
+    completed=REQUESTS,
+    latency=LATENCY,
+    wall_seconds=2.55,
+    cpu=CpuTime(500_000, 520_000),
+    demand=0.5,
+)
+"""Two seconds of ab, which was there for half a second more."""
+
+
+def use(**other: Any) -> ServersUse:
+    """What one server used in the 2.5 s for which it was watched."""
+    found: dict[str, Any] = {
+        "alive": [True],
+        "cpu": CpuTime(300_000, 500_000),
+        "wanted_us": [1_000_000],
+        "spent_us": [800_000],
+        "throttled": [None],
+        "switches": Switches(6000, 100),
+        "faults": 1000,
+        "seconds": 2.5,
+        "busy": 0.5,
+        "cpus": 1,
+        "tcp": TcpCounters(1, 2, 3, 4),
+        "samples": 9,
+        "processes_peak": 2,
+        "threads_peak": 3,
+        "descriptors_peak": 70,
+        "pss_peak_mb": 2.5,
+        "pss_mean_mb": 2.0,
+    }
+    return ServersUse(**found | other)
+
+
+def seen(role: Role | None = None, name: str = "", **report: Any) -> Seen:
+    """One host that was busy for a second, half of what it may use in two and a half."""
+    host = report.pop("host", HostCount(1.0, None, None, TcpCounters(5, 6, 7, 8)))
+    return Seen(role, name, Report(host=host, allowed=0.8, **report))
+
+
+def entered(
+    hosts: list[Seen],
+    conditions: Conditions = USUAL,
+    outcome: AbOutcome = OUTCOME,
+    idle: IdleReport | None = None,
+    stopped: dict[str, Stopped] | None = None,
+    redis: RedisUse = REDIS,
+) -> Run:
+    """A run of 4,000 requests at 50 connections with its figures."""
+    run = Run(
+        subject="epoll", conditions=conditions, concurrency=50, run=1, state="held", requests=4000
+    )
+    spec = RunSpec("epoll", conditions, 50, 1, REQUESTS, 60.0)
+    loaded = Loaded(outcome, 99, 0, 0, redis, 2.5, idle, hosts)
+    enter(run, spec, loaded, stopped or {host.name: Stopped() for host in hosts})
+    return run
+
+
+def figures_of(run: Run) -> ProcessFigures:
+    assert run.process
+    return run.process
+
+
+def test_on_one_machine() -> None:
+    run = entered([seen(servers=use())])
+    assert run.process == ProcessFigures(
+        cpu_user_s=0.3,
+        cpu_system_s=0.5,
+        cpu_us_per_request=200.0,
+        cpu_user_us_per_request=75.0,
+        cpu_system_us_per_request=125.0,
+        cpu_share=0.4,
+        foreign_share=0.18,  # half of 2.5 s it was busy, and 0.8 s with the server
+        voluntary_switches_per_request=1.5,
+        involuntary_switches_per_request=0.025,
+        page_faults_per_request=0.25,
+        pss_peak_mb=2.5,
+        pss_mean_mb=2.0,
+        processes_peak=2,
+        threads_peak=3,
+        descriptors_peak=70,
+        listen_overflows=1,
+        listen_drops=2,
+        retransmits=3,
+        time_wait_overflows=4,
+        samples=9,
+        source="CPU: control group during the load; switches: its tasks during the load",
+    )
+    assert run.redis_process == OtherProcess(cpu_user_s=0.2, cpu_system_s=0.3, cpu_share=0.2)
+    assert run.load_process == OtherProcess(cpu_user_s=0.5, cpu_system_s=0.52, cpu_share=0.4)
+    assert (run.hosts, run.nginx_process, run.bottleneck) == ([], None, "none")
+    assert entered([seen(servers=use())], redis=RedisUse(1.2, 1.1)).bottleneck == "redis"
+    law = run.littles_law
+    assert law
+    assert (law.rate, law.product, law.deviation) == (1600.0, 16.0, -0.68)  # of 2.55 s, 0.05 s less
+
+
+def test_what_idle_connections_ask_for_counts() -> None:
+    """A fifth of the work during the load was for them; some of it came before."""
+    idle = IdleReport(asked=10, held=10, reopened=7, requests=1900, requests_during=1000)
+    run = entered([seen(servers=use())], idle=idle)
+    assert figures_of(run).cpu_us_per_request == 160.0
+    assert figures_of(run).page_faults_per_request == 0.2
+    assert run.idle_reopened == 7
+    lived = {"": Stopped(life=Lifetime(cpu=CpuTime(6e5, 9e5), switches=Switches(3000, 600)))}
+    by_life = use(cpu=None, switches=None)
+    run = entered([seen(servers=by_life)], idle=idle, stopped=lived)
+    # In its life 6,000: one, 99 to warm up, 900 of the idle ones before, 4,000, 1,000.
+    assert figures_of(run).cpu_user_s == 0.5
+    assert figures_of(run).cpu_us_per_request == 250.0
+    assert figures_of(run).voluntary_switches_per_request == 0.5
+    assert figures_of(run).involuntary_switches_per_request == 0.1
+
+
+def of_hosts(**nginx: Any) -> list[Seen]:
+    """Two hosts with servers, and one each for the rest."""
+    stopped = HostCount(1.9, 25, 24, None)
+    other = use(cpu=CpuTime(100_000, 100_000), samples=4, busy=0.9, faults=600, processes_peak=5)
+    return [
+        seen("load", "l", host=HostCount(1.0, 25, 10, None)),
+        seen("nginx", "n", balancer=BalancerUse(user_s=0.5, system_s=0.75, **nginx)),
+        seen("server", "a", servers=use()),
+        seen("server", "b", servers=other, host=stopped),
+        seen("redis", "r", redis_wanted_s=2.3),
+    ]
+
+
+def test_several_hosts_together() -> None:
+    run = entered(of_hosts(wanted_s=2.0))
+    both = figures_of(run)
+    assert (both.cpu_us_per_request, both.cpu_share) == (250.0, 0.5)
+    assert both.foreign_share == 0.5, "1.4 of 2 CPUs were busy, and 0.4 of them with servers"
+    assert (both.samples, both.processes_peak, both.pss_peak_mb) == (4, 7, 5.0)
+    assert (both.page_faults_per_request, both.voluntary_switches_per_request) == (0.4, 3.0)
+    assert run.nginx_process == OtherProcess(cpu_user_s=0.5, cpu_system_s=0.75, cpu_share=0.5)
+    by_name = {host.name: host for host in run.hosts}
+    assert list(by_name) == ["l", "n", "a", "b", "r"]
+    assert by_name["n"] == HostFigures(
+        role="nginx",
+        name="n",
+        cpu_share=0.5,
+        listen_overflows=5,
+        listen_drops=6,
+        retransmits=7,
+        time_wait_overflows=8,
+    )
+    assert (by_name["b"].cpu_share, by_name["b"].throttled_share) == (0.95, 0.96)
+    assert (run.bottleneck, run.bottleneck_host) == ("server", "b")
+    calm = [host for host in of_hosts(wanted_s=2.4) if host.name != "b"]
+    assert entered(calm).bottleneck == "redis", "nginx wants more, and is not before the server"
+    behind = entered(calm, USUAL._replace(balancer="keep"))
+    assert (behind.bottleneck, behind.bottleneck_host) == ("nginx", "n")
+    calm[1] = of_hosts(wanted_s=2.2)[1]
+    assert entered(calm, USUAL._replace(balancer="keep")).bottleneck == "redis"
+
+
+def test_without_a_group_a_host_says_what_its_servers_used() -> None:
+    lived = Lifetime(cpu=CpuTime(3e5, 1e5), switches=Switches(1, 1))
+    hosts = [seen("server", "a", servers=use(cpu=None))]
+    process = figures_of(entered(hosts, stopped={"a": Stopped(life=lived)}))
+    assert (process.cpu_user_s, process.cpu_system_s) == (0.75, 0.25), "a second, split as in life"
+    assert process.source.startswith("CPU: all of its host during the load")
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores", "throttled", "other", "who"),
+    [
+        (0.0, "one", None, {"wanted_us": [1_850_000]}, "server"),
+        (0.0, "one", None, {"wanted_us": [1_750_000]}, "none"),
+        (0.0, "one", None, {"wanted_us": [None]}, "none"),
+        (0.0, "one", None, {"wanted_us": [None], "busy": 0.95}, "server"),
+        (0.4, "one", 0.6, {}, "server"),  # 0.8 s of 0.4 x 2 s
+        (0.4, "one", 0.4, {}, "none"),  # stopped in the fewest periods
+        (0.5, "one", 0.6, {}, "none"),  # not all of it used
+        (0.0, "all", None, {"wanted_us": [4e6], "spent_us": [3.7e6], "spread": 2}, "server"),
+        (0.0, "all", None, {"wanted_us": [4e6], "spent_us": [3.5e6], "spread": 2}, "none"),
+    ],
+)
+def test_when_a_server_is_at_its_limit(
+    quota: float, cores: Cores, throttled: float | None, other: dict[str, Any], who: str
+) -> None:
+    used = use(**{"throttled": [throttled]} | other)
+    run = entered([seen(servers=used)], USUAL._replace(quota=quota, cores=cores))
+    assert run.bottleneck == who
+    process = figures_of(run)
+    assert process.throttled_share == throttled
+    assert process.quota_used == (round(0.4 / quota, 4) if quota else None)
+
+
+def test_the_instance_nearest_to_its_quota_counts() -> None:
+    two = use(spent_us=[800_000, 200_000], throttled=[0.7, 0.1], wanted_us=[1.9e6, 1e6], cpus=2)
+    run = entered([seen(servers=two)], USUAL._replace(quota=0.4))
+    process = figures_of(run)
+    assert (process.quota_used, process.throttled_share, run.bottleneck) == (1.0, 0.7, "server")
+    run = entered([seen(servers=two)])
+    assert (run.bottleneck, figures_of(run).foreign_share) == ("server", 0.34), "of two CPUs"
+
+
+def test_what_is_not_known_of_a_server_is_no_figure() -> None:
+    without = use(tcp=None, busy=None, faults=None, pss_peak_mb=None)
+    process = figures_of(entered([seen(servers=use()), seen(servers=without)]))
+    assert (process.listen_overflows, process.listen_drops, process.retransmits) == (None,) * 3
+    assert (process.time_wait_overflows, process.foreign_share) == (None, None)
+    assert (process.page_faults_per_request, process.pss_peak_mb) == (None, None)
+
+
+def test_there_is_no_figure_of_a_load_that_did_not_end() -> None:
+    run = entered([seen(servers=use())], outcome=replace(OUTCOME, figures=None))
+    assert (run.process, run.bottleneck, run.latency) == (None, None, LATENCY)
+
+
+def test_what_several_instances_printed_is_added_up() -> None:
+    def ended(requests: int | None, answers: dict[str, int]) -> Ended:
+        said = ServerStatistics(
+            requests=requests,
+            responses=answers,
+            bytes_sent=1000,
+            cpu_user_s=0.1,
+            cpu_system_s=0.2,
+            cpu_us_per_request=1.0,
+            peak_memory_mb=2.0 + (requests or 0) / 1000,
+        )
+        return Ended(obeyed=True, status=0, statistics=said, last_words="")
+
+    both = {"": Stopped(servers=[ended(1000, {"2xx": 1000}), ended(2000, {"2xx": 1, "5xx": 2})])}
+    assert entered([seen(servers=use())], stopped=both).server_statistics == ServerStatistics(
+        requests=3000,
+        responses={"2xx": 1001, "5xx": 2},
+        bytes_sent=2000,
+        cpu_user_s=0.2,
+        cpu_system_s=0.4,
+        cpu_us_per_request=200.0,
+        peak_memory_mb=4.0,
+    )
+    lacking = {"": Stopped(servers=[ended(1000, {"2xx": 1000}), ended(None, {})])}
+    own = entered([seen(servers=use())], stopped=lacking).server_statistics
+    assert own
+    assert (own.requests, own.cpu_us_per_request) == (None, None), "one did not say how many"
+    silent = {"": Stopped(servers=[*both[""].servers, both[""].servers[0].model_copy()])}
+    silent[""].servers[2].statistics = None
+    assert entered([seen(servers=use())], stopped=silent).server_statistics is None
+
+
+@pytest.mark.parametrize(
+    ("server", "load", "redis", "who", "lower_bound"),
+    [
+        (0.99, 0.5, 0.1, "server", False),
+        (0.99, 0.99, 0.1, "server", False),
+        (0.40, 0.97, 0.3, "load", True),
+        (0.40, 0.50, 0.95, "redis", False),
+        (0.40, 0.93, 0.99, "redis", True),
+        (0.40, 0.50, 0.30, "none", False),
+        (0.40, 0.97, None, "load", True),
+        (None, 0.97, 0.1, None, False),
+    ],
+)
+def test_who_was_the_bottleneck(
+    server: float | None, load: float, redis: float | None, who: str | None, lower_bound: bool
+) -> None:
+    assert judge(Demand(server, load, redis)) == (who, lower_bound)
+
+
+def host(cpu_share: float, throttled: float | None) -> HostFigures:
+    return HostFigures(role="server", name="a", cpu_share=cpu_share, throttled_share=throttled)
+
+
+def test_a_host_at_its_quota_is_at_its_limit() -> None:
+    assert pressure(0.4, []) == 0.4
+    assert pressure(None, []) is None
+    assert pressure(0.4, [host(0.7, 0.95)]) == 1.95, "stopped in most periods"
+    assert pressure(0.4, [host(0.95, 0.1)]) == 0.95, "all used up"
+    assert pressure(0.4, [host(0.5, 0.15)]) == 0.5, "bursts are stopped, too"
+    assert pressure(0.4, [host(1.0, None)]) == 0.4, "without a quota it may be somebody else"
+    assert pressure(None, [host(1.0, None)]) is None
+    # The load's host stopped, the server's not: the figure is one of the load.
+    load, server = pressure(0.5, [host(0.9, 0.9)]), pressure(0.5, [host(0.5, 0.1)])
+    assert judge(Demand(server, load, 0.1)) == ("load", True)
+    assert judge(Demand(load, load, 0.1)) == ("server", False)
+
+
+@pytest.mark.parametrize(
+    ("load", "redis", "nginx", "who", "lower_bound"),
+    [
+        (0.5, 0.3, 0.95, "nginx", False),
+        (0.95, 0.3, 0.97, "nginx", True),
+        (0.97, 0.3, 0.95, "load", True),
+        (0.5, 0.99, 0.95, "redis", False),
+    ],
+)
+def test_nginx_may_be_the_bottleneck(
+    load: float, redis: float, nginx: float, who: str, lower_bound: bool
+) -> None:
+    assert judge(Demand(0.5, load, redis, nginx)) == (who, lower_bound)

@@ -90,8 +90,8 @@ def compare(before: Path, after: Path, out: Console) -> int:
 def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
     rates, costs = Counter(c.rate for c in found), Counter(c.cpu for c in found)
     yield (
-        f"{len(found)} cells: {rates['better']} better, {rates['worse']} worse beyond noise, "
-        f"{rates['changed'] + rates['new'] + rates['gone']} in one of the two only; "
+        f"{plural(len(found), 'cell')}: {rates['better']} better, {rates['worse']} worse beyond "
+        f"noise, {rates['changed'] + rates['new'] + rates['gone']} in one of the two only; "
         f"CPU/request: {costs['better']} better, {costs['worse']} worse"
     )
     floors = [c for c in found if is_floor(c.key) and c.before and c.after]
@@ -104,8 +104,8 @@ def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
         )
     if loud:
         yield (
-            f"In {loud} cells others used more than {QUIET:.0%} of the server's CPU in one of the "
-            "two sweeps: measure these again on a quiet machine (make doctor)."
+            f"In {plural(loud, 'cell')} others used more than {QUIET:.0%} of the server's CPU in "
+            "one of the two sweeps: measure these again on a quiet machine (make doctor)."
         )
 
 
@@ -154,8 +154,7 @@ def verdict(
         return None
     overlap = before.low <= after.high and after.low <= before.high
     change = after.median / before.median - 1 if before.median else 0.0
-    single = before.runs == 1 or after.runs == 1
-    if abs(change) <= max(before.noise, after.noise) or (overlap and not single):
+    if overlap or abs(change) <= max(before.noise, after.noise):
         return "same"
     return "better" if (change < 0) == less_is_better else "worse"
 

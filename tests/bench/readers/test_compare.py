@@ -47,6 +47,12 @@ def sweep(**rates: tuple[float, ...]) -> Results:
         ((1000, 990, 1010), (800, 790, 810), "worse"),
         ((1000, 990, 1010), (1020, 1015, 1025), "same"),
         ((1000, 700, 1300), (1250, 1200, 1280), "same"),
+        ((1000, 1001, 999), (1035, 1036, 1034), "better"),
+        ((1000, 700, 1010), (1380, 1005, 1400), "same"),
+        ((1000, 700, 1010), (1380, 1010, 1400), "same"),
+        ((1380, 1010, 1400), (1000, 700, 1010), "same"),
+        ((1000,), (1000, 1300, 1310), "same"),
+        ((1000, 1300, 1310), (1000,), "same"),
         ((1000,), (1080,), "same"),
         ((1000,), (1200,), "better"),
     ],
@@ -57,6 +63,10 @@ def test_only_what_is_beyond_the_noise_of_both(
     (change,) = changes(sweep(epoll=before), sweep(epoll=after))
     assert change.rate == said
     assert change.cpu is None
+
+
+def test_a_figure_of_several_runs_is_their_median_and_range() -> None:
+    assert Spread.of([9.0, 1.0, 2.0]) == Spread(2.0, 1.0, 9.0, 3)
 
 
 def test_less_cpu_is_better() -> None:
@@ -98,8 +108,8 @@ def test_a_floor_of_other_rounds_is_no_measure() -> None:
 
 
 def test_what_others_may_have_caused_is_no_verdict() -> None:
-    before = sweep(epoll=(1000.0, 1010.0), poll=(1000.0, 1010.0))
-    after = sweep(epoll=(500.0, 510.0), poll=(1000.0, 1010.0))
+    before = sweep(epoll=(1000.0, 1010.0, 1005.0), poll=(1000.0, 1010.0, 1005.0))
+    after = sweep(epoll=(500.0, 510.0, 505.0), poll=(1000.0, 1010.0, 1005.0))
     assert [change.rate for change in changes(before, after)] == ["worse", "same"]
     for run in after.runs:
         run.process = ProcessFigures(
@@ -111,6 +121,10 @@ def test_what_others_may_have_caused_is_no_verdict() -> None:
             foreign_share=0.4,
         )
     assert [change.rate for change in changes(before, after)] == ["disturbed", "disturbed"]
+    for run in after.runs:
+        assert run.process
+        run.process.foreign_share = 0.4 if run.run == 1 else 0.05
+    assert [change.rate for change in changes(before, after)] == ["worse", "same"], "one run of 3"
 
 
 def test_the_load_generators_limit_is_no_servers() -> None:
@@ -184,6 +198,35 @@ def test_it_is_shown(tmp_path: Path) -> None:
     assert "+50.0%" in capture.get()
     assert "1 better, 0 worse beyond noise" in capture.get()
     assert "--floors" not in capture.get(), "nothing is known of CPU time"
+
+
+def test_what_cpu_time_was_compared_with_is_said(tmp_path: Path) -> None:
+    rates = {"epoll": (1000.0, 1010.0), "floor-epoll": (1000.0, 1010.0)}
+    before = with_costs(sweep(**rates), epoll=(50.0, 52.0), floor_epoll=(40.0, 41.0))
+    after = with_costs(sweep(**rates), epoll=(75.0, 78.0), floor_epoll=(40.0, 41.0))
+
+    def said() -> str:
+        for name, of in (("a", before), ("b", after)):
+            (tmp_path / name).mkdir(exist_ok=True)
+            save(of, tmp_path / name)
+        console = Console(width=400)
+        with console.capture() as capture:
+            assert compare(tmp_path / "a", tmp_path / "b", console) == 1
+        return capture.get()
+
+    assert "compared as the ratio to the floor's" in said()
+    assert "0 better, 1 worse" in said()
+    assert "others used" not in said()
+    after.runs = [run for run in after.runs if run.subject == "epoll"]
+    for run in after.runs:
+        assert run.process
+        run.process.foreign_share = 0.0
+    assert "With --floors in both sweeps" in said()
+    for run in after.runs:
+        assert run.process
+        run.process.foreign_share = 0.4
+    assert "In 1 cell others used more than 10% of the server's CPU" in said()
+    assert "--floors" not in said(), "nothing is called worse there"
 
 
 def test_names_of_a_stranger_are_shown_as_they_are(tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The arithmetic of capacity, on figures that can be worked out by hand."""
 
+from pathlib import Path
+
 import pytest
+from rich.console import Console
 
 from bench.readers.capacity import (
     HEADROOM,
@@ -14,11 +17,15 @@ from bench.readers.capacity import (
     demands,
     fewest,
     limit_of,
+    predictions,
+    show,
 )
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo
 from bench.records.errors import UserError
-from bench.records.figures import AbFigures, Role, WrkFigures
+from bench.records.figures import AbFigures, OtherProcess, Role, WrkFigures
+from bench.records.results import Results
+from bench.records.store import save
 
 from ..report.made import plain_runs, results_of
 
@@ -127,3 +134,51 @@ def test_a_capacity_names_its_layout() -> None:
     assert capacity(PAGE, Layout(1, 3, 1)) == Capacity(
         Layout(1, 3, 1), pytest.approx(17_500), "servers"
     )
+
+
+def behind_nginx() -> Results:
+    """One and two instances: 40 us of the server, 20 of Redis, 50 of nginx, 90 of the load; and
+    what is not to be counted."""
+    behind = {"workload": "guestbook", "balancer": "close"}
+    runs = plain_runs(("epoll",), (100, 300), 3, **behind, instances=1)
+    runs += plain_runs(("epoll",), (100, 300), 3, **behind, instances=2)
+    (failed,) = plain_runs(("poll",), (100,), 1, **behind)
+    failed.state = "failed"
+    for run in runs:
+        instances = run.conditions.instances
+        assert run.process
+        assert run.open_loop
+        run.process.cpu_us_per_request = 40.0 if instances == 1 else 400.0
+        run.nginx_process = OtherProcess(cpu_user_s=0.2, cpu_system_s=0.3, cpu_share=0.5)
+        run.open_loop.rate_done = instances * 1000.0 * run.run + run.concurrency
+    hosts = [host(role, role) for role in ("load", "nginx", "redis")]
+    hosts += [host("server", "a", 0.2), host("server", "b", 0.2)]
+    return results_of([*runs, failed, *plain_runs(("epoll",), (100,), 1)], hosts=hosts)
+
+
+def test_what_one_instance_says_of_two() -> None:
+    results = behind_nginx()
+    reference = Conditions("guestbook", balancer="close")
+    assert demands(results, reference) == [RequestCost("epoll", 40.0, 20.0, 50.0, 90.0)]
+    one, two = predictions(results)
+    assert (one.conditions, one.predicted, one.limit) == (reference, pytest.approx(5_000), "a")
+    assert (two.conditions.instances, two.predicted) == (2, pytest.approx(10_000))
+    assert (one.measured, two.measured, two.concurrency) == (2_300, 4_300, 300), "the best level"
+    assert (one.ratio, two.ratio) == (pytest.approx(0.46), pytest.approx(0.43))
+
+
+def test_it_is_shown(tmp_path: Path) -> None:
+    results = behind_nginx()
+    save(results, tmp_path)
+    console = Console(width=160)
+    with console.capture() as capture:
+        show(tmp_path, (4, 400), console)
+    shown = [" ".join(line.split()) for line in capture.get().splitlines()]
+    assert "epoll 40.0 50.0 20.0 90.0 0" in shown
+    assert "epoll 400 on one Redis 3 2 1 35,000 Redis (394 hosts not needed)" in shown
+    two = "epoll guestbook, 2 instances, through nginx, connections closed"
+    assert f"{two} 10,000 a 4,300 at 300 0.43" in shown
+    results.runs = [run for run in results.runs if run.conditions.instances == 2]
+    save(results, tmp_path)
+    with pytest.raises(UserError, match="no cell here was measured through nginx"):
+        show(tmp_path, (4,), console)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The arithmetic of a run's figures, on made-up counts: each figure by hand."""
+"""The arithmetic of a run's figures, on made-up counts, each worked out by hand; and what the run
+is held against."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,8 @@ from bench.host.kernel import TcpCounters
 from bench.host.quota import HostCount
 from bench.load.ab import AbOutcome
 from bench.load.idle import IdleReport
+from bench.load.probe import FirstAnswer
+from bench.load.wrk import WrkOutcome
 from bench.records.conditions import Conditions
 from bench.records.figures import (
     AbFigures,
@@ -29,6 +32,8 @@ from bench.services.private_redis import RedisUse
 from bench.stations.orders import Lifetime, Report, ServersUse, Stopped, Switches
 from bench.stations.site import Seen
 from bench.subjects.running import Ended
+from bench.sweep.checks import Count, Evidence
+from bench.sweep.evidence import gather
 from bench.sweep.loading import Loaded
 from bench.sweep.run_figures import Demand, enter, judge, pressure
 
@@ -287,6 +292,69 @@ def test_what_several_instances_printed_is_added_up() -> None:
     silent = {"": Stopped(servers=[*both[""].servers, both[""].servers[0].model_copy()])}
     silent[""].servers[2].statistics = None
     assert entered([seen(servers=use())], stopped=silent).server_statistics is None
+
+
+def gathered(
+    conditions: Conditions = USUAL, private: bool = True, concurrency: int = 50, **other: Any
+) -> Evidence:
+    """What is known of a run of 4,000 requests when it is judged."""
+    servers = other.pop("servers", use())
+    run = entered([seen(servers=use())], conditions)
+    spec = RunSpec("epoll", conditions, concurrency, 1, REQUESTS, 60.0)
+    outcome = other.pop("outcome", OUTCOME)
+    hosts = [seen(servers=servers)]
+    loaded = Loaded(outcome, 99, 4007, 3, REDIS, 2.5, other.pop("idle", None), hosts)
+    run.kind = other.pop("kind", "server")
+    stopped = {"": Stopped(servers=other.pop("ended", [end()]))}
+    return gather(run, spec, FirstAnswer(302, b"", b"." * 240), loaded, stopped, private)
+
+
+def end(status: int = 0, obeyed: bool = True) -> Ended:
+    return Ended(obeyed=obeyed, status=status, statistics=None, last_words="")
+
+
+def test_what_a_run_is_held_against() -> None:
+    plain = gathered()
+    assert (plain.asked, plain.least_requests, plain.slack) == (4000, 4100, 0)
+    assert (plain.probe_status, plain.page_bytes, plain.any_length) == (302, 240, False)
+    assert (plain.keep_alive, plain.silent, plain.counts) == (False, False, ())
+    assert (plain.forgotten, plain.overflows, plain.died, plain.stopped) == (8, 5, "", "")
+    assert plain.ab is OUTCOME
+    assert plain.little is not None
+    kept = USUAL._replace(keep_alive=True)
+    assert (gathered(kept).keep_alive, gathered(kept).slack) == (True, 100)
+    assert gathered(kept, concurrency=300).slack == 400, "300, and 100 of the warm-up"
+    traced = gathered(kept._replace(mode="traced"))
+    assert (traced.keep_alive, traced.slack) == (False, 100)
+    by_wrk = gathered(kept, outcome=WrkOutcome(figures=None))
+    assert (by_wrk.ab, by_wrk.slack, by_wrk.keep_alive) == (None, 0, True)
+    idle = IdleReport(asked=10, held=10, reopened=0, requests=1900, requests_during=1000)
+    beside = gathered(USUAL._replace(idle=10), idle=idle)
+    assert (beside.least_requests, beside.slack) == (6000, 10)
+
+
+def test_what_redis_must_have_counted() -> None:
+    page = USUAL._replace(workload="guestbook", keep_alive=True)
+    mine, others = gathered(page), gathered(page, private=False)
+    what = ("visitors in Redis", "visitors", 4000, 4007)
+    assert mine.counts == (Count(*what, slack=50),)
+    assert others.counts == (Count(*what, slack=50, or_more=True),)
+    assert (mine.any_length, others.any_length) == (False, True), "another's visits lengthen it"
+    signed = USUAL._replace(workload="sign")
+    assert gathered(signed).counts == (Count("remarks in Redis", "remarks", 4000, 3),)
+
+
+def test_how_the_servers_ended() -> None:
+    two = use(alive=[True, False])
+    assert gathered(servers=two, ended=[end(4), end(3)]).died == (
+        "ended with status 3, instance 2 of 2"
+    )
+    late = gathered(ended=[end(-9, obeyed=False)])
+    assert late.stopped == "did not end after SIGTERM and had to be killed"
+    stranger = gathered(kind="stranger", ended=[end(4)])
+    assert (stranger.stopped, stranger.silent) == ("", True)
+    assert gathered(servers=use(own_backlog=49)).own_backlog == 49
+    assert gathered(servers=use(own_backlog=50)).own_backlog is None, "enough for all"
 
 
 @pytest.mark.parametrize(

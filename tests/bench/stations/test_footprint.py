@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What is read from the kernel, and what is made of it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,11 @@ import pytest
 
 from bench.host.accounting import CpuTime
 from bench.host.kernel import CpuTicks, cpu_ticks, parse_table, tcp_counters
+from bench.host.slices import Periods
 from bench.load.ab_output import latency_from, parse_percentile_file, parse_request_times
 from bench.records.workloads import WORKLOADS, named, workload_for
-from bench.stations.footprint import TaskUse, look_at, switches_between, tasks_of, weigh
+from bench.stations import footprint
+from bench.stations.footprint import Glance, TaskUse, look_at, switches_between, tasks_of, weigh
 from bench.stations.orders import Switches, Weight
 
 RECORDED = Path(__file__).parents[1] / "recorded"
@@ -79,6 +82,64 @@ def test_a_process_with_children_is_looked_at() -> None:
         for pid in pids:
             subprocess.run(["kill", "-9", str(pid)], check=False)
         child.communicate()
+
+
+class Counted:
+    """Stands for a server whose counts are known before and after the load."""
+
+    url = "http://127.0.0.1:1/"
+
+    def __init__(self, *moments: tuple[CpuTime | None, float | None, Periods | None]) -> None:
+        self._moments = list(moments)
+
+    def cpu(self) -> CpuTime | None:
+        return self._moments[0][0]
+
+    def starved_us(self) -> float | None:
+        return self._moments[0][1]
+
+    def periods(self) -> Periods | None:
+        return self._moments.pop(0)[2]
+
+    def pids(self) -> list[int]:
+        return [os.getpid()]
+
+    def running(self) -> bool:
+        return True
+
+
+def test_what_servers_have_used_is_the_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Counted(
+        (CpuTime(1e5, 2e5), 5e3, Periods(10, 1)), (CpuTime(4e5, 6e5), 2.5e4, Periods(30, 16))
+    )
+    other = Counted((CpuTime(0, 0), None, None), (CpuTime(1e5, 0), None, None))
+    glances = [Glance(1, 2, 9, 1.0), Glance(4, 5, 3, 2.5), Glance(0, 0, 0, 0.0)]
+    monkeypatch.setattr(footprint, "look_at", lambda pids: glances.pop(0))
+    watched = footprint.Footprint([one, other], ())
+    watched.begin()
+    while glances:
+        watched.look()
+    found = watched.end()
+    assert found.cpu == CpuTime(4e5, 4e5)
+    assert (found.spent_us, found.wanted_us) == ([7e5, 1e5], [7.2e5, None])
+    assert found.throttled == [0.75, None]
+    assert found.switches is None, "our own tasks have not done that work"
+    assert (found.samples, found.processes_peak, found.threads_peak) == (2, 4, 5)
+    assert (found.descriptors_peak, found.pss_peak_mb, found.pss_mean_mb) == (9, 2.5, 1.75)
+    unknown = Counted((None, None, None), (None, None, None))
+    glances.append(Glance(3, 3, 30, 7.5))
+    short = footprint.Footprint([unknown], ())
+    short.begin()
+    found = short.end()
+    assert (found.cpu, found.wanted_us, found.spent_us) == (None, [None], [None])
+    assert (found.samples, found.pss_mean_mb) == (1, 7.5), "too short a load is looked at once"
+
+
+def test_of_many_processes_some_are_looked_at_and_scaled_up() -> None:
+    most = footprint.MOST_LOOKED_AT
+    few, many = look_at([os.getpid()] * most), look_at([os.getpid()] * most * 3)
+    assert (few.processes, many.processes, many.threads) == (most, 3 * most, 3 * few.threads)
+    assert many.pss_mb == pytest.approx(3 * few.pss_mb, rel=0.05)
 
 
 def test_switches_are_those_of_the_tasks_that_did_the_work() -> None:

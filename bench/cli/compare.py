@@ -14,7 +14,7 @@ def run(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="zerohttpd compare",
         description="Show two sweeps side by side, and what changed beyond the noise of both. "
-        "Exit status: 0 nothing did, 1 something did.",
+        "Exit status: 0 nothing did, 1 something did, or may have where others used the machine.",
     )
     for name in ("before", "after"):
         parser.add_argument(name, type=Path, help="a results.json, or the folder that holds it")

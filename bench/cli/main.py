@@ -7,6 +7,7 @@ runs servers only has no library for charts, and `--help` need not wait for one.
 """
 
 import argparse
+import errno
 import importlib
 import os
 import select
@@ -19,7 +20,9 @@ from typing import NamedTuple
 from bench.records.errors import UserError
 
 USAGE_ERROR = 2
+INTERRUPTED = 128 + signal.SIGINT
 NOBODY_READS = 128 + signal.SIGPIPE
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 DISTRIBUTION = "zerohttpd-seven"
 
 
@@ -58,24 +61,33 @@ COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit status. 2: something stands in the way that the user can mend; 141:
-    nobody reads any more what it prints."""
+    """Run a command; its exit status. 2: something stands in the way that the user can mend; 130:
+    Ctrl-C; 141: nobody reads any more what it prints."""
+    if sys.stdout is None:  # whoever started us has closed it: nobody wants to read
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     words = sys.argv[1:] if arguments is None else list(arguments)
     name: str = parser().parse_args(words[:1]).command
-    run = importlib.import_module(COMMANDS[name].module).run
     try:
+        run = importlib.import_module(COMMANDS[name].module).run
         status = int(run(words[1:]))
         sys.stdout.flush()
         return status
+    except KeyboardInterrupt:  # where nobody watches for it there is nothing to put away
+        return INTERRUPTED
     except UserError as error:
         print(f"zerohttpd: {error}", file=sys.stderr)
         return USAGE_ERROR
-    except BrokenPipeError:
-        if not _is_unread(sys.stdout.fileno()):
-            raise  # it was another pipe
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) and _is_unread(sys.stdout.fileno()):
+            status = NOBODY_READS
+        elif error.errno in NO_ROOM:
+            print(f"zerohttpd: cannot write: {error}", file=sys.stderr)
+            status = USAGE_ERROR
+        else:
+            raise
         # Python shall not try to write the rest when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return NOBODY_READS
+        return status
 
 
 def _is_unread(pipe: int) -> bool:

@@ -18,9 +18,14 @@ PLAIN_WIDTH = 120
 TEXT_WIDTH = 88
 
 
+class _Output(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # rich would end the program; the command line knows what is due
+
+
 def console() -> Console:
     """Standard output."""
-    return Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
+    return _Output(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
 
 
 def say(out: Console, text: str, style: str = "") -> None:

@@ -5,16 +5,25 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
-from bench.cli.main import NOBODY_READS
+import pytest
+
+from bench.cli.main import INTERRUPTED, NOBODY_READS, USAGE_ERROR, main
 from bench.host.project import ROOT
 
+from ..report.conftest import RECORDED
 
-def test_who_reads_no_further_gets_no_traceback() -> None:
+BENCH = (sys.executable, "-m", "bench")
+RESULTS = str(RECORDED / "version3.json")
+
+
+@pytest.mark.parametrize("words", [("grade", "--schema"), ("compare", RESULTS, RESULTS)])
+def test_who_reads_no_further_gets_no_traceback(words: tuple[str, ...]) -> None:
     """As behind `| head -1`; here the reader goes at once, for a pipe has room for all of it."""
-    words = [sys.executable, "-m", "bench", "grade", "--schema"]
     child = subprocess.Popen(
-        words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*BENCH, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert child.stdout is not None
     assert child.stderr is not None
@@ -23,3 +32,27 @@ def test_who_reads_no_further_gets_no_traceback() -> None:
     child.stderr.close()
     assert child.wait() == NOBODY_READS
     assert said == ""
+
+
+@pytest.mark.parametrize("words", [("grade", "--schema"), ("compare", RESULTS, RESULTS)])
+def test_standard_output_that_takes_nothing(words: tuple[str, ...]) -> None:
+    """Closed by a starter who wants to see nothing, it is no error; on a full disk it is one."""
+    shell = ("sh", "-c", '"$@" >&-', "sh", *BENCH)
+    closed = subprocess.run([*shell, *words], cwd=ROOT, capture_output=True, text=True)
+    assert closed.stdout + closed.stderr == ""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*BENCH, *words], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr) == (
+        USAGE_ERROR,
+        "zerohttpd: cannot write: [Errno 28] No space left on device\n",
+    )
+
+
+def test_ctrl_c_where_nobody_watches_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_words: Sequence[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bench.cli.compare.run", interrupted)
+    assert main(["compare"]) == INTERRUPTED

@@ -7,8 +7,10 @@ runs servers only has no library for charts, and `--help` need not wait for one.
 """
 
 import argparse
+import codecs
 import errno
 import importlib
+import locale
 import os
 import select
 import signal
@@ -65,6 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Ctrl-C; 141: nobody reads any more what it prints."""
     if sys.stdout is None:  # whoever started us has closed it: nobody wants to read
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    if arguments is None:
+        _begin_in_utf8()
     words = sys.argv[1:] if arguments is None else list(arguments)
     name: str = parser().parse_args(words[:1]).command
     try:
@@ -88,6 +92,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Python shall not try to write the rest when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return status
+
+
+def _begin_in_utf8() -> None:
+    """All texts here are UTF-8, and all that is made of them. Python reads and writes as the locale
+    says, but for a word at its start (PEP 540; with the locale C it does so itself)."""
+    utf8 = codecs.lookup(locale.getpreferredencoding(False)).name == "utf-8"
+    if not utf8 and os.environ.get("PYTHONUTF8") != "1":
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, sys.orig_argv)
 
 
 def _is_unread(pipe: int) -> bool:

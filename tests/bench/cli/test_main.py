@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -56,3 +57,13 @@ def test_ctrl_c_where_nobody_watches_for_it(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr("bench.cli.compare.run", interrupted)
     assert main(["compare"]) == INTERRUPTED
+
+
+def test_texts_are_utf8_whatever_the_locale_says(tmp_path: Path) -> None:
+    """In ISO 8859-1 an arrow of a page would be three letters; in ASCII, as here, nothing goes."""
+    ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    words = (*BENCH, "timeline", "--recorded", "--servers", "epoll", "--output")
+    for folder, environment in (("a", dict(os.environ)), ("b", ascii_only)):
+        subprocess.run([*words, str(tmp_path / folder)], cwd=ROOT, env=environment, check=True)
+    made = [(tmp_path / folder / "eight.html").read_text("utf-8") for folder in "ab"]
+    assert made[0] == made[1]

@@ -115,9 +115,13 @@ def _down_to_kernel(frame: Frame) -> Frame:
 
 def replace(path: Path, content: str | bytes) -> None:
     """Put a file in place at once, so that no reader ever sees half of it. Nothing is written
-    through a link: the folder may be a stranger's."""
+    through a link: the folder may be a stranger's. Raises OSError, and leaves no half then."""
     beside = path.with_name(path.name + ".new")
     beside.unlink(missing_ok=True)
-    with beside.open("xb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-    beside.replace(path)
+    try:
+        with beside.open("xb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise

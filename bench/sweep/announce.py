@@ -84,7 +84,12 @@ def conclude_briefly(results: Results, folder: Path, charts: Sequence[Path], out
     out.print(f"{state} {in_words(took)}.", markup=False)
     say(out, f"Kept in {folder}/: {', '.join(names)}")
     if interrupted:
-        say(out, f"To go on: .venv/bin/zerohttpd sweep --resume {shlex.quote(str(folder))}")
+        say(out, f"To go on: {how_to_go_on(folder)}")
+
+
+def how_to_go_on(folder: Path) -> str:
+    """The command that makes the runs which are missing."""
+    return f".venv/bin/zerohttpd sweep --resume {shlex.quote(str(folder))}"
 
 
 def _answer(results: Results, folder: Path, out: Console) -> None:

@@ -50,14 +50,24 @@ class Sweeper:
             there, all_of_them = len(self.results.runs), len(self.planned.runs)
             say(self.out, f"Resumed: {there} of {all_of_them} runs are there already")
         store.save(self.results, self.folder)
-        status = self._logged()
-        self.results.finished = datetime.now().astimezone()
-        store.save(self.results, self.folder)
+        try:
+            status = self._logged()
+        finally:  # whatever ended it: a terminal that is closed, too
+            self._end()
         if self.concludes:
             announce.conclude(self.results, self.folder, self.out)
         else:
             announce.conclude_briefly(self.results, self.folder, [], self.out)
         return status
+
+    def _end(self) -> None:
+        """Raises UserError where there is no room for it; what was kept before stays."""
+        self.results.finished = datetime.now().astimezone()
+        try:
+            store.save(self.results, self.folder)
+        except OSError as error:
+            words = f"cannot write the results: {error}. With more room there, to go on: "
+            raise UserError(words + announce.how_to_go_on(self.folder)) from error
 
     def _logged(self) -> int:
         with announce.log_into(self.folder):
@@ -91,13 +101,14 @@ class Sweeper:
             self.results.state = "complete"
             status = 0 if all_held(self.results.runs) else 1
         except Interrupted as interrupted:
-            self.results.state = "interrupted"
             log.info("interrupted by %s", interrupted)
             status = interrupted.exit_status
         except UserError as lost:  # and could not be had back
-            self.results.state = "interrupted"
             log.info("ended: %s", lost)
             say(self.out, f"Ended: {lost}", "red")
+        finally:
+            if self.results.state != "complete":
+                self.results.state = "interrupted"
         return status
 
     def _one(self, spec: RunSpec) -> Run:

@@ -2,6 +2,7 @@
 """Whole sweeps, interrupted, killed and resumed. These need the built server, Redis and ab."""
 
 import json
+import resource
 import shutil
 import signal
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.cli.main import NOBODY_READS
 from bench.host.accounting import remove_stale_groups
 from bench.host.project import ROOT
 from bench.host.slices import Slicing, find_slicing
@@ -24,7 +26,7 @@ from bench.sweep.beginning import require_same
 from bench.sweep.options import chosen_options, hide_password, sweep_parser
 
 from ..measuring import REQUESTS, measured_of
-from ..whole_sweep import Sweep, wait_for_a_run
+from ..whole_sweep import SECONDS, Sweep, wait_for_a_run
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / "epoll").exists() or not shutil.which("ab") or not shutil.which("redis-server"),
@@ -74,6 +76,34 @@ def test_stopped_and_resumed(tmp_path: Path, number: int) -> None:
     assert log.count(" connections  ") == RUNS
     with pytest.raises(UserError):
         latest_unfinished(tmp_path)
+
+
+def test_no_room_for_the_results(tmp_path: Path) -> None:
+    """A limit stands in for the disk. What was measured before is whole: it can be gone on with."""
+    sweep = Sweep(*PLAN, "--results", str(tmp_path))
+    wait_for_a_run(tmp_path)
+    file = next(tmp_path.glob("*/results.json"))
+    resource.prlimit(sweep.process.pid, resource.RLIMIT_FSIZE, (file.stat().st_size, -1))
+    said = sweep.end()
+    assert sweep.process.returncode == 2, said
+    assert "Traceback" not in said
+    assert "zerohttpd: cannot write the results: [Errno 27] File too large" in said
+    assert f"to go on: .venv/bin/zerohttpd sweep --resume {file.parent}" in said
+    assert sweep.strays() == []
+    assert not list(file.parent.glob("*.new"))
+    assert 0 < len(runs_in(file.parent)) < RUNS
+    assert latest_unfinished(tmp_path) == file.parent
+
+
+def test_nobody_reads_any_more(tmp_path: Path) -> None:
+    sweep = Sweep(*PLAN, "--results", str(tmp_path))
+    wait_for_a_run(tmp_path)
+    file = next(tmp_path.glob("*/results.json"))
+    assert sweep.process.stdout is not None
+    sweep.process.stdout.close()
+    assert sweep.process.wait(SECONDS) == NOBODY_READS
+    assert sweep.strays() == []
+    assert json.loads(file.read_text())["state"] == "interrupted"
 
 
 def test_a_sweep_is_not_gone_on_with_by_something_else() -> None:

@@ -86,10 +86,11 @@ doctor: ## what this machine allows, and what cures it; ARGS as for bench
 	@$(ZEROHTTPD) doctor $(ARGS) || test $$? -eq 1
 
 NEWEST = $(lastword $(sort $(wildcard results/[0-9]*)))
+SHOWN = $(if $(RESULTS),$(call quoted,RESULTS),'$(NEWEST)')
 report: ## one HTML page of the newest results, or of RESULTS=results/...
 	@$(SETUP) read
-	@test -n '$(or $(RESULTS),$(NEWEST))' || { echo 'no results yet: run make bench first'; exit 1; }
-	@$(ZEROHTTPD) report '$(or $(RESULTS),$(NEWEST))' $(ARGS)
+	@test -n $(SHOWN) || { echo 'no results yet: run make bench first'; exit 1; }
+	@$(ZEROHTTPD) report $(SHOWN) $(ARGS)
 
 serve: ## run one server with a Redis of its own, and the page /live: make serve SERVER=epoll
 	@$(SETUP) build bench

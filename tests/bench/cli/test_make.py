@@ -70,6 +70,12 @@ def test_the_folder_may_have_a_quote_in_its_name(tmp_path: Path) -> None:
     assert unit["directory"] == str(folder)
 
 
+def test_results_lie_where_their_owner_likes(tmp_path: Path) -> None:
+    """As the last line of a sweep says it: `make report RESULTS=...`, in the shell's quotes."""
+    folder = tmp_path / 'O\'Brien "2" $HOME'
+    assert f"cannot read {folder}: " in _make("report", f"RESULTS={folder}", status=2)
+
+
 @pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="no musl-gcc (package musl-tools)")
 def test_confined_with_another_c_library(tmp_path: Path) -> None:
     """The C library of Alpine makes other system calls for the same functions."""

@@ -168,7 +168,8 @@ class Look:
                 self._changed.wait_for(lambda: self._over, pause)
 
     def _look(self, now: float) -> dict[str, Any]:
-        told: dict[str, Any] = {"time": now, "gone": False, **self.clients.told()}
+        told: dict[str, Any] = {"time": now, "pid": self.server.pid, "gone": False}
+        told |= self.clients.told()
         seen = sockets.look(self.server.port, self.server.redis_port)
         found = tasks.look(self.server.pid)
         if not found:

@@ -25,8 +25,9 @@ ADDRESS = "127.0.0.1"
 TEMPLATES = Path(__file__).parent / "template"
 PAGE = "/live"
 FILES = {"/live/live.css": "text/css", "/live/live.js": "text/javascript"}
-PAGES_MOST = 8
-"""So many pages may be open at once."""
+PAGES_MOST = 5
+"""So many pages may be open at once: each keeps a connection, and a browser makes six to a host; the
+sixth is for what the buttons ask."""
 SILENT_AT_ONCE = 100
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "

@@ -12,6 +12,7 @@ const STATES = {
   TIME_WAIT: "over, remembered for a minute", CLOSE_WAIT: "left by the client, not yet closed",
   LAST_ACK: "being closed", CLOSING: "being closed",
 };
+const NO_CONTACT = "no contact: has it been ended?";
 const events = []; // what was pressed, and when: [performance.now(), label]
 
 function element(name, text, parent, kind) {
@@ -175,6 +176,7 @@ function state(text, kind) {
 }
 
 function show(told) {
+  if (String(told.pid) !== document.body.dataset.pid) return location.reload(); // another server, on the port of ours
   if (told.gone) return state("the server has ended", "lost");
   state("live", "live");
   showVisits(told.visits);
@@ -188,10 +190,11 @@ function show(told) {
 // ---- Buttons and keys ----
 
 async function press(button) {
-  const answer = await fetch(`/live/${button.dataset.post}`, { method: "POST" });
-  if (!answer.ok) state(`refused: ${answer.status}`, "lost");
+  const answer = await fetch(`/live/${button.dataset.post}`, { method: "POST" }).catch(() => undefined);
+  if (!answer?.ok) return state(answer ? `refused: ${answer.status}` : NO_CONTACT, "lost");
   events.push([performance.now(), button.querySelector("b").textContent]);
   if (events.length > 30) events.shift();
+  return undefined;
 }
 
 document.querySelectorAll("[data-post]").forEach((button) => button.addEventListener("click", () => press(button)));
@@ -201,6 +204,14 @@ document.addEventListener("keydown", (event) => {
   if (button && !button.disabled) press(button);
 });
 
-const source = new EventSource("/live/events");
-source.onmessage = (event) => show(JSON.parse(event.data));
-source.onerror = () => state("no contact: has it been ended?", "lost");
+// Without contact a browser tries again by itself; where it was refused, it does not.
+function listen() {
+  const source = new EventSource("/live/events");
+  source.onmessage = (event) => show(JSON.parse(event.data));
+  source.onerror = () => {
+    const refused = source.readyState === EventSource.CLOSED;
+    state(refused ? "too many of these pages are open: close one" : NO_CONTACT, "lost");
+    if (refused) setTimeout(listen, 2000);
+  };
+}
+listen();

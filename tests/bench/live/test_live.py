@@ -28,6 +28,7 @@ from bench.live.counters import COUNTER, Counters, are_counters, cells_in
 from bench.live.look import wait_of
 from bench.live.sockets import Sockets
 from bench.live.tasks import Task, call_in, look
+from bench.live.web import PAGES_MOST
 from tests.bench.accessible import hindrances
 from tests.e2e.timing import PATIENCE, undisturbed, wait_until
 
@@ -186,6 +187,38 @@ def test_one_silent_client_holds_nobody_up_in_the_event_loop(
     expect(page.locator("#open")).not_to_have_text("0")
     page.get_by_role("button", name="Undo").click()
     expect(page.locator("#doing")).not_to_contain_text("silent client")
+
+
+@pytest.mark.browser
+def test_a_page_left_open_becomes_that_of_the_next_server(serve: Serve, browser: Browser) -> None:
+    first = serve("epoll")
+    page = browser.new_page()
+    page.goto(f"http://127.0.0.1:{first.live[1]}/live")
+    expect(page.locator("#state")).to_have_text("live")
+    first.end()
+    expect(page.locator("#state")).to_contain_text("no contact")
+    page.keyboard.press("s")  # goes nowhere
+    second = serve("threading", "--live-port", str(first.live[1]))
+    assert second.live == first.live
+    expect(page.locator("h1")).to_have_text("threading")
+    expect(page.locator("#groups")).to_contain_text("accept4")
+    page.close()
+
+
+@pytest.mark.browser
+def test_who_opens_one_page_too_many_is_told(serve: Serve, browser: Browser) -> None:
+    served = serve("epoll")
+    context = browser.new_context()
+    pages = [context.new_page() for _ in range(PAGES_MOST + 1)]
+    for page in pages:
+        page.goto(f"http://127.0.0.1:{served.live[1]}/live")
+        told = "too many of these pages" if page is pages[-1] else "live"
+        expect(page.locator("#state")).to_contain_text(told)
+    pages[0].keyboard.press("s")
+    expect(pages[0].locator("#doing")).to_contain_text("1 silent client")
+    pages[1].close()
+    expect(pages[-1].locator("#state")).to_have_text("live")
+    context.close()
 
 
 @pytest.mark.browser

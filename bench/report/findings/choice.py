@@ -20,13 +20,12 @@ from bench.report.findings.findings import (
     MOST_NAMED,
     above_floor,
     names_of,
-    share_left,
     told_apart,
     too_close,
     undecided,
 )
 from bench.report.findings.recommendation import recommended
-from bench.report.study.across import delays, idles, workloads
+from bench.report.study.across import delays, idles
 from bench.report.study.holding import Holding, holdings
 from bench.report.study.study import Point, Study
 
@@ -158,31 +157,18 @@ def _memory(study: Study, scenario: Conditions, points: Sequence[Point]) -> Advi
 
 
 def _waiting(study: Study) -> Advice | None:
-    """What waiting for Redis does: by delay if that was measured, else by workload."""
-    slowed, plain = delays(study), workloads(study)
-    found = slowed or plain
-    if found is None or found.ends is None:
+    """Who serves most where Redis was slowed most. What a page that asks it costs beside one that
+    does not is no answer: with a Redis that is quick that is work, not waiting."""
+    found = delays(study)
+    if found is None:
         return None
-    first, last = found.ends
-    changes = found.changes(_servers(study) - stalled(study))
-    kept = {name: change for name, change in changes.items() if not change.unknown}
-    if len(kept) < 2:
-        return None
-    most, *others = sorted(kept, key=lambda n: -kept[n].ratio)
-    enough = min(1.0, kept[most].ratio) / (1 + NOISE_OF_ONE)
-    equal = [name for name in others if kept[name].at_least or kept[name].ratio > enough]
-    least = [name for name in others if name not in equal][-1:]
-    words = f"From {first} to {last}"
-    if slowed:
-        words = f"With {last} ms{slowed.instead} more for each reply"
-    words += f" {most} kept {share_left(kept[most].ratio, kept[most].at_least)} of its rate"
-    for name in (*equal, *least):
-        words += f", {name} {share_left(kept[name].ratio, kept[name].at_least)}"
-    left_out = [name for name in changes if name not in kept]
-    if left_out:
-        words += f"; not found out for {listed(left_out)}: {AT_LIMIT}"
-    who = named([most, *equal], len(changes))
-    return Advice("A slow database behind it?", who, f"{words}.", f"figure-{found.key}")
+    points = study.contenders(found.last, found.level)
+    said = _ranked(
+        study, points, "rate", "A slow database behind it?", "figure-delays", "/s", high=True
+    )
+    if said:
+        said.because += f" Each reply was delayed by {found.order[-1]} ms{found.instead}."
+    return said
 
 
 def _servers(study: Study) -> set[str]:

@@ -7,7 +7,7 @@ from bench.records.words import connections, duration, listed, times, upper_firs
 from bench.report.findings.findings import EACH_AT_LIMIT, NEAR, share_left
 from bench.report.study.across import Contrast, Shift
 from bench.report.study.metrics import BY_KEY
-from bench.report.study.study import WAYS
+from bench.report.study.study import WAYS, workload_name
 
 
 def title(found: Contrast, names: Sequence[str], axis: str) -> str:
@@ -23,14 +23,14 @@ def comparison(found: Contrast, names: Sequence[str]) -> str:
     changes = found.changes(names)
     if found.ends is None or not changes:
         return ""
-    last = found.ends[1]
+    first, last = found.ends
     what = {
-        "workloads": "Waiting for Redis",
+        "workloads": f"{workload_name(last)} in place of {workload_name(first)}",
         "delays": f"{last} ms{found.instead} of delay in each reply of Redis",
         "idles": f"{int(last):,} idle connections{found.instead}" if last.isdigit() else last,
     }[found.key]
     if found.metric != "cpu":
-        return _left(what, changes)
+        return _left(upper_first(what), changes)
     ranked = sorted((change.ratio, name) for name, change in changes.items())
     (less, least), (more, most) = ranked[0], ranked[-1]
     if len(changes) > 1 and more < NEAR * less:

@@ -38,6 +38,8 @@ class Contrast:
     metric: str
     order: list[str]
     """The conditions, as the chart names them."""
+    last: Conditions
+    """The last of them."""
     values: dict[str, dict[str, float]] = field(default_factory=dict)
     """Subject -> condition -> figure."""
     bounds: set[tuple[str, str]] = field(default_factory=set)
@@ -129,7 +131,7 @@ def _compare(
     if len(there) < 2:
         return None
     metric = next((m for m in metrics if all(study.has(m, s) for s in there)), metrics[-1])
-    found = Contrast(key, level, metric, [name(s) for s in there])
+    found = Contrast(key, level, metric, [name(s) for s in there], there[-1])
     found.about = workload_name(there[0].workload) if key != "workloads" else ""
     for scenario in there:
         for point in study.of(scenario):

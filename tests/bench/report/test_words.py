@@ -125,7 +125,7 @@ def test_advice_reads_the_figures() -> None:
         "Not iterative, though the figures are as good or better: one silent client stops it"
         in (said["Little memory?"].because)
     )
-    assert said["A slow database behind it?"].answer == "poll or epoll"
+    assert said["A slow database behind it?"].answer == "epoll"
     assert said["Many clients that say nothing?"].answer == "epoll"
     assert said["Many connections at once?"].answer == "Five of them"
     assert "iterative to 1,000" in said["Many connections at once?"].because

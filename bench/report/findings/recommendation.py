@@ -80,7 +80,7 @@ def _memory_of(study: Study) -> float | None:
     """Of the machine that serves, in megabytes; of several the smallest."""
     hosts = [h.memory_mb for h in study.results.hosts if h.role == "server" and h.memory_mb]
     if hosts:
-        return min(hosts) * 2**20 / 1e6
+        return min(hosts)
     whole = study.results.machine.memory_bytes
     return whole / 1e6 if whole else None
 

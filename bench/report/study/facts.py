@@ -71,7 +71,7 @@ def _host(host: HostInfo) -> dict[str, str]:
         "CPU model": host.cpu_model,
         "CPUs": str(host.cpus),
         "CPU limit": f"{limit:g}, by {host.limited_by}" if limit is not None else "none",
-        "memory": f"{host.memory_mb / 1024:.1f} GiB" if host.memory_mb else "",
+        "memory": f"{host.memory_mb * 1e6 / GIB:.1f} GiB" if host.memory_mb else "",
     }
     rows |= {name: str(value) for name, value in host.settings.items() if value is not None}
     return {name: value for name, value in rows.items() if value}

@@ -195,6 +195,14 @@ def test_the_table_and_the_facts_name_every_host(study: Study) -> None:
     assert {"Host load", "Host nginx", "Host zerohttpd2", "Host redis"} <= set(names)
 
 
+def test_the_memory_of_a_host_is_that_of_its_machine() -> None:
+    results = several_hosts()
+    results.machine.memory_bytes, results.hosts[0].memory_mb = 25_276_502_016, 25_277
+    rows = {group.name: dict(group.rows) for group in facts.groups(Study(results))}
+    assert rows["Machine of the load generator"]["memory"] == "23.5 GiB"
+    assert rows["Host load"]["memory"] == "23.5 GiB"
+
+
 def test_the_exports_have_the_hosts(study: Study) -> None:
     content = json.loads(export.as_json(study))
     assert [host["name"] for host in content["hosts"]][:2] == ["load", "nginx"]

@@ -15,6 +15,7 @@ let playing = null;
 const PAPER_PX = 840; // what A4 across has beside the names of the lanes
 const SIDES_PX = 224; // the lanes' names, what stands behind a lane's end, and the margins
 const LABEL_MARGINS_PX = 8; // to the left and the right of what stands in a bar
+const TICK_PX = 48; // what the longest label of the axis takes
 const LEAST_SCALE = 1.2; // pixels for a millisecond
 const SHOWN_AROUND = 5; // lines of source before and behind the one that made the call
 
@@ -70,6 +71,10 @@ function layOut() {
     rect.setAttribute("width", Math.max((e - b) * scale, rect.matches(".bar") ? 2.5 : 0).toFixed(1));
   });
   document.querySelectorAll("text[data-x]").forEach((one) => one.setAttribute("x", x(one.dataset.x)));
+  const times = [...document.querySelectorAll(".tick text")];
+  const apart = times[1].dataset.x;
+  const each = Math.ceil(TICK_PX / (apart * scale));
+  times.forEach((one) => one.setAttribute("visibility", (one.dataset.x / apart) % each ? "hidden" : "visible"));
   // A label that its bar has no room for would lie across the next bar, and its label.
   document.querySelectorAll("text.for").forEach((one) => {
     const fits = one.getComputedTextLength() + LABEL_MARGINS_PX < (one.dataset.until - one.dataset.x) * scale;

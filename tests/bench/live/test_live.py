@@ -234,7 +234,12 @@ def test_page_fits_everywhere(
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     if scheme == "light":
         assert hindrances(page) == []  # in both
-    page.emulate_media(media="print")
+    page.emulate_media(forced_colors="active")
+    marks = page.locator(".mark").evaluate_all(
+        "all => all.map(m => getComputedStyle(m).backgroundColor)"
+    )
+    assert len(set(marks)) == 3
+    page.emulate_media(media="print", forced_colors="none")
     expect(page.locator(".actions")).to_be_hidden()
     expect(page.locator("#groups")).to_be_visible()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,32 @@ def test_a_bar_tells_its_call_and_leads_to_the_line_of_source(page: Page) -> Non
     lines = (ROOT / name).read_text().splitlines()
     assert lines[int(shown[1]) - 1].strip() == shown[2]
     assert rest.startswith(f"{shown[1]}, ")
+
+
+def test_the_axis_can_be_read_however_narrow(page: Page) -> None:
+    for _ in range(6):
+        page.keyboard.press("-")
+    labels = page.locator('[data-server="0"] .tick text[visibility="visible"]')
+    spans = labels.evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect()).map(({ left, right }) => [left, right])"
+    )
+    assert len(spans) > 2
+    assert all(one[1] < other[0] for one, other in pairwise(spans))
+    names = page.locator('[data-server="0"] .names').bounding_box()
+    first = page.locator('[data-server="0"] text.of').first.bounding_box()
+    assert names
+    assert first
+    assert names["x"] + names["width"] <= first["x"], "the first client's number is covered"
+
+
+def test_the_legend_keeps_its_colours(page: Page) -> None:
+    page.emulate_media(forced_colors="active")
+    colour = "one => getComputedStyle(one).backgroundColor"
+    swatches = [page.locator(f".swatch.r{n}").evaluate(colour) for n in (1, 2, 3)]
+    assert len({*swatches, page.locator("body").evaluate(colour)}) == 4
+    page.emulate_media(media="print")
+    kept = "one => getComputedStyle(one).printColorAdjust"
+    assert page.locator(".swatch").first.evaluate(kept) == "exact"
 
 
 def test_on_paper_all_of_the_axis_is_there(page: Page) -> None:

@@ -26,8 +26,8 @@ TEMPLATES = Path(__file__).parent / "template"
 PAGE = "/live"
 FILES = {"/live/live.css": "text/css", "/live/live.js": "text/javascript"}
 PAGES_MOST = 5
-"""So many pages may be open at once: each keeps a connection, and a browser makes six to a host; the
-sixth is for what the buttons ask."""
+"""So many pages may be open at once. Each keeps a connection, and a browser makes six to a host:
+the sixth is for the buttons."""
 SILENT_AT_ONCE = 100
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "

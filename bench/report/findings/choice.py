@@ -14,7 +14,6 @@ from bench.records.conditions import Conditions
 from bench.records.words import connections, duration, figure, listed, times, upper_first
 from bench.report.findings.answer import Advice, but_stalled, named, stalled
 from bench.report.findings.findings import (
-    AT_LIMIT,
     EACH_AT_LIMIT,
     FASTEST_UNKNOWN,
     MOST_NAMED,

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from redis import Redis
 
 from bench.live import sockets
 from bench.live.clients import SILENT_MOST
@@ -187,6 +188,24 @@ def test_one_silent_client_holds_nobody_up_in_the_event_loop(
     expect(page.locator("#open")).not_to_have_text("0")
     page.get_by_role("button", name="Undo").click()
     expect(page.locator("#doing")).not_to_contain_text("silent client")
+
+
+@pytest.mark.browser
+def test_who_gets_an_error_is_marked_as_the_page_explains(
+    serve: Serve, opened: Callable[..., Page]
+) -> None:
+    served = serve("epoll")
+    page = opened(served)
+    Redis.from_url(served.redis).shutdown(nosave=True)
+    colours = [
+        place.evaluate(f"one => getComputedStyle(one).{how}")
+        for place, how in (
+            (page.locator("#visits .failed").first, "fill"),
+            (page.locator(".how .failed"), "color"),
+            (page.locator(".mark.waiting"), "backgroundColor"),
+        )
+    ]
+    assert len(set(colours)) == 1
 
 
 @pytest.mark.browser

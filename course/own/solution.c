@@ -176,28 +176,29 @@ static void serve(struct serving *serving) {
 
 static struct queue {
     pthread_mutex_t lock; /* guards the rest */
-    pthread_cond_t changed;
+    pthread_cond_t filled, has_room;
     struct client clients[QUEUE_FOR];
     size_t first, count;
     bool closed;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
-           .changed = PTHREAD_COND_INITIALIZER};
+           .filled = PTHREAD_COND_INITIALIZER,
+           .has_room = PTHREAD_COND_INITIALIZER};
 
 static void queue_put(const struct client *client) {
     pthread_mutex_lock(&queue.lock);
     while (queue.count == QUEUE_FOR)
-        pthread_cond_wait(&queue.changed, &queue.lock);
+        pthread_cond_wait(&queue.has_room, &queue.lock);
     queue.clients[(queue.first + queue.count) % QUEUE_FOR] = *client;
     queue.count++;
     pthread_mutex_unlock(&queue.lock);
-    pthread_cond_broadcast(&queue.changed);
+    pthread_cond_signal(&queue.filled);
 }
 
 /* False: there will be none any more. */
 static bool queue_take(struct client *client) {
     pthread_mutex_lock(&queue.lock);
     while (queue.count == 0 && !queue.closed)
-        pthread_cond_wait(&queue.changed, &queue.lock);
+        pthread_cond_wait(&queue.filled, &queue.lock);
     bool taken = queue.count > 0;
     if (taken) {
         *client = queue.clients[queue.first];
@@ -205,7 +206,7 @@ static bool queue_take(struct client *client) {
         queue.count--;
     }
     pthread_mutex_unlock(&queue.lock);
-    pthread_cond_broadcast(&queue.changed);
+    pthread_cond_signal(&queue.has_room);
     return taken;
 }
 
@@ -228,7 +229,7 @@ static void end_threads(const pthread_t *threads, size_t count) {
     pthread_mutex_lock(&queue.lock);
     queue.closed = true;
     pthread_mutex_unlock(&queue.lock);
-    pthread_cond_broadcast(&queue.changed);
+    pthread_cond_broadcast(&queue.filled);
     for (size_t i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
 }

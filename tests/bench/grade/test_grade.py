@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,37 @@ def test_the_seven_have_all_points(folder: str) -> None:
 def test_the_skeleton_can_be_filled(tmp_path: Path) -> None:
     found = grade(Patch("", "", WHOLE, ()).apply(tmp_path), "--only", *STAGES_WITHOUT_LOAD)
     assert (found.faults, found.points) == ([], found.of), told(found)
+
+
+def test_the_solution_wakes_one_thread_for_a_client(tmp_path: Path) -> None:
+    """What is handed out as an answer has no herd in it, which is fault 04."""
+    source = Patch("", "", WHOLE, ()).apply(tmp_path) / "main.c"
+    build = ["cc", "-std=gnu17", "-D_GNU_SOURCE", "-Ilib", "-pthread", str(source)]
+    program = tmp_path / "patched"
+    subprocess.run(
+        [*build, "build/release/libzerohttpd.a", "-o", program], cwd=ROOT, check=True, timeout=60
+    )
+    words = ["--port", "0", "--workers", "50", "--root", str(ROOT), "--no-confinement"]
+    server = subprocess.Popen([str(program), *words], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        url = next(line for line in server.stdout if line.startswith("url")).split()[1]
+        tasks = Path(f"/proc/{server.pid}/task")
+        before, clients = sleeps(tasks), 40
+        for _ in range(clients):
+            urllib.request.urlopen(f"{url}files/small.txt", timeout=20).close()
+        slept = sleeps(tasks) - before
+    finally:
+        server.terminate()
+        server.communicate(timeout=20)
+    # A herd would be 50 for each; each client's thread may sleep again for it, and for a lock.
+    assert clients <= slept < 10 * clients
+
+
+def sleeps(tasks: Path) -> int:
+    """How often the threads of a process have gone to sleep."""
+    lines = (line for file in tasks.glob("*/status") for line in file.read_text().splitlines())
+    return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt"))
 
 
 @LOAD

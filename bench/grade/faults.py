@@ -269,10 +269,11 @@ CUTS_OFF = FaultKind(
 )
 DEAF = FaultKind(
     "deaf",
-    "You do not hear SIGTERM",
+    "After SIGTERM you do not end",
     "It was told to stop and was still there when its time was over. Perhaps main() has heard it "
-    "and waits for those who serve: each of them that sleeps for a client must be woken too, and "
-    "leave a client who is idle (connection_is_idle).",
+    "and waits for those who serve: each of them that sleeps for a client must be woken too, leave "
+    "a client who is idle (connection_is_idle) at once, and any other, in the middle of a request "
+    "say, when server_is_out_of_time().",
     "lib/process/stop.h; signal(7): which calls return with EINTR; `wake_threads` in "
     "04_threading/main.c; children_end in lib/process/children.h",
     r"SIGTERM|SIGALRM|EINTR|wait4|kill\(",

@@ -167,8 +167,9 @@ static void serve(struct serving *serving) {
  *
  * Stage 5: after the loop wait for those who serve, before you take down what
  * they use.  Some sleep: those must be woken, to see that server_is_stopping(),
- * and leave a client who is idle (connection_is_idle).  04 and 05 show how with
- * threads, 02 and 03 with children (process/children.h).
+ * and leave a client who is idle (connection_is_idle) at once, any other when
+ * server_is_out_of_time().  04 and 05 show how with threads, 02 and 03 with
+ * children (process/children.h).
  */
 int main(int argc, char **argv) {
     struct server server;

@@ -96,9 +96,9 @@ static void receive(struct serving *serving) {
  *   - connection_sent() is told how many.  While some is left it needs
  *     NEED_SEND again.
  *
- * If transmit fails: connection_abandon(); EINTR and EAGAIN are no failures
- * here, either.  Stage 3: a client who takes nothing for SEND_TIMEOUT is
- * abandoned, too.
+ * If transmit fails, or sends nothing (0: the file is shorter now):
+ * connection_abandon(); EINTR and EAGAIN are no failures here, either.
+ * Stage 3: a client who takes nothing for SEND_TIMEOUT is abandoned, too.
  */
 static void send_some(struct serving *serving) {
     connection_abandon(&serving->connection);

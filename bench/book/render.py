@@ -156,10 +156,11 @@ def question(text: str, answer: str, link: Link) -> str:
 
 
 def exercise(shell: str, expect: str, link: Link) -> str:
-    """Lines to copy, and what will be seen."""
+    """Lines to copy, and where to; and what will be seen."""
+    where = "<p>In <code>bash</code>, in the project's folder, after <code>make bench</code>:</p>"
     lines = f'<pre class="shell">{escape(shell)}</pre>'
     seen = f'<div class="seen">{prose(expect, link)}</div>'
-    return f'<section class="try"><h3>Try it</h3>{lines}{seen}</section>'
+    return f'<section class="try"><h3>Try it</h3>{where}{lines}{seen}</section>'
 
 
 def linker(words: Mapping[str, str], page: str) -> Link:

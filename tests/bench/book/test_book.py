@@ -163,6 +163,7 @@ def test_each_architecture_has_its_chapter(pages: dict[str, str]) -> None:
         assert 'class="timeline"' in page
         assert f"{folder.name}/main.c" in page
         assert 'class="question"' in page
+        assert "<h3>Try it</h3><p>In <code>bash</code>," in page, "/dev/tcp is of bash alone"
         assert "In the real world:" in page
         assert NONE_YET in page
         assert "SPDX-License" not in page

@@ -111,7 +111,9 @@ static void send_some(struct serving *serving) {
  * (redis_pool_return), on every way out.  What may go wrong: there is none to
  * borrow (NULL); the call fails; the reply is not what the command asks for
  * (exchange_accepts).  Then connection_replied() is told NULL, and the client
- * is answered 503, as it is now.  See `ask_once` in net/blocking.c.
+ * is answered 503, as it is now.  And a reply that nobody asked for would be
+ * taken for the next one's: `ask_once` in net/blocking.c closes such a
+ * connection, `ask_redis` looks for one before a remark is stored.
  */
 static void ask_redis(struct serving *serving) {
     connection_replied(&serving->connection, NULL);

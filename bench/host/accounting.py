@@ -7,8 +7,8 @@ Two ways, both exact in the total, since the kernel adds up nanoseconds:
   and warm-up are left out, and it also knows children that nobody has waited for. No controller
   is needed: every group has cpu.stat.
 - Where no group can be made (not root): getrusage(RUSAGE_CHILDREN) before and after the server is
-  buried, which holds all that it and its waited-for children used in their lives, their start and
-  their end included.
+  buried, which holds all that it and its children used in their lives, their start and their end
+  included; also those that it has not waited for (`adopt_orphans`).
 
 How the total splits into user and system time is sampled by the timer's tick on most kernels.
 A process that ends before its first tick has no sample, and the kernel then books all of it as
@@ -17,6 +17,7 @@ the samples of all processes before it divides, and is right there too.
 """
 
 import contextlib
+import ctypes
 import itertools
 import os
 import re
@@ -34,6 +35,7 @@ from bench.host.quota import V2, folders, parse_cgroup, parse_mounts
 _ENTER = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
 """For sh: become a member of group $0, then the program. So no instruction of it goes missing."""
 
+_PR_SET_CHILD_SUBREAPER = 36
 _numbers = itertools.count(1)
 _PREFIX = "zerohttpd-measure"
 
@@ -112,6 +114,12 @@ def rusage_of_buried() -> CpuTime:
     """What all children that were waited for, and those that they waited for, have used."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return CpuTime(used.ru_utime * 1e6, used.ru_stime * 1e6)
+
+
+def adopt_orphans() -> None:
+    """From now on the children of a server that ends before them (lighttpd and `go run` do) are
+    ours, and not those of init: `bench.host.process.Child` buries them."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def remove_stale_groups(parent: Path) -> None:

@@ -122,6 +122,9 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                os.waitpid(-self.pid, 0)  # its orphans, if we have adopted them
         self._said = (self.stdout, self.stderr)
         self._out.close()
         self._err.close()

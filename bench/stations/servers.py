@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from bench.host.accounting import parent_of_groups, remove_stale_groups
+from bench.host.accounting import adopt_orphans, parent_of_groups, remove_stale_groups
 from bench.host.process import StartError, free_port
 from bench.host.signals import SignalWatch
 from bench.host.slices import find_slicing
@@ -32,6 +32,8 @@ class Servers:
         self._groups = parent_of_groups()
         if self._groups:
             remove_stale_groups(self._groups)
+        else:
+            adopt_orphans()
         self._slicing = find_slicing()
         self.slicing = self._slicing.how if self._slicing else ""
         """How one can be given a slice of a core, in words; empty: it cannot."""

@@ -12,6 +12,28 @@ import pytest
 from bench.host.process import Child, run_measured
 from bench.host.signals import Interrupted, SignalWatch
 
+USED_SECONDS = 0.2
+USES = f"""
+import time
+while time.process_time() < {USED_SECONDS}: pass
+print(flush=True)
+time.sleep(60)
+"""
+ADOPTS = f"""
+import sys, time
+from bench.host.accounting import adopt_orphans, rusage_of_buried
+from bench.host.process import Child
+
+adopt_orphans()
+child = Child(["sh", "-c", '"$@" & wait', "sh", sys.executable, "-c", {USES!r}])
+while not child.stdout:
+    time.sleep(0.01)
+before = rusage_of_buried()
+child.end()
+print((rusage_of_buried() - before).total)
+"""
+"""A program: what it has buried of a server that ends without waiting for its child, in us."""
+
 
 def gone(pid: int, seconds: float = 5.0) -> bool:
     """Whether a process ends in time (one that waits to be buried counts as ended)."""
@@ -47,6 +69,12 @@ def test_one_that_does_not_obey_is_killed_with_its_children() -> None:
     assert not child.end(patience=0.2)
     assert child.exit_status == -signal.SIGKILL
     assert gone(int(child.stdout))
+
+
+def test_what_a_child_has_used_whose_parent_does_not_wait_for_it_is_counted() -> None:
+    done = subprocess.run([sys.executable, "-c", ADOPTS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) >= USED_SECONDS * 1e6
 
 
 def test_it_is_put_on_its_cpu() -> None:

@@ -110,11 +110,12 @@ def _complete(received: bytes) -> bool:
 
 
 def request_for(url: str, workload: Workload, version: str, fields: Sequence[str]) -> bytes:
-    """The request that a generator makes of a URL, its query too; a form is posted."""
+    """The request that a generator makes of a URL: its query too, and its port, for some servers
+    repeat the host in where a redirect leads; a form is posted."""
     to = urlsplit(url)
     target = to._replace(scheme="", netloc="").geturl()
     method, body = ("GET", b"") if workload.form is None else ("POST", workload.form.encode())
-    lines = [f"{method} {target} {version}", f"Host: {to.hostname}", *fields]
+    lines = [f"{method} {target} {version}", f"Host: {to.netloc}", *fields]
     if workload.form is not None:
         lines += [f"Content-Type: {FORM}", f"Content-Length: {len(body)}"]
     return "\r\n".join([*lines, "", ""]).encode() + body

@@ -35,7 +35,8 @@ def test_a_right_answer() -> None:
     server = OneAnswer(HEAD + b"12345")
     answer = probe(server.url, workload_for("/x"), None)
     assert (answer.status, answer.body_bytes, answer.bytes) == (200, 5, len(HEAD) + 5)
-    assert server.request.startswith(b"GET /x HTTP/1.0\r\n")
+    host = server.url.removesuffix("/x").removeprefix("http://")
+    assert server.request.startswith(f"GET /x HTTP/1.0\r\nHost: {host}\r\n".encode())
 
 
 def test_the_query_is_asked_for() -> None:

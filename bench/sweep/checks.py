@@ -78,6 +78,9 @@ class Evidence:
     """How many more it may have served, see `Count`."""
     page_bytes: int | None = None
     """The body of the first, single response; None: not compared."""
+    answer_bytes: int | None = None
+    """All of that response, with its head; None: heads may differ in length, or another witness
+    knows each status."""
     any_length: bool = False
     """Whether bodies may differ in length; then all have at least `page_bytes` on average."""
     keep_alive: bool = False
@@ -179,6 +182,10 @@ def _check_ab(seen: Evidence, ab: AbOutcome) -> Iterator[Check]:
     others = abs(figures.non_2xx - expected)
     detail = f"{others:,} of {seen.asked:,} responses were not {seen.probe_status // 100}xx"
     yield _check("status class", others == 0, f"{others:,} other", detail)
+    if seen.answer_bytes is not None and not seen.any_length:
+        due, came = seen.answer_bytes * seen.asked, figures.transferred_bytes
+        detail = f"{came:,} bytes came with all heads, {due:,} were due: some answers were others"
+        yield _check("same answers", came == due, "other answers", detail)
     if seen.keep_alive:
         kept = figures.keep_alive >= KEPT_SHARE * seen.asked
         detail = f"only {figures.keep_alive:,} of {seen.asked:,} responses kept the connection"

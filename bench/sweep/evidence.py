@@ -66,6 +66,8 @@ def gather(
         # An idle connection's last answer may be on its way when its holder stops counting.
         slack=unread + warm_unread + spec.conditions.idle,
         page_bytes=answer.body_bytes,
+        # A kept connection may be told how many requests are left to it.
+        answer_bytes=None if run.kind == "server" or conditions.keep_alive else answer.bytes,
         any_length=workload.may_grow or (not private and workload.visits > 0),
         # While it is traced or counted a server is slow, and may close a connection for others
         # that wait.

@@ -130,6 +130,20 @@ def test_errors_with_a_page_are_no_redirects_without_one() -> None:
     assert (found.label, found.detail) == ("too long", "5,100 bytes came, 0 were due")
 
 
+def test_errors_without_a_page_are_no_redirects_either() -> None:
+    seen = replace(evidence(outcome("redirect"), asked=500), probe_status=302, silent=True)
+    assert seen.ab
+    assert seen.ab.figures
+    each = seen.ab.figures.transferred_bytes // 500
+    seen = replace(seen, page_bytes=0, answer_bytes=each)
+    assert first_failure(judge(seen)) is None
+    came = each * 500 - 34
+    figures = seen.ab.figures.model_copy(update={"transferred_bytes": came})
+    found = failure(replace(seen, ab=replace(seen.ab, figures=figures)))
+    assert found.label == "other answers"
+    assert found.detail.startswith(f"{came:,} bytes came with all heads, {each * 500:,} were due")
+
+
 def test_fewer_redirects_than_requests_are_found() -> None:
     seen = replace(evidence(outcome("non_2xx")), probe_status=302)
     assert failure(seen).detail == "1,966 of 2,000 responses were not 3xx"

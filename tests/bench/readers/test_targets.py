@@ -8,7 +8,7 @@ from rich.console import Console
 
 from bench.readers.targets import BYTES_TARGET, comparisons, cost_of, show
 from bench.records.conditions import Conditions
-from bench.records.figures import CallFigures, Kind, ProcessFigures
+from bench.records.figures import CallFigures, Kind, ProcessFigures, ServerStatistics
 from bench.records.results import Results
 from bench.records.run import Reason, Run
 
@@ -63,7 +63,13 @@ def test_a_cost_is_the_median_of_runs_that_hold() -> None:
     found = cost_of(cost("epoll", 40, 20, 100))
     assert found is not None
     assert (found.total, found.low, found.high) == (40, 20, 100)
-    assert (found.user, found.system) == (10, 30)
+    assert (found.user, found.system, found.own) == (10, 30, None)
+    runs = cost("epoll", 40, 20, 100)
+    for run in runs:
+        run.server_statistics = ServerStatistics(cpu_us_per_request=run.run * 10.0)
+    found = cost_of(runs)
+    assert found is not None
+    assert found.own == 20
     assert cost_of([]) is None
     assert cost_of(cost("epoll", 40) + failed("epoll")) is None
 
@@ -91,6 +97,14 @@ def test_only_what_was_measured_under_the_same_conditions_is_compared() -> None:
     found = results(*cost("epoll", 10), *cost("nginx", 20, conditions=kept))
     assert comparisons(found) == []
     assert said(found) == (1, "Nothing here has a target.\n")
+
+
+def test_servers_are_compared_at_the_same_level() -> None:
+    poll, floor = cost("poll", 25), cost("floor-poll", 20)
+    for run in (*poll, *floor):
+        run.concurrency = 500
+    (one,) = comparisons(results(*poll, *floor, *cost("floor-poll", 10)))
+    assert (one.against.concurrency, one.ratio) == (500, 1.25)
 
 
 def test_kept_connections_have_targets_of_their_own() -> None:

@@ -16,9 +16,17 @@ from bench.records.conditions import Conditions
 from bench.records.csv_rows import CSV_COLUMNS, csv_text
 from bench.records.errors import UserError
 from bench.records.figures import HostFigures, ServerStatistics
-from bench.records.results import SCHEMA_VERSION, Results, cell_of, flag_outliers
+from bench.records.results import (
+    SCHEMA_VERSION,
+    Results,
+    cell_of,
+    flag_outliers,
+    runs_in_words,
+)
 from bench.records.run import Reason, Run
 from bench.records.store import load, make_folder, save
+
+from ..report.made import of_memory
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=timezone.utc)
@@ -273,6 +281,30 @@ def test_an_outlier_is_flagged_and_still_counts() -> None:
         runs = [held(run=n, rate=rate) for n, rate in enumerate(rates, 1)]
         flag_outliers(runs)
         assert not any(run.outlier for run in runs), rates
+    runs = [held(run=n, rate=rate) for n, rate in enumerate((1000, 1001, 999, 1300), 1)]
+    runs[2].state = "failed"
+    flag_outliers(runs)
+    assert [run.outlier for run in runs] == [False, False, False, True], "one has no rate"
+
+
+@pytest.mark.parametrize(
+    ("runs", "words"),
+    [
+        ({20: 1, 100: 1}, "one run"),
+        ({20: 3, 100: 3}, "median of 3 runs"),
+        ({1000: 3, 20: 1, 100: 3}, "one run, at 100, 1,000 the median of 3"),
+        ({20: 2, 100: 3}, "median of 2 runs, at 100 the median of 3"),
+    ],
+)
+def test_how_often_cells_were_measured_is_said(runs: dict[int, int], words: str) -> None:
+    made = [held(level=level, run=n) for level, often in runs.items() for n in range(often)]
+    assert runs_in_words(some_results(*made).cells()) == words
+
+
+def test_the_typical_one_of_runs_without_a_rate_has_their_median() -> None:
+    cell = cell_of([of_memory(pss) for pss in (9_000_000, 3_000_000, 5_000_000)])
+    assert cell.typical
+    assert (cell.median, cell.typical.cost) == (None, 3000.0)
 
 
 @pytest.mark.parametrize(

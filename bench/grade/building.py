@@ -40,6 +40,17 @@ def _require_sources(folder: Path) -> None:
         raise UserError(f"{folder} holds more than {MOST_BYTES >> 20} MB: that is no source")
 
 
+def require_limits() -> None:
+    """Raises UserError where this machine allows less than a program is graded with: else that
+    would be taken for a fault of the program."""
+    done = subprocess.run(confined(["true"], COMPILER_LIMITS), capture_output=True, text=True)
+    if done.returncode != 0:
+        raise UserError(
+            f"no program can be graded here: {done.stderr.strip()}. If your own limits are below "
+            "those of a grade (ulimit -Ha shows them), have them raised, or grade as root"
+        )
+
+
 class Built:
     """A copy of the project with this one server, below a folder."""
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.grade import sandbox
-from bench.grade.building import folder_of
+from bench.grade.building import folder_of, require_limits
 from bench.grade.exam import Exam
 from bench.grade.show import end_text, stage_text
 from bench.grade.stage import Grade, StageOutcome
@@ -34,6 +34,7 @@ def run(words: Sequence[str]) -> int:
     source = folder_of(options.server)
     require_ab()
     sandbox.enter(["-m", "bench", "grade", *words])
+    require_limits()
     seed = options.seed if options.seed is not None else secrets.randbelow(10**9)
 
     explained: set[str] = set()

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from bench.grade import building
 from bench.grade.faults import FAULTS
+from bench.grade.sandbox import Limits
 from bench.grade.stage import Grade
 from bench.grade.stages import STAGES
 from bench.host.project import ROOT
+from bench.records.errors import UserError
 
 from .patches import PATCHES, WHOLE, Patch
 
@@ -145,3 +148,10 @@ def test_a_daemon_of_another_session_is_an_orphan_too(tmp_path: Path) -> None:
 
 def test_each_fault_that_is_known_is_tried() -> None:
     assert {patch.fault for patch in PATCHES} | {"by-nature"} == set(FAULTS)
+
+
+def test_a_machine_without_room_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where `ulimit -Hu` says 200: nobody may go beyond, so nothing can be run."""
+    monkeypatch.setattr(building, "COMPILER_LIMITS", Limits(descriptors=1 << 31))
+    with pytest.raises(UserError, match=r"NOFILE.* not permitted\. If your own limits are below"):
+        building.require_limits()

@@ -74,10 +74,13 @@ class Built:
 
     def make(self, flavour: str, flags: tuple[str, ...] = ()) -> tuple[Subject, str]:
         """Compile and link with what `make` has built of lib/ in build/FLAVOUR. Returns the server
-        and what the compiler remarked. Raises NotBuilt."""
+        and what the compiler remarked. Raises NotBuilt, UserError."""
         archive = self._root / f"{flavour}.a"
         where = "release" if flavour == "release" else f"{flavour}/objects"
-        shutil.copy(ROOT / "build" / where / "libzerohttpd.a", archive)
+        built = ROOT / "build" / where / "libzerohttpd.a"
+        if not built.exists():
+            raise UserError(f"{built} is not there: `make grade` builds it first")
+        shutil.copy(built, archive)
         give(archive)
         command = [
             *("make", "--no-print-directory", "-s", "-o", str(archive), f"ARCHIVE={archive}"),

@@ -155,3 +155,9 @@ def test_a_machine_without_room_is_no_fault_of_the_program(monkeypatch: pytest.M
     monkeypatch.setattr(building, "COMPILER_LIMITS", Limits(descriptors=1 << 31))
     with pytest.raises(UserError, match=r"NOFILE.* not permitted\. If your own limits are below"):
         building.require_limits()
+
+
+def test_what_make_grade_builds_first(tmp_path: Path) -> None:
+    built = building.Built(ROOT / "05_prethreading", tmp_path)
+    with pytest.raises(UserError, match=r"libzerohttpd.a is not there: `make grade` builds it"):
+        built.make("another")

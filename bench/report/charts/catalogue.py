@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""All charts of a report: which there are, their titles, where they stand."""
+"""All charts of a report: which there are, and what says their titles. Where each of them stands is
+for `bench/report/page/template/page.html.j2` to say."""
 
 from functools import partial
 from typing import Any

@@ -21,6 +21,7 @@ from bench.report.charts.catalogue import catalogue
 from bench.report.charts.export import pictures, write_rates
 from bench.report.charts.rows import curves_of_2019
 from bench.report.page import export
+from bench.report.page.page import render
 from bench.report.study.study import Study
 
 from .conftest import RECORDED, SOURCES, recorded
@@ -95,6 +96,13 @@ def test_every_chart_has_a_title_with_a_figure(source: str) -> None:
     ]
     assert len(titles) >= 5
     assert all(re.search(r"\d|All ", text) for text in titles)
+
+
+@pytest.mark.parametrize("source", ["everything", "hosts"])
+def test_every_chart_has_its_place_in_the_page(source: str) -> None:
+    made = catalogue(study := Study(SOURCES[source]()))
+    shown = re.findall(r'data-exhibit="([^"]+)"', render(study, made))
+    assert sorted(shown) == sorted(made.exhibits)
 
 
 def test_the_page_of_the_command_line_with_all_beside_it(

@@ -20,13 +20,13 @@ GRACE_SECONDS = 20
 AGENT = [sys.executable, "-m", "bench.stations.agent"]
 
 
-class Sweep:
-    """A sweep in a process of its own, whose descendants can be told by a mark."""
+class Marked:
+    """A command in a process of its own, whose descendants can be told by a mark."""
 
     def __init__(self, *words: str | Path) -> None:
         self.mark = uuid.uuid4().hex
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "bench", "sweep", *map(str, words)],
+            [sys.executable, "-m", "bench", *map(str, words)],
             cwd=ROOT,
             env={**os.environ, MARK: self.mark},
             stdout=subprocess.PIPE,
@@ -41,6 +41,13 @@ class Sweep:
     def strays(self) -> list[str]:
         """Processes that carry its mark, after a time of grace."""
         return strays(self.mark)
+
+
+class Sweep(Marked):
+    """A sweep."""
+
+    def __init__(self, *words: str | Path) -> None:
+        super().__init__("sweep", *words)
 
 
 def strays(mark: str, but: int = 0) -> list[str]:

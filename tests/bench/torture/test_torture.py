@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -14,30 +13,18 @@ import pytest
 
 from bench.host.project import ROOT
 from bench.records.torture import Record, load
-from bench.torture.line import MARK as OWN_NETWORK
-from bench.torture.line import why_no_network
+from bench.torture.line import MARK, why_no_network
 
-from ..whole_sweep import MARK, marked, strays
+from ..whole_sweep import Marked, marked
 from .conftest import subject, until
 
 
-class Torture:
-    """One, whose descendants can be told by a mark."""
+class Torture(Marked):
+    """One."""
 
     def __init__(self, results: Path, *words: str) -> None:
-        self.mark, self._results = uuid.uuid4().hex, results
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "bench", "torture", "--results", str(results), *words],
-            cwd=ROOT,
-            env={**os.environ, MARK: self.mark},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def end(self) -> str:
-        """Wait for its end; all it said."""
-        return self.process.communicate(timeout=300)[0]
+        super().__init__("torture", "--results", results, *words)
+        self._results = results
 
     def content(self) -> dict[str, Any] | None:
         """What it has kept so far."""
@@ -72,7 +59,7 @@ def test_a_torture_keeps_what_it_saw(tmp_path: Path) -> None:
         "torture.md",
     }
     assert table.read_text() == (folder / "torture.md").read_text()
-    assert strays(torture.mark) == []
+    assert torture.strays() == []
 
 
 def test_ctrl_c_ends_everything_and_keeps_what_there_is(tmp_path: Path) -> None:
@@ -85,7 +72,7 @@ def test_ctrl_c_ends_everything_and_keeps_what_there_is(tmp_path: Path) -> None:
     assert torture.record().state == "interrupted"
     assert "The torture was interrupted" in said
     assert next(tmp_path.glob("*/torture.html")).stat().st_size > 1000
-    assert strays(torture.mark) == []
+    assert torture.strays() == []
 
 
 def test_killed_it_leaves_nobody(tmp_path: Path) -> None:
@@ -94,7 +81,7 @@ def test_killed_it_leaves_nobody(tmp_path: Path) -> None:
     until(lambda: is_serving(torture.mark), "it has not begun")
     torture.process.kill()
     torture.end()
-    assert strays(torture.mark) == []
+    assert torture.strays() == []
 
 
 def is_serving(mark: str) -> bool:
@@ -130,7 +117,7 @@ def test_the_line_is_slow(tmp_path: Path) -> None:
 def test_without_root_there_is_no_line(tmp_path: Path) -> None:
     """It is said, and all else goes on; here a torture that does not enter a network of its own
     stands for one that may not."""
-    if why_no_network() == "" and OWN_NETWORK in os.environ:
+    if why_no_network() == "" and MARK in os.environ:
         pytest.skip("these tests run in a torture's own network themselves")
     if os.geteuid() != 0:
         torture = Torture(tmp_path, "--servers", "epoll", "--attacks", "slow-line")

@@ -322,7 +322,7 @@ def hosts(subjects: Sequence[StudySubject], names: Sequence[str]) -> Any:
     said: dict[str, Any] = {"align": "left", "dx": 5, "dy": -4}
     end = alt.X("whole:Q")  # behind the longest bar that has room, so that figures stand in line
     bold = rows.transform_filter("datum.limit").mark_text(fontWeight="bold", **said)
-    return base.finish(
+    spec = base.finish(
         alt.layer(
             full.encode(x=x, x2="whole:Q", tooltip="id:N"),
             used.encode(
@@ -340,3 +340,5 @@ def hosts(subjects: Sequence[StudySubject], names: Sequence[str]) -> Any:
         ).encode(y=base.subject_rows(subjects)),
         height=alt.Step(40),
     )
+    spec["padding"]["top"] = 44  # for names that are turned, too
+    return spec

@@ -142,7 +142,9 @@ def legend_above(columns: int, narrow: int, symbol: str) -> alt.Legend:
         orient="top",
         symbolType=symbol,
         columns=alt.ExprRef(f"width < {NARROW} ? {narrow} : {columns}"),
-        labelLimit=260,
+        labelFontSize=alt.ExprRef(f"width < {NARROW} ? 10 : 12"),
+        labelLimit=340,
+        labelExpr=f"width < {NARROW} ? replace(datum.label, regexp('\\\\(.*'), '') : datum.label",
     )
 
 

@@ -20,13 +20,15 @@ TICKS = [n * 10**e for e in range(6) for n in (1, 2, 5)]
 
 def rows(dots: Sequence[Dot]) -> list[dict[str, Any]]:
     """The data, the leanest subject first."""
+    several = len({dot.level for dot in dots}) > 1
     return [
         {
             "subject": dot.subject,
             "kind": dot.kind,
-            "load": f"{describe(dot.scenario)}, {connections(dot.level)}",
+            "load": describe(dot.scenario) + f", {connections(dot.level)}" * several,
             "cpu": float(f"{dot.cpu:.4g}"),
-            "said": f"{dot.subject}, {describe(dot.scenario)}: {dot.cpu:.3g} µs",
+            "said": f"{dot.subject}, {describe(dot.scenario)}, {connections(dot.level)}: "
+            f"{dot.cpu:.3g} µs",
         }
         for dot in dots
     ]
@@ -54,7 +56,7 @@ def standing(dots: Sequence[Dot]) -> dict[str, Any]:
         .encode(
             x=alt.X(
                 "cpu:Q",
-                title="CPU time per request, µs (logarithmic; further left is better)",
+                title=["CPU time per request, µs", "logarithmic; further left is better"],
                 axis=cost,
                 scale=alt.Scale(type="log", nice=False, padding=14),
             ),

@@ -38,6 +38,7 @@ SOURCES: dict[str, Callable[[], Results]] = {
     "version1_failed": lambda: recorded("version1_failed"),
     "version2": lambda: recorded("version2"),
     "version3": lambda: recorded("version3"),
+    "study2013": lambda: recorded("study2013"),
     "single": single_server,
     "everything": everything,
     "hosts": several_hosts,

@@ -18,12 +18,13 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("report_browser")]
 
 SCREENSHOTS = Path(__file__).resolve().parents[3] / "build" / "screenshots"
 CUT = """() => [...document.querySelectorAll(
-    ".chart svg .role-axis-title text, .chart svg .mark-text.role-mark text")].filter((text) => {
+    ".chart svg :is(.role-axis-title, .role-legend-label, .mark-text.role-mark) text"
+)].filter((text) => {
     const picture = text.ownerSVGElement.getBoundingClientRect();
     const { left, right } = text.getBoundingClientRect();
-    return left < picture.left || right > picture.right;
+    return left < picture.left || right > picture.right || text.textContent.endsWith("…");
 }).map((text) => text.textContent)"""
-"""The titles of axes, and the words behind bars, that are cut at the edge of their chart."""
+"""The titles of axes, the legends, and the words behind bars, that are cut."""
 PHONE = {"width": 360, "height": 740}
 DESKTOP = {"width": 1280, "height": 900}
 LINES = "#figure-rates .chart .mark-line path"

@@ -123,8 +123,6 @@ static void accept_clients(struct server *server, struct evented *evented) {
 static void run_round(struct loop *loop, struct server *server,
                       struct evented *evented) {
     int count = poll(loop->watched, loop->count, evented_timeout(evented));
-    if (count < 0) /* woken by a signal, perhaps late: see who is ready now */
-        count = poll(loop->watched, loop->count, 0);
 
     evented_begin_round(evented);
     for (size_t i = loop->count; i-- > 0 && count > 0;) {

@@ -109,8 +109,6 @@ static void run_round(struct loop *loop, struct server *server,
     struct epoll_event events[EVENTS_AT_ONCE];
     int count =
         epoll_wait(loop->set, events, EVENTS_AT_ONCE, evented_timeout(evented));
-    if (count < 0) /* woken by a signal, perhaps late: see who is ready now */
-        count = epoll_wait(loop->set, events, EVENTS_AT_ONCE, 0);
 
     evented_begin_round(evented);
     for (int i = 0; i < count; i++) {

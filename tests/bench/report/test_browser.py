@@ -343,7 +343,7 @@ def test_on_paper_it_is_light_and_explained(visit: Open) -> None:
     assert len(seen.page.pdf()) > 50_000
 
 
-def test_without_scripts_the_charts_are_there(
+def test_without_scripts_the_charts_are_there_and_no_dead_buttons(
     browser: Browser, pages: Callable[[str], Path]
 ) -> None:
     with browser.new_context(java_script_enabled=False) as context:
@@ -351,3 +351,5 @@ def test_without_scripts_the_charts_are_there(
         page.goto(pages("version1").as_uri())
         expect(page.locator("#figure-rates .chart svg")).to_be_visible()
         expect(page.locator("#figures tbody tr").first).to_be_visible()
+        for without in ("#bar", "[data-take] >> nth=0"):
+            expect(page.locator(without)).to_be_hidden()

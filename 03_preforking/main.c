@@ -91,7 +91,6 @@ static void work(struct server *server, size_t number) {
         is_busy[number] = true;
         blocking_serve(&worker, &client);
     }
-    server_wake_parent(); /* where all stop, it shuts the door behind us */
     redis_pool_destroy(&redis);
 }
 

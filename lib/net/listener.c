@@ -158,8 +158,8 @@ bool listener_accept(int listener, bool log, int flags, struct client *client) {
            accept(2). */
         bool short_of_something = errno == EMFILE || errno == ENFILE ||
                                   errno == ENOBUFS || errno == ENOMEM;
-        /* The parent of 03 has closed the door; that we are to stop as well
-           we are about to hear. */
+        /* The parent of 03, or another worker, has closed the door; that we
+           are to stop as well we are about to hear. */
         bool closed = errno == EINVAL;
         if (short_of_something)
             server_is_out_of("descriptors or memory");

@@ -2,6 +2,7 @@
 #include "process/stop.h"
 
 #include "config.h"
+#include "process/children.h"
 #include "process/clock.h"
 
 #include <errno.h>
@@ -21,6 +22,7 @@ static struct {
     pid_t owner; /* of all listening sockets: the process that made them */
     const int *listeners;
     size_t count;
+    _Atomic bool *everybody; /* the owner has been told: shared by all */
 } stop = {.listener = -1};
 
 /* A socket that has been shut down is readable too, but says POLLHUP as well.
@@ -36,16 +38,19 @@ bool server_somebody_waits(void) {
 }
 
 /* One worker told to stop must not close the door of the others, nor that of
-   whoever is forked in its place.  False: some door stands open, for somebody
-   still waits there. */
+   whoever is forked in its place; where all stop, it closes its own.  For
+   behind the last one that leaves nobody may come in.  False: some door stands
+   open, for somebody still waits there. */
 static bool close_doors_behind_last(void) {
-    bool closed = true;
+    bool owner = getpid() == stop.owner, closed = true;
+    const int *doors = owner ? stop.listeners : &stop.listener;
+    size_t count = owner ? stop.count : *stop.everybody;
 
-    for (size_t i = 0; getpid() == stop.owner && i < stop.count; i++)
-        if (somebody_waits_at(stop.listeners[i]))
+    for (size_t i = 0; i < count; i++)
+        if (somebody_waits_at(doors[i]))
             closed = false;
         else
-            shutdown(stop.listeners[i], SHUT_RD);
+            shutdown(doors[i], SHUT_RD);
     return closed;
 }
 
@@ -73,6 +78,8 @@ static void on_stop(int signal_number) {
     int error = errno;
 
     (void)signal_number;
+    if (getpid() == stop.owner)
+        *stop.everybody = true;
     if (!stop.stopping)
         stop.out_of_time_at = clock_milliseconds() + STOP_TIMEOUT;
     stop.stopping = true;
@@ -115,6 +122,7 @@ void stop_init(const int *listeners, size_t count) {
     stop.listeners = listeners;
     stop.count = count;
     stop.owner = getpid();
+    stop.everybody = server_share(sizeof *stop.everybody);
     handle(SIGALRM, on_tick);
     handle(SIGTERM, on_stop);
     handle(SIGINT, on_stop);

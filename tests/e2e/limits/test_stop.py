@@ -173,6 +173,33 @@ def test_nobody_is_let_in_and_left_alone(start: Start) -> None:
     assert server.wait() == 0
 
 
+def _is_told(pid: int) -> bool:
+    """Whether SIGTERM waits for a process to go on."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    pending = int(status.partition("\nShdPnd:\t")[2].split("\n")[0], 16)
+    return bool(pending >> (signal.SIGTERM - 1) & 1)
+
+
+@of("preforking")
+def test_who_leaves_shuts_the_door(start: Start) -> None:
+    """Not the parent alone, who may be late: whoever came in before would be left alone."""
+    server = start("--workers", "2")
+    wait_until(lambda: server.is_at_rest(2), "it has all its workers")
+    with Client(server) as slow:
+        with server.suspended():
+            slow.send(b"GET / HT")
+            server.send_signal(signal.SIGTERM)
+            server.send_signal(signal.SIGCONT)
+            wait_until(lambda: all(map(_is_told, server.children())), "its workers are told")
+            server.send_signal(signal.SIGSTOP)
+            for worker in server.children():
+                os.kill(worker, signal.SIGCONT)
+            wait_until(lambda: bool(processes.zombies(server.pid)), "a worker has left")
+            with pytest.raises(ConnectionRefusedError):
+                fetch(server, "/")
+    assert server.wait() == 0
+
+
 def test_new_connections_are_refused(start: Start) -> None:
     """After the end nobody listens."""
     server = start()

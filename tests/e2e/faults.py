@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import processes
 from .harness import REPOSITORY, Server
 
 LIBRARY = REPOSITORY / "build" / "faults.so"
@@ -80,23 +80,13 @@ class FaultyServer(Server):
 
     def open_sockets(self) -> int:
         """How many different sockets its processes have, but for the listening one."""
-        names = {name for pid in self.pids() for name in _links(pid)}
+        names = {name for pid in self.pids() for name in processes.descriptors(pid)}
         return sum(name.startswith("socket:") for name in names) - 1
 
     def files_opened_twice(self) -> list[str]:
         """Files of the site that one of its processes has more than one descriptor of."""
         found = []
         for pid in self.pids():
-            names = [name for name in _links(pid) if name.startswith(str(self.root))]
+            names = [n for n in processes.descriptors(pid) if n.startswith(str(self.root))]
             found += sorted({name for name in names if names.count(name) > 1})
         return found
-
-
-def _links(pid: int) -> list[str]:
-    """What the descriptors of a process stand for."""
-    names = []
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        for entry in Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                names.append(str(entry.readlink()))
-    return names

@@ -98,9 +98,12 @@ def tasks(pid: int) -> list[int]:
         return []
 
 
-def open_descriptors(pid: int) -> int:
-    """Return how many descriptors a process has open; 0 when it has gone or is about to."""
-    try:
-        return len(list(Path(f"/proc/{pid}/fd").iterdir()))
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return 0
+def descriptors(pid: int) -> list[str]:
+    """What the descriptors of a process stand for; none when it has gone or is about to: then
+    only root may look."""
+    names = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed just now
+                names.append(str(entry.readlink()))
+    return names

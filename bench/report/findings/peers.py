@@ -154,7 +154,7 @@ def _now(study: Study, name: str, scenario: Conditions, level: int, reference: P
 def _absence(results: Results, name: str) -> str:
     """Why a subject has no cell at all."""
     if name in results.left_out:
-        return results.left_out[name]
+        return results.left_out[name].removeprefix(f"{name} is ")
     peer = results.peers.get(name)
     if peer and peer.closes:
         return f"it keeps no connection as asked for: {peer.closes}"

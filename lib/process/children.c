@@ -2,26 +2,14 @@
 #include "process/children.h"
 
 #include "config.h"
-#include "process/shared.h"
 #include "process/stop.h"
 #include "process/trouble.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-void *server_share(size_t size) {
-    void *memory = shared_memory(size);
-
-    if (memory == NULL)
-        server_give_up("no memory to share (%s); allow it more",
-                       strerror(errno));
-    return memory;
-}
 
 /* Who has forked, or will fork; 0: nobody does.  Noted beforehand: what a child
    writes is copied for it, a page at a time. */

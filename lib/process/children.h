@@ -57,7 +57,4 @@ void children_end(struct children *children);
 /* In a child: interrupts the call in which its parent sleeps. */
 void server_wake_parent(void);
 
-/* As shared_memory(); where there is none for it, says so and exits 1. */
-void *server_share(size_t size);
-
 #endif

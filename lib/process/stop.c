@@ -2,8 +2,8 @@
 #include "process/stop.h"
 
 #include "config.h"
-#include "process/children.h"
 #include "process/clock.h"
+#include "process/trouble.h"
 
 #include <errno.h>
 #include <poll.h>

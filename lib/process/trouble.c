@@ -21,10 +21,16 @@ struct shortage {
 static struct shortage *shortage;
 
 void trouble_init(void) {
-    shortage = shared_memory(sizeof *shortage);
-    if (shortage == NULL)
+    shortage = server_share(sizeof *shortage);
+}
+
+void *server_share(size_t size) {
+    void *memory = shared_memory(size);
+
+    if (memory == NULL)
         server_give_up("no memory to share (%s); allow it more",
                        strerror(errno));
+    return memory;
 }
 
 void server_give_up(const char *format, ...) {

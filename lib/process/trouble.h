@@ -6,12 +6,16 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Says in one line what cannot be had at the start, and what cures it; exits 1.
  */
 __attribute__((format(printf, 1, 2), noreturn)) void
 server_give_up(const char *format, ...);
+
+/* As shared_memory(); where there is none for it, says so and exits 1. */
+void *server_share(size_t size);
 
 /* One kind of news for the log, all zero at first, in memory that all processes
    share: what comes again too soon is counted, and told with the next line. */

@@ -2,9 +2,9 @@
 #include "net/redis/lending.h"
 
 #include "config.h"
-#include "process/children.h"
 #include "process/clock.h"
 #include "process/descriptors.h"
+#include "process/trouble.h"
 
 #include <signal.h>
 #include <stdlib.h>

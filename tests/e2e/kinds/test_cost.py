@@ -36,7 +36,7 @@ REQUESTS = 5
 TIMES = (REQUESTS, 2 * REQUESTS)
 # A client that another program keeps from reading makes a server send in two goes, and look whether
 # there is more to receive; then the requests are not alike, and are made again.
-TRIES = 5
+TRIES = 20
 # How often these are made depends on who wakes first; or the C library decides, when it makes and
 # ends a thread or a child, of which there is one for each accept4.
 NOT_COUNTED = {

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""The processes and descriptors that must not be left behind, whoever ends, and however."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+
+import pytest
+
+from .. import processes
+from ..claims import of
+from ..client import Client, fetch, request, send_to_end
+from ..conftest import Start
+from ..harness import Server
+from ..timing import PATIENCE, wait_until
+
+
+def test_death_of_the_parent(start: Start) -> None:
+    """When the parent is killed, every child ends at once."""
+    server = start("--workers", "5")
+    clients = [Client(server) for _ in range(5)]
+    for client in clients if server.kind.keeps_alive else clients[:1]:
+        client.exchange(request("GET", "/guestbook"))
+    server.send_signal(signal.SIGKILL)
+    server.wait()
+    wait_until(lambda: not processes.living(server.pid), "all children end")
+    processes.reap_orphans(server.pid)
+    for client in clients:
+        client.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((server.host, server.port), PATIENCE)
+
+
+def _wait_until_at_rest(server: Server) -> None:
+    """Wait until there are no children, dead ones included, but for four workers."""
+    expected = 5 if server.children() and server.kind.has_workers else 1
+    wait_until(
+        lambda: len(processes.session_processes(server.pid)) == expected, f"{expected} processes"
+    )
+
+
+def test_no_zombies(start: Start) -> None:
+    """Children that have ended are waited for while the server runs."""
+    server = start()
+    for _ in range(100):
+        fetch(server, "/t/digits.txt")
+    for _ in range(10):
+        client = Client(server)
+        client.send(b"GET / HT")
+        client.reset()
+    _wait_until_at_rest(server)
+
+
+def test_no_descriptors_left_open(start: Start) -> None:
+    """Whatever clients do, their descriptors are closed in the end."""
+    server = start()
+
+    def work() -> None:
+        for raw in (
+            request("GET", "/guestbook"),
+            b"nonsense\r\n\r\n",
+            request("GET", "/t/80k.bin"),
+            request("GET", "/t"),  # a folder: sent on to the one with the slash
+            request("GET", "/t/nothing"),
+        ):
+            for _ in range(20):
+                send_to_end(
+                    server, raw.replace(b"Host: test\r\n", b"Host: a\r\nConnection: close\r\n")
+                )
+        for _ in range(20):
+            client = Client(server)
+            client.send(request("GET", "/t/big.bin"))
+            client.reset()
+
+    def descriptors() -> int:
+        return sum(len(processes.descriptors(pid)) for pid in server.pids())
+
+    work()
+    _wait_until_at_rest(server)
+    before = descriptors()
+    for _ in range(3):
+        work()
+    # A leak would leave 60 or more of 360; a pool of Redis connections may grow to 20.
+    wait_until(lambda: descriptors() <= before + 40, f"back to about {before} descriptors")
+
+
+@pytest.mark.parametrize("prefix", [(), ("env", "--ignore-signal=CHLD")], ids=["", "ignored"])
+def test_killed_child(start: Start, prefix: tuple[str, ...]) -> None:
+    """Who kills one child ends that child's connection, and nothing else; a worker is replaced.
+
+    Also where the server was started by a program that ignores the ends of its children.
+    """
+    server = start(prefix=prefix)
+    with Client(server) as client:
+        client.send(b"GET / HT")
+        client.wait_until_read()
+        children = server.children()
+        if not children:
+            pytest.skip("it has no child processes")
+        os.kill(children[0], signal.SIGKILL)
+        # While it dies, the kernel may still hand it a client.
+        wait_until(
+            lambda: children[0] not in [one.pid for one in processes.living(server.pid)],
+            "the child is dead",
+        )
+        for _ in range(8):
+            assert fetch(server, "/guestbook").status == 200
+    _wait_until_at_rest(server)
+
+
+@of("forking", "preforking")
+def test_child_told_to_stop(start: Start) -> None:
+    """Who tells one child to stop ends that one: it does not shut the door of the others."""
+    server = start()
+    with Client(server) as client:
+        client.send(b"GET / HT")
+        client.wait_until_read()
+        child = server.children()[-1]
+        os.kill(child, signal.SIGTERM)
+    wait_until(lambda: child not in server.children(), "it ends")
+    for _ in range(8):
+        assert fetch(server, "/guestbook").status == 200
+    _wait_until_at_rest(server)
+
+
+def test_child_of_a_shell_is_not_waited_for(start: Start) -> None:
+    """A shell may have begun another program before exec made it the server."""
+    server = start(prefix=("sh", "-c", 'sleep 600 & exec "$0" "$@"'))
+    assert fetch(server, "/t/digits.txt").status == 200
+    assert server.stop() == 0
+    assert len(processes.living(server.pid)) == 1
+    processes.kill_session(server.pid)

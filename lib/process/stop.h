@@ -21,7 +21,8 @@
 
 /* From now on SIGINT and SIGTERM stop the server, whose listening sockets these
    are, one or more: the process that calls this owns them, and they must stay
-   where they are.  The first is the one that server_somebody_waits() means. */
+   where they are.  The first is the one that server_somebody_waits() means.
+   Call it before any fork; where there is no memory to share, it exits 1. */
 void stop_init(const int *listeners, size_t count);
 
 /* From now on signals leave the listening sockets alone: they may be closed.

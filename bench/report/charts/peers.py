@@ -20,17 +20,17 @@ TICKS = [n * 10**e for e in range(6) for n in (1, 2, 5)]
 
 def rows(dots: Sequence[Dot]) -> list[dict[str, Any]]:
     """The data, the leanest subject first."""
-    several = len({dot.level for dot in dots}) > 1
+    one_level = len({dot.level for dot in dots}) == 1
+    loads = [f"{describe(dot.scenario)}, {connections(dot.level)}" for dot in dots]
     return [
         {
             "subject": dot.subject,
             "kind": dot.kind,
-            "load": describe(dot.scenario) + f", {connections(dot.level)}" * several,
+            "load": describe(dot.scenario) if one_level else load,
             "cpu": float(f"{dot.cpu:.4g}"),
-            "said": f"{dot.subject}, {describe(dot.scenario)}, {connections(dot.level)}: "
-            f"{dot.cpu:.3g} µs",
+            "said": f"{dot.subject}, {load}: {dot.cpu:.3g} µs",
         }
-        for dot in dots
+        for dot, load in zip(dots, loads, strict=True)
     ]
 
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "process/confine.h"
 
+#include <asm/unistd.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -84,8 +85,9 @@ void confine_print_calls(const struct call *calls) {
 /* ---- Files and ports: Landlock ---- */
 
 /* As in linux/landlock.h, which may be too old on this system to have all of
-   it. An older kernel takes a longer structure if what it does not know is
-   zero. */
+   it; and a C library may be too old to number its calls (musl 1.2.2), so the
+   kernel's header does.  An older kernel takes a longer structure if what it
+   does not know is zero. */
 struct ruleset {
     uint64_t files; /* what is forbidden if no rule allows it, a bit each */
     uint64_t ports;
@@ -108,7 +110,7 @@ static int allow_folder(int ruleset, const char *root, const char *name) {
         .parent_fd = open(path, O_PATH | O_CLOEXEC)};
     if (rule.parent_fd < 0)
         return -1;
-    int result = (int)syscall(SYS_landlock_add_rule, ruleset,
+    int result = (int)syscall(__NR_landlock_add_rule, ruleset,
                               LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
     close(rule.parent_fd);
     return result;
@@ -117,7 +119,7 @@ static int allow_folder(int ruleset, const char *root, const char *name) {
 static int allow_port(int ruleset, int port) {
     struct port_rule rule = {.allowed = CONNECT_TCP, .port = (uint64_t)port};
 
-    return (int)syscall(SYS_landlock_add_rule, ruleset, NET_PORT_RULE, &rule,
+    return (int)syscall(__NR_landlock_add_rule, ruleset, NET_PORT_RULE, &rule,
                         0);
 }
 
@@ -134,13 +136,13 @@ static struct ruleset all_that_is_known(int version) {
 }
 
 int confine_files_and_ports(const char *root, int redis_port) {
-    int version = (int)syscall(SYS_landlock_create_ruleset, NULL, 0,
+    int version = (int)syscall(__NR_landlock_create_ruleset, NULL, 0,
                                LANDLOCK_CREATE_RULESET_VERSION);
     if (version < 1)
         return 0;
     struct ruleset known = all_that_is_known(version);
     int ruleset =
-        (int)syscall(SYS_landlock_create_ruleset, &known, sizeof known, 0);
+        (int)syscall(__NR_landlock_create_ruleset, &known, sizeof known, 0);
     if (ruleset < 0)
         return -1;
     int result = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -151,7 +153,7 @@ int confine_files_and_ports(const char *root, int redis_port) {
     if (result == 0 && known.ports != 0 && redis_port != 0)
         result = allow_port(ruleset, redis_port);
     if (result == 0)
-        result = (int)syscall(SYS_landlock_restrict_self, ruleset, 0);
+        result = (int)syscall(__NR_landlock_restrict_self, ruleset, 0);
     close(ruleset);
     if (result < 0)
         return -1;

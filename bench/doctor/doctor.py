@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from rich.console import Console
 
-from bench.doctor.limits import TIME_WAIT_AMPLE, assess_site, impossible_levels, judged
+from bench.doctor.limits import TIME_WAIT_AMPLE, assess_site, judged, why_impossible
 from bench.doctor.looking import Facts, limits_here
 from bench.load import open_loop
 from bench.readers.console import plain_table, say
@@ -40,10 +40,9 @@ class Diagnosis:
     findings: list[Finding]
     """Those limits of all hosts that are in the way."""
 
-    @property
-    def impossible(self) -> dict[int, Finding]:
-        """For each level that cannot be run why not."""
-        return impossible_levels(self.findings)
+    def why_not(self, run: RunSpec) -> Finding | None:
+        """Why a run cannot be made; None if it can."""
+        return why_impossible(run, self.findings)
 
 
 def diagnose(

@@ -62,14 +62,11 @@ def assess_site(
     return sorted(found, key=lambda finding: not finding.impossible)
 
 
-def impossible_levels(findings: Sequence[Finding]) -> dict[int, Finding]:
-    """For each level that cannot be run the first finding that says why."""
-    reasons: dict[int, Finding] = {}
-    for finding in findings:
-        if finding.impossible:
-            for level in finding.levels:
-                reasons.setdefault(level, finding)
-    return reasons
+def why_impossible(run: RunSpec, findings: Sequence[Finding]) -> Finding | None:
+    """The first finding that says why a run cannot be made; None if it can."""
+    held = {True: run.of_ab, False: run.connections}
+    against = (f for f in findings if f.impossible and held[f.about is Limit.AB] in f.levels)
+    return next(against, None)
 
 
 def judged(
@@ -85,13 +82,13 @@ def _of_clients(runs: Sequence[RunSpec], limits: SystemLimits) -> Iterator[Findi
     """What whoever opens the connections needs."""
     levels = sorted({run.connections for run in runs})
     most, ports, ceiling = levels[-1], limits.ports, limits.ab_ceiling
-    asked = sorted({run.concurrency for run in runs})
+    of_ab = sorted({run.of_ab for run in runs})
     yield Finding(
         about=Limit.AB,
         limit="concurrency of ab",
         have=number(ceiling),
-        need=f"{asked[-1]:,}",
-        levels=[level for level in asked if ceiling is not None and level > ceiling],
+        need=f"{of_ab[-1]:,}",
+        levels=[level for level in of_ab if ceiling is not None and level > ceiling],
         impossible=True,
         consequence="ab refuses more",
         cure=f"choose levels up to {number(ceiling)}: --levels",

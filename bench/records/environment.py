@@ -139,7 +139,8 @@ class Finding(BaseModel):
     have: str
     need: str
     levels: list[int]
-    """The levels concerned: connections at once, idle ones included."""
+    """The levels concerned: connections at once, idle ones included; of a limit of ab's only those
+    that it opens."""
     impossible: bool
     """True: these levels are skipped. False: they are run, and may fail or be slowed."""
     consequence: str

@@ -62,6 +62,13 @@ class RunSpec:
         """How many the server holds at once: those of the load, and the idle ones."""
         return self.concurrency + self.conditions.idle
 
+    @property
+    def of_ab(self) -> int:
+        """How many of them ab opens; 0 where somebody else makes the load."""
+        asked = self.conditions
+        other = asked.generator != "ab" or asked.mode == "open" or asked.asks_once
+        return 0 if other else self.concurrency
+
     def ended_connections(self, at: Role | None = None) -> int:
         """How many come to their end in it at the servers, or at nginx; None: at both. All but
         those of the warm-up."""

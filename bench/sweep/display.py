@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Showing a sweep while it runs: a live table at a terminal, plain lines elsewhere."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
@@ -83,8 +83,8 @@ def outcome_text(run: Run) -> str:
 class Estimate:
     """Learns from each run. A run's cost is taken as proportional to its requests."""
 
-    def __init__(self, free: Container[int] = ()) -> None:
-        """`free`: levels whose runs are not made and cost nothing."""
+    def __init__(self, free: Callable[[RunSpec], object]) -> None:
+        """`free`: says of a run whether it is not made and costs nothing."""
         self._free = free
         self._known: dict[tuple[str, Conditions], float] = {}
         """Seconds per request, by subject and conditions."""
@@ -101,7 +101,7 @@ class Estimate:
         return sum(
             min(spec.requests * self._per_request(spec), spec.timeout)
             for spec in rest
-            if spec.concurrency not in self._free
+            if not self._free(spec)
         )
 
     def _per_request(self, spec: RunSpec) -> float:

@@ -44,7 +44,7 @@ class Sweeper:
 
     def _run(self) -> int:
         self.site, self.out = self.bench.site, console()
-        self.estimate = Estimate(self.diagnosis.impossible)
+        self.estimate = Estimate(self.diagnosis.why_not)
         announce.announce(self.planned, self.bench, self.diagnosis, self.out)
         if self.results.runs:
             there, all_of_them = len(self.results.runs), len(self.planned.runs)
@@ -114,7 +114,7 @@ class Sweeper:
     def _one(self, spec: RunSpec) -> Run:
         """One run, unless it is known already that it cannot give a figure."""
         subject = self.planned.subjects[spec.subject]
-        finding = self.diagnosis.impossible.get(spec.connections)
+        finding = self.diagnosis.why_not(spec)
         if finding:
             return skipped(subject, spec, LABEL_IMPOSSIBLE, finding.describe())
         same = (run for run in self.results.runs if run.key == spec.key)

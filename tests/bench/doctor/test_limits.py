@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.doctor.limits import assess, impossible_levels
+from bench.doctor.limits import assess, why_impossible
 from bench.host.kernel import cgroup_folders, read_limits, usable_ports
+from bench.records.conditions import Conditions
 from bench.records.environment import UNLIMITED, Finding
-from bench.records.plan import Plan
+from bench.records.plan import Plan, RunSpec
 from bench.sweep.runs import runs_in_order
 
 from ..machines import ROOMY
@@ -17,6 +18,11 @@ from ..machines import ROOMY
 def findings(levels: tuple[int, ...], requests: int = 30_000, **limits: int) -> list[Finding]:
     runs = runs_in_order(Plan(levels=levels, requests=requests), ["epoll"])
     return assess(runs, ROOMY.model_copy(update=limits))
+
+
+def spec(level: int, **conditions: object) -> RunSpec:
+    found = Conditions("redirect", **conditions)  # type: ignore[arg-type]
+    return RunSpec("epoll", found, level, run=1, requests=30_000, timeout=10.0)
 
 
 def test_a_roomy_machine_is_in_nobodys_way() -> None:
@@ -36,6 +42,22 @@ def test_ab_takes_so_many_and_no_more() -> None:
     assert found.impossible
     assert found.levels == [20_001]
     assert findings((20_001,), ab_ceiling=200_000) == []
+
+
+def test_what_ab_takes_concerns_only_what_ab_opens() -> None:
+    """Idle connections are not ab's, and wrk, oha and the crowds of the probes have no such
+    limit. 20,500 connections are too many for ab alone, and not as 20,000 with 500 beside."""
+    possible = [
+        spec(20_000, idle=500),
+        *(spec(20_500, **asked) for asked in ({"generator": "wrk"}, {"mode": "open"})),
+        *(spec(20_500, mode=mode) for mode in ("parked", "pending")),
+    ]
+    too_many = [spec(20_500), spec(20_500, mode="traced"), spec(20_500, idle=1000)]
+    assert assess(possible, ROOMY) == []
+    found = assess([*possible, *too_many], ROOMY)
+    assert [one.levels for one in found] == [[20_500]]
+    assert all(why_impossible(run, found) == found[0] for run in too_many)
+    assert not any(why_impossible(run, found) for run in possible)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +81,7 @@ def test_warnings_do_not_forbid(limits: dict[str, int], cure: str) -> None:
     assert not found.impossible
     assert 5000 in found.levels
     assert found.cure == cure
-    assert impossible_levels([found]) == {}
+    assert why_impossible(spec(5000), [found]) is None
 
 
 def test_syn_backlog_does_not_count_with_syn_cookies() -> None:
@@ -91,7 +113,8 @@ def test_ports_at_once() -> None:
 def test_impossible_findings_come_first_and_give_the_reason() -> None:
     found = findings((100, 5000), descriptors=1024, somaxconn=128)
     assert [f.impossible for f in found] == [True, False]
-    assert impossible_levels(found) == {5000: found[0]}
+    assert why_impossible(spec(5000), found) == found[0]
+    assert why_impossible(spec(100), found) is None
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.doctor.limits import assess_site, impossible_levels
+from bench.doctor.limits import assess_site, why_impossible
 from bench.records.conditions import Conditions
 from bench.records.environment import Finding, SystemLimits
 from bench.records.errors import UserError
@@ -107,8 +107,11 @@ def test_a_level_is_impossible_where_it_matters(
     host: str, change: dict[str, int], limit: str
 ) -> None:
     limits = dict.fromkeys(ROLES, LIMITS) | {host: LIMITS.model_copy(update=change)}
-    found = impossible_levels(on_hosts([run(100, "keep"), run(10_000, "keep")], limits))
-    assert {level: finding.limit for level, finding in found.items()} == {10_000: limit}
+    runs = [run(100, "keep"), run(10_000, "keep")]
+    fine, found = (why_impossible(one, on_hosts(runs, limits)) for one in runs)
+    assert fine is None
+    assert found
+    assert found.limit == limit
 
 
 @pytest.mark.parametrize(

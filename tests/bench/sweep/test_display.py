@@ -105,7 +105,7 @@ def test_a_low_terminal_shows_the_levels_at_hand(results: Results) -> None:
 
 
 def test_time_left_is_learnt_from_the_runs() -> None:
-    estimate = Estimate(free=[9000])
+    estimate = Estimate(free=lambda run: run.connections == 9000)
     rest = [spec("poll", 500), spec("epoll", 500, 2000), spec("epoll", 9000)]
     assert estimate.seconds_left(rest) is None
     estimate.learn(run("poll", 20, 4000, seconds=3))

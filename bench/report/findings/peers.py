@@ -242,8 +242,9 @@ def standing(found: Iterable[Dot]) -> str:
     leaner = [name for name in others if places[name] < places[best] - math.log(CLOSE)]
     if not leaner:
         return f"{best} needs the least CPU of all; the leanest of what people use is {first}"
+    need = "needs" if len(leaner) == 1 else "need"
     return (
-        f"Of {len(others)} that people use, {len(leaner)} need less CPU than the leanest of the "
+        f"Of {len(others)} that people use, {len(leaner)} {need} less CPU than the leanest of the "
         f"seven, {best}: {', '.join(leaner)}"
     )
 

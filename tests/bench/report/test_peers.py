@@ -13,6 +13,7 @@ from bench.records.run import Reason, Run
 from bench.records.store import save
 from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import peers
+from bench.report.findings.peers import Dot, Now, Row, Then
 from bench.report.page.build import build
 from bench.report.page.peers import part
 from bench.report.study.study import Study
@@ -142,6 +143,60 @@ def test_what_stands_elsewhere_than_then(tables: list[peers.PeersTable]) -> None
     assert not rows["poll"].differs, "nothing was published of it"
 
 
+@pytest.mark.parametrize(
+    ("then", "now", "differs"),
+    [
+        ([0.5], 0.5, False),
+        ([0.4], 0.7, False),
+        ([0.4], 0.8, True),
+        ([0.8], 0.41, False),
+        ([0.8], 0.4, True),
+        ([None, 1.0], 3.0, True),
+        ([None], 3.0, False),
+        ([1.0], None, False),
+    ],
+)
+def test_twice_as_much_or_half_is_elsewhere(
+    then: list[float | None], now: float | None, differs: bool
+) -> None:
+    published = tuple(Then("old", 1.0, ratio, "") for ratio in then)
+    assert Row("nginx", published, Now(None, carries=now)).differs == differs
+
+
+def test_a_table_has_whom_its_load_was_for_and_comes_once() -> None:
+    found = results()
+    study = found.studies[0]
+    study.published[2].requests_per_second = None
+    other, again, not_made = (
+        Measured(subjects=[name], conditions=[load], levels=[level])
+        for name, load, level in (
+            ("prethreading", KEPT, 300),
+            ("poll", MOVED, 100),
+            ("epoll", Conditions("sorted"), 100),
+        )
+    )
+    study.measured += [other, again, not_made]
+    found.runs.append(run_of("prethreading", KEPT, 300))
+    found.peers["nginx"].closes = "it is old"
+    tables = peers.tables(Study(found), study)
+    names = {(t.scenario, t.level): {row.subject for row in t.rows} for t in tables}
+    assert len(tables) == 3
+    assert names == {
+        (MOVED, 100): {"nginx", "epoll", "poll", "threading", "caddy"},
+        (KEPT, 100): {"nginx", "epoll", "poll", "threading"},
+        (KEPT, 300): {"prethreading"},
+    }
+    (caddy,) = (row for row in tables[0].rows if row.subject == "caddy")
+    assert (caddy.then[0].rate, caddy.then[0].ratio) == (None, None), "it did not complete"
+
+
+def test_no_ratio_of_rates_where_the_reference_is_the_load_generators() -> None:
+    found = results()
+    found.runs[0].lower_bound = True
+    rows = {row.subject: row for row in peers.tables(Study(found), found.studies[0])[0].rows}
+    assert (rows["poll"].now.ratio, rows["poll"].now.carries) == (None, 0.5)
+
+
 def test_why_there_is_no_figure(tables: list[peers.PeersTable]) -> None:
     rows = {row.subject: row for row in tables[0].rows}
     assert rows["threading"].now.why_not == "connection reset by peer"
@@ -149,6 +204,16 @@ def test_why_there_is_no_figure(tables: list[peers.PeersTable]) -> None:
     kept = {row.subject: row for row in tables[1].rows}
     assert kept["poll"].now.why_not == "not measured under this load"
     assert not any(row.then for row in tables[1].rows)
+
+
+def test_who_cannot_keep_a_connection_has_no_figure() -> None:
+    found = results()
+    found.runs = [run for run in found.runs if (run.subject, run.conditions) != ("nginx", KEPT)]
+    for closes, words in (("", "not measured under this load"), ("x", "it keeps no connection as")):
+        found.peers["nginx"].closes = closes
+        rows = peers.tables(Study(found), found.studies[0])[1].rows
+        (nginx,) = (row for row in rows if row.subject == "nginx")
+        assert nginx.now.why_not.startswith(words)
 
 
 def test_another_reference_for_a_workload() -> None:
@@ -174,12 +239,66 @@ def test_where_the_seven_stand() -> None:
     kept = [dot for dot in found if dot.scenario == KEPT]
     assert "about the same CPU time" in peers.standing(kept)
     without = [dot for dot in found if dot.subject != "epoll"]
-    assert peers.standing(without).startswith("Of 1 that people use, 1 need less CPU than the")
+    assert peers.standing(without).startswith("Of 1 that people use, 1 needs less CPU than the")
+
+
+def test_the_order_of_those_that_do_not_all_serve_the_same() -> None:
+    """Each is held against nginx, which serves most, and where nginx does not, against the middle.
+    On average poll costs 2 * 30/90 * 10/20 to the power of 1/3, 0.69 times as much as they; epoll
+    the root of 10/20 * 8/8, 0.71; prethreading the root of 60/90 * 40/20, 1.15."""
+    loads = {
+        "moved": {"epoll": 10.0, "nginx": 20.0, "poll": 40.0},
+        "small": {"epoll": 8.0, "nginx": 8.0},
+        "sorted": {"nginx": 90.0, "poll": 30.0, "prethreading": 60.0},
+        "link": {"nginx": 50.0},
+        "sign": {"poll": 10.0, "prethreading": 40.0, "forking": 20.0},
+    }
+    runs = [
+        run(name, Conditions(load), cpu, 1e6 / cpu)
+        for load, costs in loads.items()
+        for name, cpu in costs.items()
+    ]
+    higher = run_of("iterative", Conditions("moved"), 400)
+    study = asked()
+    study.measured = [
+        Measured(subjects=[], conditions=[Conditions(load)], levels=levels)
+        for load in loads
+        for levels in ([400, 100], [1000])
+    ]
+    dots = peers.dots(Study(results_of([*runs, higher], studies=[study])))
+    order = list(dict.fromkeys(dot.subject for dot in dots))
+    assert order == ["poll", "epoll", "forking", "nginx", "prethreading"], "at the lowest level"
+
+
+@pytest.mark.parametrize(
+    ("costs", "words"),
+    [
+        ({"nginx": 10.9}, "nginx, need about the same CPU time for a request"),
+        ({"nginx": 11.1}, "epoll needs the least CPU of all; the leanest of what people use is"),
+        ({"nginx": 9.2}, "nginx, need about the same CPU time for a request"),
+        ({"h2o": 5.0, "nginx": 9.2}, "Of 2 that people use, 1 needs less CPU than the leanest"),
+        ({"h2o": 8.0, "nginx": 9.0}, "Of 2 that people use, 2 need less CPU than the leanest"),
+    ],
+)
+def test_the_leanest_in_a_sentence(costs: dict[str, float], words: str) -> None:
+    """Beside epoll, which needs 10."""
+    dots = [Dot(name, "stranger", MOVED, 100, cpu) for name, cpu in costs.items()]
+    assert words in peers.standing([*dots, Dot("epoll", "server", MOVED, 100, 10.0)])
+    assert peers.standing(dots) == "", "none of the seven is there"
 
 
 def test_memory_of_connections() -> None:
+    """Of what belongs to the study alone; the least first."""
     found = results()
+    parked = found.runs[-1]
+    other = parked.model_copy(update={"subject": "poll"})
+    found.runs += [other, parked.model_copy(update={"concurrency": 500})]
     assert peers.memory(found, found.studies[0]) == [("epoll", 1000, 2048.0)]
+    assert other.memory
+    other.memory = other.memory.model_copy(update={"pss": 2_000_000})
+    found.studies[0].measured[1].subjects.append("poll")
+    both = [("poll", 1000, 1000.0), ("epoll", 1000, 2048.0)]
+    assert peers.memory(found, found.studies[0]) == both
 
 
 def test_the_page_says_it(tmp_path: Path) -> None:

@@ -84,6 +84,26 @@ def test_warnings_do_not_forbid(limits: dict[str, int], cure: str) -> None:
     assert why_impossible(spec(5000), [found]) is None
 
 
+@pytest.mark.parametrize(
+    ("limit", "enough", "beside"),
+    [
+        ("ab_ceiling", 5000, {}),
+        ("descriptors", 5000 + 64, {}),
+        ("ports", 2 * 5000, {}),
+        ("ports", 30_000, {"time_wait_reuse": 0}),
+        ("somaxconn", 5000, {}),
+        ("syn_backlog", 6666, {"syn_cookies": 0}),  # of which a quarter is kept for others: 1,666
+        ("time_wait_memory", 30_000, {}),
+        ("tasks", 5000, {}),
+    ],
+)
+def test_just_enough_is_in_nobodys_way(limit: str, enough: int, beside: dict[str, int]) -> None:
+    """For 5,000 connections, and 30,000 requests that each have one."""
+    assert findings((20, 5000), **beside, **{limit: enough}) == []
+    (found,) = findings((20, 5000), **beside, **{limit: enough - 1})
+    assert 5000 in found.levels
+
+
 def test_syn_backlog_does_not_count_with_syn_cookies() -> None:
     assert findings((5000,), syn_backlog=128, syn_cookies=1) == []
 

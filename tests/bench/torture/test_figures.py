@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: MIT
 """From answers to rates. Pure."""
 
+from typing import cast
+
+import pytest
+
+from bench.records.torture import TortureCell
 from bench.torture import figures
 from bench.torture.answers import Exchange, Outcome
+from bench.torture.cell import CellTimes, Visitors, fill
 
 
 def every(
@@ -47,3 +53,37 @@ def test_back_when_all_pages_come_and_nothing_else() -> None:
     assert figures.back_after(small + late, usual, 0.0, 0.6) is None
     slow = every(0.03, 0.0, 2.0) + every(0.03, 0.0, 2.0, "guestbook")
     assert figures.back_after(slow, usual, 0.0, 2.0) is None, "a third of its rate is not back"
+
+
+class Told:
+    """Visitors who have told it all, and were always let run."""
+
+    def __init__(self, answers: list[Exchange]) -> None:
+        self._answers = answers
+
+    def answers(self) -> list[Exchange]:
+        return self._answers
+
+    def late(self, begin: float, end: float) -> float:
+        assert begin < end
+        return 0.0
+
+    def usual(self, begin: float, end: float) -> dict[str, float]:
+        slices = figures.per_slice(figures.good(self._answers), begin, end)
+        return {"small": figures.rate(slices)}
+
+
+@pytest.mark.parametrize(("comes", "back"), [(3.5, 0.4), (17.8, 14.7), (18.1, None)])
+def test_back_within_fifteen_seconds_or_not_in_time(comes: float, back: float | None) -> None:
+    """Half a second of calm, the attack from 0.5 to 3, and nothing until `comes`. At 18.05 it is
+    given up; that it comes while the last answers are waited for is too late."""
+    answers = every(0.01, 0.0, 0.5) + every(0.01, comes, 19.0)
+    cell = TortureCell(subject="epoll", kind="server", attack="silent")
+    since = 18.05 if back is None else 3.0 + back
+    times = CellTimes(0.0, 0.5, 2.9, 3.0, since, since + 0.5, starved=0.25)
+    fill(cell, cast(Visitors, Told(answers)), times, ["small"])
+    assert cell.back_after_s == back
+    assert (cell.attack_from_s, cell.attack_to_s, cell.starved_s) == (0.5, 2.9, 0.25)
+    assert cell.before
+    assert cell.during
+    assert (cell.before.rate, cell.during.rate) == (100.0, 0.0)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """How much CPU time a host may use, read from what kernels of both kinds of control groups show."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from bench.host.kernel import cpu_ticks
+from bench.host.kernel import TcpCounters, cpu_ticks
 from bench.host.quota import Host, find_quota, parse_cgroup, parse_mounts, parse_stat, seconds_used
 
 V1_CGROUP = "4:cpuset:/zl/a\n3:cpuacct:/zl/a\n2:cpu:/zl/a\n1:name=systemd:/\n0::/\n"
@@ -97,6 +98,50 @@ def test_lines_of_the_kernel(tmp_path: Path) -> None:
     assert cpu_ticks([0], file).busy == 26
     assert cpu_ticks([0, 1], file).busy == 35
     assert seconds_used("") is None
+
+
+def net(proc: Path, overflows: int, drops: int, resent: int, forgotten: int) -> None:
+    """What a kernel has counted; other counters stand between."""
+    fill(
+        proc / "net",
+        netstat="TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPTimeWaitOverflow\n"
+        f"TcpExt: 7 {overflows} {drops} {forgotten}\nIpExt: InNoRoutes\nIpExt: 3",
+        snmp=f"Ip: Forwarding DefaultTTL\nIp: 1 64\nTcp: InSegs RetransSegs\nTcp: 9 {resent}",
+    )
+
+
+def test_what_a_host_with_a_quota_has_used_meanwhile(tmp_path: Path) -> None:
+    group, proc = tmp_path / "zl", fill(tmp_path / "proc")
+    fill(group, cpu__max="1500 10000")
+    fill(group, cpu__stat="usage_usec 2500000\nnr_periods 433\nnr_throttled 412")
+    fill(proc / "self", cgroup="0::/zl", mountinfo=v2_mounts(tmp_path))
+    host = Host(proc)
+    assert host.allowed == 0.15
+    before = host.count()
+    assert before.tcp is None, "this kernel does not tell it"
+    net(proc, 10, 20, 30, 40)
+    first = host.count()
+    assert (first - before).tcp is None
+    fill(group, cpu__stat="usage_usec 4000000\nnr_periods 443\nnr_throttled 415")
+    net(proc, 11, 22, 33, 44)
+    assert host.count() - first == (1.5, 10, 3, TcpCounters(1, 2, 3, 4))
+    fill(group, cpu__max="990000000 10000")
+    assert Host(proc).allowed == len(host.cpus), "more than there is"
+
+
+def test_what_a_host_without_a_quota_has_used_meanwhile(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    assert host.allowed == len(host.cpus)
+    host.cpus = [0, 2]
+    others = "cpu1 500 0 0 0 0 0 0 0 0 0\n"
+    fill(tmp_path, stat=f"cpu0 10 0 10 60 20 1 2 3 4 0\n{others}cpu2 0 0 0 9 0 0 0 0 0 0")
+    before = host.count()
+    others = "cpu1 900 0 0 0 0 0 0 0 0 0\n"
+    fill(tmp_path, stat=f"cpu0 40 0 20 99 30 1 2 3 9 0\n{others}cpu2 5 0 0 9 0 0 0 0 0 0")
+    ticks = 30 + 10 + 5  # neither idle nor waiting for a disk, nor a guest's: that is user time
+    cpu_s, *others_of_it = host.count() - before
+    assert cpu_s == pytest.approx(ticks / os.sysconf("SC_CLK_TCK"))
+    assert others_of_it == [None, None, None]
 
 
 def test_this_machine_has_used_something() -> None:

@@ -66,6 +66,17 @@ def test_cells_without_figures() -> None:
     assert share(out) is None
 
 
+@pytest.mark.parametrize(
+    ("starved", "rate", "loud"),
+    [(0.0, 700.0, False), (0.39, 700.0, False), (0.41, 700.0, True), (0.0, 699.0, True)],
+)
+def test_a_machine_that_was_not_quiet(starved: float, rate: float, loud: bool) -> None:
+    """Of the two seconds until the end of the attack the server had to wait a fifth, 0.4 s; or
+    visitors, who wanted 1,000 pages a second, got less than 0.7 of them before it."""
+    cell = made_cell(before=phase(rate), wanted=1000.0, starved_s=starved, attack_to_s=2.0)
+    assert disturbed(cell) == loud
+
+
 def test_what_is_lost() -> None:
     cell = made_cell(
         before=phase(800.0, failed=1000),  # before the attack: not lost in it

@@ -75,6 +75,30 @@ def test_what_is_still_in_it_is_killed_when_it_is_closed(slicing: Slicing) -> No
     assert has_ended(child)
 
 
+def test_what_the_kernel_and_systemd_are_told(tmp_path: Path) -> None:
+    """15 % of a core are 1,500 of each 10,000 microseconds: of version 1 in files, in plain folders
+    here; of systemd in words."""
+    groups, quotas = tmp_path / "unified", tmp_path / "cpu"
+    groups.mkdir()
+    quotas.mkdir()
+    made = Slice(groups, quotas, 0.15)
+    (own,), (limited,) = groups.iterdir(), quotas.iterdir()
+    assert {file.name: file.read_text() for file in limited.iterdir()} == {
+        "cpu.shares": "262144",
+        "cpu.cfs_period_us": "10000",
+        "cpu.cfs_quota_us": "1500",
+    }
+    words = made.wrap(["server", "--port"])
+    assert {str(own), str(limited)} < set(words)
+    assert words[-2:] == ["server", "--port"]
+    (limited / "cpu.stat").write_text("nr_periods 20\nnr_throttled 5\n")
+    before = made.periods()
+    (limited / "cpu.stat").write_text("nr_periods 30\nnr_throttled 13\nthrottled_time 9\n")
+    assert made.periods() - before == (10, 8)
+    scope = Scope(Path("/sys/fs/cgroup"), 0.15).wrap(["server"])
+    assert {"CPUQuota=15%", "CPUQuotaPeriodSec=10000us"} < set(scope)
+
+
 def test_what_systemd_does_not_know_is_closed_already() -> None:
     """Else that would be told in place of why a server did not start."""
     Scope(Path("/sys/fs/cgroup"), 0.5).close()

@@ -7,8 +7,9 @@ import pytest
 
 from bench.records.environment import Machine
 from bench.records.results import Conditions
+from bench.records.run import Run
 from bench.records.words import figure, listed, percent
-from bench.report.findings import findings, findings_across
+from bench.report.findings import findings, findings_across, floors, ordering
 from bench.report.findings.choice import answers
 from bench.report.study.across import delays, idles, loop_rows
 from bench.report.study.holding import holdings
@@ -55,6 +56,126 @@ def test_titles_of_a_recorded_result() -> None:
     assert findings.holding(study, GUESTBOOK) == "Both held every level up to 100 connections"
     assert "largest single process" in findings.memory(study, GUESTBOOK)
     assert findings.switches(study, GUESTBOOK, 100) == ""
+
+
+REDIRECT = Conditions("redirect")
+MEASURED = {
+    # CPU in microseconds, p99 in milliseconds, switches, at 20, 100 and 500 connections
+    "epoll": ((10, 1, 0.4), (10.5, 3, 0.4), (10.6, 20, 0.4)),
+    "poll": ((10, 2, 0.9), (14, 2.9, 0.9), (25, 30, 0.9)),
+    "threading": ((30, 4, 4.3), (20, 8, 4.3), (31, 40, 4.3)),
+    "floor-epoll": ((5, 1, 0), (5, 1, 0), (10, 1, 0)),
+    "floor-poll": ((5, 1, 0), (7, 1, 0), (10, 1, 0)),
+}
+BY_HAND = {"epoll": (40_000, 4), "poll": (20_000, 4.1), "threading": (10_000, 50)}
+"""Requests per second and megabytes."""
+
+
+def by_hand(*names: str, **conditions: object) -> Study:
+    """What was measured of these, and nothing worked out."""
+    runs: list[Run] = []
+    for name in names:
+        rate, memory = BY_HAND.get(name, (90_000, 1))
+        for level, (cpu, p99, switches) in zip((20, 100, 500), MEASURED[name], strict=True):
+            run = run_of(name, REDIRECT._replace(**conditions), level)  # type: ignore[arg-type]
+            assert run.process
+            assert run.open_loop
+            assert run.latency
+            run.lower_bound, run.bottleneck = False, "server"
+            run.open_loop.rate_done, run.latency.p99 = rate, p99
+            run.process.cpu_us_per_request, run.process.pss_peak_mb = cpu, memory
+            run.process.voluntary_switches_per_request = switches
+            runs.append(run)
+    return Study(results_of(runs))
+
+
+def plain(text: str) -> str:
+    return text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_each_title_says_what_was_measured() -> None:
+    study = by_hand(*MEASURED)
+    assert plain(findings.latency(study, REDIRECT, 100)) == (
+        "At 100 connections 99 % of poll's answers came within 2.90 ms, of threading's within "
+        "8 ms: 2.8 times as long; too close to poll to tell apart: epoll"
+    )
+    assert plain(findings.cpu(study, REDIRECT, 100)) == (
+        "A request costs epoll 10.5 µs of CPU, threading 20 µs, 1.9 times as much; epoll is at "
+        "2.1 times its floor"
+    )
+    assert findings.switches(study, REDIRECT, 500) == (
+        "The kernel switched away from threading 4.50 times per request, from epoll 0.60 times"
+    )
+    assert plain(findings.memory(study, REDIRECT)) == (
+        "At 500 connections epoll needed 4 MB, threading 50 MB"
+    )
+    assert findings.headline(study, REDIRECT) == (
+        "At 500 connections epoll served most, cost least CPU and answered soonest"
+    )
+    assert floors.finding(study) == (
+        "In CPU per request epoll is at 1.1 times its floor (redirect, 500 connections), poll is "
+        "at 2.5 times its floor (redirect, 500 connections)"
+    )
+    assert ordering.finding(study, REDIRECT) == (
+        "At 500 connections, epoll comes first: 40,000 requests per second, 4.0 times as many as "
+        "threading"
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "title"),
+    [
+        (
+            ("epoll", "poll", "threading"),
+            "poll's cost per request grew most: 10 µs at 20 connections, 25 µs at 500",
+        ),
+        (
+            ("epoll", "threading"),
+            "threading's cost per request by connections: 30 µs at 20, 20 µs at 100, 31 µs at 500",
+        ),
+        (("epoll",), "No server's cost per request grew by a tenth from 20 to 500"),
+    ],
+)
+def test_how_the_cost_grew(names: tuple[str, ...], title: str) -> None:
+    assert plain(findings.cpu_growth(by_hand(*names), REDIRECT)) == title
+
+
+def test_waiting_longer_or_not() -> None:
+    study = by_hand(*MEASURED)
+    title = "epoll's p99 went from 1 ms at 20 to 20 ms at 500"
+    assert (
+        plain(findings.latency_growth(study, REDIRECT)) == f"More connections wait longer: {title}"
+    )
+    for run in study.results.runs:
+        if run.subject == "threading" and run.latency and run.concurrency == 500:
+            run.latency.p99 = 4.1  # 4 with 20 connections: not a twentieth more
+    title = "threading's p99 went from 4 ms at 20 to 4.10 ms at 500"
+    assert plain(findings.latency_growth(Study(study.results), REDIRECT)) == title
+
+
+def test_who_shares_the_first_place_and_who_is_not_known() -> None:
+    study = by_hand("epoll", "poll", "threading", quota=0.2)
+    assert ordering.finding(study, study.scenarios[0]).startswith(
+        "At 500 connections, in 20 % of a core each, epoll comes first"
+    )
+    study = by_hand("epoll", "poll", "threading")
+    last = {run.subject: run for run in study.results.runs if run.concurrency == 500}
+    assert last["poll"].latency
+    last["poll"].latency.p99 = 20.5
+    assert findings.headline(Study(study.results), REDIRECT) == (
+        "At 500 connections epoll served most and cost least CPU; epoll and poll answered soonest"
+    )
+    last["poll"].lower_bound = True
+    study = Study(study.results)
+    assert findings.headline(study, REDIRECT) == (
+        "At 500 connections epoll cost least CPU; epoll and poll answered soonest; which is "
+        "fastest was not found out"
+    )
+    # 1,000,000 / 10.6 and / 31 microseconds
+    assert ordering.finding(study, REDIRECT) == (
+        "At 500 connections, by what a full core would carry (1 / CPU per request), epoll comes "
+        "first: 94,340 requests per second, 2.9 times as many as threading"
+    )
 
 
 def test_titles_of_a_single_server() -> None:

@@ -35,7 +35,8 @@ def comparison(found: Contrast, names: Sequence[str]) -> str:
     (less, least), (more, most) = ranked[0], ranked[-1]
     if len(changes) > 1 and more < NEAR * less:
         return f"With {what} a request costs each of them {times(more)} as much CPU"
-    return f"With {what} a request costs {most} {times(more)} as much CPU, {least} {times(less)}"
+    words = f"With {what} a request costs {most} {times(more)} as much CPU"
+    return words + (f", {least} {times(less)}" if least != most else "")
 
 
 def _left(what: str, changes: dict[str, Shift]) -> str:

@@ -11,9 +11,9 @@ from bench.records.run import Run
 from bench.records.words import figure, listed, percent
 from bench.report.findings import findings, findings_across, floors, ordering
 from bench.report.findings.choice import answers
-from bench.report.study.across import delays, idles, loop_rows
+from bench.report.study.across import Contrast, delays, idles, loop_rows
 from bench.report.study.holding import holdings
-from bench.report.study.study import Study
+from bench.report.study.study import WAYS, Study
 
 from .conftest import recorded, single_server
 from .made import everything, plain_runs, results_of, run_of
@@ -209,6 +209,94 @@ def test_titles_across_scenarios() -> None:
     assert "left poll 90 % of its rate, iterative 0.4" in findings_across.comparison(delayed, names)
     assert "costs poll 2.7 times as much CPU" in findings_across.comparison(idle, names)
     assert "the open loop at 2,000/s 176" in findings_across.loops(loop_rows(study))
+
+
+PAIR = ("epoll", "poll")
+DELAYED = "5 ms of delay in each reply of Redis"
+NOT_FOUND = "without that the load generator was at its limit with each of them"
+
+
+@pytest.mark.parametrize(
+    ("after", "bounds", "title"),
+    [
+        ((90, 30), "", f"{DELAYED} left epoll 90 % of its rate, poll 30 %"),
+        ((60, 61), "", f"{DELAYED} left each of them 60 % of its rate"),
+        ((96, 30), "", f"{DELAYED} left epoll all of its rate, poll 30 %"),
+        ((90, 30), "after", f"{DELAYED} left epoll at least 90 % of its rate, poll 30 %"),
+        (
+            (90, 30),
+            "before",
+            f"{DELAYED} left poll 30 % of its rate; how much epoll kept was not found out",
+        ),
+        (
+            (90, 30),
+            "both",
+            f"{DELAYED}: how much of the rates is left was not found out; {NOT_FOUND}",
+        ),
+    ],
+)
+def test_what_a_slower_redis_left(after: tuple[int, int], bounds: str, title: str) -> None:
+    """Of 100 requests per second each. Of epoll's rate, or of both, the generator was the limit."""
+    found = Contrast("delays", 100, "rate", ["0", "5"], Conditions("guestbook", redis_delay_ms=5))
+    found.values = {
+        name: {"0": 100.0, "5": float(rate)} for name, rate in zip(PAIR, after, strict=True)
+    }
+    found.bounds = {
+        "": set(),
+        "after": {("epoll", "5")},
+        "before": {("epoll", "0")},
+        "both": {("epoll", "0"), ("poll", "0")},
+    }[bounds]
+    assert findings_across.comparison(found, PAIR) == title
+
+
+@pytest.mark.parametrize(
+    ("first", "costs", "title"),
+    [
+        (
+            "0",
+            (10.2, 27),
+            "With 5,000 idle connections a request costs poll 2.7 times as much CPU, "
+            "epoll 1.0 times",
+        ),
+        (
+            "100",
+            (20, 20.4),
+            "With 5,000 idle connections in place of 100 a request costs each of "
+            "them 2.0 times as much CPU",
+        ),
+        (
+            "0",
+            (30,),
+            "With 5,000 idle connections a request costs epoll 3.0 times as much CPU",
+        ),
+    ],
+)
+def test_what_idle_connections_cost(first: str, costs: tuple[float, ...], title: str) -> None:
+    """Beside 10 microseconds without them, or with few."""
+    found = Contrast("idles", 100, "cpu", [first, "5000"], Conditions("redirect", idle=5000))
+    found.values = {
+        name: {first: 10.0, "5000": cost} for name, cost in zip(PAIR, costs, strict=False)
+    }
+    assert findings_across.comparison(found, PAIR) == title
+
+
+def test_the_largest_difference_between_the_loops() -> None:
+    def row(who: str, way: int, p99: float) -> dict[str, object]:
+        return {"who": f"{who}|2,000/s", "way": WAYS[way], "p99": p99}
+
+    close = [row("poll", 0, 10.0), row("poll", 1, 1.0), row("poll", 2, 5.0)]
+    far = [row("epoll", 0, 20.0), row("epoll", 2, 100.0)]
+    alone = [row("threading", 2, 900.0)]
+    assert plain(findings_across.loops([*close, *far, *alone])) == (
+        "The closed loop says 20 ms for epoll (p99), the open loop at 2,000/s 100 ms: 5.0 times as "
+        "long"
+    )
+    assert plain(findings_across.loops(close)) == (
+        "At 2,000/s 99 % of poll's answers came within 5 ms of when they were due; in the closed "
+        "loop, at full load, within 10 ms"
+    )
+    assert findings_across.loops(alone).startswith("Latency at a constant rate")
 
 
 def test_where_and_why_a_server_stops() -> None:

@@ -39,6 +39,21 @@ def test_options_that_are_not_ours_are_the_sweeps(some_inventory: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "by_wrk"),
+    [
+        ([], False),
+        (["--generator", "ab"], False),
+        (["--generator", "ab", "wrk"], True),
+        (["--studies", "now"], True),
+    ],
+)
+def test_the_load_host_gets_wrk_where_it_asks(
+    some_inventory: Path, words: list[str], by_wrk: bool
+) -> None:
+    assert command.parse(["--inventory", str(some_inventory), *words]).by_wrk == by_wrk
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--inventory", "/no/such/file"], "there is no inventory /no/such/file"),
@@ -155,8 +170,13 @@ def test_an_archive_is_the_same_until_a_file_changes(tmp_path: Path) -> None:
     with tarfile.open(first["file"]) as tar:
         member = tar.getmember("scripts/run")
         assert (member.mode, member.uid, member.uname) == (0o755, 0, "root")
-    script.write_text("#!/bin/sh\necho\n")
-    assert pack_project(root, tmp_path)["digest"] != first["digest"]
+    found = {first["digest"]}
+    for text in ("#!/bin/sh\necho\n", "#!/bin/sh\nexit\n", ""):
+        script.write_text(text)
+        found.add(pack_project(root, tmp_path)["digest"])
+    script.chmod(0o644)
+    found.add(pack_project(root, tmp_path)["digest"])
+    assert len(found) == 5, "another length, other words of the same, nothing, another mode"
 
 
 @pytest.mark.skipif(not PLAYBOOK.exists(), reason="no Ansible; run scripts/setup.sh hosts")

@@ -15,7 +15,14 @@ from bench.records.conditions import Conditions
 from bench.records.figures import Balancer as Way
 from bench.records.run import Run
 from bench.records.workloads import workload_for
-from bench.services.balancer import Balancer, BalancerOrder, configuration, nginx, workers_for
+from bench.services.balancer import (
+    Balancer,
+    BalancerOrder,
+    Used,
+    configuration,
+    nginx,
+    workers_for,
+)
 
 from ..measuring import measured
 
@@ -49,6 +56,14 @@ def test_workers(connections: int, cpus: int, descriptors: int, workers: int) ->
     text = configuration(order(True, connections), listen, Path("/f"), cpus, descriptors)
     assert f"worker_processes {workers};" in text
     assert ("reuseport" in text) == (workers > 1)
+
+
+def test_what_all_its_processes_used_meanwhile() -> None:
+    """Half a second and one, a quarter and two; the busiest wanted two, as far as known."""
+    before = Used({1: (1.0, 2.0), 2: (3.0, 4.0), 3: (9.0, 9.0)}, {1: 1.0, 2: None, 3: 5.0, 4: 1.0})
+    after = Used({1: (1.5, 2.25), 2: (4.0, 6.0)}, {1: 3.0, 2: 8.0, 4: 2.5})
+    use = after.since(before)
+    assert (use.user_s, use.system_s, use.wanted_s) == (1.5, 2.25, 2.0)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from bench.readers.cost import ENOUGH, NOTHING, Difference, Flame, ServerCost, l
 from bench.records.conditions import CHANGES, TRICKS, Conditions
 from bench.records.figures import QUIET, Frame, StackFigures
 from bench.records.results import Results
-from bench.records.words import connections
+from bench.records.words import connections, plural
 
 UNTRUE = 1.02
 """A floor that costs so much more than its server was not measured well, or is none."""
@@ -112,7 +112,8 @@ def cautions(results: Results) -> list[str]:
     bad = [run for run in results.runs if run.state != "held"]
     if bad:
         reasons = sorted({run.reason.text for run in bad if run.reason})
-        found.append(f"{len(bad):,} runs have no figure: {'; '.join(reasons)}")
+        have = plural(len(bad), "run has", "runs have")
+        found.append(f"{have} no figure: {'; '.join(reasons)}")
     return found
 
 

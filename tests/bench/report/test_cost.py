@@ -16,10 +16,13 @@ from bench.records.conditions import CHANGES, TRICKS, Conditions
 from bench.records.environment import Machine
 from bench.records.figures import Frame, StackFigures
 from bench.records.results import Results
+from bench.records.run import Reason
 from bench.report.charts import flame
 from bench.report.findings import cost as words
 from bench.report.page.cost import render
 from bench.report.page.cost_markdown import markdown
+
+from ..readers.test_cost import REDIRECT, of, results
 
 DOCUMENT = ROOT / "docs" / "cost.md"
 RECORD = ROOT / "docs" / "cost.json"
@@ -80,6 +83,41 @@ def test_kept_slim_it_says_the_same(kept: Results, tmp_path: Path) -> None:
     again = tmp_path / "again.json"
     again.write_text(store.slim(kept))
     assert markdown(store.load(again)) == markdown(kept)
+
+
+def test_the_headline_and_what_to_know_before_believing_it() -> None:
+    """epoll 20 and 22 µs, its floor 15 and 15.2; forking four times as much."""
+    dear = of(REDIRECT, 80, 84, subject="forking")
+    dear += of(REDIRECT, 60, 61, subject="floor-forking")
+    lean, floor = of(REDIRECT, 20, 22), of(REDIRECT, 15, 15.2, subject="floor-epoll")
+    found = results(*dear, *lean, *floor)
+    assert words.headline(found) == (
+        "A redirect costs epoll 21.0 µs of CPU time, and the barest program of its architecture "
+        "15.1 µs"
+    )
+    assert words.measured(found).endswith("ab with 50 connections, 2 runs of each cell.")
+    assert words.cautions(found) == []
+    for run, share in zip(lean, (0.10, 0.11), strict=True):
+        assert run.process
+        run.process.foreign_share = share
+    for run, cost in zip(floor, (20.6, 22.0), strict=True):  # 20.6/20 and 22/22: 1.015
+        assert run.process
+        run.process.cpu_us_per_request = cost
+    (loud,) = words.cautions(found)
+    assert loud.startswith("In 1 of 8 runs others used more than 10% of the server's CPU.")
+    assert floor[1].process
+    floor[1].process.cpu_us_per_request = 22.5  # 1.023: the middle of both is 1.026
+    assert words.cautions(found)[1:] == [
+        "The floor costs more than the server itself: epoll (redirect). There it says only that "
+        "the two are close."
+    ]
+    floor[0].state, floor[0].reason = "failed", Reason(label="reset", text="it was reset")
+    found.state = "interrupted"
+    state, _, bad = words.cautions(found)
+    assert state.startswith("The sweep was not completed")
+    assert bad == "1 run has no figure: it was reset"
+    assert words.headline(found) == "A redirect costs epoll 21.0 µs of CPU time"
+    assert words.headline(results()).startswith("Where the microseconds")
 
 
 def test_a_trick_that_costs_something_was_seen() -> None:

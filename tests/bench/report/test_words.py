@@ -11,6 +11,7 @@ from bench.records.run import Run
 from bench.records.words import figure, listed, percent
 from bench.report.findings import findings, findings_across, floors, ordering
 from bench.report.findings.choice import answers
+from bench.report.page import figures_table
 from bench.report.study.across import Contrast, delays, idles, loop_rows
 from bench.report.study.holding import holdings
 from bench.report.study.study import WAYS, Study
@@ -176,6 +177,64 @@ def test_who_shares_the_first_place_and_who_is_not_known() -> None:
         "At 500 connections, by what a full core would carry (1 / CPU per request), epoll comes "
         "first: 94,340 requests per second, 2.9 times as many as threading"
     )
+
+
+def table_of(study: Study, subject: str, level: int) -> dict[str, tuple[str, str]]:
+    """A row of the table of all figures: by column what stands there, large and small."""
+    heads = [column.label for column in figures_table.columns(study)]
+    rows = [dict(zip(heads, row.cells, strict=True)) for row in figures_table.rows(study)]
+    (row,) = (r for r in rows if (r["server"].sort, r["connections"].sort) == (subject, level))
+    return {label: (plain(cell.text), plain(cell.small)) for label, cell in row.items()}
+
+
+def test_the_table_has_every_figure_once() -> None:
+    study = by_hand("epoll", "floor-epoll")
+    names = [(row.subject, row.cells[1].sort) for row in figures_table.rows(study)]
+    assert names == [(name, n) for n in (20, 100, 500) for name in ("epoll", "floor-epoll")]
+    row = table_of(study, "epoll", 100)
+    assert row["connections"] == ("100", "")
+    assert row["requests/s"] == ("40,000", "")
+    assert row["state"] == ("held, server at its limit", "")
+    assert (row["p99"], row["CPU/request"], row["over floor"]) == (
+        ("3", ""),
+        ("10.5", ""),
+        ("2.1", ""),
+    )
+    assert table_of(study, "floor-epoll", 100)["over floor"] == ("–", "")
+    assert "nginx' CPU" not in row, "it was not measured"
+    assert "over floor" not in table_of(by_hand("epoll"), "epoll", 100)
+
+
+@pytest.mark.parametrize(
+    ("quota", "others", "flags"),
+    [(0.0, 0.10, ""), (0.0, 0.11, "disturbed"), (0.2, 0.5, "")],
+)
+def test_what_others_used_is_marked_where_it_took_something(
+    quota: float, others: float, flags: str
+) -> None:
+    study = by_hand("epoll", quota=quota)
+    for run in study.results.runs:
+        assert run.process
+        run.process.foreign_share = others
+    assert table_of(Study(study.results), "epoll", 100)["state"] == (
+        "held, server at its limit",
+        flags,
+    )
+
+
+def test_the_table_of_several_runs() -> None:
+    """39,000, 40,000 and 47,000 requests per second; of two the load generator was the limit."""
+    runs = []
+    for rate, far, bound in ((39_000, False, True), (40_000, False, True), (47_000, True, False)):
+        run = by_hand("epoll").results.runs[1]
+        assert run.open_loop
+        run.open_loop.rate_done, run.outlier = rate, far
+        run.lower_bound, run.bottleneck = bound, "load" if bound else "server"
+        runs.append(run.model_copy(update={"run": len(runs) + 1}))
+    row = table_of(Study(results_of(runs)), "epoll", 100)
+    assert row["requests/s"] == ("≥ 40,000", "39,000–47,000")
+    assert row["state"] == ("≥ load at its limit", "1 of 3 runs far off")
+    assert row["p99"] == ("3", ""), "no bound, and always the same"
 
 
 def test_titles_of_a_single_server() -> None:

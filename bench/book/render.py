@@ -37,7 +37,7 @@ def styles() -> tuple[str, str]:
     return light, dark
 
 
-def annotated(name: str, text: str, link: Link, before: str | None = None) -> str:
+def annotated(name: str, text: str, link: Link, before: str | None) -> str:
     """The whole file: comments left, code right, new lines marked in the gutter."""
     new = new_lines(before.splitlines(), text.splitlines()) if before is not None else set()
     html = coloured(text)

@@ -69,9 +69,7 @@ def why_impossible(run: RunSpec, findings: Sequence[Finding]) -> Finding | None:
     return next(against, None)
 
 
-def judged(
-    runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None = None
-) -> Iterator[Finding]:
+def judged(runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None) -> Iterator[Finding]:
     """All limits that matter to a host; those in nobody's way have no levels."""
     for finding in (*_of_clients(runs, limits), *_of_servers(runs, limits, role)):
         if finding.about in MATTER[role]:

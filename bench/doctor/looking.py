@@ -50,7 +50,7 @@ def limits_here() -> SystemLimits:
     return read_limits(ab.concurrency_ceiling() if shutil.which("ab") else None)
 
 
-def require_tools(open_loop: bool, by_wrk: bool = False) -> None:
+def require_tools(open_loop: bool, by_wrk: bool) -> None:
     """Raise UserError for a load generator that is not installed; `open_loop`: oha is needed."""
     ab.require_ab()
     if by_wrk:
@@ -83,10 +83,10 @@ def governors(cpus: Path = Path("/sys/devices/system/cpu")) -> tuple[str, ...]:
     return tuple(sorted(found - {""}))
 
 
-def other_load(seconds: float = BUSY_SECONDS) -> tuple[float, str]:
+def other_load() -> tuple[float, str]:
     """The share of all CPUs that is busy now, and the process that uses most: `1234 (name)`."""
     before = _process_times()
-    busy = psutil.cpu_percent(seconds) / 100
+    busy = psutil.cpu_percent(BUSY_SECONDS) / 100
     after = _process_times()
     used = {pid: after[pid][1] - before[pid][1] for pid in before.keys() & after.keys()}
     used.pop(os.getpid(), None)

@@ -367,7 +367,7 @@ class Scene:
         """Its processes that have ended and that nobody has waited for."""
         return [pid for pid in self.pids() if is_zombie(pid)]
 
-    def fallen(self, before: Collection[int] = ()) -> list[str]:
+    def fallen(self, before: Collection[int]) -> list[str]:
         """By which signals processes of it have died, as a trace tells. Where there is none: an
         entry for each of those `before` that are gone."""
         if self.trace is not None and self.trace.exists():

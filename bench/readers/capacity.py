@@ -156,9 +156,7 @@ def capacity(demand: RequestCost, layout: Layout, headroom: float = HEADROOM) ->
     return Capacity(layout, rate, limit)
 
 
-def best_layout(
-    demand: RequestCost, hosts: int, redis_at_most: int | None = 1, headroom: float = HEADROOM
-) -> Capacity:
+def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) -> Capacity:
     """The best way to share out some hosts. `redis_at_most`: how many Redis hosts can share the
     work; 1 as long as every page increments the same key, None if the keys are spread."""
     most = hosts if redis_at_most is None else redis_at_most
@@ -168,21 +166,21 @@ def best_layout(
         for nginx, redis in product(range(1, hosts), counts)
         if hosts - nginx - redis > 0
     )
-    every = [capacity(demand, layout, headroom) for layout in layouts]
+    every = [capacity(demand, layout) for layout in layouts]
     if not every:
         raise UserError(f"{hosts} hosts are too few: nginx, a server and Redis need one each")
     # Of equal ones that with the fewest hosts beside the servers.
     return max(every, key=lambda found: (round(found.rate, 6), found.layout.servers))
 
 
-def fewest(found: Capacity, demand: RequestCost, headroom: float = HEADROOM) -> Capacity:
+def fewest(found: Capacity, demand: RequestCost) -> Capacity:
     """The same rate from as few hosts as it needs: where one Redis is the limit, more servers
     only stand and wait."""
     layout = found.layout
     for role in ("servers", "nginx"):
         while getattr(layout, role) > 1:
             smaller = replace(layout, **{role: getattr(layout, role) - 1})
-            if capacity(demand, smaller, headroom).rate < found.rate * 0.9999:
+            if capacity(demand, smaller).rate < found.rate * 0.9999:
                 break
             layout = smaller
     return replace(found, layout=layout)

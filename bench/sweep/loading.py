@@ -80,7 +80,7 @@ class Generator:
         self._cpus = site.placement.load
         self._generator = GENERATORS[spec.conditions.generator]
 
-    def warm_up(self, url: str, requests: int = 0) -> int:
+    def warm_up(self, url: str, requests: int) -> int:
         """Some requests before those that count, at least so many (fewer of those that are much
         work): caches are filled, connections to Redis open. Returns how many; none where the memory
         of connections is looked at. Raises WarmUpFailed."""

@@ -19,7 +19,7 @@ LINE = 92
 """Characters of a title's line."""
 
 
-def write_charts(study: Study, made: Catalogue, folder: Path, topology: str = "") -> list[Path]:
+def write_charts(study: Study, made: Catalogue, folder: Path, topology: str) -> list[Path]:
     """Write all charts as they are when the page opens, and the rates of every scenario; and the
     drawing of the hosts, if there is one."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -210,8 +210,9 @@ def _ratio(runs: Sequence[Run], over: Sequence[Run]) -> Spread | None:
 
 
 def _middle(runs: Sequence[Run], figure: str) -> float | None:
-    values = [getattr(run.process, figure) for run in runs if run.process and run.state == "held"]
-    known = [value for value in values if value is not None]
+    if cost_of(runs) is None:
+        return None
+    known = [value for run in runs if (value := getattr(run.process, figure)) is not None]
     return statistics.median(known) if known else None
 
 

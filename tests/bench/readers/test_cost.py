@@ -77,6 +77,12 @@ def test_user_time_is_that_of_all_runs_together() -> None:
 def test_what_does_not_hold_has_no_figure() -> None:
     (line,) = cost.lines(results(run("epoll", 20), run("floor-epoll", 15, state="failed")))
     assert (line.floor, line.share) == (None, None)
+    (line,) = cost.lines(
+        results(
+            *of(REDIRECT, 20), run("epoll", 90, state="failed", number=2), run("floor-epoll", 15)
+        )
+    )
+    assert (line.cost, line.voluntary, line.involuntary, line.faults) == (None,) * 4
     (trick,) = cost.tricks(results(run("epoll", 20, state="failed"), run("epoll", 25, MORE)))
     assert (trick.ratio, trick.verdict) == (None, "no figure")
     assert trick.usual.words() == ("-", "", "")

@@ -17,7 +17,7 @@ output, the listening socket, the template, Redis, and (servers) files kept open
 
 DROPPED = "connections beyond it are dropped; a second or more later they are tried again, or reset"
 SYN_COOKIES_OFF = 0
-REUSE_NEVER = 0
+REUSE_NEVER, REUSE_ON_LOOPBACK = 0, 2
 ACCEPT_QUEUE_CURE = "sudo sysctl -w net.core.somaxconn=65535"
 TIME_WAIT_AMPLE = 600_000
 """For 10,000 connections a second, each of which is remembered for a minute."""
@@ -71,12 +71,14 @@ def why_impossible(run: RunSpec, findings: Sequence[Finding]) -> Finding | None:
 
 def judged(runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None) -> Iterator[Finding]:
     """All limits that matter to a host; those in nobody's way have no levels."""
-    for finding in (*_of_clients(runs, limits), *_of_servers(runs, limits, role)):
+    for finding in (*_of_clients(runs, limits, role), *_of_servers(runs, limits, role)):
         if finding.about in MATTER[role]:
             yield finding
 
 
-def _of_clients(runs: Sequence[RunSpec], limits: SystemLimits) -> Iterator[Finding]:
+def _of_clients(
+    runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None
+) -> Iterator[Finding]:
     """What whoever opens the connections needs."""
     levels = sorted({run.connections for run in runs})
     most, ports, ceiling = levels[-1], limits.ports, limits.ab_ceiling
@@ -118,15 +120,18 @@ def _of_clients(runs: Sequence[RunSpec], limits: SystemLimits) -> Iterator[Findi
         cure='sudo sysctl -w net.ipv4.ip_local_port_range="1024 65535"',
     )
     # A connection for each request, and ab's port of each may rest for a minute. With reuse on (2:
-    # on the loopback interface only, which is where we measure) it is free again after a second.
+    # on the loopback interface only, where all is on one machine) it is free again after a second.
     many = [run for run in runs if run.requests > ports and not run.conditions.keep_alive]
-    reuse = {REUSE_NEVER: "never", 1: "always", 2: "on loopback"}.get(limits.time_wait_reuse, "?")
+    no_use = {REUSE_NEVER} if role is None else {REUSE_NEVER, REUSE_ON_LOOPBACK}
+    reuse = {REUSE_NEVER: "never", 1: "always", REUSE_ON_LOOPBACK: "on loopback"}.get(
+        limits.time_wait_reuse, "?"
+    )
     yield Finding(
         about=Limit.RESTING_PORTS,
         limit="ports that may rest in TIME_WAIT for 60 s (tcp_tw_reuse)",
         have=f"reused: {reuse}",
         need=f"reuse, or {max(run.requests for run in runs):,} ports",
-        levels=sorted({run.connections for run in many if limits.time_wait_reuse == REUSE_NEVER}),
+        levels=sorted({run.connections for run in many if limits.time_wait_reuse in no_use}),
         impossible=False,
         consequence="ab may run out of ports within a run",
         cure="sudo sysctl -w net.ipv4.tcp_tw_reuse=1",

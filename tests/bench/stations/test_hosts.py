@@ -8,7 +8,7 @@ import pytest
 
 from bench.doctor.limits import assess_site, why_impossible
 from bench.records.conditions import Conditions
-from bench.records.environment import Finding, SystemLimits
+from bench.records.environment import Finding, Limit, SystemLimits
 from bench.records.errors import UserError
 from bench.records.figures import Balancer, Role
 from bench.records.plan import RunSpec
@@ -126,6 +126,19 @@ def test_a_level_is_impossible_where_it_matters(
 def test_and_not_where_it_does_not(host: str, change: dict[str, int]) -> None:
     limits = dict.fromkeys(ROLES, LIMITS) | {host: LIMITS.model_copy(update=change)}
     assert on_hosts([run(10_000, "close")], limits) == []
+
+
+@pytest.mark.parametrize(
+    ("reuse", "hosts"), [(0, ["load", "nginx"]), (1, []), (2, ["load", "nginx"])]
+)
+def test_ports_reused_on_loopback_alone_rest_between_hosts(reuse: int, hosts: list[str]) -> None:
+    """ip-sysctl.rst: 2, which kernels start with, is for loopback traffic only."""
+    limits = dict.fromkeys(
+        ROLES, LIMITS.model_copy(update={"ports": 900, "time_wait_reuse": reuse})
+    )
+    found = on_hosts([run(100, "close")], limits)
+    assert [one.limit.partition(":")[0] for one in found] == hosts
+    assert {one.about for one in found} <= {Limit.RESTING_PORTS}
 
 
 def test_nginx_does_not_matter_where_it_takes_no_part() -> None:

@@ -68,11 +68,11 @@ def _ranked(  # noqa: PLR0913  one criterion
     if len(bounds) == len(known):
         words = f"{upper_first(EACH_AT_LIMIT)}: {FASTEST_UNKNOWN}."
         return Advice(question, "Not found out", words, anchor)
-    order = sorted(known, key=lambda p: p.get(key) or 0, reverse=high)
+    order = sorted(known, key=lambda p: p[key], reverse=high)
     able, passed = _without_stalled(study, order)
     best, (equal, rest) = able[0], told_apart(able, key)
     say = duration if unit == "ms" else lambda v: figure(v, unit)
-    value = best.get(key) or 0
+    value = best[key]
     least = "99 % within " if key == "p99" else "at least " if best in bounds else ""
     whose = f" with {best.subject.name}" if equal else ""
     words = f"{least}{say(value)}{whose} at {connections(best.level)}"
@@ -80,9 +80,9 @@ def _ranked(  # noqa: PLR0913  one criterion
     bounded = names_of([p for p in equal if p in bounds])
     words += f"; only a lower bound is known of {listed(bounded)}" if bounded else ""
     if rest:
-        words += f". Next: {rest[0].subject.name}, {say(rest[0].get(key) or 0)}"
+        words += f". Next: {rest[0].subject.name}, {say(rest[0][key])}"
     if len(rest) > 1:
-        words += f"; last: {rest[-1].subject.name}, {say(rest[-1].get(key) or 0)}"
+        words += f"; last: {rest[-1].subject.name}, {say(rest[-1][key])}"
     if key == "cpu" and (ratio := study.floor_ratio(best)):
         words += f". {best.subject.name} is {above_floor(ratio)}"
     words += but_stalled(names_of(passed))
@@ -130,7 +130,7 @@ def _how_far(found: Holding, lowest: int) -> str:
 
 def _memory(study: Study, scenario: Conditions, points: Sequence[Point]) -> Advice | None:
     """All processes at one level; and what a connection adds, from the lowest level to there."""
-    order = sorted((p for p in points if p.get("memory")), key=lambda p: p.get("memory") or 0)
+    order = sorted((p for p in points if p.get("memory")), key=lambda p: p["memory"])
     if not study.whole_memory() or len(order) < 2:
         return None
 
@@ -139,7 +139,7 @@ def _memory(study: Study, scenario: Conditions, points: Sequence[Point]) -> Advi
         words = figure(point.get("memory"), "MB")
         if point.level == held[0].level or too_close(held[0], point, "memory"):
             return words
-        grown = (point.get("memory") or 0) - (held[0].get("memory") or 0)
+        grown = point["memory"] - held[0]["memory"]
         each = grown * 1000 / (point.level - held[0].level)
         return words + (f", {figure(each, 'kB')} each" if each >= LEAST_EACH else "")
 

@@ -38,14 +38,14 @@ def best_of_each(points: Sequence[Point], key: str) -> list[Point]:
     best: dict[str, Point] = {}
     for point in points:
         value, name = point.get(key), point.subject.name
-        if value is not None and (name not in best or value > (best[name].get(key) or 0)):
+        if value is not None and (name not in best or value > best[name][key]):
             best[name] = point
-    return sorted(best.values(), key=lambda p: -(p.get(key) or 0))
+    return sorted(best.values(), key=lambda p: -p[key])
 
 
 def ranked(points: Sequence[Point], key: str) -> list[Point]:
     """Points that have that figure, the lowest first."""
-    return sorted((p for p in points if p.get(key) is not None), key=lambda p: p.get(key) or 0)
+    return sorted((p for p in points if p.get(key) is not None), key=lambda p: p[key])
 
 
 def too_close(best: Point, other: Point, key: str) -> bool:
@@ -88,7 +88,7 @@ def _rates(study: Study, scenario: Conditions) -> str:
     if not best:
         return "No cell of this workload has a figure"
     first = best[0]
-    rate = first.get("rate") or 0
+    rate = first["rate"]
     least = "at least " if first.lower_bound else ""
     words = f"{least}{figure(rate)} requests per second at {connections(first.level)}"
     if len(best) == 1:
@@ -171,18 +171,18 @@ def latency(study: Study, scenario: Conditions, level: int) -> str:
     low, high = order[0], order[-1]
     words = (
         f"At {connections(level)} 99 % of {low.subject.name}'s answers came within "
-        f"{duration(low.get('p99') or 0)}"
+        f"{duration(low['p99'])}"
     )
     if len(order) == 1:
         return words
-    words += f", of {high.subject.name}'s within {duration(high.get('p99') or 0)}"
+    words += f", of {high.subject.name}'s within {duration(high['p99'])}"
     return words + _as_much(order, "p99", ": ", "as long")
 
 
 def _as_much(order: Sequence[Point], key: str, sign: str, as_what: str) -> str:
     """How many times the first figure the last one is, and what is too close to the first."""
     equal, rest = told_apart(order, key)
-    ratio = (order[-1].get(key) or 0) / max(order[0].get(key) or 0, 1e-9)
+    ratio = order[-1][key] / max(order[0][key], 1e-9)
     told = order[-1] in rest and ratio >= NEAR
     return (f"{sign}{times(ratio)} {as_what}" if told else "") + undecided(order[0], equal)
 
@@ -197,12 +197,12 @@ def latency_growth(study: Study, scenario: Conditions) -> str:
             growth.append((points[0], points[-1]))
     if not growth:
         return ""
-    low, high = max(growth, key=lambda g: (g[1].level, -(g[1].get("p99") or 0)))
-    longer = all((b.get("p99") or 0) > NEAR * (a.get("p99") or 0) for a, b in growth)
+    low, high = max(growth, key=lambda g: (g[1].level, -g[1]["p99"]))
+    longer = all(b["p99"] > NEAR * a["p99"] for a, b in growth)
     words = "More connections wait longer: " if longer else ""
     return (
         f"{words}{low.subject.name}'s p99 went from "
-        f"{duration(low.get('p99') or 0)} at {low.level:,} to {duration(high.get('p99') or 0)} "
+        f"{duration(low['p99'])} at {low.level:,} to {duration(high['p99'])} "
         f"at {high.level:,}"
     )
 
@@ -238,9 +238,9 @@ def cpu_growth(study: Study, scenario: Conditions) -> str:
         if len(points) < 2:
             continue
         low, *middle, high = points
-        growth.append(((high.get("cpu") or 0) / (low.get("cpu") or 1), low, high))
+        growth.append((high["cpu"] / low["cpu"], low, high))
         for point in middle:
-            ratio = (point.get("cpu") or 0) / (low.get("cpu") or 1)
+            ratio = point["cpu"] / low["cpu"]
             between.append((max(ratio, 1 / ratio), low, point, high))
     if not growth:
         return ""
@@ -285,7 +285,7 @@ def memory(study: Study, scenario: Conditions) -> str:
         most = f"{high.subject.name}, with {figure(high.get('memory'), 'MB')}"
         return f"The largest single process at {connections(level)} was that of {most}"
     words = f"At {connections(level)} {low.subject.name} needed {figure(low.get('memory'), 'MB')}"
-    if len(order) > 1 and (high.get("memory") or 0) > NEAR * (low.get("memory") or 0):
+    if len(order) > 1 and high["memory"] > NEAR * low["memory"]:
         words += f", {high.subject.name} {figure(high.get('memory'), 'MB')}"
     return words
 

@@ -58,6 +58,10 @@ class Point:
         spread = self.figures.get(key)
         return spread.median if spread else None
 
+    def __getitem__(self, key: str) -> float:
+        """The same of one that was measured."""
+        return self.figures[key].median
+
 
 class Study:
     """All points of a result, and questions to them."""

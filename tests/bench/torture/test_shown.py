@@ -10,9 +10,11 @@ from rich.console import Console
 
 from bench.records.errors import UserError
 from bench.records.torture import save
+from bench.report.findings import torture as words
 from bench.report.page.build import build
 from bench.report.page.torture import render
 from bench.report.page.torture_markdown import markdown
+from bench.torture.attacks import ATTACKS
 from bench.torture.table import line_for, summary, torture_table
 
 from ..accessible import hindrances
@@ -35,6 +37,36 @@ def test_an_outcome_of_another_version_is_shown_as_it_is_called() -> None:
     record = made_record(made_cell(during=phase(lucky=3)))
     assert "3 lucky" in render(record)
     assert "3 lucky" in markdown(record)
+
+
+@pytest.mark.parametrize(
+    ("fields", "back", "asides"),
+    [
+        ({}, "at once", []),
+        ({"back_after_s": 0.25}, "at once", []),
+        ({"back_after_s": 0.31}, "in 0.3 s", ["back 0.3 s"]),
+        ({"back_after_s": None}, "not back", ["not back"]),
+        ({"starved_s": 0.3}, "at once", ["disturbed"]),  # more than a fifth of 1.2 s
+        ({"during": phase(good=9, unavailable=2, failed=1)}, "at once", ["lost 3"]),
+        ({"before": None}, "–", []),
+    ],
+)
+def test_what_is_said_beside_a_figure(
+    fields: dict[str, object], back: str, asides: list[str]
+) -> None:
+    cell = made_cell(**fields)
+    assert words.back(cell) == back
+    assert words.asides(cell, ATTACKS["silent"].facts()) == asides
+
+
+def test_where_there_is_no_redis_a_503_is_right() -> None:
+    cell = made_cell(during=phase(good=9, unavailable=2, failed=1))
+    cell.during.why = {"unavailable": {"guestbook: 503": 2}, "failed": {"small: reset": 1}}  # type: ignore[union-attr]
+    killed = ATTACKS["redis-killed"].facts()
+    assert words.asides(cell, killed) == ["lost 1", "2 × 503"]
+    assert words.losses(cell, killed) == "1 without a whole answer (most often: small: reset)"
+    told = words.losses(cell, ATTACKS["silent"].facts())
+    assert told == "2 answered 503 and 1 without a whole answer (most often: small: reset)"
 
 
 def test_the_table_of_a_terminal() -> None:

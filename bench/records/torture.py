@@ -16,6 +16,7 @@ from bench.records import json_file
 from bench.records.environment import Machine, Placement, Versions
 from bench.records.figures import Kind
 from bench.records.store import replace
+from bench.records.words import plural
 
 SCHEMA = "zerohttpd-seven/torture"
 SCHEMA_VERSION = 1
@@ -268,21 +269,24 @@ def _lost_for_good(cell: TortureCell, facts: AttackFacts) -> list[str]:
     bad = sum(n for p in calm for outcome, n in p.outcomes.items() if outcome != "good")
     if cell.remarks.missing:
         found.append(
-            f'{cell.remarks.missing:,} of {cell.remarks.answered:,} remarks answered "stored" are '
-            "not in Redis"
+            f'{cell.remarks.missing:,} of {cell.remarks.answered:,} remarks answered "stored" '
+            f"{'is' if cell.remarks.missing == 1 else 'are'} not in Redis"
         )
     if cell.remarks.twice:
-        found.append(f"{cell.remarks.twice:,} remarks are in Redis more than once")
+        found.append(
+            f"{plural(cell.remarks.twice, 'remark is', 'remarks are')} in Redis more than once"
+        )
     if wrong:
-        found.append(f"{wrong:,} answers were whole and wrong")
+        found.append(f"{plural(wrong, 'answer was', 'answers were')} whole and wrong")
     if bad:
-        found.append(f"{bad:,} requests had no right answer before or after the attack")
+        found.append(f"{plural(bad, 'request')} had no right answer before or after the attack")
     if cell.crowd and facts.crowd_promised:
         answered = ("good", "unavailable")
         gone = sum(n for outcome, n in cell.crowd.answers.items() if outcome not in answered)
         if gone:
             found.append(
-                f"{gone:,} of {sum(cell.crowd.answers.values()):,} requests under way were dropped"
+                f"{gone:,} of {sum(cell.crowd.answers.values()):,} requests under way "
+                f"{'was' if gone == 1 else 'were'} dropped"
             )
     return found
 
@@ -290,11 +294,11 @@ def _lost_for_good(cell: TortureCell, facts: AttackFacts) -> list[str]:
 def _not_put_away(cell: TortureCell) -> list[str]:
     left = cell.left_over
     found = [
-        f"{count:,} {what} left over when everybody had gone"
+        f"{plural(count, *what)} left over when everybody had gone"
         for count, what in (
-            (left.connections, "connections"),
-            (left.processes, "processes"),
-            (left.threads, "threads"),
+            (left.connections, ("connection",)),
+            (left.processes, ("process", "processes")),
+            (left.threads, ("thread",)),
         )
         if count
     ]

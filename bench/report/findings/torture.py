@@ -135,7 +135,7 @@ def back(cell: TortureCell) -> str:
 def done(cell: TortureCell) -> str:
     """What the attack did, where that can be counted."""
     if cell.killed:
-        return f"{cell.killed:,} children killed"
+        return f"{plural(cell.killed, 'child', 'children')} killed"
     return connections(cell.crowd.opened) if cell.crowd else "–"
 
 
@@ -161,7 +161,7 @@ def headline(record: Record) -> str:
     attacks = len({cell.attack for cell in own})
     who = f"{plural(servers, 'server')} under {plural(attacks, 'attack')}"
     kept = (
-        f"{missing:,} of {remarks:,} answered remarks were lost"
+        f"{missing:,} of {remarks:,} answered remarks {'was' if missing == 1 else 'were'} lost"
         if missing
         else f"none of {remarks:,} answered remarks was lost"
         if remarks
@@ -191,7 +191,7 @@ def cautions(record: Record) -> list[str]:
         found.append("The torture was interrupted: this is what there was until then.")
     if record.state == "out of time":
         late = sum(not cell.reached for cell in record.cells)
-        found.append(f"The time was over before {plural(late, 'cell')} had their turn.")
+        found.append(f"The time was over before {plural(late, 'cell')} had a turn.")
     loud = sum(disturbed(cell) for cell in record.cells)
     if loud:
         found.append(

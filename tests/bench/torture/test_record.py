@@ -103,14 +103,19 @@ DIED = Ending(obeyed=True, well=False, words="was ended by SIGSEGV")
             {"remarks": Remarks(answered=1200, missing=2)},
             '2 of 1,200 remarks answered "stored" are not in Redis',
         ),
-        ({"remarks": Remarks(answered=9, twice=1)}, "1 remarks are in Redis more than once"),
+        ({"remarks": Remarks(answered=9, twice=1)}, "1 remark is in Redis more than once"),
         ({"during": phase(800.0, good=5, wrong=2)}, "2 answers were whole and wrong"),
         (
-            {"after": phase(800.0, good=5, unavailable=2)},
-            "2 requests had no right answer before or after the attack",
+            {"remarks": Remarks(answered=9, missing=1)},
+            '1 of 9 remarks answered "stored" is not in Redis',
+        ),
+        ({"during": phase(800.0, good=5, wrong=1)}, "1 answer was whole and wrong"),
+        (
+            {"after": phase(800.0, good=5, unavailable=1)},
+            "1 request had no right answer before or after the attack",
         ),
         ({"left_over": LeftOver(connections=7)}, "7 connections left over when everybody had gone"),
-        ({"left_over": LeftOver(processes=1)}, "1 processes left over when everybody had gone"),
+        ({"left_over": LeftOver(processes=1)}, "1 process left over when everybody had gone"),
         ({"left_over": LeftOver(threads=3)}, "3 threads left over when everybody had gone"),
         (
             {"ended": [Ending(obeyed=False, well=False, words="")]},
@@ -132,7 +137,7 @@ def test_a_promise_is_broken(fields: dict[str, object], words: str) -> None:
 
 def test_a_request_under_way_is_promised_its_answer() -> None:
     cell = made_cell(attack="sigterm", crowd=CrowdTally(opened=3, answers={"good": 2, "failed": 1}))
-    assert broken(cell, SIGTERM) == ["1 of 3 requests under way were dropped"]
+    assert broken(cell, SIGTERM) == ["1 of 3 requests under way was dropped"]
     assert not broken(cell, FEW), "in other attacks it is lost, and no more"
     turned = cell.model_copy(update={"crowd": CrowdTally(answers={"good": 2, "unavailable": 1})})
     assert not broken(turned, SIGTERM), "503 is an answer"

@@ -131,8 +131,8 @@ def _serves(study: Study, close: Sequence[str], worse: float) -> str:
         return f"No other comes nearer to the best, which serves {times(worse)} as much{where}"
     if len(close) == 1:
         return f"Of those that can be put before clients {close[0]} serves most{where}"
-    few = "are too close to tell apart"
-    return f"Of those that can be put before clients {listed(close)} serve most{where}, and {few}"
+    few = f"serve most{where}, and are too close to choose by that"
+    return f"Of those that can be put before clients {listed(close)} {few}"
 
 
 def _out_in_words(out: Mapping[str, str]) -> str:

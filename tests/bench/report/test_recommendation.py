@@ -150,6 +150,21 @@ def test_who_shares_a_place_in_the_order_shares_the_answer() -> None:
     assert said["The least CPU for each request?"] == "Both of them"
 
 
+def test_who_is_told_apart_in_the_order_is_not_called_too_close_to_tell_apart() -> None:
+    """A tenth is too little to choose by, and may be enough for a place of its own."""
+    runs = [run_of(name, GUESTBOOK, 100, n) for name in ("epoll", "poll") for n in (1, 2, 3)]
+    for run, cost in zip(runs, (12.0, 12.1, 12.2, 13.0, 13.1, 13.2), strict=True):
+        assert run.process
+        run.process.cpu_us_per_request, run.lower_bound = cost, True
+    study = Study(results_of(runs))
+    found = order.order(study.results, GUESTBOOK)
+    assert found
+    assert [one.place for one in found.ranked] == [1, 2]
+    said = everything(study, GUESTBOOK).because
+    assert "epoll and poll serve most, and are too close to choose by that" in said
+    assert "In order: epoll; poll" in said
+
+
 def test_nothing_is_chosen_by_less_than_noise() -> None:
     """Memory, waiting and idle clients: single runs that differ by less than a tenth."""
     names = ("epoll", "poll", "threading")

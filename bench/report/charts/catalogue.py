@@ -58,7 +58,7 @@ class _Maker:
             say = partial(instances.scaling_finding, way=way)
             self.made.add_at(f"instances-{way}", chart, say)
         if data["instances"]:
-            chart = lines.through(subjects)
+            chart = lines.through(subjects, {row["way"] for row in data["instances"]})
             self.made.add_at("through", chart, instances.through_finding)
 
     def _floors(self, found: list[dict[str, Any]]) -> None:

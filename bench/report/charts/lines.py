@@ -2,7 +2,7 @@
 """Curves over the number of connections, and over other conditions."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import altair as alt
@@ -185,17 +185,19 @@ def scaling(subjects: Sequence[StudySubject], counts: Sequence[int], way: str) -
     )
 
 
-def through(subjects: Sequence[StudySubject]) -> dict[str, Any]:
-    """One instance: straight, and through nginx with connections to it kept or not."""
+def through(subjects: Sequence[StudySubject], ways: Container[str]) -> dict[str, Any]:
+    """One instance: straight, and through nginx with connections to it kept or not, as measured."""
     filters = (OF_FAMILY, base.SHOWN, base.AT_LEVEL, "datum.n === 1")
     rows = base.named("instances", *filters)
     scale = alt.Scale(zero=True)
     x = alt.X("rate:Q", title="requests per second", axis=base.bars_axis(), scale=scale)
-    ways = ("none", "keep", "close")
+    said, legend = "way_said:N", base.legend_above(1, 1, "circle")
+    colours = {THROUGH[w]: c for w, c in (("keep", "@user"), ("close", "@floor")) if w in ways}
     colour = alt.Color(
-        "way_said:N",
-        scale=alt.Scale(domain=[THROUGH[w] for w in ways], range=["@ink", "@user", "@floor"]),
-        legend=base.legend_above(1, 1, "circle"),
+        said, scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=legend
+    )
+    straight = alt.Stroke(
+        said, scale=alt.Scale(domain=[THROUGH["none"]], range=["@ink"]), legend=legend
     )
     span = (
         rows.transform_aggregate(low="min(rate)", high="max(rate)", groupby=["subject"])
@@ -205,6 +207,7 @@ def through(subjects: Sequence[StudySubject]) -> dict[str, Any]:
     # A ring, so that a dot in it is seen: there nginx cost nothing.
     ring = rows.transform_filter("datum.way === 'none'").mark_point(size=200, strokeWidth=2)
     dots = rows.transform_filter("datum.way !== 'none'").mark_point(filled=True, size=90, opacity=1)
-    marks = [mark.encode(x=x, color=colour, tooltip="id:N") for mark in (dots, ring)]
+    both = (dots.encode(colour), ring.encode(straight))
+    marks = [mark.encode(x=x, tooltip="id:N") for mark in both]
     layers = alt.layer(span, *marks).encode(y=base.subject_rows(subjects))
     return base.finish(layers, height=alt.Step(base.ROW))

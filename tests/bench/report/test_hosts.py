@@ -110,6 +110,10 @@ def test_through_nginx_against_straight(study: Study) -> None:
         r"; not found out for epoll: without nginx the load generator was at its limit",
         title,
     )
+    kept = results_of([run for run in study.results.runs if run.conditions.balancer != "close"])
+    drawn = json.dumps(catalogue(Study(kept)).exhibits["through"].spec)
+    assert "connections kept" in drawn
+    assert "connections closed" not in drawn, "a legend names what was measured"
 
 
 def test_without_a_balancer_there_is_nothing_to_say() -> None:

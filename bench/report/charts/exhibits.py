@@ -43,9 +43,10 @@ class Catalogue:
         return {name: chart.title(key, level) for name, chart in self.exhibits.items()}
 
     def add(self, key: str, spec: dict[str, Any], say: Finding) -> None:
-        """A chart; `say`: its title under some conditions."""
-        said = {k: say(self.study, s) for s, k in self._chosen()}
-        self.exhibits[key] = Exhibit(key, spec, {k: words for k, words in said.items() if words})
+        """A chart; `say`: its title under some conditions. None where nothing is said of any."""
+        said = {k: words for s, k in self._chosen() if (words := say(self.study, s))}
+        if said:
+            self.exhibits[key] = Exhibit(key, spec, said)
 
     def add_at(self, key: str, spec: dict[str, Any], say: FindingAt) -> None:
         """A chart at one level; `say`: its title there. None where nothing is said of any."""

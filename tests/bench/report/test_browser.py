@@ -276,6 +276,8 @@ def test_workload_and_level_change_titles_and_words(visit: Open) -> None:
     expect(seen.page.locator("#then2019")).to_be_hidden()  # that was a guestbook
     seen.page.select_option("#scenario", label="short link, a connection per request")
     expect(seen.page.locator("#figure-law .none")).to_be_visible()
+    expect(seen.page.locator("#figure-law h3")).to_have_text("")  # no title of another workload
+    assert hindrances(seen.page) == []
 
 
 def test_the_limit_is_a_named_host(visit: Open) -> None:

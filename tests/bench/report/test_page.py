@@ -201,3 +201,17 @@ def test_a_path_is_said_only_if_it_is_no_workload_with_a_name() -> None:
 def test_the_law_is_left_out_where_nothing_was_fitted(levels: tuple[int, ...], there: bool) -> None:
     study = Study(results_of(plain_runs(("poll", "epoll"), levels)))
     assert ('<section id="law">' in render(study, catalogue(study))) == there
+
+
+@pytest.mark.parametrize(
+    ("subject", "level", "shown"), [("epoll", 20, True), ("iterative", 5000, False)]
+)
+def test_no_heading_stands_above_nothing(subject: str, level: int, shown: bool) -> None:
+    """One level has no growth, and cells that all failed have no figures."""
+    study = Study(results_of(plain_runs([subject], [level])))
+    text = render(study, catalogue(study))
+    assert "<h3></h3>" not in text
+    assert not re.search(r"</h2>\s*</section>", text)
+    for key in ("latency", "cpu", "memory"):
+        assert (f'<section id="{key}">' in text) is shown
+        assert f'id="figure-{key}-over"' not in text

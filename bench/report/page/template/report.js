@@ -171,7 +171,7 @@
   const apply = () => {
     for (const figure of all("[data-exhibit]")) {
       const title = titleOf(data.exhibits[figure.dataset.exhibit]);
-      if (title) figure.querySelector("h3").textContent = title;
+      figure.querySelector("h3").textContent = title;
       figure.querySelector(".chart").setAttribute("aria-label", title);
       figure.querySelector(".chart").hidden = figure.querySelector(".take").hidden = !title;
       figure.querySelector(".none").hidden = Boolean(title);

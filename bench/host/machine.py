@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 
 from bench.host.kernel import text_of
+from bench.host.programs import output_of
 from bench.host.quota import Host
 from bench.records.environment import HostInfo, Machine, Placement
 
@@ -30,7 +31,7 @@ def describe_machine() -> Machine:
         system=_system(),
         kernel=platform.release(),
         architecture=platform.machine(),
-        cpu_model=_cpu_model(Path("/proc/cpuinfo").read_text()),
+        cpu_model=cpu_model(Path("/proc/cpuinfo").read_text()),
         cpus=os.cpu_count(),
         memory_bytes=psutil.virtual_memory().total,
         load_average_at_start=[round(value, 2) for value in os.getloadavg()],
@@ -45,7 +46,7 @@ def describe_host(host: Host) -> HostInfo:
         name="",
         address="",
         kernel=platform.release(),
-        cpu_model=_cpu_model(Path("/proc/cpuinfo").read_text()),
+        cpu_model=cpu_model(Path("/proc/cpuinfo").read_text()),
         cpus=len(host.cpus),
         cpu_limit=round(quota.cpus, 4) if quota else None,
         limited_by=quota.version if quota else "",
@@ -71,9 +72,13 @@ def _system() -> str:
         return platform.system()
 
 
-def _cpu_model(cpuinfo: str) -> str:
-    match = re.search(r"^(?:model name|Hardware|Model)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
-    return match[1] if match else platform.processor() or "unknown"
+def cpu_model(cpuinfo: str) -> str:
+    """The name of the processor, or of the board. On ARM most kernels tell numbers only: lscpu
+    knows many by name. Where it does not (a virtual machine hides them), the kind must do."""
+    named = re.search(r"^(?:model name|Hardware|Model)\s*:\s*(.+)$", cpuinfo, re.M)
+    said = "" if named else output_of(["env", "LC_ALL=C", "lscpu"])
+    found = named or re.search(r"^\s*Model name:\s*(\w.*)$", said, re.M)
+    return found[1] if found else platform.machine()
 
 
 # Which CPU does what: the server has one to itself; ab, Redis and nginx share the others. Of

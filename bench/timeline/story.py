@@ -93,7 +93,7 @@ class _Story:
             self._note_futex(call, begin, end)
         if is_redis and kind in (Kind.RECEIVE, Kind.SEND, Kind.WATCH, Kind.CLOSE):
             kind = Kind.REDIS
-        task.loops |= call.name.startswith("epoll_wait") or (
+        task.loops |= call.name in ("epoll_wait", "epoll_pwait") or (
             call.name in LOOP_CALLS and len(_DESCRIPTOR.findall(call.arguments)) > 1
         )
         if kind is Kind.ACCEPT or request is not None:

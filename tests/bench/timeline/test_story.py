@@ -101,6 +101,26 @@ def test_a_sleep_says_for_whom(told: Recording) -> None:
         assert "any of those watched" in waits
 
 
+@pytest.mark.parametrize(
+    ("server", "call", "newer"),
+    [
+        ("poll", "poll(", "ppoll("),
+        ("epoll", "epoll_wait(", "epoll_pwait("),
+    ],
+)
+def test_a_loop_is_one_where_linux_has_only_the_newer_call(
+    server: str, call: str, newer: str
+) -> None:
+    """As on ARM."""
+    [text] = kept([server], "eight")
+    assert f" {call}" in text
+    usual, told = (
+        [(bar.kind, bar.request, bar.waits_for) for bar in picture(one).lanes[0].bars]
+        for one in (text, text.replace(f" {call}", f" {newer}"))
+    )
+    assert told == usual
+
+
 def test_bars_lie_in_their_lane_and_lead_to_a_line(told: Recording) -> None:
     with_stack = 0
     for lane in told.lanes:

@@ -33,8 +33,8 @@
  * What to try: 2,000 silent clients, and what one more request costs, here and
  * in 07.  The commands, and what to expect: course/book/06-poll.md.
  *
- * To see it: `strace -e trace=poll ./poll`, with some clients who have sent
- * half a request: each call is handed all of them.
+ * To see it: `strace -e trace=/poll ./poll`, with some clients who have sent
+ * half a request: each call, which is ppoll on ARM, is handed all of them.
  */
 #include "config.h"
 #include "net/evented.h"

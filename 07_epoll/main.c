@@ -33,9 +33,9 @@
  * What to try: a small file, while others ask for /sorted, which computes.  The
  * commands, and what to expect: course/book/07-epoll.md.
  *
- * To see it: `strace -e trace=epoll_ctl,epoll_wait ./epoll`: no epoll_ctl for
- * `curl -0 localhost:8000`, which asks at once and leaves; EPOLL_CTL_ADD for a
- * client who stays.
+ * To see it: `strace -e trace=/epoll ./epoll`: no epoll_ctl for `curl -0
+ * localhost:8000`, which asks at once and leaves; EPOLL_CTL_ADD for a client
+ * who stays.  (On ARM and with musl epoll_wait is the call epoll_pwait.)
  */
 #include "config.h"
 #include "net/evented.h"

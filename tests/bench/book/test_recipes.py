@@ -89,7 +89,7 @@ RECIPES = {
         "",
         half(3),
         (r"poll\(\[({fd=\d+, events=POLLIN}(, )?){4}\], 4, ",),
-        "each call is handed all of them.",
+        "each call, which is ppoll on ARM, is handed all of them.",
     ),
     "07_epoll": Recipe(
         "",

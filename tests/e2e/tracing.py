@@ -28,14 +28,22 @@ SLEEPING_CALLS = {
         288: "accept4",
     },
     "aarch64": {
-        22: "epoll_wait",  # as epoll_pwait
-        73: "poll",  # as ppoll
+        22: "epoll_pwait",
+        73: "ppoll",
         98: "futex",
         207: "recvfrom",
         242: "accept4",
         260: "wait4",
     },
 }
+
+# Where Linux has only the newer one of two calls, the C library's older function makes it.
+NEWER = {"aarch64": {"epoll_wait": "epoll_pwait", "poll": "ppoll"}}
+
+
+def native(call: str) -> str:
+    """The call that this processor has for one of x86-64's."""
+    return NEWER.get(platform.machine(), {}).get(call, call)
 
 
 def call_of(pid: int, task: int) -> tuple[str, list[int]]:

@@ -4,7 +4,6 @@ and what its stranger.toml says of it is true."""
 
 import contextlib
 import os
-import platform
 import re
 import shutil
 import signal
@@ -33,6 +32,7 @@ from bench.subjects.declared import Declaration, LeftOut, names, stranger
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, server_subject, stranger_subject
 from tests.e2e.processes import living
+from tests.e2e.tracing import native
 
 pytestmark = [
     pytest.mark.xdist_group("strangers"),
@@ -51,9 +51,6 @@ USUAL_INODE = 6
 """Digits that the heads without one are padded for."""
 SPELLINGS = ((b"&#34;", b"&quot;"), (b"&#43;", b"+"))
 """Other ways to write the same character, which html/template of Go has."""
-
-NEWER = {"epoll_wait": "epoll_pwait", "poll": "ppoll"}
-"""Calls that Linux has for older processors only, and what the same functions make on ARM."""
 
 
 @dataclass(frozen=True)
@@ -255,8 +252,7 @@ def test_its_system_calls_are_those_that_it_says(peer: Peer) -> None:
         serve(peer)
     finally:
         calls = tracer.stop().by_name
-    newer = NEWER if platform.machine() == "aarch64" else {}
-    assert {newer.get(call, call) for call in peer.said.serving.calls} <= set(calls), calls
+    assert set(map(native, peer.said.serving.calls)) <= set(calls), calls
 
 
 def test_it_ends_with_all_that_it_started(peer: Peer) -> None:

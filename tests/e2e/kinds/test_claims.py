@@ -38,7 +38,7 @@ from ..harness import Server
 from ..redisbox import PrivateRedis
 from ..site import wait_until_settled
 from ..timing import PATIENCE, deadline_in, undisturbed, wait_until
-from ..tracing import Trace, call_of, skip_unless_traceable, skip_unless_visible, waiting
+from ..tracing import Trace, call_of, native, skip_unless_traceable, skip_unless_visible, waiting
 
 
 @pytest.fixture
@@ -58,8 +58,8 @@ SLEEP = {
     "preforking": ("wait4", "accept4", "recvfrom"),
     "threading": ("accept4", None, "recvfrom"),
     "prethreading": ("accept4", "futex", "recvfrom"),
-    "poll": ("poll", None, None),
-    "epoll": ("epoll_wait", None, None),
+    "poll": (native("poll"), None, None),
+    "epoll": (native("epoll_wait"), None, None),
 }
 
 
@@ -313,7 +313,8 @@ def test_change_of_interest(start: Start, tmp_path: Path) -> None:
         name = start().name
         assert halves["recvfrom"] - whole["recvfrom"] == connections
         more = {key for key in halves if halves[key] - whole[key] >= connections}
-        more -= {"recvfrom", "accept4", "poll", "epoll_wait"}  # another round of the loop
+        # Another round of the loop.
+        more -= {"recvfrom", "accept4", native("poll"), native("epoll_wait")}
         assert more == ({"epoll_ctl"} if name == "epoll" else set())
         assert whole["epoll_ctl"] == 0
         assert halves["epoll_ctl"] == (connections if name == "epoll" else 0)
@@ -337,7 +338,7 @@ def test_poll_hands_over_everything(start: Start) -> None:
 
 def _polled(server: Server) -> int:
     """How many descriptors its poll() was given; it sleeps in it."""
-    wait_until(lambda: call_of(server.pid, server.pid)[0] == "poll", "it sleeps in poll()")
+    wait_until(lambda: call_of(server.pid, server.pid)[0] == native("poll"), "it sleeps in poll()")
     arguments = call_of(server.pid, server.pid)[1]
     return arguments[1] if arguments else 0
 

@@ -11,6 +11,7 @@ Where it is not allowed (kernel.perf_event_paranoid, or a container that forbids
 """
 
 import os
+import platform
 import re
 import shutil
 import signal
@@ -30,15 +31,19 @@ RATE = 4999
 STACK_BYTES = 4096
 """Of each stack are kept, for the way back to main() to be found in: the servers are built without
 frame pointers."""
+ARM_REGISTERS = ",".join([*(f"x{number}" for number in range(30)), "lr", "sp", "pc"])
+"""By itself perf asks for the length of vectors too, where the processor has such (SVE), and then
+the kernel refuses: its clock does not tell that."""
 RECORD = (
     *("perf", "record", "--quiet", "--no-buildid", "--no-buildid-cache", "--event", "cpu-clock"),
     *("--freq", str(RATE), "--call-graph", f"dwarf,{STACK_BYTES}"),
+    *(("--user-regs", ARM_REGISTERS) if platform.machine() == "aarch64" else ()),
 )
 READY_SECONDS = 10.0
 SCRIPT_SECONDS = 60.0
 ENTRY = frozenset(
     {"entry_SYSCALL_64_after_hwframe", "do_syscall_64", "el0t_64_sync", "el0t_64_sync_handler"}
-    | {"el0_svc", "do_el0_svc", "invoke_syscall", "el0_svc_common.constprop.0", "x64_sys_call"}
+    | {"el0_svc", "do_el0_svc", "invoke_syscall", "el0_svc_common", "x64_sys_call"}
 )
 """Every way into the kernel leads through these: they say nothing."""
 UNKNOWN = "[unknown]"
@@ -55,7 +60,8 @@ def why_no_perf() -> str:
         done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode == 0:
         return ""
-    said = next((line for line in done.stderr.splitlines() if line.strip()), "")
+    lines = (line.strip() for line in done.stderr.splitlines())
+    said = next((line for line in lines if line not in ("", "Error:")), "")
     return f"perf is not allowed here: {said or 'it did not say why'}"
 
 
@@ -157,7 +163,7 @@ def _function(line: str) -> list[Function]:
     _, _, rest = line.strip().partition(" ")
     name, _, place = rest.rpartition(" (")
     owner = owner_of(place)
-    if name.strip() in ENTRY or (name.strip() == UNKNOWN and owner != "kernel"):
-        return []
     plain = name.strip().partition("." if owner == "kernel" else "@")[0]  # of a clone; a version
+    if plain in ENTRY or (plain == UNKNOWN and owner != "kernel"):
+        return []
     return [Function(plain, owner)]

@@ -21,9 +21,13 @@ FAULTS, INTERRUPTS, BORDER = "page faults", "interrupts", "calls' way in and out
 _PLACES = (
     ("asm_exc_page_fault", FAULTS),
     ("exc_page_fault", FAULTS),
+    ("el0_da", FAULTS),  # ARM: of data, and of instructions
+    ("el0_ia", FAULTS),
     ("asm_sysvec", INTERRUPTS),
     ("asm_common_interrupt", INTERRUPTS),
+    ("el0t_64_irq", INTERRUPTS),
     ("syscall_", BORDER),
+    ("do_notify_resume", BORDER),
     ("exit_to_user_mode", BORDER),
     ("entry_SYSCALL", BORDER),
     ("__x64_sys_", ""),

@@ -147,6 +147,19 @@ def test_places_are_the_whole_of_the_time() -> None:
     assert sum(found.values()) == pytest.approx(1)
 
 
+def test_places_of_another_processor_have_the_same_names() -> None:
+    """What ARM's kernel is entered by, beside its system calls."""
+    arm = {
+        "__arm64_sys_sendto": "sendto",
+        **dict.fromkeys(("el0_da", "el0_ia"), words.FAULTS),
+        "el0t_64_irq": words.INTERRUPTS,
+        **dict.fromkeys(("do_notify_resume", "syscall_trace_exit"), words.BORDER),
+    }
+    for name, place in arm.items():
+        frames = [Frame(name="main", count=1, below=[Frame(name=name, of="kernel", count=1)])]
+        assert words.places(StackFigures(how="perf", kernel=True, frames=frames)) == {place: 1.0}
+
+
 def test_a_flame_graph_has_its_boxes_side_by_side() -> None:
     drawing = flame.drawing(STACKS)
     boxes = {box.title.split(":")[0].split(",")[0]: box for box in drawing.boxes}

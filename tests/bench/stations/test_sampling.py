@@ -33,6 +33,20 @@ SCRIPT = """\
 
 """.splitlines()
 
+ARM = """\
+   10
+\tffff800008c0fc24 __arm64_sys_sendto ([kernel.kallsyms])
+\tffff800008027178 invoke_syscall.constprop.0 ([kernel.kallsyms])
+\tffff80000802729c el0_svc_common ([kernel.kallsyms])
+\tffff8000080273b8 do_el0_svc ([kernel.kallsyms])
+\tffff800008d46c58 el0_svc ([kernel.kallsyms])
+\tffff800008d470b0 el0t_64_sync_handler ([kernel.kallsyms])
+\tffff80000801159c el0t_64_sync ([kernel.kallsyms])
+\t           10ad97 send@GLIBC_2.17 (/usr/lib/aarch64-linux-gnu/libc.so.6)
+\t             4e47 main (/srv/epoll)
+
+""".splitlines()
+
 MAIN = Function("main")
 
 COUNTED = """\
@@ -66,6 +80,12 @@ def test_samples_of_a_process_and_of_its_children_alone() -> None:
     ]
     assert list(stacks_of(SCRIPT, [11])) == [((MAIN,), 1)]
     assert list(stacks_of([], [10])) == []
+
+
+def test_the_way_into_the_kernel_says_nothing_on_arm_either() -> None:
+    """Whether or not the compiler has made a clone of one of its functions."""
+    [(stack, _)] = stacks_of(ARM, [10])
+    assert stack == (MAIN, Function("send", "library"), Function("__arm64_sys_sendto", "kernel"))
 
 
 def test_own_instructions_of_each_stack_and_none_twice(tmp_path: Path) -> None:
@@ -125,3 +145,18 @@ def test_a_process_and_its_children_are_sampled() -> None:
         assert found.count > 20
     finally:
         child.end()
+
+
+def test_why_perf_may_not_is_said_in_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stand behind a line that says only that it is an error."""
+    perf = tmp_path / "perf"
+    perf.write_text("#!/bin/sh\nprintf 'Error:\\nNo permission.\\n' >&2\nexit 255\n")
+    perf.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    why_no_perf.cache_clear()
+    try:
+        assert why_no_perf() == "perf is not allowed here: No permission."
+    finally:
+        why_no_perf.cache_clear()

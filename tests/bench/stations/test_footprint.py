@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What is read from the kernel, and what is made of it."""
 
+import mmap
 import os
 import subprocess
 import sys
@@ -72,8 +73,8 @@ def test_a_process_with_children_is_looked_at() -> None:
         assert (seen.processes, seen.threads) == (4, 4)
         assert seen.descriptors >= 4 * 3
         alone = look_at([child.pid])
-        rss = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids) * 4096
-        assert alone.pss_mb < seen.pss_mb < rss / 1e6, "shared pages count once"
+        pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
+        assert alone.pss_mb < seen.pss_mb < pages * mmap.PAGESIZE / 1e6, "shared pages count once"
         assert tasks_of(pids).keys() == set(pids)
         assert look_at([2**22 - 1]).processes == 0, "one that has ended does not count"
         assert weigh([2**22 - 1]) == Weight(pss=0, anonymous=0, descriptors=0, ran_us=0)

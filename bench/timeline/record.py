@@ -49,12 +49,12 @@ class Refused(Exception):
     """This machine lets nobody be traced, or has no strace; the message says which."""
 
 
-def require_tracing() -> None:
-    """Raises Refused unless strace is there and may trace."""
+def require_tracing(*options: str) -> None:
+    """Raises Refused unless strace is there, knows these options, and may trace."""
     if shutil.which("strace") is None:
         raise Refused("strace is not installed (Debian and Ubuntu: apt-get install strace)")
     tried = subprocess.run(
-        ["strace", "-f", "-o", "/dev/null", "true"], capture_output=True, text=True
+        ["strace", "-f", *options, "-o", "/dev/null", "true"], capture_output=True, text=True
     )
     if tried.returncode != 0:
         raise Refused(f"strace may not trace here: {tried.stderr.strip().splitlines()[-1:]}")
@@ -73,7 +73,7 @@ def traced(subject: Subject, output: Path, site: Path) -> Subject:
 
 def record(names: Sequence[str] | None, scenario: Scenario, watch: SignalWatch) -> list[str]:
     """Traces of the named servers (all: None), one text each. Raises UserError, Refused."""
-    require_tracing()
+    require_tracing("-k")  # Debian's strace for ARM has no stacks
     servers = select(server_names(names))
     with tempfile.TemporaryDirectory(prefix="zerohttpd-timeline-") as folder:
         site = make_site(Path(folder, "site"))

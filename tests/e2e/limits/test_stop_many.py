@@ -32,13 +32,15 @@ def test_workers_that_wait_end_at_once(start: Start, tmp_path: Path) -> None:
     """Nobody runs in circles until his turn to be told comes.
 
     The parent of 03 closes the door when it hears the signal, and tells its children afterwards,
-    one by one: they find the listening socket closed meanwhile.
+    one by one: they find the listening socket closed meanwhile, and pause before they look again.
+    On a busy machine their turn may be long in coming.
     """
     skip_unless_traceable()
     server = start("--workers", str(WORKERS))
     wait_until(lambda: server.is_at_rest(WORKERS), "it has all its workers")
     calls, _ = _stop_traced(server, tmp_path / "trace")
-    assert calls["accept4"] <= 3 * WORKERS
+    pauses = len(re.findall(r"p?poll\(NULL, 0, ", (tmp_path / "trace").read_text()))
+    assert calls["accept4"] <= 3 * WORKERS + pauses
     assert server.stderr == ""
 
 

@@ -14,16 +14,22 @@ from bench.host.accounting import remove_stale_groups
 from bench.host.slices import PERIOD_US, Scope, Slice, Slicing, find_slicing
 
 BURN = """
-import os, sys, time
+import os, time
+parent = os.getpid()
 for _ in range(3):
     if os.fork() == 0:
         break
 end = time.monotonic() + 1.0
 while time.monotonic() < end:
     pass
-os.wait() if sys.argv[1:] else None
+if os.getpid() == parent:
+    for _ in range(3):
+        os.wait()
+    print("burnt", flush=True)
+    input()
 """
-"""Four processes that want a core each, on one."""
+"""Four processes that want a core each, on one. The first stays until it is told to end: a scope of
+systemd is there, and can be read, for as long as somebody is in it."""
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +56,17 @@ def has_ended(pid: int) -> bool:
 
 
 def test_all_processes_together_get_the_share_and_no_more(slice_of: Slice) -> None:
-    begun = slice_of.read().total
-    subprocess.run(slice_of.wrap([sys.executable, "-c", BURN]), check=True, timeout=60)
+    burn = subprocess.Popen(
+        slice_of.wrap([sys.executable, "-c", BURN]),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert burn.stdout is not None
+    assert burn.stdout.readline() == "burnt\n"
     periods = slice_of.periods()
-    used = (slice_of.read().total - begun) / 1e6
+    used = slice_of.read().total / 1e6
+    burn.communicate("\n")
     granted = 0.2 * PERIOD_US / 1e6 * periods.all
     assert periods.throttled > 0.5 * periods.all
     # What it has used beyond the quota before the kernel saw it is paid back in the next periods.

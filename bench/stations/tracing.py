@@ -13,11 +13,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bench.host.process import Child, StartError
+from bench.host.kernel import text_of
+from bench.host.process import Child, StartError, last_line
 from bench.host.signals import SignalWatch
 from bench.stations.orders import Calls
 
 ATTACH_SECONDS = 10.0
+YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
+"""1: one may trace what one has begun, and nothing else; ptrace(2), "ptrace_scope". Strace and the
+server are both begun by us."""
 WRITES = {"write", "writev", "send", "sendto", "sendmsg", "sendmmsg", "sendfile", "pwrite64"}
 _CALL = re.compile(r"^\d+\s+(?P<name>[a-z_0-9]+)\((?P<rest>.*)$")
 
@@ -52,8 +56,10 @@ class Tracer:
     def _await(self, pids: Sequence[int], watch: SignalWatch) -> None:
         for _ in range(int(ATTACH_SECONDS / 0.02)):
             if not self._child.running():
-                said = self._child.stderr.strip() or "it did not say why"
-                raise StartError(f"strace ended: {said}")
+                said = last_line(self._child.stderr) or "it did not say why"
+                cure = "; cure: sudo sysctl kernel.yama.ptrace_scope=0"
+                yama = text_of(YAMA).strip() in ("1", "2") and "not permitted" in said
+                raise StartError(f"strace ended: {said}{cure if yama else ''}")
             if all(_is_traced(pid) for pid in pids):
                 return
             watch.sleep(0.02)

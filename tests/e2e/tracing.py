@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import re
 import shutil
@@ -74,12 +75,25 @@ def skip_unless_visible() -> None:
 
 
 def skip_unless_traceable() -> None:
-    """Skip where one process may not trace another, as in some containers."""
+    """Skip where one process may not trace another, as in some containers; or nobody but its own
+    children, as on Ubuntu (kernel.yama.ptrace_scope=1): the servers are children of ours."""
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
-    done = subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"no tracing here: {done.stderr.decode().strip()}")
+    if refused := _refusal():
+        pytest.skip(f"no tracing here: {refused}; if sysctl kernel.yama.ptrace_scope is 1, try 0")
+
+
+@functools.cache
+def _refusal() -> str:
+    """What strace says where it may not attach to another process; empty if it may."""
+    with subprocess.Popen(processes.mortal(["cat"]), stdin=subprocess.PIPE) as other:
+        words = ["strace", "-qq", "-o", "/dev/null", f"-p{other.pid}"]
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as strace:
+            wait_until(lambda: strace.poll() or _is_traced(other.pid), "strace is attached, or not")
+            refused = strace.poll()
+            other.communicate()  # it ends
+            said = strace.communicate()[1].strip()
+    return said if refused else ""
 
 
 class Trace:

@@ -16,6 +16,7 @@ from bench.records.results import Results
 from bench.records.run import Run
 from bench.records.store import load
 from bench.services.private_redis import PrivateRedis
+from tests.e2e.tracing import skip_unless_traceable
 
 pytestmark = [
     pytest.mark.skipif(
@@ -100,8 +101,9 @@ def test_three_counts_of_what_a_request_costs(tmp_path: Path) -> None:
 def test_the_whole_of_it(tmp_path: Path) -> None:
     words = ["measure", "--only", "floor,syscalls", "--servers", "epoll", "--runs", "2"]
     words += ["--requests", "600", "--concurrency", "20", "--results", str(tmp_path)]
-    if not (ROOT / "build/floor/07_epoll").exists() or not shutil.which("strace"):
-        pytest.skip("needs make floor, and strace")
+    if not (ROOT / "build/floor/07_epoll").exists():
+        pytest.skip("needs make floor")
+    skip_unless_traceable()
     done = bench(*words)
     assert "CPU time per request" in done.stdout, done.stderr
     assert "System calls per request" in done.stdout
@@ -117,8 +119,9 @@ def test_the_whole_of_it(tmp_path: Path) -> None:
 def test_a_trick_switched_off(tmp_path: Path) -> None:
     """Without the gathering of head and body a response takes two calls: so the server was asked
     what it does without."""
-    if not (ROOT / "build/floor/without.so").exists() or not shutil.which("strace"):
-        pytest.skip("needs make floor, and strace")
+    if not (ROOT / "build/floor/without.so").exists():
+        pytest.skip("needs make floor")
+    skip_unless_traceable()
     words = ["sweep", "--servers", "epoll", "--workloads", "redirect", "--probe", "traced"]
     words += ["--without", "none,gather", "--levels", "5", "--requests", "200", "--runs", "1"]
     done = bench(*words, "--results", str(tmp_path))

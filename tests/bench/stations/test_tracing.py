@@ -2,14 +2,15 @@
 """System calls in the lines of strace; and of a server, which is watched."""
 
 import os
-import shutil
+from pathlib import Path
 
 import pytest
 
-from bench.host.process import Child
+from bench.host.process import Child, StartError
 from bench.host.signals import SignalWatch
 from bench.stations import tracing
 from bench.stations.footprint import rollup
+from tests.e2e.tracing import skip_unless_traceable
 
 TRACE = """\
 101 accept4(3, NULL, NULL, SOCK_CLOEXEC) = 7
@@ -42,8 +43,8 @@ def test_writes_to_redis_are_no_writes_to_clients() -> None:
     assert (writes, tracing.writes_to_redis(TRACE)) == (2, 1)
 
 
-@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
 def test_a_process_is_watched_and_let_go() -> None:
+    skip_unless_traceable()
     child = Child(["sh", "-c", "while :; do sleep 0.01; echo x; done"])
     watch = SignalWatch()
     try:
@@ -55,6 +56,29 @@ def test_a_process_is_watched_and_let_go() -> None:
         assert calls.writes >= calls.by_name["write"]
     finally:
         child.end()
+
+
+REFUSED = """\
+#!/bin/sh
+echo "strace: attach: ptrace(PTRACE_SEIZE, 7): Operation not permitted" >&2
+exit 1
+"""
+
+
+@pytest.mark.parametrize(("scope", "is_cured"), [("0", False), ("1", True), ("3", False)])
+def test_who_is_refused_is_told_what_cures_it(
+    scope: str, is_cured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Ubuntu, to all but root. With 3 the kernel takes no other number."""
+    strace = tmp_path / "strace"
+    strace.write_text(REFUSED)
+    strace.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(tracing, "YAMA", tmp_path / "ptrace_scope")
+    (tmp_path / "ptrace_scope").write_text(f"{scope}\n")
+    with pytest.raises(StartError, match="Operation not permitted") as told:
+        tracing.Tracer([os.getpid()], SignalWatch())
+    assert ("sudo sysctl kernel.yama.ptrace_scope=0" in str(told.value)) == is_cured
 
 
 def test_memory_of_this_very_process() -> None:

@@ -32,7 +32,7 @@ from bench.subjects.declared import Declaration, LeftOut, names, stranger
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, server_subject, stranger_subject
 from tests.e2e.processes import living
-from tests.e2e.tracing import native
+from tests.e2e.tracing import native, skip_unless_traceable
 
 pytestmark = [
     pytest.mark.xdist_group("strangers"),
@@ -242,8 +242,8 @@ def test_its_processes_and_threads_are_those_that_it_says(peer: Peer) -> None:
     assert least <= max(look.threads for look in seen) <= most, seen
 
 
-@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
 def test_its_system_calls_are_those_that_it_says(peer: Peer) -> None:
+    skip_unless_traceable()
     if peer.said.serving is None:
         pytest.skip("it says nothing of them")
     await_pool(peer, peer.said.serving.processes[0])

@@ -22,6 +22,7 @@ BUSY_LIMIT = 0.05
 """More than this share of the CPUs used by others disturbs a measurement."""
 REDIS_SPARE = 64
 SETUP = "scripts/setup.sh bench"
+GROUPS_CURE = "systemd-run --user --scope -p Delegate=yes -- bash   (in this shell, then again)"
 SIGNS: dict[State, tuple[str, str]] = {
     "well": ("ok", "green"),
     "note": ("note", "cyan"),
@@ -114,8 +115,7 @@ def _server_lines(facts: Facts) -> Iterator[DoctorLine]:
     yield _line("CPUs for this program", cpus, need, facts.cpus > 1, cure)
     where = str(facts.groups) if facts.groups else "none: CPU time is taken from the server's end"
     topic, need = "control groups (CPU accounting)", "cgroup v2, writable"
-    cure = "sudo systemd-run --scope --uid=$USER -p Delegate=yes -- bash"
-    yield _line(topic, where, need, bool(facts.groups), cure, "note")
+    yield _line(topic, where, need, bool(facts.groups), GROUPS_CURE, "note")
 
 
 def _machine_lines(facts: Facts) -> Iterator[DoctorLine]:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """The doctor, on made-up machines."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from bench.doctor.doctor import examine, show
+from bench.doctor.doctor import GROUPS_CURE, examine, show
 from bench.doctor.looking import Facts, governors, look
 from bench.records.environment import DoctorLine, SystemLimits
 from bench.records.plan import Plan
@@ -149,3 +151,11 @@ def test_it_is_shown_with_what_to_type() -> None:
     text = capture.get()
     assert "WARN  CPU frequency governor: powersave; needed: performance" in text
     assert "cure: echo performance | sudo tee" in text
+
+
+def test_the_cure_for_groups_cures() -> None:
+    words = GROUPS_CURE.partition(" bash ")[0].split()
+    if subprocess.run([*words, "true"], capture_output=True).returncode != 0:
+        pytest.skip("systemd makes no scopes for this user")
+    look_again = "from bench.host.accounting import parent_of_groups as p; assert p()"
+    subprocess.run([*words, sys.executable, "-c", look_again], check=True)

@@ -141,6 +141,9 @@ int main(int argc, char **argv) {
         replace_workers(&server);
 
     children_end(&workers);
+    /* Ctrl-C goes to the whole group: a worker may hear it before us, and leave
+       when nobody waits.  Who came since the last one left is ours to serve. */
+    work(&server, 0);
     redis_lending_close(&lending);
     return server_end(&server);
 }

@@ -21,7 +21,7 @@ from ..harness import Server, all_of, architecture
 from ..redisbox import PrivateRedis
 from ..site import MB
 from ..small import limited
-from ..sockets import free_port
+from ..sockets import backlog, free_port
 from ..timing import PATIENCE, undisturbed, wait_until
 
 # A little less than what a stopping server leaves to requests in flight, and a running one to
@@ -197,6 +197,26 @@ def test_who_leaves_shuts_the_door(start: Start) -> None:
         with pytest.raises(ConnectionRefusedError):
             fetch(server, "/")
     assert server.wait() == 0
+
+
+@of("preforking")
+def test_who_comes_when_all_workers_have_left(start: Start) -> None:
+    """Ctrl-C may reach them before their parent, who then serves whoever came meanwhile."""
+    server = start("--workers", "2")
+    wait_until(lambda: server.is_at_rest(2), "it has all its workers")
+    server.send_signal(signal.SIGSTOP)
+    for worker in server.children():
+        os.kill(worker, signal.SIGINT)
+    wait_until(lambda: len(processes.zombies(server.pid)) == 2, "both workers have left")
+    with Client(server) as client:
+        client.send(request("GET", "/t/digits.txt"))
+        wait_until(lambda: backlog(server.port) == 1, "it waits in the backlog")
+        server.send_signal(signal.SIGINT)
+        server.send_signal(signal.SIGCONT)
+        response = client.read()
+        assert (response.status, response.closes) == (200, True)
+    assert server.wait() == 0
+    assert server.statistics()["requests"] == "1"
 
 
 def test_new_connections_are_refused(start: Start) -> None:

@@ -2,11 +2,13 @@
 #include "process/children.h"
 
 #include "config.h"
+#include "process/clock.h"
 #include "process/stop.h"
 #include "process/trouble.h"
 
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -73,15 +75,33 @@ pid_t children_fork(struct children *children, size_t place) {
     return 0;
 }
 
+/* Ours end by themselves; those that do not when time is up we have killed. */
+static void tell_of_crash(pid_t child, int status) {
+    static struct news crashes;
+
+    if (!WIFSIGNALED(status) || server_is_out_of_time())
+        return;
+    atomic_fetch_add(&crashes.untold, 1);
+    if (news_are_due(&crashes, clock_milliseconds(), NEWS_PAUSE))
+        news_tell(&crashes,
+                  "child %d was ended by signal %d (%s); the kernel's log may "
+                  "tell why (dmesg)",
+                  (int)child, WTERMSIG(status), strsignal(WTERMSIG(status)));
+}
+
 bool children_reap(struct children *children, bool wait, size_t *place) {
+    int status = 0;
+    pid_t child;
+
     /* A shell may have had children before exec made it this program: they
        count for nothing, and need not end. */
     do {
-        pid_t child = waitpid(-1, NULL, wait ? 0 : WNOHANG);
+        child = waitpid(-1, &status, wait ? 0 : WNOHANG);
         if (child <= 0)
             return false;
         *place = place_of(children, child);
     } while (*place == children->limit);
+    tell_of_crash(child, status);
     children->pids[*place] = 0;
     --*children->alive;
     return true;

@@ -34,8 +34,9 @@ size_t children_free_place(const struct children *children);
 pid_t children_fork(struct children *children, size_t place);
 
 /* Collects a child that has ended, which would stay as a zombie otherwise, and
-   tells whose place is free again.  Waits for one if told so; else false where
-   none has ended.  False too where a signal came. */
+   tells whose place is free again; of a crash the log is told.  Waits for one
+   if told so; else false where none has ended.  False too where a signal came.
+ */
 bool children_reap(struct children *children, bool wait, size_t *place);
 
 /* From now on children_sleep() hears when a child ends.  Call it before

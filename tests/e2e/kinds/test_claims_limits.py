@@ -233,6 +233,7 @@ def test_crash_of_a_child(start: Start) -> None:
             answer([client for client in clients if client is not lost[0]])
         wait_until(lambda: server.is_at_rest(WORKERS), "there are as many workers as before")
         assert busy[0] not in server.children()
+        assert f"child {busy[0]} was ended by signal 9 (Killed); the kernel's log" in server.stderr
         assert fetch(server, "/t/digits.txt").status == 200
 
     skip_unless_visible()

@@ -61,12 +61,12 @@ def assert_serves(server: Server) -> None:
     assert sign(server, "Ann", "small").status == 303
 
 
-def _cpu_seconds(server: Server) -> float:
-    """CPU time of all its processes so far."""
+def cpu_seconds(server: Server) -> float:
+    """CPU time of all its processes so far, also of those that have ended."""
     total = 0
     for pid in server.pids():
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        total += int(fields[11]) + int(fields[12])
+        total += sum(map(int, fields[11:15]))
     return total / os.sysconf("SC_CLK_TCK")
 
 
@@ -76,9 +76,9 @@ def assert_rests(server: Server) -> None:
     One that spins takes a core, or its share of one; one that looks again every 20 ms takes a
     hundredth of that.
     """
-    before = _cpu_seconds(server)
+    before = cpu_seconds(server)
     time.sleep(2)
-    assert _cpu_seconds(server) - before < 0.2, f"{server.name} spins"
+    assert cpu_seconds(server) - before < 0.2, f"{server.name} spins"
 
 
 def assert_serves_crowd(server: Server, count: int) -> None:

@@ -9,15 +9,18 @@ import re
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from .. import processes
 from ..claims import CLOSE
-from ..client import FORM, Client, form, request
+from ..client import FORM, Client, fetch, form, request
 from ..conftest import Start
-from ..harness import Server
+from ..harness import Server, is_sanitized
+from ..redisbox import PrivateRedis
+from ..small import cpu_seconds
 from ..timing import PACE, PATIENCE
 
 POST = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="A", guest_remarks="B"))
@@ -73,6 +76,27 @@ def test_statistics_of_keep_alive(start: Start) -> None:
             client.exchange(request("GET", "/t/digits.txt"))
         assert server.stop() == 0
     assert server.statistics()["requests"] == "50"
+
+
+def test_resources_are_those_of_the_kernel(
+    start: Start, redis: PrivateRedis, database_numbers: Iterator[int]
+) -> None:
+    """CPU time and memory of all its processes, and not of the program that has started it."""
+    store = redis.client(next(database_numbers))
+    store.do("RPUSH", "guestbook_remarks", *["x" * 18_000] * 50)
+    server = start("--workers", "1", redis=redis.url(store.database))
+    assert len(fetch(server, "/guestbook").body) > 900_000
+    while (cpu := cpu_seconds(server)) < 0.2:
+        for _ in range(100):
+            fetch(server, "/sorted")
+    peak = max(processes.status_number(pid, "VmHWM") for pid in server.pids())
+    assert server.stop() == 0
+    figures = server.statistics()
+    used = [float(figure) for figure in re.findall(r"\d+\.\d+", figures["cpu"])]
+    assert cpu - 0.05 < sum(used) < cpu + 1 * PACE.slowness, (cpu, used)
+    megabytes = float(figures["peak memory"].split()[0])
+    assert megabytes > peak / 1024 - 0.1
+    assert megabytes < 20 or is_sanitized(server.binary)
 
 
 def _fill(pipe: int) -> None:

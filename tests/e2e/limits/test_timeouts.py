@@ -54,6 +54,19 @@ def _idle_beside_half(server: Server) -> None:
         assert half.is_quiet(0), "an idle client has as long as one in the midst of a request"
 
 
+def asks_now_and_then(server: Server) -> None:
+    """The idle time begins anew with each response: who asks again within it is kept."""
+    if server.kind.keeps_alive:
+        undisturbed(_part(server, 1.5 * IDLE), lambda: _ask_now_and_then(server))
+
+
+def _ask_now_and_then(server: Server) -> None:
+    with Client(server) as client:
+        for _ in range(3):
+            assert client.exchange(DIGITS).status == 200
+            time.sleep(_part(server, 0.6 * IDLE))
+
+
 def nothing_sent(server: Server) -> None:
     """Connections on which nothing ever comes disturb nobody, and get nothing."""
     silent = [Client(server) for _ in range(5)]
@@ -184,6 +197,7 @@ def slow_reader(server: Server) -> None:
 
 CASES: list[Callable[[Server], None]] = [
     idle_after_response,
+    asks_now_and_then,
     nothing_sent,
     half_a_head,
     half_a_body,

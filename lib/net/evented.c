@@ -9,9 +9,6 @@
 #include <unistd.h>
 #include <utlist.h>
 
-static void drive(struct evented *evented, struct serving *serving,
-                  bool readable);
-
 void evented_init(struct evented *evented, struct server *server,
                   struct watcher watcher) {
     *evented = (struct evented){.server = server, .watcher = watcher};
@@ -73,37 +70,6 @@ static void start_waiting(struct evented *evented, struct serving *serving) {
     DL_APPEND(evented->waiting[awaited], serving);
 }
 
-/* While we send, a client has time as long as it takes bytes. */
-static bool has_time(const struct evented *evented, struct serving *serving) {
-    return connection_patience(&serving->connection) == PATIENCE_SEND &&
-           transmit_stalled(serving->source.descriptor, &serving->progress,
-                            evented->now) <
-               options_time(&evented->server->options, SEND_TIMEOUT);
-}
-
-/* Before a client is cut off, there is a look: of what came while we were
-   suspended the loop may have had too much to tell at once. */
-static void expire(struct evented *evented) {
-    for (int i = PATIENCE_NONE + 1; i < PATIENCES; i++) {
-        struct serving *serving;
-        while ((serving = evented->waiting[i]) != NULL &&
-               serving->deadline <= evented->now) {
-            if (has_time(evented, serving)) {
-                start_waiting(evented, serving);
-                continue;
-            }
-            if (connection_need(&serving->connection) == NEED_RECEIVE)
-                drive(evented, serving, true);
-            if (evented->waiting[i] == serving &&
-                serving->deadline <= evented->now) {
-                stop_waiting(evented, serving);
-                connection_timed_out(&serving->connection);
-                drive(evented, serving, false);
-            }
-        }
-    }
-}
-
 int evented_timeout(const struct evented *evented) {
     int64_t earliest = redis_pipeline_deadline(&evented->redis);
 
@@ -130,23 +96,6 @@ static void close_connection(struct evented *evented, struct serving *serving) {
     connection_free(&serving->connection);
     evented->count--;
     DL_APPEND(evented->closed, serving);
-}
-
-void evented_adopt(struct evented *evented, const struct client *client) {
-    struct serving *serving = evented->next;
-
-    evented->next = NULL;
-    serving->source =
-        (struct source){.kind = SOURCE_CLIENT, .descriptor = client->socket};
-    serving->client = *client;
-    connection_init(&serving->connection, &evented->server->app,
-                    &evented->moment,
-                    evented->server->architecture->requests_per_connection);
-    evented->count++;
-    moment_next_round(&evented->moment); /* it may have come just now */
-    /* Often the request is there already: then the loop need not hear of this
-       connection at all. */
-    drive(evented, serving, true);
 }
 
 static bool ask_redis(struct evented *evented, struct serving *serving) {
@@ -281,6 +230,23 @@ static void drive(struct evented *evented, struct serving *serving,
     }
 }
 
+void evented_adopt(struct evented *evented, const struct client *client) {
+    struct serving *serving = evented->next;
+
+    evented->next = NULL;
+    serving->source =
+        (struct source){.kind = SOURCE_CLIENT, .descriptor = client->socket};
+    serving->client = *client;
+    connection_init(&serving->connection, &evented->server->app,
+                    &evented->moment,
+                    evented->server->architecture->requests_per_connection);
+    evented->count++;
+    moment_next_round(&evented->moment); /* it may have come just now */
+    /* Often the request is there already: then the loop need not hear of this
+       connection at all. */
+    drive(evented, serving, true);
+}
+
 /* BROKEN needs no case of its own: the next recv or send returns the error. */
 static void client_ready(struct evented *evented, struct serving *serving,
                          unsigned readiness) {
@@ -379,6 +345,37 @@ void evented_begin_round(struct evented *evented) {
     evented->now = clock_milliseconds();
     moment_next_round(&evented->moment);
     moment_set(&evented->moment, time(NULL));
+}
+
+/* While we send, a client has time as long as it takes bytes. */
+static bool has_time(const struct evented *evented, struct serving *serving) {
+    return connection_patience(&serving->connection) == PATIENCE_SEND &&
+           transmit_stalled(serving->source.descriptor, &serving->progress,
+                            evented->now) <
+               options_time(&evented->server->options, SEND_TIMEOUT);
+}
+
+/* Before a client is cut off, there is a look: of what came while we were
+   suspended the loop may have had too much to tell at once. */
+static void expire(struct evented *evented) {
+    for (int i = PATIENCE_NONE + 1; i < PATIENCES; i++) {
+        struct serving *serving;
+        while ((serving = evented->waiting[i]) != NULL &&
+               serving->deadline <= evented->now) {
+            if (has_time(evented, serving)) {
+                start_waiting(evented, serving);
+                continue;
+            }
+            if (connection_need(&serving->connection) == NEED_RECEIVE)
+                drive(evented, serving, true);
+            if (evented->waiting[i] == serving &&
+                serving->deadline <= evented->now) {
+                stop_waiting(evented, serving);
+                connection_timed_out(&serving->connection);
+                drive(evented, serving, false);
+            }
+        }
+    }
 }
 
 void evented_end_round(struct evented *evented) {

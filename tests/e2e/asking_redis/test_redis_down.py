@@ -19,6 +19,7 @@ from ..conftest import Start
 from ..harness import Server
 from ..markup import assert_well_formed
 from ..redisbox import PrivateRedis
+from ..small import cpu_seconds
 from ..sockets import any_unread, free_port
 from ..timing import TRIES, undisturbed, wait_until
 
@@ -391,3 +392,24 @@ def test_memory_full(start: Start) -> None:
         assert sign(server, "Ann", "refused").status == 503
         assert fetch(server, "/go/name").status == 404
         assert full.client().remarks() == []
+
+
+def test_who_sends_more_while_redis_is_silent(start: Start, own: PrivateRedis) -> None:
+    """A next request that lies there unread keeps nobody awake: an event loop hears of it once."""
+    server = start(redis=own.url())
+    visit = request("GET", "/guestbook")
+    assert fetch(server, "/guestbook").status == 200
+    with Client(server) as client:
+        client.send(visit[:-2])
+        client.wait_until_read()
+        own.pause()
+        try:
+            client.send(visit[-2:])
+            client.wait_until_read()
+            client.send(visit)
+            before = cpu_seconds(server)
+            time.sleep(1)
+            assert cpu_seconds(server) - before < 0.2, f"{server.name} spins"
+        finally:
+            own.resume()
+        assert client.read().status in (200, 503)

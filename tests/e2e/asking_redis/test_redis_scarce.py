@@ -137,6 +137,8 @@ def test_connections_are_handed_on(start: Start) -> None:
             assert counter.connections() - before < 200
 
         undisturbed(PATIENCE_OF_SERVER, attempt)
+        # Whoever took another's has given up his turn to begin one (REDIS_NEW_AT_ONCE).
+        undisturbed(PATIENCE_OF_SERVER, lambda: _visit_at_once([server], 12, 40))
         assert REFUSED in server.stderr
 
 

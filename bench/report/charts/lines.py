@@ -196,8 +196,10 @@ def through(subjects: Sequence[StudySubject], ways: Container[str]) -> dict[str,
     colour = alt.Color(
         said, scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=legend
     )
+    below = legend.copy()
+    below.orient = "bottom"  # two above stand side by side: too wide for a phone
     straight = alt.Stroke(
-        said, scale=alt.Scale(domain=[THROUGH["none"]], range=["@ink"]), legend=legend
+        said, scale=alt.Scale(domain=[THROUGH["none"]], range=["@ink"]), legend=below
     )
     span = (
         rows.transform_aggregate(low="min(rate)", high="max(rate)", groupby=["subject"])

@@ -113,7 +113,7 @@ def config() -> dict[str, Any]:
     title = {"color": "@ink", "subtitleColor": "@soft", "font": FONT, "subtitleFont": FONT}
     return {
         "axis": axis,
-        "legend": {**legend, "labelColor": "@ink", "layout": {"top": {"direction": "vertical"}}},
+        "legend": {**legend, "labelColor": "@ink"},
         "view": {"stroke": None},
         "title": {**title, "anchor": "start", "fontSize": 17, "subtitleFontSize": 12, "offset": 18},
         "text": {"color": "@ink", "font": FONT},

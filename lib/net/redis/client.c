@@ -126,8 +126,8 @@ static bool has_asked_for_all(struct redis_client *client) {
            fail(client, VIEW(REDIS_NONSENSE));
 }
 
-/* The socket has connected without blocking.  From now on its calls block, for
-   no longer than its timeouts. */
+/* The socket has begun to connect, without blocking.  Once it is connected its
+   calls block, for no longer than its timeouts. */
 static bool make_ready(struct redis_client *client) {
     struct pollfd connecting = {.fd = client->descriptor, .events = POLLOUT};
     struct timeval timeout = {.tv_sec = REDIS_REPLY_TIMEOUT / 1000,

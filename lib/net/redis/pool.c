@@ -136,7 +136,8 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
 
 /* Redis has refused this client a connection.  Waits for a PAUSE, and takes one
    that another thread gives back, if there is one. */
-static void exchange(struct redis_pool *pool, struct redis_client **client) {
+static void swap_refused(struct redis_pool *pool,
+                         struct redis_client **client) {
     if (!pool->threads) {
         server_wake_parent(); /* others may keep what they do not use */
         poll(NULL, 0, PAUSE);
@@ -163,7 +164,7 @@ bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
     while ((answer = redis_client_call(*client, command, reply)) ==
                REDIS_REFUSES &&
            clock_milliseconds() < deadline && !server_is_out_of_time())
-        exchange(pool, client);
+        swap_refused(pool, client);
     redis_is_missed(pool->server, answer != REDIS_REPLIED);
     return answer == REDIS_REPLIED;
 }

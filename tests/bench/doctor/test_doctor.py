@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The doctor, on made-up machines."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -155,7 +156,8 @@ def test_it_is_shown_with_what_to_type() -> None:
 
 def test_the_cure_for_groups_cures() -> None:
     words = GROUPS_CURE.partition(" bash ")[0].split()
-    if subprocess.run([*words, "true"], capture_output=True).returncode != 0:
+    there = shutil.which(words[0])
+    if there is None or subprocess.run([*words, "true"], capture_output=True).returncode != 0:
         pytest.skip("systemd makes no scopes for this user")
     look_again = "from bench.host.accounting import parent_of_groups as p; assert p()"
     subprocess.run([*words, sys.executable, "-c", look_again], check=True)

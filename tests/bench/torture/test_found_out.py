@@ -4,6 +4,8 @@
 The good one is the control: nothing is found in it, or the others prove nothing.
 """
 
+import re
+
 import pytest
 
 from bench.records.torture import TortureCell, broken
@@ -35,8 +37,8 @@ def test_the_good_one_breaks_none(ground: Ground) -> None:
     ("mode", "words"),
     [
         ("dies", "ended with status 3"),
-        ("leaks", "connections left over"),
-        ("litters", "processes left over"),
+        ("leaks", "connections? left over"),
+        ("litters", "process(es)? left over"),
         ("forgets", "are not in Redis"),
         ("repeats", "more than once"),
         ("spoils", "whole and wrong"),
@@ -45,4 +47,4 @@ def test_the_good_one_breaks_none(ground: Ground) -> None:
     ],
 )
 def test_a_fault_is_found(mode: str, words: str, ground: Ground) -> None:
-    assert words in tortured(mode, ground)[1]
+    assert re.search(words, tortured(mode, ground)[1])

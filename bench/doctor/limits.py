@@ -64,9 +64,11 @@ def assess_site(
 
 def why_impossible(run: RunSpec, findings: Sequence[Finding]) -> Finding | None:
     """The first finding that says why a run cannot be made; None if it can."""
-    held = {True: run.of_ab, False: run.connections}
-    against = (f for f in findings if f.impossible and held[f.about is Limit.AB] in f.levels)
-    return next(against, None)
+    for finding in findings:
+        held = run.of_ab if finding.about is Limit.AB else run.connections
+        if finding.impossible and held in finding.levels:
+            return finding
+    return None
 
 
 def judged(runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None) -> Iterator[Finding]:

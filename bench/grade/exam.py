@@ -15,7 +15,7 @@ from bench.grade.sandbox import REDIS_LIMITS, isolation
 from bench.grade.scene import Scene, make_site
 from bench.grade.stage import CheckOutcome, FaultFound, Grade, StageOutcome
 from bench.grade.stages import STAGES
-from bench.grade.trying import World
+from bench.grade.trying import STRACE, World
 from bench.host.signals import SignalWatch
 from bench.subjects.subject import Subject
 from bench.timeline.record import Refused, require_tracing
@@ -44,7 +44,7 @@ class Exam:
     def run(self) -> Grade:
         """Raises UserError, Interrupted."""
         try:
-            require_tracing()
+            require_tracing(STRACE)
         except Refused:
             self._can_trace = False
         with tempfile.TemporaryDirectory(prefix="zerohttpd-grade-") as name:

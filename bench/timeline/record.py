@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bench.host.process import StartError
+from bench.host.process import StartError, last_line
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
@@ -49,15 +49,17 @@ class Refused(Exception):
     """This machine lets nobody be traced, or has no strace; the message says which."""
 
 
-def require_tracing(*options: str) -> None:
-    """Raises Refused unless strace is there, knows these options, and may trace."""
+def require_tracing(strace: Sequence[str]) -> None:
+    """Raises Refused unless strace is there, knows these options, and may trace.
+
+    Debian's strace for ARM, for one, knows no -k.
+    """
     if shutil.which("strace") is None:
         raise Refused("strace is not installed (Debian and Ubuntu: apt-get install strace)")
-    tried = subprocess.run(
-        ["strace", "-f", *options, "-o", "/dev/null", "true"], capture_output=True, text=True
-    )
+    told = [word for word in strace if word != "-DD"]  # with it the status is the program's
+    tried = subprocess.run([*told, "-o", "/dev/null", "true"], capture_output=True, text=True)
     if tried.returncode != 0:
-        raise Refused(f"strace may not trace here: {tried.stderr.strip().splitlines()[-1:]}")
+        raise Refused(f"strace may not trace here: {last_line(tried.stderr)}")
 
 
 def traced(subject: Subject, output: Path, site: Path) -> Subject:
@@ -73,7 +75,7 @@ def traced(subject: Subject, output: Path, site: Path) -> Subject:
 
 def record(names: Sequence[str] | None, scenario: Scenario, watch: SignalWatch) -> list[str]:
     """Traces of the named servers (all: None), one text each. Raises UserError, Refused."""
-    require_tracing("-k")  # Debian's strace for ARM has no stacks
+    require_tracing(STRACE)
     servers = select(server_names(names))
     with tempfile.TemporaryDirectory(prefix="zerohttpd-timeline-") as folder:
         site = make_site(Path(folder, "site"))

@@ -25,13 +25,15 @@ _DESCRIPTOR = re.compile(r"(\d+)<([^>]*(?:->[^>]*)?)>")
 _PEER = re.compile(r"->\[?[0-9a-f.:]*?\]?:(\d+)\]")
 _FUTEX = re.compile(r"(0x[0-9a-f]+), FUTEX_(WAIT|WAKE)")
 
+EPOLL_CALLS = ("epoll_wait", "epoll_pwait")
+LOOP_CALLS = (*EPOLL_CALLS, "poll", "ppoll")
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("accept4", "accept"), Kind.ACCEPT),
     **dict.fromkeys(("recvfrom", "recvmsg", "read", "recv"), Kind.RECEIVE),
     **dict.fromkeys(("sendto", "sendmsg", "write", "writev", "sendfile", "shutdown"), Kind.SEND),
     **dict.fromkeys(("connect",), Kind.REDIS),
     **dict.fromkeys(("close",), Kind.CLOSE),
-    **dict.fromkeys(("epoll_ctl", "epoll_wait", "epoll_pwait", "poll", "ppoll"), Kind.WATCH),
+    **dict.fromkeys(("epoll_ctl", *LOOP_CALLS), Kind.WATCH),
     **dict.fromkeys(("clone", "clone3", "fork", "vfork"), Kind.CREATE),
     **dict.fromkeys(("futex",), Kind.LOCK),
     **dict.fromkeys(("wait4", "waitid"), Kind.CHILDREN),
@@ -39,7 +41,6 @@ KINDS: dict[str, Kind] = {
 }
 ENDS = ("exit", "exit_group")
 """They never return, and wait for nobody."""
-LOOP_CALLS = ("epoll_wait", "epoll_pwait", "poll", "ppoll")
 
 
 @dataclass
@@ -93,7 +94,7 @@ class _Story:
             self._note_futex(call, begin, end)
         if is_redis and kind in (Kind.RECEIVE, Kind.SEND, Kind.WATCH, Kind.CLOSE):
             kind = Kind.REDIS
-        task.loops |= call.name in ("epoll_wait", "epoll_pwait") or (
+        task.loops |= call.name in EPOLL_CALLS or (
             call.name in LOOP_CALLS and len(_DESCRIPTOR.findall(call.arguments)) > 1
         )
         if kind is Kind.ACCEPT or request is not None:

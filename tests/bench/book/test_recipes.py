@@ -6,12 +6,12 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import subprocess
 from typing import NamedTuple
 
 import pytest
 
 from bench.host.project import ROOT
+from bench.timeline.record import Refused, require_tracing
 from tests.e2e.tracing import skip_unless_traceable
 
 from .exercises import run
@@ -121,10 +121,10 @@ def test_a_recipe_shows_what_it_says(folder: str) -> None:
     if tool == "gdb":  # it attaches; strace starts what it traces
         skip_unless_traceable()
     if tool == "strace":
-        tried = subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True)
-        if tried.returncode != 0:
-            pytest.skip("nobody may be traced here")
-    if tool == "strace":
+        try:
+            require_tracing(["strace"])
+        except Refused as refused:
+            pytest.skip(str(refused))
         script = f"{line[1]} & {WAIT}; {recipe.clients}; sleep 0.3; kill -9 $(pgrep -x {program})"
     else:
         start = f"./{shlex.quote(program)} {recipe.options} > /dev/null"

@@ -14,7 +14,7 @@ from bench.records.errors import UserError
 from bench.timeline.command import RECORDED, kept, make
 from bench.timeline.page import chrome_trace, render
 from bench.timeline.picture import picture
-from bench.timeline.record import Refused, require_tracing
+from bench.timeline.record import STRACE, Refused, require_tracing
 from bench.timeline.recording import Kind, Recording
 from bench.timeline.scenarios import SCENARIOS
 from bench.timeline.strace import Call, Source, TaskEnd, parse, today
@@ -168,7 +168,7 @@ def test_a_call_leads_to_its_line_after_the_source_has_changed() -> None:
 
 def test_a_server_named_by_its_folder_is_traced(tmp_path: Path) -> None:
     try:
-        require_tracing()
+        require_tracing(STRACE)
     except Refused as refused:
         pytest.skip(str(refused))
     page = make(["07_epoll"], "silent", tmp_path)

@@ -7,8 +7,8 @@
 #include "proto/html.h"
 #include "proto/template.h"
 
-#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define TEXT(literal)  #literal
 #define VALUE(literal) TEXT(literal)
@@ -110,19 +110,15 @@ static void append_remarks(struct buffer *html,
 
 /* 1234567 becomes 1,234,567. */
 static void append_grouped(struct buffer *html, int64_t number) {
-    char text[24]; /* 64 bits have 20 characters at the most */
-    struct view digits = {
-        text, (size_t)snprintf(text, sizeof text, "%" PRId64, number)};
-
-    if (number < 0) { /* somebody set it by hand */
-        buffer_append(html, VIEW("-"));
-        digits = view_from(digits, 1);
+    if (-1000 < number && number < 1000) {
+        buffer_append_number(html, number);
+        return;
     }
-    for (size_t i = 0; i < digits.length; i++) {
-        if (i > 0 && (digits.length - i) % 3 == 0)
-            buffer_append(html, VIEW(","));
-        buffer_append(html, view_part(digits, i, 1));
-    }
+    int last = abs((int)(number % 1000)); /* below 0, if somebody set it */
+    char group[] = {',', (char)('0' + last / 100), (char)('0' + last / 10 % 10),
+                    (char)('0' + last % 10)};
+    append_grouped(html, number / 1000);
+    buffer_append(html, (struct view){group, sizeof group});
 }
 
 static void append_field(struct buffer *typed, struct buffer *error,

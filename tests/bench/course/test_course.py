@@ -136,6 +136,7 @@ def test_a_sheet_shows_what_it_promises(name: str, tmp_path: Path) -> None:
     done = subprocess.run(
         ["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_SECONDS
     )
+    print(done.stderr)  # for whom a check fails: why the command said nothing
     CHECKS[name](done.stdout)
 
 

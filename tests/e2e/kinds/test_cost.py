@@ -46,6 +46,7 @@ NOT_COUNTED = {
 }
 # What fstat(3) calls: the one in older C libraries, the other in newer ones.
 SAME = {"fstat": "newfstatat"}
+ACCEPTED = re.compile(r"accept4.* = [0-9]")
 ALLOCATING = ("malloc", "calloc", "realloc")
 pytestmark = pytest.mark.plain_build("sanitizers make calls and blocks of their own")
 
@@ -81,7 +82,7 @@ def _kinds(server: Server) -> list[tuple[str, str]]:
 
 def _accepted(trace: str, mark: int) -> int:
     """Where the connection of a mark was accepted: everything before it was at rest."""
-    return [m.start() for m in re.finditer(r"accept4.* = [0-9]", trace[:mark])][-1]
+    return [m.start() for m in ACCEPTED.finditer(trace[:mark])][-1]
 
 
 def _between(trace: str, number: int) -> Counter[str]:
@@ -116,6 +117,8 @@ def test_calls(start: Start, site: Path, tmp_path: Path) -> None:
     server = start("--workers", "1")
     _warm(server, site)
     trace = Trace(server, tmp_path / "trace")
+    while not ACCEPTED.search(trace.path.read_text(encoding="utf-8", errors="replace")):
+        _ask(server, "/", "closed", 1)  # strace is attached, but has not seen a call yet
     kinds = _kinds(server)
     marks = itertools.count()
     for kind, way in kinds:

@@ -11,11 +11,13 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import CLexer
 
 from bench.book.difference import KEPT_AROUND, Pair, new_lines, side_by_side
-from bench.book.source import code_alone, function, paragraphs, passages
+from bench.book.source import Passage, code_alone, function, paragraphs, passages
 
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 ESSAY_FROM = 8
 """Lines of a comment more than of its code."""
+ESSAY_WIDE = 64
+"""Letters in a line of a drawing: wider ones would be cut off beside the code."""
 FOLDED_FROM = 2 * KEPT_AROUND + 4
 """Unchanged lines in a row from which they are folded."""
 
@@ -45,16 +47,20 @@ def annotated(name: str, text: str, link: Link, before: str | None) -> str:
     for passage in passages(text):
         numbers = range(passage.first, passage.first + len(passage.code))
         code = "".join(_numbered(n, html[n - 1], n in new) for n in numbers)
-        # A long comment before a little code stands above it, in two columns.
-        kind = (
-            "passage essay" if len(passage.comment) > ESSAY_FROM + len(passage.code) else "passage"
-        )
+        kind = " essay" if _is_essay(passage) else ""
         rows.append(
-            f'<div class="{kind}"><div class="comment">{_prose(passage.comment, link)}</div>'
+            f'<div class="passage{kind}"><div class="comment">{_prose(passage.comment, link)}</div>'
             f'<pre class="code">{code}</pre></div>'
         )
     title = f'<h2 class="name">{escape(name)}</h2>'
     return f'<section class="file" aria-label="{escape(name)}">{title}{"".join(rows)}</section>'
+
+
+def _is_essay(passage: Passage) -> bool:
+    """A long comment before a little code stands above it, in two columns; so does a wide one."""
+    drawn = [line for is_drawn, part in paragraphs(passage.comment) if is_drawn for line in part]
+    wide = any(len(line) > ESSAY_WIDE for line in drawn)
+    return wide or len(passage.comment) > ESSAY_FROM + len(passage.code)
 
 
 def excerpt(name: str, text: str, lines: tuple[int, int]) -> str:

@@ -14,6 +14,9 @@ from ..accessible import hindrances
 
 pytestmark = pytest.mark.browser
 
+CUT = "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
+"""How many of these show a part of what they hold."""
+
 
 @pytest.fixture(scope="module")
 def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -96,4 +99,31 @@ def test_on_paper_the_answers_are_there_and_the_picture_is_whole(
     widest = page.locator("figure.timeline svg").first.bounding_box()
     assert widest is not None
     assert widest["x"] + widest["width"] <= 700
+    page.close()
+
+
+@pytest.mark.parametrize("name", ["00-first", "03-preforking", "08-connection"])
+def test_on_paper_code_has_room_and_two_files_stand_side_by_side(
+    browser: Browser, book: Path, name: str
+) -> None:
+    page = browser.new_page(viewport={"width": 700, "height": 1000})
+    page.goto((book / f"{name}.html").as_uri())
+    page.emulate_media(media="print")
+    narrowest = page.locator("pre.code:not(:empty)").evaluate_all(
+        "all => Math.min(...all.map(one => one.clientWidth))"
+    )
+    assert narrowest > 350
+    assert page.locator(".comment pre").evaluate_all(CUT) == 0
+    stacked = page.locator(".pairs tr").evaluate_all(
+        "all => all.filter(row => row.cells[0].offsetTop !== row.cells[1].offsetTop).length"
+    )
+    assert stacked == 0
+    page.close()
+
+
+def test_drawings_are_whole_on_a_wide_screen(browser: Browser, book: Path) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 1000})
+    for path in sorted(book.glob("*.html")):
+        page.goto(path.as_uri())
+        assert page.locator(".comment pre").evaluate_all(CUT) == 0, path.name
     page.close()

@@ -199,4 +199,5 @@ def test_the_glossary_has_some_forty_words() -> None:
         words
     )
     assert {"redis", "handler", "exchange"} <= set(words), "who begins does not know them"
-    assert not {"order", "request", "poll"} & set(words), "they would be linked in every sentence"
+    often = {"order", "request", "poll", "need"} & set(words)
+    assert not often, "they would be linked where they mean something else"

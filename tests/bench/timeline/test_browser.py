@@ -149,6 +149,12 @@ def test_the_legend_keeps_its_colours(page: Page) -> None:
     colour = "one => getComputedStyle(one).backgroundColor"
     swatches = [page.locator(f".swatch.r{n}").evaluate(colour) for n in (1, 2, 3)]
     assert len({*swatches, page.locator("body").evaluate(colour)}) == 4
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    line = page.locator("#told mark")
+    assert line.evaluate(colour) == "rgb(255, 255, 0)", "black letters on what may be black"
+    border = "all => new Set(all.map(one => getComputedStyle(one).borderLeftColor)).size"
+    assert page.locator("h2 span").evaluate_all(border) == 2, "nobody sees which server it is"
     page.emulate_media(media="print")
     kept = "one => getComputedStyle(one).printColorAdjust"
     assert page.locator(".swatch").first.evaluate(kept) == "exact"

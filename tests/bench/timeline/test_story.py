@@ -69,6 +69,15 @@ def test_every_request_is_accepted_received_sent_and_closed(told: Recording) -> 
         assert {Kind.ACCEPT, Kind.RECEIVE, Kind.SEND, Kind.CLOSE} <= kinds, request
 
 
+def test_the_slow_client_delays_nobody_but_in_01(told: Recording) -> None:
+    """What the book says of these pictures. Traces of a busy machine do not show it."""
+    slow = next(request for request in told.requests if "stops" in request.what)
+    behind = [request for request in told.requests if request.begin > slow.begin]
+    overtaken = [request.end < slow.end - 50 for request in behind]
+    assert len(overtaken) == 6
+    assert (any if told.server == "iterative" else all)(overtaken) is (told.server != "iterative")
+
+
 def test_lanes_are_what_the_architecture_says(told: Recording) -> None:
     lanes, arrows = len(told.lanes), {arrow.kind for arrow in told.arrows}
     forks, threads, wakes = "fork" in arrows, "thread" in arrows, "wake" in arrows

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
 from bench.records.errors import UserError
 from bench.timeline.command import RECORDED, kept, make
-from bench.timeline.page import chrome_trace, render
+from bench.timeline.page import chrome_trace, picture_style, render
 from bench.timeline.picture import picture
 from bench.timeline.record import STRACE, Refused, require_tracing
 from bench.timeline.recording import Kind, Recording
@@ -213,3 +215,43 @@ def test_who_is_killed_does_nothing_more_and_loses_one_answer(server: str) -> No
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_scenario_is_recorded_for_all_seven(scenario: str) -> None:
     assert [picture(text).server for text in kept(None, scenario)] == list(SERVERS)
+
+
+SEEN = {
+    "by most": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "without green": ((0.367, 0.861, -0.228), (0.280, 0.673, 0.047), (-0.012, 0.043, 0.969)),
+    "without red": ((0.152, 1.053, -0.205), (0.115, 0.786, 0.099), (-0.004, -0.048, 1.052)),
+    "without blue": ((1.256, -0.077, -0.179), (-0.078, 0.931, 0.148), (0.005, 0.691, 0.304)),
+}
+"""How eyes that lack one kind of cones see red, green and blue light: Machado and others, 2009."""
+TOLD_APART = 15
+"""In CIELAB. The nearest two of the usual palette for colour-blind people are 16 apart."""
+
+
+def lab(colour: str, eyes: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
+    """A colour as such eyes see it, in CIELAB."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    light = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    mixed = (sum(a * b for a, b in zip(row, light, strict=True)) for row in eyes)
+    r, g, b = (min(max(value, 0.0), 1.0) for value in mixed)
+    xyz = (
+        (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505,
+        0.2126 * r + 0.7152 * g + 0.0722 * b,
+        (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089,
+    )
+    x, y, z = (v ** (1 / 3) if v > 0.008856 else 7.787 * v + 16 / 116 for v in xyz)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@pytest.mark.parametrize("eyes", SEEN)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_clients_are_told_apart_by_colour_blind_people(eyes: str, scheme: str) -> None:
+    light, dark = (
+        dict(re.findall(r"--(c\d|sleep): (#\w{6})", part))
+        for part in picture_style().split("prefers-color-scheme: dark")
+    )
+    colours = light if scheme == "light" else light | dark
+    assert len(colours) == 10
+    for (one, seen), (other, also) in combinations(colours.items(), 2):
+        far = math.dist(lab(seen, SEEN[eyes]), lab(also, SEEN[eyes]))
+        assert far >= TOLD_APART, f"{one} and {other} are {far:.0f} apart"

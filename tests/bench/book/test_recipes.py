@@ -102,16 +102,24 @@ RECIPES = {
 }
 
 
-def comment_of(folder: str) -> str:
+def comment_of(file: str) -> str:
     """The opening comment of a server, on one line."""
-    text = (ROOT / folder / "main.c").read_text()
+    text = (ROOT / file).read_text()
     comment = text[text.index("/*\n") : text.index(" */\n", text.index("/*\n"))]
     return " ".join(re.sub(r"(?m)^ \*", "", comment).split())
 
 
+def skip_unless_straced() -> None:
+    """It starts what it traces, which most machines allow."""
+    try:
+        require_tracing(["strace"])
+    except Refused as refused:
+        pytest.skip(str(refused))
+
+
 @pytest.mark.parametrize("folder", RECIPES)
 def test_a_recipe_shows_what_it_says(folder: str) -> None:
-    recipe, comment = RECIPES[folder], comment_of(folder)
+    recipe, comment = RECIPES[folder], comment_of(f"{folder}/main.c")
     line = re.search(r"To see it: `([^`]+)`", comment)
     assert line is not None, f"{folder} ends with no recipe"
     assert recipe.told in comment
@@ -121,10 +129,7 @@ def test_a_recipe_shows_what_it_says(folder: str) -> None:
     if tool == "gdb":  # it attaches; strace starts what it traces
         skip_unless_traceable()
     if tool == "strace":
-        try:
-            require_tracing(["strace"])
-        except Refused as refused:
-            pytest.skip(str(refused))
+        skip_unless_straced()
         script = f"{line[1]} & {WAIT}; {recipe.clients}; sleep 0.3; kill -9 $(pgrep -x {program})"
     else:
         start = f"./{shlex.quote(program)} {recipe.options} > /dev/null"
@@ -134,6 +139,27 @@ def test_a_recipe_shows_what_it_says(folder: str) -> None:
     assert not missing, f"{missing}\n{said[-6000:]}"
     if folder == "07_epoll":  # there is one before: of the listening socket
         assert said.partition("stays")[0].count("EPOLL_CTL_ADD") == 1, said
+
+
+def test_the_first_server_lives_on_seven_system_calls() -> None:
+    told = (
+        "`strace build/floor/first 8000` shows each of them as it happens. (First come those that "
+        "start any program; and two that only set something, setsockopt and, for signal(), "
+        "rt_sigaction.)"
+    )
+    assert told in comment_of("floors/first.c")
+    skip_unless_straced()
+    said = run(
+        f"strace build/floor/first 8000 & {WAIT}; "
+        "answer=$(curl -s -i http://localhost:8000/); sleep 0.3; "
+        'kill -9 $(pgrep -x first); wait; echo "$answer"'
+    )
+    life = (r"socket\(", r"bind\(", r"listen\(", r"accept\(", r"read\(4, \"GET", r"write\(.* = 90$")
+    assert not in_order(said.splitlines(), (*life, r"close\(4\)")), said
+    assert "Hello!" in said
+    calls = set(re.findall(r"^(\w+)\(", said[said.index("socket(AF_INET") :], re.MULTILINE))
+    set_up = {"setsockopt", "rt_sigaction"}
+    assert calls - set_up == {"socket", "bind", "listen", "accept", "read", "write", "close"}
 
 
 def test_each_of_the_seven_ends_with_a_recipe() -> None:

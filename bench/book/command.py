@@ -120,7 +120,9 @@ def _block(block: Block, link: Link, measured: Sequence[Results]) -> str:
         "text": lambda: prose(block.text, link),
         "question": lambda: question(" ".join(words), block.text, link),
         "try": lambda: exercise(block.text, block.expect, link),
-        "source": lambda: annotated(words[0], texts[0], link, texts[1] if texts[1:] else None),
+        "source": lambda: annotated(
+            words[0], texts[0], link, (words[2], texts[1]) if texts[1:] else None
+        ),
         "function": lambda: excerpt(
             f"{words[0]}: {words[1]}", texts[0], function(texts[0], words[1])
         ),

@@ -39,9 +39,10 @@ def styles() -> tuple[str, str]:
     return light, dark
 
 
-def annotated(name: str, text: str, link: Link, before: str | None) -> str:
-    """The whole file: comments left, code right, new lines marked in the gutter."""
-    new = new_lines(before.splitlines(), text.splitlines()) if before is not None else set()
+def annotated(name: str, text: str, link: Link, before: tuple[str, str] | None) -> str:
+    """The whole file: comments left, code right, what is new since another file (its name and its
+    text) marked in the gutter."""
+    new = new_lines(before[1].splitlines(), text.splitlines()) if before else set()
     html = coloured(text)
     rows = []
     for passage in passages(text):
@@ -52,7 +53,8 @@ def annotated(name: str, text: str, link: Link, before: str | None) -> str:
             f'<div class="passage{kind}"><div class="comment">{_prose(passage.comment, link)}</div>'
             f'<pre class="code">{code}</pre></div>'
         )
-    title = f'<h2 class="name">{escape(name)}</h2>'
+    since = f"<small>+ new since {escape(before[0])}</small>" if before else ""
+    title = f'<h2 class="name">{escape(name)}{since}</h2>'
     return f'<section class="file" aria-label="{escape(name)}">{title}{"".join(rows)}</section>'
 
 

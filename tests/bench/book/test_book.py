@@ -166,6 +166,7 @@ def test_each_architecture_has_its_chapter(pages: dict[str, str]) -> None:
         assert "<h3>Try it</h3><p>In <code>bash</code>," in page, "/dev/tcp is of bash alone"
         assert "In the real world:" in page
         assert NONE_YET in page
+        assert ("+ new since 0" in page) == (folder.name != "01_iterative"), "new, since what?"
         assert "SPDX-License" not in page
 
 

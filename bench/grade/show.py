@@ -12,10 +12,10 @@ WIDTH = 92
 def stage_text(outcome: StageOutcome, explained: set[str]) -> str:
     """A stage, as soon as it is over. `explained`: the names of faults that have been explained
     already; those of this stage are added."""
-    lines = [f"\n{outcome.points:>3} of {outcome.of:<3} {outcome.title}"]
+    lines = ["", f"{outcome.points:>3} of {outcome.of:<3} {outcome.title}"]
     notes = {check.note for check in outcome.checks if check.came == "not tried"}
     if len(notes) == 1 and all(check.came == "not tried" for check in outcome.checks):
-        return f"{lines[0]}: not tried, {notes.pop()}"
+        return f"\n{lines[1]}: not tried, {notes.pop()}"
     for check in outcome.checks:
         note = f"   {check.note}" if check.note else ""
         lines.append(f"     {SIGNS[check.came]}  {check.check} ({check.points}/{check.of}){note}")
@@ -46,7 +46,7 @@ def _finding(check: CheckOutcome, explained: set[str]) -> list[str]:
     found = check.finding
     if found is None:
         return []
-    lines = [f"\n         >>> {found.title}  [{found.fault}]"]
+    lines = ["", f"         >>> {found.title}  [{found.fault}]"]
     told = [f"Seen: {found.seen}.", found.meaning, f"Read: {found.read}"]
     if found.fault in explained:
         told[1:] = ["(Explained above.)"]

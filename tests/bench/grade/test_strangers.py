@@ -318,3 +318,5 @@ def test_a_fault_is_explained_once() -> None:
     assert "Read: " in first
     assert "Read: " not in second
     assert second.count("Seen: a 503.") == second.count("Explained above") == 1
+    assert first.startswith("\n  0 of 4   Redis\n")
+    assert "\n\n         >>> " in first

@@ -11,7 +11,7 @@ from bench.records.errors import UserError
 from bench.subjects.subject import Subject, discover, server_subject
 
 COMPILER_LIMITS = Limits(address_space=4 << 30, file_bytes=256 << 20)
-COMPILE_SECONDS = 60.0
+COMPILE_SECONDS = 30.0
 PARTS = ("Makefile", "pyproject.toml")
 MOST_BYTES = 1 << 20
 """Of a folder that is graded: sources, and no more."""
@@ -72,7 +72,9 @@ class Built:
             raise UserError(f"{source.name} is no name for a server: two digits, _, a word")
         self.name = found[0]
 
-    def make(self, flavour: str, flags: tuple[str, ...] = ()) -> tuple[Subject, str]:
+    def make(
+        self, flavour: str, flags: tuple[str, ...] = (), seconds: float = COMPILE_SECONDS
+    ) -> tuple[Subject, str]:
         """Compile and link with what `make` has built of lib/ in build/FLAVOUR. Returns the server
         and what the compiler remarked. Raises NotBuilt, UserError."""
         archive = self._root / f"{flavour}.a"
@@ -93,11 +95,11 @@ class Built:
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=COMPILE_SECONDS,
+                timeout=seconds,
                 start_new_session=True,
             )
         except subprocess.TimeoutExpired:
-            raise NotBuilt(f"the compiler was not done in {COMPILE_SECONDS:.0f} s") from None
+            raise NotBuilt(f"the compiler was not done in {seconds:.0f} s") from None
         program = self._root / flavour / "bin" / self.name
         if done.returncode != 0 or not program.is_file():
             raise NotBuilt(done.stderr.strip() or "the compiler did not say why")

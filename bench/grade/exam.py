@@ -21,7 +21,7 @@ from bench.subjects.subject import Subject
 from bench.timeline.record import Refused, require_tracing
 from bench.torture.own_redis import OwnRedis
 
-BUDGET_SECONDS = 57.0
+BUDGET_SECONDS = 55.0
 BUILD_POINTS = 3
 Told = Callable[[StageOutcome], None]
 
@@ -108,8 +108,9 @@ class Exam:
             folder=folder,
             stalled_by=self.stalled_by,
             built=built,
+            left=self.left,
         )
-        world = World(scene, self.seed, self._can_trace, self.left)
+        world = World(scene, self.seed, self._can_trace)
         found: list[StageOutcome] = []
         for stage in STAGES:
             if self.only and stage.name not in self.only:

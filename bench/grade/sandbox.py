@@ -53,7 +53,8 @@ class Limits:
     processor_seconds: int = 40
     address_space: int | None = 4 << 30
     """Bytes; None: any, for a program whose sanitizer needs a thousand times what it uses."""
-    file_bytes: int = 64 << 20
+    file_bytes: int = 4 << 20
+    """Of what it says, too: all of that is read again and again."""
     descriptors: int = 1024
     tasks: int = 512
     """Processes and threads."""

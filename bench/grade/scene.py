@@ -2,6 +2,7 @@
 """What a check works with: a site that nobody has seen before, a Redis, a server, clients."""
 
 import contextlib
+import math
 import os
 import random
 import re
@@ -129,6 +130,8 @@ class Scene:
     """In place of the Redis' own: of something in between."""
     built: Built | None = None
     """From which it can be built once more, with other flags."""
+    left: Callable[[], float] = lambda: math.inf
+    """Seconds that the examination still has."""
 
     def start(self, options: Sequence[str] = (), tracer: Sequence[str] = ()) -> None:
         """Start the server; raises StartError, Interrupted or NotHere."""
@@ -239,17 +242,16 @@ class Scene:
     def same(self, answer: Response, path: str) -> None:
         """Raises Failed unless an answer is one of the small files."""
         content = self.site.small[path]
-        told = answer.field("Content-Length")
-        if answer.status == 200 and told != str(len(content)) and content.startswith(answer.body):
+        told, length = answer.field("Content-Length"), len(content)
+        if answer.status == 200 and told != str(length) and content.startswith(answer.body):
             raise Failed(
-                WRONG_LENGTH,
-                f"{path} has {len(content)} bytes, and the head says Content-Length: {told}",
+                WRONG_LENGTH, f"{path} has {length} bytes, and the head says Content-Length: {told}"
             )
         if answer.status != 200 or answer.body != content:
             raise Failed(
                 WRONG_ANSWER,
                 f"{path} was answered {answer.status} with {len(answer.body)} bytes; "
-                f"the file has {len(content)}, and they are others",
+                f"the file has {length}, and they are others",
             )
 
     def ask_for(self, path: str, fault: FaultKind) -> int:
@@ -398,12 +400,13 @@ class Scene:
 
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:
-        """Meanwhile the server is ended if it takes more memory than it may."""
+        """Meanwhile the server is ended if it takes more memory than it may, or more time; of what
+        fails after that nothing is told."""
         over = threading.Event()
 
         def look() -> None:
             while not over.wait(0.1):
-                if self.running is not None and self._memory() > MEMORY:
+                if self.running is not None and (self._memory() > MEMORY or self.left() <= 0):
                     self.died = TAKES_MEMORY
                     self._kill()
 
@@ -445,6 +448,4 @@ def is_zombie(pid: int) -> bool:
 def _in_words(status: int | None) -> str:
     if status is None:
         return "how is not known"
-    if status < 0:
-        return f"killed by {signal_name(-status)}"
-    return f"exit status {status}"
+    return f"killed by {signal_name(-status)}" if status < 0 else f"exit status {status}"

@@ -6,7 +6,6 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,8 +36,6 @@ class World:
     """As each check finds it, but for what it brings itself."""
     seed: int
     can_trace: bool
-    left: Callable[[], float]
-    """Seconds that the examination still has."""
     _scenes: int = 0
     _ready: float = 0
     """When the server of the last check listened; what it did before is no proof."""
@@ -55,7 +52,7 @@ class World:
         failures: list[Failed] = []
         proof: list[str] = []
         for attempt in range(TRIES):
-            if self.left() < check.seconds:
+            if self.scene.left() < check.seconds:
                 break
             traced = attempt > 0 and self.can_trace and check.starts_server
             trace = self._file() if traced or (check.traced and self.can_trace) else None
@@ -65,6 +62,8 @@ class World:
                 outcome.came, outcome.note, outcome.of = "not tried", str(reason), 0
                 return outcome
             except Failed as failed:
+                if self.scene.left() <= 0:
+                    break
                 failures.append(failed)
                 if trace and (attempt or check.traced):
                     proof = proof or excerpt(trace, failed, self._ready)
@@ -82,8 +81,7 @@ class World:
             outcome.came, outcome.note = "not tried", OVER
             return outcome
         first = failures[0]
-        if first.fault is BY_NATURE:
-            outcome.came = "by nature"
+        outcome.came = "by nature" if first.fault is BY_NATURE else "failed"
         if check.gate:
             self._closed = "it serves no file yet"
         outcome.finding = finding(first, first.proof or proof)

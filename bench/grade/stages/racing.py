@@ -6,7 +6,7 @@ import subprocess
 from contextlib import ExitStack
 from dataclasses import replace
 
-from bench.grade.building import NotBuilt
+from bench.grade.building import COMPILE_SECONDS, NotBuilt
 from bench.grade.faults import CRASH, DATA_RACE, NOT_SANITIZED
 from bench.grade.proof import mistake, shortened
 from bench.grade.sandbox import Limits
@@ -32,7 +32,9 @@ def races(scene: Scene) -> str | None:
     assert scene.built is not None
     try:
         server, _ = scene.built.make(
-            "tsan", ("CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED -fsanitize=thread",)
+            "tsan",
+            ("CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED -fsanitize=thread",),
+            min(COMPILE_SECONDS, scene.left()),
         )
     except NotBuilt as error:
         if not compiler_has_it():

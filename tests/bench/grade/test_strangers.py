@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -17,7 +18,9 @@ import pytest
 from bench.grade.faults import FAULTS
 from bench.grade.fence import version
 from bench.grade.show import stage_text
-from bench.grade.stage import CheckOutcome, FaultFound, Grade, StageOutcome
+from bench.grade.stage import OVER, CheckOutcome, Failed, FaultFound, Grade, StageOutcome
+from bench.grade.stages import STAGES
+from bench.grade.trying import World
 from bench.host.project import ROOT
 
 HARM = r"""
@@ -165,6 +168,46 @@ def test_whatever_it_says_it_is_graded(tmp_path: Path, said: str, done: str) -> 
     found = Grade.model_validate_json(graded.stdout)
     assert found.points == 3, graded.stdout
     assert found.faults[0] in ("no-answer", "crash", "wrong-length")
+
+
+SLOWLY = r"""
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int main(void) {
+    static char lines[1 << 20];
+    memset(lines, '\n', sizeof lines);
+    for (int i = 0; i < 100; i++)
+        if (write(STDOUT_FILENO, lines, sizeof lines) < 0)
+            return 1;
+    pause();
+}
+"""
+MANY_TOKENS = "".join(f"#define T{n + 1} {f'T{n} ' * 10}\n" for n in range(9)) + "T9\n"
+
+
+@pytest.mark.parametrize("source", [SLOWLY, "#define T0 ;\n" + MANY_TOKENS], ids=["says", "tokens"])
+def test_what_never_ends_has_its_grade_within_a_minute(tmp_path: Path, source: str) -> None:
+    """One that says 100 MB of nothing; and one whose source becomes 10^9 tokens."""
+    tmp_path.chmod(0o755)
+    (tmp_path / "08_slow").mkdir()
+    (tmp_path / "08_slow" / "main.c").write_text(source)
+    found = Grade.model_validate_json(run(str(tmp_path / "08_slow"), "--json").stdout)
+    assert found.seconds < 50
+    assert found.faults in (["no-answer"], ["does-not-compile"])
+
+
+def test_what_fails_when_the_time_is_over_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server was ended for it: what is seen then is no fault."""
+
+    def fails(*_: object) -> None:
+        raise Failed(FAULTS["no-answer"], "nothing came")
+
+    monkeypatch.setattr(World, "_once", fails)
+    seconds = iter((10.0, 0.0))
+    world = World(SimpleNamespace(left=lambda: next(seconds)), seed=1, can_trace=False)  # type: ignore[arg-type]
+    outcome = world.check(STAGES[0], STAGES[0].checks[0])
+    assert (outcome.came, outcome.note, outcome.finding) == ("not tried", OVER, None)
 
 
 def test_who_is_killed_for_a_call_before_it_listens(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from bench.subjects.subject import discover, server_subject
 
 REQUESTS, CLIENTS = 1500, 30
 AB_SECONDS = 12.0
-END_SECONDS = 20.0
+END_SECONDS = 6.0
 DEAR_RATIO = 3.0
 """So many times what the dearest of the seven needs for a request is too much, on any machine."""
 

@@ -54,6 +54,19 @@ def test_each_field_of_the_json_is_told() -> None:
     assert {name for kind in kinds for name in kind["properties"]} <= told
 
 
+def test_whoever_serves_no_file_gets_no_stage(tmp_path: Path) -> None:
+    """One that only says Hello leaves nothing behind, and ends: graded alone, that got 18 points."""
+    assert "serves no file gets these 3 only" in TEXT
+    tmp_path.chmod(0o755)
+    (tmp_path / "08_mine").mkdir()
+    shutil.copy(SKELETON, tmp_path / "08_mine" / "main.c")
+    command = [sys.executable, "-m", "bench", "grade", str(tmp_path / "08_mine"), "--json"]
+    command += ["--only", "leaves-nothing", "ends"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
+    found = Grade.model_validate_json(done.stdout)
+    assert (found.points, len(found.stages)) == (BUILD_POINTS, 3), done.stdout
+
+
 def test_the_schema_is_printed() -> None:
     command = [sys.executable, "-m", "bench", "grade", "--schema"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

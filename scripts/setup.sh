@@ -224,8 +224,12 @@ look_for_group() {
     trace)
         need strace "sees the system calls" have strace
         need binutils "finds the lines of source" have addr2line
+        need curl "a client of what is traced, and of the course" have curl
         ;;
-    fault) need patch "puts a fault into a copy" have patch ;;
+    fault)
+        need patch "puts a fault into a copy" have patch
+        need git "knows which files are the project's" have git
+        ;;
     compare)
         need golang-go "compiles the Go server to compare with" have go
         ;;

@@ -150,6 +150,15 @@ def test_each_sheet_is_tried_and_has_its_parts() -> None:
         assert f"## {name[0]}." in (course.COURSE / "solutions.md").read_text()
 
 
+def test_what_the_session_calls_is_installed_before() -> None:
+    """A fresh machine has no curl: `make timeline` calls it, and so does sheet 3, which comes after
+    it."""
+    looking = (ROOT / "scripts" / "setup.sh").read_text().partition("\n    trace)")[2]
+    called = "".join(path.read_text() for path in (course.COURSE / "sheets").glob("*.md"))
+    assert "curl" in called
+    assert "have curl" in looking.partition(";;")[0]
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The two pages."""

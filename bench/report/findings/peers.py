@@ -24,6 +24,9 @@ MANY = 2.0
 CLOSE = 1.1
 """Two that differ by less cannot be told apart by a run or two."""
 
+CLOSES = {"iterative": "it closes each one after one response, for all others wait meanwhile"}
+"""Of the seven, who keeps no connection; a peer says it in its own file."""
+
 
 @dataclass(frozen=True)
 class Then:
@@ -145,19 +148,20 @@ def _then(row: Published, base: float | None) -> Then:
 def _now(study: Study, name: str, scenario: Conditions, level: int, reference: Point | None) -> Now:
     point = study.find(name, scenario, level)
     if point is None or not point.held:
-        reason = point.reason.text if point and point.reason else _absence(study.results, name)
+        reason = point.reason.text if point and point.reason else _absence(study.results, name, scenario)
         return Now(None, why_not=reason)
     carries = _over(reference.get("cpu") if reference else None, point.get("cpu"))
     return Now(point, _ratio_of_rates(point, reference), carries)
 
 
-def _absence(results: Results, name: str) -> str:
+def _absence(results: Results, name: str, scenario: Conditions) -> str:
     """Why a subject has no cell at all."""
     if name in results.left_out:
         return results.left_out[name].removeprefix(f"{name} is ")
     peer = results.peers.get(name)
-    if peer and peer.closes:
-        return f"it keeps no connection as asked for: {peer.closes}"
+    closes = peer.closes if peer else CLOSES.get(name)
+    if closes and scenario.server_keeps:
+        return f"it keeps no connection as asked for: {closes}"
     return "not measured under this load"
 
 

@@ -207,13 +207,19 @@ def test_why_there_is_no_figure(tables: list[peers.PeersTable]) -> None:
 
 
 def test_who_cannot_keep_a_connection_has_no_figure() -> None:
+    """And who was just not asked to keep one says nothing of that."""
     found = results()
-    found.runs = [run for run in found.runs if (run.subject, run.conditions) != ("nginx", KEPT)]
+    found.runs = [run for run in found.runs if run.subject != "nginx"]
+    found.studies[0].measured[0].subjects.append("iterative")
     for closes, words in (("", "not measured under this load"), ("x", "it keeps no connection as")):
         found.peers["nginx"].closes = closes
-        rows = peers.tables(Study(found), found.studies[0])[1].rows
-        (nginx,) = (row for row in rows if row.subject == "nginx")
-        assert nginx.now.why_not.startswith(words)
+        once, kept = (
+            {row.subject: row.now.why_not for row in table.rows}
+            for table in peers.tables(Study(found), found.studies[0])
+        )
+        assert once["nginx"] == once["iterative"] == "not measured under this load"
+        assert kept["nginx"].startswith(words)
+        assert kept["iterative"].startswith("it keeps no connection as asked for: it closes")
 
 
 def test_another_reference_for_a_workload() -> None:
@@ -313,6 +319,17 @@ def test_the_page_says_it(tmp_path: Path) -> None:
     assert "≥ 12,000" in section
     assert "access_log off: nobody writes one" in section
     assert "epoll 2 KB" in section.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_the_page_says_to_whom_ratios_are_and_of_whom_then_is(tmp_path: Path) -> None:
+    """Also where that is another one for a workload; and where no figure was published, but words."""
+    found = results()
+    found.studies[0].references, found.studies[0].machine = {"redirect": "poll"}, ""
+    save(found, tmp_path)
+    page = build(tmp_path)[0].read_text()
+    assert "ratios are to poll" in page
+    assert "ratios are to nginx" not in page.lower()
+    assert "<i>Then</i>: a paper of 1999." in page
 
 
 def test_nobody_was_the_limit_only_where_that_is_known() -> None:

@@ -29,6 +29,8 @@ def run(words: Sequence[str]) -> int:
         tools = installing.PROFILER if any(one.profiles for one in studies) else {}
         ask = installing.on_terminal()
         installing.install(subjects, lambda text: say(out, text), ask, wanted.yes, tools)
+    if wanted.only_install:
+        return 0
     say(out, "Building the peers that must be built: minutes for the first time, nothing later")
     asked = ["--studies", *(one.name for one in studies)]
     asked += [*(["--full"] if wanted.full else []), "--results", str(wanted.results)]
@@ -44,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--full", action="store_true", help="as many requests and runs as were published")
     add("--yes", action="store_true", help="fetch packages without a question, however many")
     add("--no-install", action="store_true", help="take what is there")
+    add("--only-install", action="store_true", help="fetch what is missing, and measure nothing")
     add("--list", action="store_true", help="say which studies there are")
     add("--hosts", type=Path, metavar="FILE", help="run on the hosts that this file names")
     add("--results", type=Path, default=ROOT / "results", metavar="DIR", help="(results/)")

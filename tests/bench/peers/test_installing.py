@@ -3,7 +3,10 @@
 
 import pytest
 
+from bench.cli import peers
+from bench.host.project import ROOT
 from bench.peers import installing
+from bench.sweep import sweep
 
 URIS = """\
 'http://deb.example/pool/main/w/wrk/wrk_4.1.0-3_amd64.deb' wrk_4.1.0-3_amd64.deb 91444 SHA256:ab12
@@ -93,6 +96,15 @@ def test_much_is_asked_for(
     else:
         assert not machine.installed
         assert "Not fetched" in machine.said[-1]
+
+
+def test_who_wants_it_installs_and_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So does .ci/run, or the tests of most peers would be left out."""
+    machine = Machine(monkeypatch, {"ruby": 180_000_000})
+    monkeypatch.setattr(sweep, "sweep", lambda _: pytest.fail("it measures"))
+    assert peers.run(["--yes", "--only-install"]) == 0
+    assert machine.installed == ["package:ruby-package"]
+    assert "peers ARGS=\"--yes --only-install\"" in (ROOT / ".ci" / "run").read_text()
 
 
 def test_what_no_archive_has_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bench.host.accounting import CpuTime, rusage_of_buried
+from bench.host.programs import search_path
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.errors import NoFigure
@@ -59,6 +60,8 @@ class Child:
             stdout=self._out,
             stderr=self._err,
             cwd=cwd,
+            # Where a command begins with env or setpriv, these look for the program behind it.
+            env={**os.environ, "PATH": search_path()},
             start_new_session=True,
         )
         self.pid = self._process.pid

@@ -68,5 +68,6 @@ def require(name: str, found: str | None, group: str) -> str:
 
 
 def search_path() -> str:
+    """PATH, and where else programs are."""
     # Debian puts nginx where an ordinary user's shell does not look; Go's own installer, too.
     return os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/go/bin"])

@@ -62,6 +62,17 @@ def test_output_is_there_during_and_after() -> None:
     assert (child.stdout, child.stderr) == ("out\n", "err\n")
 
 
+def test_what_a_command_begins_with_finds_the_program_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Debian's Apache is in no ordinary user's PATH, and behind setpriv; so is `go` over ssh."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    child = Child(["env", "sh", "-c", "echo $PATH"])
+    assert child.wait(5)
+    child.end()
+    assert child.stdout.strip() == "/usr/bin:/bin:/usr/sbin:/usr/local/go/bin"
+
+
 def test_one_that_does_not_obey_is_killed_with_its_children() -> None:
     child = Child(["sh", "-c", "trap '' TERM; sleep 60 & echo $!; wait; wait"])
     while not child.stdout.endswith("\n"):

@@ -155,7 +155,8 @@ class Stranger:
             raise LeftOut(f"{self.name} is left out: its build took {took}") from None
         if done.returncode != 0:
             said = (done.stderr.strip().splitlines() or ["it did not say why"])[-1]
-            raise LeftOut(f"{self.name} is left out: its build failed ({said})")
+            needs = f"; it needs {self.install}"
+            raise LeftOut(f"{self.name} is left out: its build failed ({said}){needs}")
 
 
 def _is_there(program: str) -> bool:

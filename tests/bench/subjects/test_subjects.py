@@ -174,7 +174,7 @@ def test_a_stranger_that_cannot_be_had(parent: Path) -> None:
     (file.parent / "no-such-module.so").touch()
     declared.stranger("my-own", parent).prepare()
     file.write_text(TOML + 'build = ["sh", "-c", "echo no luck >&2; exit 3"]\n')
-    with pytest.raises(LeftOut, match=r"its build failed \(no luck\)"):
+    with pytest.raises(LeftOut, match=r"its build failed \(no luck\); it needs a shell"):
         declared.stranger("my-own", parent).prepare()
 
 

@@ -252,7 +252,8 @@ def test_its_system_calls_are_those_that_it_says(peer: Peer) -> None:
         serve(peer)
     finally:
         calls = tracer.stop().by_name
-    assert set(map(native, peer.said.serving.calls)) <= set(calls), calls
+    for said in peer.said.serving.calls:
+        assert any(native(one) in calls for one in said.split(" or ")), (said, calls)
 
 
 def test_it_ends_with_all_that_it_started(peer: Peer) -> None:

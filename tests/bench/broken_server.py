@@ -42,14 +42,16 @@ class Server:
 
     def serve(self, client: socket.socket) -> None:
         """All requests of a connection."""
+        received = b""
         with client:
             while True:
-                request = b""
-                while b"\r\n\r\n" not in request:
+                while b"\r\n\r\n" not in received:
                     piece = client.recv(65536)
                     if not piece:
                         return
-                    request += piece
+                    received += piece
+                # Who got an answer too many asks again before the last one is read.
+                request, _, received = received.partition(b"\r\n\r\n")
                 keep = b"keep-alive" in request.lower() or b"HTTP/1.1" in request
                 keep = (
                     keep and self.mode != "closes" and b"connection: close" not in request.lower()

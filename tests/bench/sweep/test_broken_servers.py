@@ -71,15 +71,15 @@ def test_a_broken_one_is_found_out(fault: str, mode: str) -> None:
     ), run.reason.text
 
 
-@pytest.mark.parametrize("mode", ["closed", "by wrk"])
+@pytest.mark.parametrize("mode", ["closed", "kept", "by wrk", "by wrk, kept"])
 def test_who_answers_now_and_then_twice_is_found_out(mode: str) -> None:
-    """The page is one whose length is known: no other may come. (Over a connection that
-    is kept the second is taken for the next, and as many are served as were asked for.)"""
+    """The page is one whose length is known: no other may come. (Over a connection that is kept
+    the second may be taken for the next, all the time. Of six in a run it is some: one run in ten
+    found none.)"""
     conditions = MODES[mode]._replace(workload="hello")
     assert measured("good", conditions).reason is None
-    run = measured("twice", conditions)
-    assert run.state == "failed"
-    assert run.reason
+    runs = (measured("twice", conditions) for _ in range(5 if conditions.keep_alive else 1))
+    assert any(run.state == "failed" and run.reason for run in runs)
 
 
 @pytest.mark.parametrize("generator", ["ab", "wrk"])

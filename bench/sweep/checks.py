@@ -219,16 +219,18 @@ def _check_wrk(seen: Evidence, wrk: WrkOutcome) -> Iterator[Check]:
     if figures is None:
         yield _check("completed", False, "no report", f"wrk wrote no report, {done}")
         return
+    # The status comes first: with 408 or 503 to all, how many came is of no interest.
+    wanted = str(seen.probe_status)
+    others = figures.complete - figures.statuses.get(wanted, 0)
+    instead = ", ".join(code for code in figures.statuses if code != wanted)
+    detail = f"{others:,} of {figures.complete:,} responses were not {wanted} but {instead}"
+    yield _check("status", not others, f"{others:,} other", detail)
     yield _check("completed", figures.complete == seen.asked, "incomplete", done)
     extra = f"{figures.unasked:,} answers came that nobody had asked for"
     yield _check("all asked for", not figures.unasked, f"{figures.unasked:,} too many", extra)
     failed = sum(figures.errors.values())
     kinds = ", ".join(f"{kind} {n:,}" for kind, n in figures.errors.items() if n)
     yield _check("none failed", not failed, f"{failed:,} failed", f"errors: {kinds}; {done}")
-    right = figures.statuses.get(str(seen.probe_status), 0)
-    others = figures.complete - right
-    detail = f"{others:,} of {seen.asked:,} responses were not {seen.probe_status}"
-    yield _check("status", not others, f"{others:,} other", detail)
     if seen.page_bytes is not None:
         due = seen.page_bytes
         wrong = sum(

@@ -300,7 +300,12 @@ WRK = WrkFigures(
         ({"statuses": {"302": 1999}}, "incomplete", "1,999 of 2,000 completed"),
         ({"unasked": 1}, "1 too many", "1 answers came that nobody had asked for"),
         ({"errors": {"connect": 0, "read": 7}}, "7 failed", "errors: read 7; 2,000 of 2,000"),
-        ({"statuses": {"302": 1990, "301": 10}}, "10 other", "10 of 2,000 responses were not 302"),
+        (
+            {"statuses": {"302": 1990, "301": 10}},
+            "10 other",
+            "10 of 2,000 responses were not 302 but 301",
+        ),
+        ({"statuses": {"408": 2100}}, "2,100 other", "2,100 of 2,100 responses were not 302 but 408"),
         ({"lengths": {"240": 1995, "239": 5}}, "other length", "5 of 2,000 bodies had not the 240"),
         ({"lengths": {"240": 1995, "241": 5}}, "other length", "5 of 2,000 bodies had not the 240"),
         ({"closes": 101}, "closes", "only 1,899 of 2,000 responses kept the connection"),

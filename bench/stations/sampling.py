@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from bench.host.process import Child, StartError, last_line
+from bench.host.programs import output_of
 from bench.host.signals import SignalWatch
 from bench.records.figures import StackFigures
 from bench.stations.profile_tree import Function, Stack, owner_of, tree
@@ -31,12 +32,20 @@ RATE = 4999
 STACK_BYTES = 4096
 """Of each stack are kept, for the way back to main() to be found in: the servers are built without
 frame pointers."""
+FRAME_POINTERS = ("--call-graph", "fp")
+"""Go's programs have them. What else Go writes of the way back is compressed, and perf finds no
+caller by it."""
+OF_GO = ".go.buildinfo"
+"""A section that each of them has."""
 ARM_REGISTERS = ",".join([*(f"x{number}" for number in range(30)), "lr", "sp", "pc"])
 """By itself perf asks for the length of vectors too, where the processor has such (SVE), and then
 the kernel refuses: its clock does not tell that."""
 RECORD = (
     *("perf", "record", "--quiet", "--no-buildid", "--no-buildid-cache", "--event", "cpu-clock"),
-    *("--freq", str(RATE), "--call-graph", f"dwarf,{STACK_BYTES}"),
+    *("--freq", str(RATE)),
+)
+STACKS = (
+    *("--call-graph", f"dwarf,{STACK_BYTES}"),
     *(("--user-regs", ARM_REGISTERS) if platform.machine() == "aarch64" else ()),
 )
 READY_SECONDS = 10.0
@@ -56,7 +65,7 @@ def why_no_perf() -> str:
     if shutil.which("perf") is None:
         return "perf is not installed: apt-get install linux-perf (Ubuntu: linux-tools-generic)"
     with tempfile.TemporaryDirectory(prefix="zerohttpd-perf-") as folder:
-        words = [*RECORD, "--all-cpus", "--output", str(Path(folder, "data")), "true"]
+        words = [*RECORD, *STACKS, "--all-cpus", "--output", str(Path(folder, "data")), "true"]
         done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode == 0:
         return ""
@@ -87,7 +96,8 @@ class Sampler:
         where = ["--cpu", ",".join(map(str, theirs))] if theirs else ["--all-cpus"]
         control = f"fifo:{place / 'order'},{place / 'answer'}"
         told = ["--output", str(place / "data"), "--delay", "-1", "--control", control]
-        self._child = Child([*RECORD, *where, *told], own)
+        back = FRAME_POINTERS if any(map(_is_of_go, pids)) else STACKS
+        self._child = Child([*RECORD, *back, *where, *told], own)
         try:
             self._begin(watch)
         except BaseException:
@@ -134,6 +144,10 @@ class Sampler:
         os.close(self._order)
         os.close(self._answer)
         self._folder.cleanup()
+
+
+def _is_of_go(pid: int) -> bool:
+    return OF_GO in output_of(["readelf", "--sections", "--wide", f"/proc/{pid}/exe"])
 
 
 def stacks_of(lines: Iterable[str], pids: Collection[int]) -> Iterator[tuple[Stack, int]]:

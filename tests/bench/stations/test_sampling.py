@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Stacks in the lines of perf and of callgrind; the tree; and a process that is watched."""
 
+import subprocess
 from pathlib import Path
 
 import psutil
 import pytest
 
 from bench.host.process import Child
+from bench.host.programs import find_program
 from bench.host.signals import SignalWatch
 from bench.records.figures import Frame
 from bench.stations.counting import counts, what_was_counted
@@ -145,6 +147,34 @@ def test_a_process_and_its_children_are_sampled() -> None:
         assert found.count > 20
     finally:
         child.end()
+
+
+GO = """package main
+//go:noinline
+func inner() (n int) { for i := 0; i < 1000; i++ { n += i }; return n }
+func main() { for { inner() } }
+"""
+
+
+@pytest.mark.skipif(bool(why_no_perf()), reason=why_no_perf())
+@pytest.mark.skipif(find_program("go") is None, reason="needs go")
+def test_functions_of_go_have_their_callers(tmp_path: Path) -> None:
+    (tmp_path / "busy.go").write_text(GO)
+    words = [find_program("go") or "", "build", "-o", str(tmp_path / "busy"), "busy.go"]
+    subprocess.run(words, cwd=tmp_path, check=True)
+    child, watch = Child([str(tmp_path / "busy")]), SignalWatch()
+    try:
+        while psutil.Process(child.pid).name() != "busy":
+            watch.sleep(0.02)
+        sampler = Sampler([child.pid], [], [], watch)
+        watch.sleep(1.0)
+        start = sampler.stop().frames[0]
+    finally:
+        child.end()
+    assert start.name.startswith("runtime.goexit")
+    assert start.below[0].name == "runtime.main"
+    # Of the caller of one that calls nobody frame pointers know nothing.
+    assert start.below[0].below[0].name == "main.inner"
 
 
 def test_why_perf_may_not_is_said_in_its_words(

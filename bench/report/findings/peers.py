@@ -148,8 +148,9 @@ def _then(row: Published, base: float | None) -> Then:
 def _now(study: Study, name: str, scenario: Conditions, level: int, reference: Point | None) -> Now:
     point = study.find(name, scenario, level)
     if point is None or not point.held:
-        reason = point.reason.text if point and point.reason else _absence(study.results, name, scenario)
-        return Now(None, why_not=reason)
+        reason = point.reason if point else None
+        why_not = reason.text if reason else _absence(study.results, name, scenario)
+        return Now(None, why_not=why_not)
     carries = _over(reference.get("cpu") if reference else None, point.get("cpu"))
     return Now(point, _ratio_of_rates(point, reference), carries)
 

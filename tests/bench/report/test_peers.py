@@ -322,7 +322,7 @@ def test_the_page_says_it(tmp_path: Path) -> None:
 
 
 def test_the_page_says_to_whom_ratios_are_and_of_whom_then_is(tmp_path: Path) -> None:
-    """Also where that is another one for a workload; and where no figure was published, but words."""
+    """Also where that is another one for a workload, and where words were published alone."""
     found = results()
     found.studies[0].references, found.studies[0].machine = {"redirect": "poll"}, ""
     save(found, tmp_path)

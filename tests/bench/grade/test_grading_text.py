@@ -55,7 +55,7 @@ def test_each_field_of_the_json_is_told() -> None:
 
 
 def test_whoever_serves_no_file_gets_no_stage(tmp_path: Path) -> None:
-    """One that says Hello only leaves nothing behind, and ends: graded alone that got 18 points."""
+    """One that only says Hello leaves nothing behind, and ends: alone, that was 18 of 18."""
     assert "serves no file gets these 3 only" in TEXT
     tmp_path.chmod(0o755)
     (tmp_path / "08_mine").mkdir()

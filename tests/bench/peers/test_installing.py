@@ -104,7 +104,7 @@ def test_who_wants_it_installs_and_measures_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sweep, "sweep", lambda _: pytest.fail("it measures"))
     assert peers.run(["--yes", "--only-install"]) == 0
     assert machine.installed == ["package:ruby-package"]
-    assert "peers ARGS=\"--yes --only-install\"" in (ROOT / ".ci" / "run").read_text()
+    assert 'peers ARGS="--yes --only-install"' in (ROOT / ".ci" / "run").read_text()
 
 
 def test_what_no_archive_has_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -241,16 +241,16 @@ def standing(found: Iterable[Dot]) -> str:
     best, first = seven[0], others[0]
     if abs(places[best] - places[first]) < math.log(CLOSE):
         return (
-            f"The leanest of the seven, {best}, and of what people use, {first}, need about the "
-            "same CPU time for a request"
+            f"On average the leanest of the seven, {best}, and of what people use, {first}, need "
+            "about the same CPU time for a request"
         )
     leaner = [name for name in others if places[name] < places[best] - math.log(CLOSE)]
     if not leaner:
-        return f"{best} needs the least CPU of all; the leanest of what people use is {first}"
+        return f"On average {best} needs the least CPU of all; of what people use, {first} does"
     need = "needs" if len(leaner) == 1 else "need"
     return (
-        f"Of {len(others)} that people use, {len(leaner)} {need} less CPU than the leanest of the "
-        f"seven, {best}: {', '.join(leaner)}"
+        f"On average {len(leaner)} of {len(others)} that people use {need} less CPU than the "
+        f"leanest of the seven, {best}: {', '.join(leaner)}"
     )
 
 

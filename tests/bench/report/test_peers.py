@@ -239,13 +239,13 @@ def test_where_the_seven_stand() -> None:
         ("nginx", 8.0),
         ("poll", 40.0),
     ]
-    words = "epoll needs the least CPU of all; the leanest of what people use is nginx"
+    words = "On average epoll needs the least CPU of all; of what people use, nginx does"
     assert peers.standing(found) == words
     assert peers.standing([dot for dot in found if dot.kind == "server"]) == ""
     kept = [dot for dot in found if dot.scenario == KEPT]
     assert "about the same CPU time" in peers.standing(kept)
     without = [dot for dot in found if dot.subject != "epoll"]
-    assert peers.standing(without).startswith("Of 1 that people use, 1 needs less CPU than the")
+    assert peers.standing(without).startswith("On average 1 of 1 that people use needs less CPU")
 
 
 def test_the_order_of_those_that_do_not_all_serve_the_same() -> None:
@@ -280,10 +280,19 @@ def test_the_order_of_those_that_do_not_all_serve_the_same() -> None:
     ("costs", "words"),
     [
         ({"nginx": 10.9}, "nginx, need about the same CPU time for a request"),
-        ({"nginx": 11.1}, "epoll needs the least CPU of all; the leanest of what people use is"),
+        (
+            {"nginx": 11.1},
+            "On average epoll needs the least CPU of all; of what people use, nginx does",
+        ),
         ({"nginx": 9.2}, "nginx, need about the same CPU time for a request"),
-        ({"h2o": 5.0, "nginx": 9.2}, "Of 2 that people use, 1 needs less CPU than the leanest"),
-        ({"h2o": 8.0, "nginx": 9.0}, "Of 2 that people use, 2 need less CPU than the leanest"),
+        (
+            {"h2o": 5.0, "nginx": 9.2},
+            "On average 1 of 2 that people use needs less CPU than the leanest",
+        ),
+        (
+            {"h2o": 8.0, "nginx": 9.0},
+            "On average 2 of 2 that people use need less CPU than the leanest",
+        ),
     ],
 )
 def test_the_leanest_in_a_sentence(costs: dict[str, float], words: str) -> None:

@@ -229,7 +229,7 @@ ASPECTS = (
         "--probe",
         lambda word: one_of("probe", word, ("closed", *PROBES)),
         "closed: ab's load; parked, pending: the memory of so many connections; traced: count "
-        "system calls; sampled, counted: functions, by perf or callgrind (closed)",
+        "system calls; sampled, counted: functions, by perf (or Go's pprof) or callgrind (closed)",
         lambda mode: SAID_OF_PROBES.get(mode, "open loop"),
         str,
         metavar="HOW",

@@ -289,9 +289,9 @@ class Frame(BaseModel):
 class StackFigures(BaseModel):
     """Where a server was under load, function by function."""
 
-    how: Literal["perf", "callgrind"]
-    """perf: samples of its CPU time, in the kernel too if that was allowed; callgrind:
-    instructions, of user space alone."""
+    how: Literal["perf", "pprof", "callgrind"]
+    """perf: samples of its CPU time, in the kernel too if that was allowed; pprof: samples that
+    Go's runtime has taken of itself; callgrind: instructions, of user space alone."""
     kernel: bool
     """Whether the kernel's functions were seen."""
     frames: list[Frame]
@@ -301,3 +301,8 @@ class StackFigures(BaseModel):
     def count(self) -> int:
         """Samples or instructions, all together."""
         return sum(frame.count for frame in self.frames)
+
+    @property
+    def unit(self) -> str:
+        """What is counted."""
+        return "instructions" if self.how == "callgrind" else "samples"

@@ -1,19 +1,32 @@
 # SPDX-License-Identifier: MIT
-"""How many instructions each function of a server takes: what valgrind's callgrind has counted.
+"""For hosts on which perf is not allowed: what is written down when a server ends.
 
-User space alone, exactly, and no time; for hosts on which perf is not allowed. The server runs some
-fifty times slower meanwhile, and writes down what was counted when it ends.
+Valgrind's callgrind counts how many instructions each function takes: of user space alone, exactly,
+and no time. The server runs some fifty times slower meanwhile.
+
+A program of Go can take samples of itself: its runtime looks at each thread a hundred times a
+second of its CPU time, and sees the kernel only as the function that makes a system call.
 """
 
-from collections.abc import Iterator
+import os
+import subprocess
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from bench.host.process import StartError, last_line
+from bench.host.programs import find_program, search_path
 from bench.records.figures import StackFigures
 from bench.stations.profile_tree import STARTS, Function, Owner, Stack, owner_of, tree
 from bench.subjects.running import CALLGRIND_FILE
 
 BESIDE = frozenset({"server_start", "server_ready", "server_end"})
 """What happens once, before and after all requests."""
+READ_SECONDS = 60.0
+"""A newer Go builds its pprof when it is first asked for."""
+CALLERS_OF_KERNEL = frozenset({"internal/runtime/syscall/linux.Syscall6", "runtime.futex"})
+"""They have next to no instructions of their own: their time is the kernel's."""
+RULE = "-----------+-"
+"""Between the stacks that pprof prints."""
 
 
 def what_was_counted(folder: Path) -> StackFigures | None:
@@ -67,3 +80,40 @@ def counts(file: Path) -> Iterator[tuple[Stack, int]]:
 def _is_serving(stack: Stack) -> bool:
     names = {function.name for function in stack}
     return not STARTS.isdisjoint(names) and BESIDE.isdisjoint(names)
+
+
+def what_it_wrote(file: Path) -> StackFigures:
+    """The profile that a program has written. Raises StartError where it cannot be read."""
+    go = find_program("go") or "go"
+    try:
+        done = subprocess.run(
+            [go, "tool", "pprof", "-symbolize=none", "-sample_index=samples", "-traces", str(file)],
+            capture_output=True,
+            text=True,
+            timeout=READ_SECONDS,
+            cwd=file.parent,
+            env={**os.environ, "PATH": search_path()},
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise StartError(f"go tool pprof cannot read the profile: {error}") from None
+    stacks = list(traces(done.stdout.splitlines()))
+    if done.returncode != 0 or not stacks:
+        raise StartError(f"pprof saw nothing: {last_line(done.stderr)}")
+    return StackFigures(how="pprof", kernel=False, frames=tree(stacks))
+
+
+def traces(lines: Iterable[str]) -> Iterator[tuple[Stack, int]]:
+    """The stacks in what `go tool pprof -traces` prints: behind a rule a number, and one function
+    in a line, the innermost first."""
+    found: list[Function] = []
+    count = 0
+    for line in lines:
+        if line.startswith(RULE):
+            if found:
+                yield tuple(reversed(found)), count
+            found, count = [], -1
+        elif count:
+            number, name = line[:10].strip(), line[10:].strip().removesuffix(" (inline)")
+            if count < 0:
+                count = int(number)
+            found.append(Function(name, "kernel" if name in CALLERS_OF_KERNEL else "server"))

@@ -12,11 +12,11 @@ from bench.host.signals import SignalWatch
 from bench.host.slices import find_slicing
 from bench.records.figures import StackFigures
 from bench.stations import footprint, orders
-from bench.stations.counting import what_was_counted
-from bench.stations.sampling import Sampler
+from bench.stations.counting import what_it_wrote, what_was_counted
+from bench.stations.sampling import Sampler, why_no_perf
 from bench.stations.tracing import Tracer
 from bench.subjects.running import RunningServer
-from bench.subjects.subject import Place, Subject
+from bench.subjects.subject import PROFILE_FILE, Place, Subject
 
 
 class Servers:
@@ -42,11 +42,15 @@ class Servers:
         self._footprint: footprint.Footprint | None = None
         self._tracer: Tracer | None = None
         self._sampler: Sampler | None = None
+        self._profiled = False
+        """Whether they look at their stacks themselves, for want of perf."""
 
     def start(self, subject: Subject, order: orders.ServerOrder, address: str) -> list[str]:
         """As many as are ordered; the URLs of all. Raises StartError, Interrupted or OSError."""
         everywhere = order.conditions.cores == "all"
         self._spread = len(self._all or os.sched_getaffinity(0)) if everywhere else 0
+        sampled = order.conditions.mode == "sampled"
+        self._profiled = sampled and subject.profiles_itself and bool(why_no_perf())
         for number in range(order.instances):
             self._folders.append(tempfile.mkdtemp(prefix="zerohttpd-subject-"))
             place = Place(
@@ -56,6 +60,7 @@ class Servers:
                 conditions=order.conditions,
                 answer_bytes=order.answer_bytes,
                 address=address,
+                profile=self._profiled,
             )
             cpu = [self._cpus[number % len(self._cpus)]] if self._cpus else []
             if everywhere:
@@ -96,11 +101,17 @@ class Servers:
 
     def start_sampling(self, cpus: list[int]) -> None:
         """Look at their stacks from now on, on these CPUs. Raises StartError."""
+        if self._profiled:
+            return  # they do since their start
         theirs = [] if self._spread else self._cpus
         self._sampler = Sampler(self.pids(), theirs, cpus, self._watch)
 
     def stop_sampling(self) -> StackFigures:
-        """And until now. Raises StartError."""
+        """And until now. Those that look at themselves say it when they end. Raises StartError."""
+        if self._profiled:
+            for server in self._running:
+                server.stop()
+            return what_it_wrote(Path(self._folders[0], PROFILE_FILE))
         sampler, self._sampler = self._sampler, None
         if sampler is None:
             raise StartError("nothing is being sampled")

@@ -69,6 +69,7 @@ class Declaration(BaseModel):
     build: tuple[str, ...] = ()
     build_seconds: int = BUILD_SECONDS
     command: tuple[str, ...]
+    profile: str = ""
     workloads: tuple[str, ...]
     keeps: Keeps
     closes: str = ""

@@ -50,6 +50,9 @@ START_SECONDS = 60.0
 """How long a server may take until it listens: one that is compiled at its start, on a fifth of a
 core that others want, too, needs half of it."""
 
+PROFILE_FILE = "pprof"
+"""What a program of Go writes."""
+
 NO_CONDITIONS = Conditions("")
 
 
@@ -69,6 +72,8 @@ class Place:
     """For floors: how long a whole answer shall be."""
     address: str = "127.0.0.1"
     """Where to listen."""
+    profile: bool = False
+    """Whether it shall write a profile of itself, as PROFILE_FILE in its folder."""
 
 
 def _elsewhere(_: object) -> list[str]:
@@ -99,6 +104,8 @@ class Subject:
     """Whether it keeps a connection that a client wants to keep, see `declared.Keeps`."""
     warm_up: int = 0
     """Requests before those that count, where it needs more of them than others."""
+    profiles_itself: bool = False
+    """Whether it can write a profile of itself."""
     has_workers: bool = False
     """Whether --workers counts for it, as its folder says."""
     stalled_by: str | None = None
@@ -251,7 +258,8 @@ def stranger_subject(name: str) -> Subject:
             "UPSTREAM_PORT": str(free_port(place.address)),
             "REDIS_URL": place.redis_url,
         }
-        return stranger.command_line(place.folder, words)
+        itself = [said.profile, str(place.folder / PROFILE_FILE)] if place.profile else []
+        return [*stranger.command_line(place.folder, words), *itself]
 
     return Subject(
         name=name,
@@ -264,6 +272,7 @@ def stranger_subject(name: str) -> Subject:
         always_closes=said.keeps == "no",
         keeps=said.keeps,
         warm_up=said.warm_up,
+        profiles_itself=bool(said.profile),
         stalled_by=said.stalled_by,
     )
 

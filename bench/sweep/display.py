@@ -54,8 +54,7 @@ def outcome_text(run: Run) -> str:
     if run.state == "held" and run.calls:
         return f"{run.calls.total:>8,.2f} system calls/request"
     if run.state == "held" and run.stacks:
-        what = "samples" if run.stacks.how == "perf" else "instructions"
-        return f"{run.stacks.count:>8,} {what}"
+        return f"{run.stacks.count:>8,} {run.stacks.unit} by {run.stacks.how}"
     if rate is None:
         return f"{run.state}: {run.reason.text if run.reason else 'no reason known'}"
     text = f"{rate:>8,.0f} requests/s"

@@ -58,11 +58,13 @@ def measured(fault: str, conditions: Conditions, timeout: float = 3.0) -> Run:
     return run
 
 
-def measured_of(subject: Subject, conditions: Conditions, timeout: float = 30.0) -> Run:
+def measured_of(
+    subject: Subject, conditions: Conditions, timeout: float = 30.0, requests: int = REQUESTS
+) -> Run:
     """A run with whatever subject that needs no Redis."""
     if conditions.mode == "open" and open_loop.program() is None:
         pytest.skip("oha is not installed")
-    watch, spec = SignalWatch(), RunSpec(subject.name, conditions, 10, 1, REQUESTS, timeout)
+    watch, spec = SignalWatch(), RunSpec(subject.name, conditions, 10, 1, requests, timeout)
     with Site(watch, Placement(server=[], load=[], note=""), find=lambda _: subject) as site:
         bench = Bench(site, NoRedis())  # type: ignore[arg-type]
         run, _ = measure(subject, spec, bench)

@@ -235,9 +235,17 @@ def brought(found: Sequence[Difference]) -> str:
 
 def sampled_how(found: Sequence[Flame]) -> str:
     """What the flame graphs count."""
-    if not found:
-        return ""
-    stacks = found[0].stacks
+    return " ".join(dict.fromkeys(_how(flame.stacks) for flame in found))
+
+
+def _how(stacks: StackFigures) -> str:
+    if stacks.how == "pprof":
+        return (
+            "Go's own pprof, which stands in where perf cannot be had, has looked at the program "
+            "for each hundredth of a second of its CPU time, from its start to its end: so the "
+            "figures are shares of CPU time. It sees the kernel only as the function that makes a "
+            "system call."
+        )
     if stacks.how == "callgrind":
         return (
             "valgrind's callgrind, which stands in where perf is not allowed, has counted "

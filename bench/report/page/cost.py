@@ -86,8 +86,7 @@ def flame_shown(one: reader.Flame) -> dict[str, Any]:
     return {
         "title": f"{one.subject}, {one.conditions.describe()}, {connections(one.concurrency)}",
         "key": f"flame-{one.subject}-{one.conditions.slug()}-{one.concurrency}",
-        "count": f"{one.stacks.count:,} "
-        + ("samples" if one.stacks.how == "perf" else "instructions"),
+        "count": f"{one.stacks.count:,} {one.stacks.unit} by {one.stacks.how}",
         "drawing": flame.drawing(one.stacks),
         "items": flame.listed(one.stacks, LISTED),
     }

@@ -8,6 +8,7 @@ from bench.records.peers import PeerStudy
 from bench.records.words import connections, figure
 from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import peers
+from bench.report.findings.cost import sampled_how
 from bench.report.page.cost import flame_shown
 from bench.report.study.study import Study, describe
 
@@ -30,13 +31,15 @@ def part(study: Study, charts: Catalogue) -> dict[str, Any]:
             {
                 "said": asked,
                 "tables": [_table(table) for table in peers.tables(study, asked)],
-                "flames": [flame_shown(one) for one in flames(study.results) if _is_of(one, asked)],
+                "flames": [flame_shown(one) for one in drawn],
+                "sampled": sampled_how(drawn),
                 "memory": [
                     (name, figure(bytes_each / 1024, "KB"), f"{connections:,}")
                     for name, connections, bytes_each in peers.memory(study.results, asked)
                 ],
             }
             for asked in study.results.studies
+            for drawn in [[one for one in flames(study.results) if _is_of(one, asked)]]
         ],
         "peer_facts": study.results.peers,
         "peers_left_out": study.results.left_out,

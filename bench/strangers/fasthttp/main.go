@@ -22,6 +22,7 @@ import (
 	"github.com/valyala/fasttemplate"
 
 	"zerohttpd/guestbook/book"
+	"zerohttpd/guestbook/profile"
 )
 
 // The limits of the seven, from lib/config.h; fasthttp would wait for ever otherwise.
@@ -93,8 +94,12 @@ func main() {
 	port := flag.String("port", "8000", "port to listen on")
 	redisURL := flag.String("redis", "redis://127.0.0.1:6379", "redis://[user:password@]host:port/db")
 	root := flag.String("root", ".", "folder that holds templates/ and public/")
+	profileFile := flag.String("profile", "", "file for a CPU profile of it, written when it ends")
 	flag.Parse()
 
+	if err := profile.Into(*profileFile); err != nil {
+		log.Fatalf("cannot profile: %v", err)
+	}
 	guestbook, err := book.New(*root, *redisURL)
 	if err != nil {
 		log.Fatal(err)

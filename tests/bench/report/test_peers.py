@@ -2,6 +2,7 @@
 """Then and now: the arithmetic on results that are known, and what the page says of them."""
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -352,12 +353,17 @@ def test_nobody_was_the_limit_only_where_that_is_known() -> None:
     assert (limits["epoll"], limits["poll"]) == ("load generator", "nobody")
 
 
-def test_a_profile_of_a_study_is_drawn(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("how", "words"), [("perf", "perf has looked"), ("pprof", "the kernel only as the function")]
+)
+def test_a_profile_of_a_study_is_drawn(
+    tmp_path: Path, how: Literal["perf", "pprof"], words: str
+) -> None:
     found = results()
     sampled = run_of("epoll", MOVED._replace(mode="sampled"), 100)
     sampled.process, sampled.open_loop = None, None
     sampled.stacks = StackFigures(
-        how="perf", kernel=True, frames=[Frame(name="serve_the_request", of="server", count=900)]
+        how=how, kernel=True, frames=[Frame(name="serve_the_request", of="server", count=900)]
     )
     found.runs.append(sampled)
     found.studies[0].measured.append(
@@ -366,7 +372,10 @@ def test_a_profile_of_a_study_is_drawn(tmp_path: Path) -> None:
     save(found, tmp_path)
     section = build(tmp_path)[0].read_text().partition('<section id="peers">')[2]
     assert '<svg class="flame"' in section
-    assert "serve_the_request" in section.partition("</section>")[0]
+    section = section.partition("</section>")[0]
+    assert "serve_the_request" in section
+    assert f"900 samples by {how}" in section
+    assert words in section
 
 
 def test_a_sweep_for_no_study_has_no_such_section(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Stacks in the lines of perf and of callgrind; the tree; and a process that is watched."""
+"""Stacks in the lines of perf, of pprof and of callgrind; the tree; and processes watched."""
 
+import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -10,10 +12,14 @@ import pytest
 from bench.host.process import Child
 from bench.host.programs import find_program
 from bench.host.signals import SignalWatch
+from bench.records.conditions import Conditions
 from bench.records.figures import Frame
-from bench.stations.counting import counts, what_was_counted
+from bench.stations.counting import counts, traces, what_was_counted
 from bench.stations.profile_tree import Function, Stack, tree
 from bench.stations.sampling import Sampler, stacks_of, why_no_perf
+from bench.subjects.subject import stranger_subject
+
+from ..measuring import measured_of
 
 SCRIPT = """\
     0 PERF_RECORD_FORK(10:10):(1:1)
@@ -50,6 +56,21 @@ ARM = """\
 """.splitlines()
 
 MAIN = Function("main")
+
+TRACES = """\
+File: go
+Build ID: d88d25b826efcd231d54a7c28ec1c9bf2842c705
+Type: samples
+Time: 2026-11-23 18:10:26 UTC
+Duration: 4.03s, Total samples = 163\x20
+-----------+-------------------------------------------------------
+        58   internal/runtime/syscall/linux.Syscall6
+             syscall.Write (inline)
+             net/http.(*conn).serve
+-----------+-------------------------------------------------------
+         1   runtime.casgstatus
+-----------+-------------------------------------------------------
+""".splitlines()
 
 COUNTED = """\
 version: 1
@@ -109,6 +130,15 @@ def test_own_instructions_of_each_stack_and_none_twice(tmp_path: Path) -> None:
     for last in (4, -1):
         (tmp_path / "callgrind.8").write_text("\n".join([*COUNTED[:last], "4"]))
         assert what_was_counted(tmp_path) is None, "a process that was killed while it wrote"
+
+
+def test_the_samples_that_go_took_of_itself() -> None:
+    kernel = Function("internal/runtime/syscall/linux.Syscall6", "kernel")
+    assert list(traces(TRACES)) == [
+        ((Function("net/http.(*conn).serve"), Function("syscall.Write"), kernel), 58),
+        ((Function("runtime.casgstatus"),), 1),
+    ]
+    assert list(traces(TRACES[:5])) == []
 
 
 def stack(words: str) -> Stack:
@@ -177,16 +207,33 @@ def test_functions_of_go_have_their_callers(tmp_path: Path) -> None:
     assert start.below[0].below[0].name == "main.inner"
 
 
-def test_why_perf_may_not_is_said_in_its_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They stand behind a line that says only that it is an error."""
+@pytest.fixture
+def no_perf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     perf = tmp_path / "perf"
     perf.write_text("#!/bin/sh\nprintf 'Error:\\nNo permission.\\n' >&2\nexit 255\n")
     perf.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     why_no_perf.cache_clear()
-    try:
-        assert why_no_perf() == "perf is not allowed here: No permission."
-    finally:
-        why_no_perf.cache_clear()
+    yield
+    why_no_perf.cache_clear()
+
+
+@pytest.mark.usefixtures("no_perf")
+def test_why_perf_may_not_is_said_in_its_words() -> None:
+    """They stand behind a line that says only that it is an error."""
+    assert why_no_perf() == "perf is not allowed here: No permission."
+
+
+@pytest.mark.usefixtures("no_perf")
+@pytest.mark.skipif(find_program("go") is None, reason="needs go")
+@pytest.mark.skipif(shutil.which("wrk") is None, reason="needs wrk")
+@pytest.mark.parametrize("name", ["go", "fasthttp"])
+def test_without_perf_a_peer_of_go_looks_at_itself(name: str) -> None:
+    conditions = Conditions("hello", keep_alive=True, mode="sampled", generator="wrk")
+    run = measured_of(stranger_subject(name), conditions, requests=60_000)
+    assert run.reason is None
+    assert run.stacks is not None
+    assert (run.stacks.how, run.stacks.unit, run.stacks.kernel) == ("pprof", "samples", False)
+    assert run.stacks.count > 10
+    names = {frame.name for frame in run.stacks.frames}
+    assert any("serve" in one.lower() or "workerpool" in one.lower() for one in names), names

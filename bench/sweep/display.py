@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Showing a sweep while it runs: a live table at a terminal, plain lines elsewhere."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console
 
@@ -12,6 +12,7 @@ from bench.records.figures import QUIET
 from bench.records.plan import RunSpec
 from bench.records.results import Results
 from bench.records.run import Run
+from bench.records.workloads import workload_for
 
 WORTH_A_WORD = 1.0
 """Seconds of waiting."""
@@ -80,28 +81,39 @@ def outcome_text(run: Run) -> str:
 
 
 class Estimate:
-    """Learns from each run. A run's cost is taken as proportional to its requests."""
+    """Learns from each run. A run's cost is taken as proportional to its requests, with those of a
+    declared warm-up."""
 
-    def __init__(self, free: Callable[[RunSpec], object]) -> None:
-        """`free`: says of a run whether it is not made and costs nothing."""
-        self._free = free
+    def __init__(self, free: Callable[[RunSpec], object], warm_ups: Mapping[str, int] = {}) -> None:
+        """`free`: says of a run whether it is not made and costs nothing; `warm_ups`: the requests
+        that subjects declare to need before those that count, by name."""
+        self._free, self._warm_ups = free, warm_ups
         self._known: dict[tuple[str, Conditions], float] = {}
         """Seconds per request, by subject and conditions."""
 
     def learn(self, run: Run) -> None:
         """Remember what a run took; the latest of its kind counts. Skipped runs teach nothing."""
         if run.state != "skipped":
-            self._known[run.subject, run.conditions] = run.seconds / run.requests
+            self._known[run.subject, run.conditions] = run.seconds / self._all_requests(run)
 
     def seconds_left(self, rest: Sequence[RunSpec]) -> float | None:
         """Seconds for the runs still to be made; None while nothing is known."""
         if not self._known:
             return None
-        return sum(
-            min(spec.requests * self._per_request(spec), spec.timeout)
-            for spec in rest
-            if not self._free(spec)
-        )
+        return sum(self._seconds(spec) for spec in rest if not self._free(spec))
+
+    def _seconds(self, spec: RunSpec) -> float:
+        requests = self._all_requests(spec)
+        # The warm-up may take as much longer as it has more requests.
+        longest = spec.timeout * requests / spec.requests
+        return min(requests * self._per_request(spec), longest)
+
+    def _all_requests(self, one: Run | RunSpec) -> int:
+        """As bench.sweep.loading makes them; the few with which it warms up all are left aside."""
+        if one.conditions.asks_once:
+            return one.requests
+        share = workload_for(one.conditions.workload).share
+        return one.requests + round(self._warm_ups.get(one.subject, 0) * share)
 
     def _per_request(self, spec: RunSpec) -> float:
         """What is known of the very same; else of the same subject; else the mean of all."""

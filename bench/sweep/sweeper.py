@@ -44,7 +44,8 @@ class Sweeper:
 
     def _run(self) -> int:
         self.site, self.out = self.bench.site, console()
-        self.estimate = Estimate(self.diagnosis.why_not)
+        warm_ups = {name: one.warm_up for name, one in self.planned.subjects.items()}
+        self.estimate = Estimate(self.diagnosis.why_not, warm_ups)
         announce.announce(self.planned, self.bench, self.diagnosis, self.out)
         if self.results.runs:
             there, all_of_them = len(self.results.runs), len(self.planned.runs)

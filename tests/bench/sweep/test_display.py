@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What is shown: the table, the time left."""
 
+from dataclasses import replace
 from datetime import datetime, timezone
 
 import pytest
@@ -114,6 +115,19 @@ def test_time_left_is_learnt_from_the_runs() -> None:
     assert estimate.seconds_left(rest) == 3 + 2
     estimate.learn(run("epoll", 500, None, seconds=100))
     assert estimate.seconds_left(rest) == 3 + 20, "no run is waited for beyond its timeout"
+
+
+def test_time_left_counts_a_declared_warm_up() -> None:
+    """For Java 0:11 was said, and more than a minute was taken."""
+    estimate = Estimate(free=lambda _: False, warm_ups={"java": 9000})
+    estimate.learn(run("poll", 20, 4000, seconds=1))
+    assert estimate.seconds_left([spec("java", 20)]) == 10
+    estimate.learn(run("java", 20, 4000, seconds=5))
+    assert estimate.seconds_left([spec("java", 500), spec("java", 500, 3000)]) == 5 + 6
+    estimate.learn(run("java", 20, None, seconds=1000))
+    assert estimate.seconds_left([spec("java", 500)]) == 200, "the warm-up may take longer, too"
+    memory = replace(spec("java", 500), conditions=Conditions("guestbook", mode="parked"))
+    assert estimate.seconds_left([memory]) == 20, "which has no warm-up"
 
 
 def test_durations_in_words() -> None:

@@ -5,6 +5,7 @@ installed; those that cannot be had are left out, with the reason, and the studi
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bench.host.project import ROOT
@@ -24,11 +25,14 @@ def run(words: Sequence[str]) -> int:
             say(out, f"{name:<16}{study(name).said.title}: {study(name).said.question}")
         return 0
     studies = chosen(wanted.studies)
+    not_wanted: dict[str, str] = {}
     if not wanted.no_install:
         subjects = dict.fromkeys(x for one in studies for x in one.subjects)
         tools = installing.PROFILER if any(one.profiles for one in studies) else {}
         ask = installing.on_terminal()
-        installing.install(subjects, lambda text: say(out, text), ask, wanted.yes, tools)
+        not_wanted = installing.install(
+            subjects, lambda text: say(out, text), ask, wanted.yes, tools
+        )
     if wanted.only_install:
         return 0
     say(out, "Building the peers that must be built: minutes for the first time, nothing later")
@@ -36,7 +40,7 @@ def run(words: Sequence[str]) -> int:
     asked += [*(["--full"] if wanted.full else []), "--results", str(wanted.results)]
     asked += ["--hosts", str(wanted.hosts)] if wanted.hosts else []
     options = chosen_options(sweep_parser().parse_args(asked), ("peers", *words))
-    return sweep.sweep(options).status
+    return sweep.sweep(replace(options, not_wanted=not_wanted)).status
 
 
 def _parser() -> argparse.ArgumentParser:

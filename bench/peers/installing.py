@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the subjects of a study need of the distribution, how much that is, and fetching it.
+"""What the subjects of a study need of the distribution, how much that is, and fetching it; and how
+much their builds will fetch from the registries of their languages.
 
 scripts/setup.sh does the installing, as everywhere: no service is started, now or at the next boot.
 """
@@ -9,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
 from bench.host.programs import find_program
 from bench.host.project import ROOT
@@ -54,37 +55,76 @@ def sum_of_uris(text: str) -> int:
     return sum(int(size) for size in re.findall(r"^'\S+' \S+ (\d+)", text, re.MULTILINE))
 
 
+def builds(subjects: Iterable[str], wanted: Container[str]) -> dict[str, dict[str, float]]:
+    """What the build of each stranger will fetch, in megabytes by what it is; `wanted`: those whose
+    packages will be installed. Who cannot be built fetches nothing."""
+    declared_ones = (declared.stranger(name) for name in subjects if name in declared.names())
+    able = (one for one in declared_ones if one.name in wanted or not one.lacks())
+    found = {one.name: one.to_fetch() for one in able if one.said.fetches}
+    return {name: each for name, each in found.items() if each}
+
+
 def install(
-    subjects: Iterable[str],
+    subjects: Collection[str],
     say: Callable[[str], None],
     ask: Callable[[str], str] | None,
     agreed: bool = False,
     tools: Mapping[str, tuple[str, ...]] = {},
-) -> None:
+) -> dict[str, str]:
     """Install what is missing; what cannot be had is said and left to be left out. `ask`: how a
     question is put to somebody, None: nobody is there; `agreed`: to any number of bytes; `tools`:
-    the packages of programs, by their name, that are wanted beside the subjects."""
+    the packages of programs, by their name, that are wanted beside the subjects. Returns whom
+    nobody wants to be built, since that fetches something, and why, by name."""
     wanted = missing(subjects)
     wanted |= {name: each for name, each in tools.items() if find_program(name) is None}
-    if not wanted:
-        return
-    sizes = _sizes(wanted, say)
+    sizes = _sizes(wanted, say) if wanted else {}
     for name in [name for name, size in sizes.items() if size is None]:
         say(f"{name}: no package {' or '.join(wanted.pop(name))} here")
-    if not wanted:
-        return
+    built = builds(subjects, wanted)
+    if not wanted and not built:
+        return {}
     packages = sorted({package for each in wanted.values() for package in each})
-    size = bytes_to_fetch(packages) or 0
-    words = ", ".join(f"{name} {_megabytes(sizes[name] or 0)}" for name in wanted)
-    say(f"To be fetched: {_megabytes(size)} ({words}; what they share is fetched once)")
-    if size > ASK_ABOVE and not agreed:
-        answer = ask("Fetch it? [y/N] ") if ask else "n"
-        if answer.strip().lower() not in WORDS_FOR_YES:
-            hint = "" if ask else " (nobody to ask: --yes fetches it)"
-            say(f"Not fetched{hint}: {', '.join(wanted)}")
-            return
-    if not _setup([f"package:{_name(package)}" for package in packages]):
+    if not _agreed(_say_sizes(packages, sizes, built, say), ask, agreed):
+        hint = "" if ask else " (nobody to ask: --yes fetches it)"
+        say(f"Not fetched{hint}: {', '.join({**wanted, **built})}")
+        why = {name: _why(name, each) for name, each in built.items() if name not in wanted}
+        for reason in why.values():
+            say(reason)
+        return why
+    if packages and not _setup([f"package:{_name(package)}" for package in packages]):
         say(f"Not all of it could be installed: {', '.join(wanted)}")
+    return {}
+
+
+def _say_sizes(
+    packages: Sequence[str],
+    sizes: Mapping[str, int | None],
+    built: Mapping[str, Mapping[str, float]],
+    say: Callable[[str], None],
+) -> float:
+    """Say how much is fetched, and for whom. Returns the bytes of all."""
+    once = {what: size for fetched in built.values() for what, size in fetched.items()}
+    by_builds = 1e6 * sum(once.values())
+    size = (bytes_to_fetch(packages) or 0 if packages else 0) + by_builds
+    each = {name: float(known) for name, known in sizes.items() if known is not None}
+    for name, fetched in built.items():
+        each[name] = each.get(name, 0) + 1e6 * sum(fetched.values())
+    words = ", ".join(f"{name} {_megabytes(known)}" for name, known in each.items())
+    later = f", of that {_megabytes(by_builds)} when they are built" if built else ""
+    say(
+        f"To be fetched: about {_megabytes(size)} ({words}; what they share is fetched once){later}"
+    )
+    return size
+
+
+def _agreed(size: float, ask: Callable[[str], str] | None, agreed: bool) -> bool:
+    if size <= ASK_ABOVE or agreed:
+        return True
+    return ask is not None and ask("Fetch it? [y/N] ").strip().lower() in WORDS_FOR_YES
+
+
+def _why(name: str, fetched: Iterable[str]) -> str:
+    return f"{name} is left out: its build would fetch {', '.join(fetched)}; nobody said yes to it"
 
 
 def _name(package: str) -> str:
@@ -120,5 +160,5 @@ def _plain() -> dict[str, str]:
     return {**os.environ, "LC_ALL": "C"}
 
 
-def _megabytes(size: int) -> str:
+def _megabytes(size: float) -> str:
     return f"{size / 1e6:,.1f} MB"

@@ -24,6 +24,7 @@ STRANGERS = ROOT / "bench" / "strangers"
 BUILD = ROOT / "build" / "strangers"
 OUR_BUILD = {"BUILD": str(BUILD)}
 BUILD_SECONDS = 300
+LOOK_SECONDS = 20
 _OTHERS = re.compile(r"^\.\./[^/]+/")
 """Of a file: it is that of another stranger."""
 _WORD = re.compile(r"@([A-Z_]+)@")
@@ -53,6 +54,18 @@ class Serving(BaseModel):
     """System calls that it makes while it serves: the ones that give its architecture away."""
 
 
+class Fetched(BaseModel):
+    """What a build fetches from the registry of its language, unless it is there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    what: str
+    """Whoever else names it shares it."""
+    megabytes: float
+    there: tuple[str, ...]
+    """A command, in the stranger's folder, that ends well where it is there. It fetches nothing."""
+
+
 class Declaration(BaseModel):
     """A stranger.toml, word for word; bench/strangers/nginx/stranger.toml explains it."""
 
@@ -68,6 +81,7 @@ class Declaration(BaseModel):
     files: tuple[str, ...] = ()
     build: tuple[str, ...] = ()
     build_seconds: int = BUILD_SECONDS
+    fetches: tuple[Fetched, ...] = ()
     command: tuple[str, ...]
     profile: str = ""
     workloads: tuple[str, ...]
@@ -115,6 +129,10 @@ class Stranger:
         """Whether one of its programs is not here."""
         return not all(_is_there(program) for program in fill(self.said.programs, OUR_BUILD))
 
+    def to_fetch(self) -> dict[str, float]:
+        """What its build would fetch: megabytes, by what it is."""
+        return {one.what: one.megabytes for one in self.said.fetches if not self._sees(one.there)}
+
     def prepare(self) -> None:
         """Look for what it needs and build it, if it must be. Raises LeftOut."""
         if self.lacks():
@@ -140,17 +158,21 @@ class Stranger:
         program, *rest = fill(self.said.command, known)
         return [find_program(program) or program, *rest]
 
-    def _build(self, command: list[str]) -> None:
-        where = {**os.environ, "PATH": search_path()}
+    def _sees(self, command: Sequence[str]) -> bool:
         try:
-            done = subprocess.run(
-                command,
-                cwd=self.folder,
-                capture_output=True,
-                text=True,
-                timeout=self.said.build_seconds,
-                env=where,
-            )
+            return self._run(fill(command, OUR_BUILD), LOOK_SECONDS).returncode == 0
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+
+    def _run(self, command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
+        where = {**os.environ, "PATH": search_path()}
+        return subprocess.run(
+            command, cwd=self.folder, capture_output=True, text=True, timeout=seconds, env=where
+        )
+
+    def _build(self, command: list[str]) -> None:
+        try:
+            done = self._run(command, self.said.build_seconds)
         except subprocess.TimeoutExpired:
             took = f"longer than {self.said.build_seconds // 60} minutes"
             raise LeftOut(f"{self.name} is left out: its build took {took}") from None

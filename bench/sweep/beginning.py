@@ -48,7 +48,7 @@ def begun(
         workloads=workloads,
         studies=[study.record(cells_of) for study in options.studies],
         peers=site.peers(),
-        left_out=site.left_out(),
+        left_out={**options.not_wanted, **site.left_out()},
     )
 
 

@@ -2,8 +2,8 @@
 """What a sweep is asked for: on the command line, and as it is kept so that it can be resumed."""
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.host.project import ROOT
@@ -43,6 +43,8 @@ class SweepOptions:
     """The folder of the servers' executables."""
     studies: tuple[DeclaredStudy, ...] = ()
     """What it is made for, see bench/peers/; subjects of theirs that cannot be had are left out."""
+    not_wanted: Mapping[str, str] = field(default_factory=dict)
+    """Those of them that are left out though they could be had, and why, by name."""
     concludes: bool = True
     """Whether it ends with the rates of all; not where somebody else reads its results."""
     answers: bool = False

@@ -88,7 +88,9 @@ def _sweeper(
     if options.values("balancer") != {"none"}:
         site.require_nginx()
     some = bool(options.studies or (before and before.studies))
-    subjects = site.survey(options.subjects, options.floors, some)
+    left_out = before.left_out if before else options.not_wanted
+    named = options.subjects and tuple(x for x in options.subjects if x not in left_out)
+    subjects = site.survey(named, options.floors, some)
     if before is None:
         options = options.answering(bool(site.slicing()))
     if any(options.values("quota")):

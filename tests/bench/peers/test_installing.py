@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: MIT
 """What is fetched for peers, and who is asked before. Nothing is installed here."""
 
+import re
+from datetime import datetime
+from pathlib import Path
+
 import pytest
 
 from bench.cli import peers
 from bench.host.project import ROOT
 from bench.peers import installing
+from bench.peers.study import study
+from bench.records.results import Results
+from bench.subjects import declared
 from bench.sweep import sweep
 
 URIS = """\
@@ -27,6 +34,8 @@ class Machine:
         self.said: list[str] = []
         self.asked: list[str] = []
         self.installed: list[str] = []
+        self.builds: dict[str, dict[str, float]] = {}
+        monkeypatch.setattr(installing, "builds", lambda subjects, wanted: self.builds)
         lacking = {name: (f"{name}-package",) for name in sizes}
         monkeypatch.setattr(installing, "missing", lambda _: dict(lacking))
         monkeypatch.setattr(installing, "_sizes", lambda wanted, say: dict(sizes))
@@ -41,14 +50,15 @@ class Machine:
         self.installed += groups
         return True
 
-    def install(self, answer: str | None, agreed: bool = False) -> None:
+    def install(self, answer: str | None, agreed: bool = False) -> dict[str, str]:
         """`answer`: of who is asked; None: nobody is there."""
 
         def ask(question: str) -> str:
             self.asked.append(question)
             return answer or ""
 
-        installing.install([], self.said.append, ask if answer is not None else None, agreed)
+        put = ask if answer is not None else None
+        return installing.install([], self.said.append, put, agreed)
 
 
 def test_a_tool_is_installed_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,3 +122,93 @@ def test_what_no_archive_has_is_left_out(monkeypatch: pytest.MonkeyPatch) -> Non
     machine.install(None)
     assert machine.said[0] == "tomcat: no package tomcat-package here"
     assert machine.installed == ["package:ruby-package"]
+
+
+# ---- What builds fetch, of the registries of their languages ----
+
+BUILDS = {"go": {"Go": 72.0, "modules": 4.0}, "fast": {"Go": 72.0, "modules": 4.0, "more": 41.0}}
+
+
+def test_what_builds_fetch_is_said_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, {})
+    machine.builds = {"go": BUILDS["go"], "run": BUILDS["go"]}
+    assert machine.install(None) == {}
+    assert not machine.installed
+    (said,) = machine.said
+    assert "about 76.0 MB (go 76.0 MB, run 76.0 MB;" in said
+    assert said.endswith("of that 76.0 MB when they are built")
+
+
+@pytest.mark.parametrize(("answer", "fetched"), [("y", True), ("n", False), (None, False)])
+def test_what_builds_fetch_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, answer: str | None, fetched: bool
+) -> None:
+    """Neither of the two alone is too much."""
+    machine = Machine(monkeypatch, {"ruby": 9_000_000, "fast": 1_000_000})
+    machine.builds = BUILDS
+    left_out = machine.install(answer)
+    assert bool(machine.asked) == (answer is not None)
+    assert "about 127.0 MB (ruby 9.0 MB, fast 118.0 MB, go 76.0 MB;" in machine.said[0]
+    assert bool(machine.installed) == fetched
+    # Whoever lacks a program is left out for that.
+    reason = "go is left out: its build would fetch Go, modules; nobody said yes to it"
+    assert left_out == ({} if fetched else {"go": reason})
+    assert (reason in machine.said) != fetched
+
+
+def test_who_is_built_already_fetches_nothing(tmp_path: Path) -> None:
+    one = declared.stranger("go")
+    known = [{"what": "a", "megabytes": 1, "there": ["test", "-e", "a"]},
+             {"what": "b", "megabytes": 2.5, "there": ["no-such-program"]}]  # fmt: skip
+    said = declared.Declaration.model_validate({**one.said.model_dump(), "fetches": known})
+    stranger = declared.Stranger("one", said, tmp_path)
+    assert stranger.to_fetch() == {"a": 1, "b": 2.5}
+    (tmp_path / "a").touch()
+    assert stranger.to_fetch() == {"b": 2.5}
+
+
+def test_who_cannot_be_built_fetches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(declared.Stranger, "to_fetch", lambda one: {"all": 1.0})
+    monkeypatch.setattr(declared.Stranger, "lacks", lambda one: one.name != "go")
+    subjects = ["epoll", "nginx", "go", "node", "java"]
+    assert set(installing.builds(subjects, {"java"})) == {"go", "java"}
+
+
+@pytest.mark.parametrize("name", declared.names())
+def test_whose_build_has_a_list_of_what_it_fetches_says_how_much(name: str) -> None:
+    """Traefik has none: it is built only by who wants it."""
+    said = declared.stranger(name).said
+    words = " ".join(said.build)
+    where = re.search(r"\.\./([\w-]+)", words)
+    folder = declared.STRANGERS / (where[1] if where else name)
+    lists = [
+        each for each in ("go.sum", "package-lock.json", "pom.xml") if (folder / each).exists()
+    ]
+    assert bool(said.fetches) == bool(said.build and lists)
+
+
+class Asked(Exception):
+    """Which subjects a sweep would look for, and build."""
+
+
+def test_who_is_not_wanted_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[sweep.SweepOptions] = []
+
+    class Here:
+        def survey(self, names: list[str], floors: bool, some: bool) -> None:
+            raise Asked(*names)
+
+    def keep(options: sweep.SweepOptions) -> sweep.Done:
+        found.append(options)
+        return sweep.Done(0)
+
+    monkeypatch.setattr(sweep, "sweep", keep)
+    monkeypatch.setattr(installing, "install", lambda *_: {"go": "too much"})
+    assert peers.run(["fasthttp"]) == 0
+    with pytest.raises(Asked) as asked:
+        sweep._sweeper(found[0], None, None, Here(), None)  # type: ignore[arg-type]
+    assert set(asked.value.args) == set(study("fasthttp").subjects) - {"go"}
+    before = Results(started=datetime.now().astimezone(), left_out={"fasthttp": "too much"})
+    with pytest.raises(Asked) as asked:
+        sweep._sweeper(found[0], before, None, Here(), None)  # type: ignore[arg-type]
+    assert "fasthttp" not in asked.value.args, "nor when it is gone on with"

@@ -9,11 +9,10 @@ from bench.host.programs import find_program
 from bench.records.conditions import CHANGES, Value
 from bench.records.errors import UserError
 from bench.records.figures import Mode
-from bench.records.plan import Part, Plan
+from bench.records.plan import Part, Plan, counted_parts
 from bench.stations.sampling import why_no_perf
 from bench.sweep.runs import FEWER_FOR
 
-COUNTED_REQUESTS, COUNTED_CONNECTIONS = 100, 4
 SLOW = 4
 """One process or one connection at a time is dear, and shows it in a quarter of the requests."""
 SAMPLED = 2
@@ -55,7 +54,7 @@ def parts_of(
         parts.append(Part(plan, one.servers))
     if stacks == "sampled":
         parts += _of_samples(chosen, fast, slow)
-    return [*parts, *(_of_counts(servers) if stacks == "counted" else [])]
+    return [*parts, *(counted_parts(servers, WORKLOADS) if stacks == "counted" else [])]
 
 
 Varied = dict[str, tuple[Value, ...]]
@@ -85,26 +84,6 @@ def _of_samples(
     return [
         Part(_plan(chosen, WORKLOADS, {"mode": ("sampled",)}, number, 1), names)
         for names, number in groups
-        if names
-    ]
-
-
-def _of_counts(servers: tuple[str, ...]) -> list[Part]:
-    """Connections are kept where they can be: a process for each would leave a file each."""
-    closing = tuple(name for name in servers if name == "iterative")
-    keeping = tuple(name for name in servers if name not in closing)
-    return [
-        Part(
-            Plan(
-                levels=(COUNTED_CONNECTIONS,),
-                requests=COUNTED_REQUESTS,
-                runs=1,
-                workloads=WORKLOADS,
-                varied={"mode": ("counted",), "keep_alive": (kept,)},
-            ),
-            names,
-        )
-        for names, kept in ((keeping, True), (closing, False))
         if names
     ]
 

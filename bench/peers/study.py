@@ -6,7 +6,7 @@ bench/peers/now/study.toml explains what can be said.
 
 import csv
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -15,7 +15,7 @@ from bench.host.project import ROOT, declaration
 from bench.records.conditions import Conditions, Value, conditions_from
 from bench.records.errors import UserError, in_words
 from bench.records.peers import Measured, Peer, PeerStudy, Published, StudyWords
-from bench.records.plan import Part, Plan
+from bench.records.plan import Part, Plan, counted_parts
 from bench.records.values import one_of
 from bench.records.workloads import WORKLOADS
 from bench.subjects import declared
@@ -68,6 +68,8 @@ class DeclaredStudy:
     name: str
     said: StudyDeclaration
     published: tuple[Published, ...]
+    counted: bool = False
+    """Perf cannot be had: what it would sample of the project's servers, callgrind counts."""
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -81,7 +83,7 @@ class DeclaredStudy:
 
     def parts(self, full: bool) -> tuple[Part, ...]:
         """As parts of a sweep."""
-        return tuple(self._part(measure, full) for measure in self.said.measure)
+        return tuple(x for measure in self.said.measure for x in self._parts(measure, full))
 
     def record(self, cells: Callable[[Plan], Cells]) -> PeerStudy:
         """As it is kept with the results; `cells`: which conditions and levels a plan has."""
@@ -92,6 +94,15 @@ class DeclaredStudy:
             for conditions, levels in [cells(part.plan)]
         ]
         return PeerStudy(name=self.name, published=list(self.published), measured=measured, **said)
+
+    def _parts(self, measure: Measure, full: bool) -> list[Part]:
+        part = self._part(measure, full)
+        if not self.counted or "sampled" not in part.plan.values("mode"):
+            return [part]
+        ours = [name for name in part.subjects or () if name in discover()]
+        others = tuple(name for name in part.subjects or () if name not in ours)
+        sampled = [replace(part, subjects=others)] if others else []
+        return [*sampled, *counted_parts(ours, measure.workloads)]
 
     def _part(self, measure: Measure, full: bool) -> Part:
         form = measure.full if full else measure.short

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """What a sweep was asked for, and the runs that it consists of."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.records.conditions import CellKey, Conditions, Value
 from bench.records.figures import Role
 
 DEFAULT_WORKLOAD = "guestbook"
+COUNTED_REQUESTS, COUNTED_CONNECTIONS = 100, 4
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,27 @@ class Part:
     """By name; None: the project's servers."""
     floors: bool = False
     """And the floors of the servers among them."""
+
+
+def counted_parts(servers: Sequence[str], workloads: tuple[str, ...]) -> list[Part]:
+    """Parts in which callgrind counts instructions, which takes fifty times as long: few requests.
+    Connections are kept where they can be: a process for each would leave a file each."""
+    closing = tuple(name for name in servers if name == "iterative")
+    keeping = tuple(name for name in servers if name not in closing)
+    return [
+        Part(
+            Plan(
+                levels=(COUNTED_CONNECTIONS,),
+                requests=COUNTED_REQUESTS,
+                runs=1,
+                workloads=workloads,
+                varied={"mode": ("counted",), "keep_alive": (kept,)},
+            ),
+            names,
+        )
+        for names, kept in ((keeping, True), (closing, False))
+        if names
+    ]
 
 
 @dataclass(frozen=True)

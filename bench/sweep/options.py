@@ -16,6 +16,7 @@ from bench.records.results import KeptOptions, Results
 from bench.records.values import path, positive, words_of
 from bench.records.workloads import ALL, WORKLOADS, named, workload_for
 from bench.services.redis_server import without_password
+from bench.stations.sampling import why_no_perf
 from bench.sweep.runs import (
     FULL_LEVELS,
     ORDER_LEVEL,
@@ -156,6 +157,7 @@ def chosen_options(options: argparse.Namespace, command: Sequence[str] = ()) -> 
         varied=_varied(options),
     )
     studies = chosen_studies(words_of(options.studies)) if options.studies else ()
+    studies = tuple(replace(x, counted=x.profiles and bool(why_no_perf())) for x in studies)
     more = plan != Plan(full=plan.full, workloads=(DEFAULT_WORKLOAD,))
     if studies and (more or options.servers or options.floors):
         raise UserError("--studies says all that is measured: leave out the other options")

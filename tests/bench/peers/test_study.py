@@ -2,6 +2,7 @@
 """Studies are declared completely, and become parts of a sweep."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,17 @@ def test_a_study_is_parts_of_a_sweep(parent: Path) -> None:
     assert conditions_of(short.plan) == both
     record = found.record(cells_of)
     assert (record.measured[0].conditions, record.measured[0].levels) == (both, [10, 20])
+
+
+def test_without_perf_the_instructions_of_the_seven_are_counted() -> None:
+    """And the others are sampled as they can be. The report shows both: they are of the study."""
+    usual, other = study("fasthttp"), replace(study("fasthttp"), counted=True)
+    assert usual.parts(False)[-1].subjects == ("go", "fasthttp", "epoll")
+    *_, sampled, counted = other.parts(False)
+    assert (sampled.subjects, sampled.plan) == (("go", "fasthttp"), usual.parts(False)[-1].plan)
+    assert counted.subjects == ("epoll",)
+    assert counted.plan.values("mode") == ("counted",)
+    assert "counted" in {c.mode for m in other.record(cells_of).measured for c in m.conditions}
 
 
 def test_what_was_published(parent: Path) -> None:

@@ -21,7 +21,7 @@ from ..conftest import Start
 from ..harness import Server, is_sanitized
 from ..redisbox import PrivateRedis
 from ..small import cpu_seconds
-from ..timing import PACE, PATIENCE
+from ..timing import PACE, PATIENCE, wait_until
 
 POST = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="A", guest_remarks="B"))
 
@@ -86,16 +86,20 @@ def test_resources_are_those_of_the_kernel(
     store.do("RPUSH", "guestbook_remarks", *["x" * 18_000] * 50)
     server = start("--workers", "1", redis=redis.url(store.database))
     assert len(fetch(server, "/guestbook").body) > 900_000
-    while (cpu := cpu_seconds(server)) < 0.2:
+    cpu = 0.0
+    while cpu < 0.2:
         for _ in range(100):
             fetch(server, "/sorted")
+        wait_until(lambda: server.is_at_rest(1), "the last child has ended")
+        cpu = cpu_seconds(server)
     peak = max(processes.status_number(pid, "VmHWM") for pid in server.pids())
     assert server.stop() == 0
     figures = server.statistics()
     used = [float(figure) for figure in re.findall(r"\d+\.\d+", figures["cpu"])]
     assert cpu - 0.05 < sum(used) < cpu + 1 * PACE.slowness, (cpu, used)
     megabytes = float(figures["peak memory"].split()[0])
-    assert megabytes > peak / 1024 - 0.1
+    # The kernel adds up what each CPU has counted when it is asked, and not to the page.
+    assert megabytes > peak / 1024 - 0.5
     assert megabytes < 20 or is_sanitized(server.binary)
 
 

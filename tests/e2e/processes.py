@@ -54,6 +54,12 @@ def living(session: int) -> list[Process]:
     return [p for p in session_processes(session) if p.state not in "ZX"]
 
 
+def stands_still(pid: int) -> bool:
+    """Whether a process has taken notice of its SIGSTOP, and does nothing more."""
+    process = _read_process(pid)
+    return process is not None and process.state == "T"
+
+
 def zombies(session: int) -> list[Process]:
     """The processes of a session that nobody has waited for."""
     return [p for p in session_processes(session) if p.state == "Z"]

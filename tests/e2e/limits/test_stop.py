@@ -191,6 +191,7 @@ def test_who_leaves_shuts_the_door(start: Start) -> None:
         server.send_signal(signal.SIGCONT)
         wait_until(lambda: all(map(_is_told, server.children())), "its workers are told")
         server.send_signal(signal.SIGSTOP)
+        wait_until(lambda: processes.stands_still(server.pid), "it stands still again")
         for worker in server.children():
             os.kill(worker, signal.SIGCONT)
         wait_until(lambda: bool(processes.zombies(server.pid)), "a worker has left")
@@ -204,11 +205,11 @@ def test_who_comes_when_all_workers_have_left(start: Start) -> None:
     """Ctrl-C may reach them before their parent, who then serves whoever came meanwhile."""
     server = start("--workers", "2")
     wait_until(lambda: server.is_at_rest(2), "it has all its workers")
-    server.send_signal(signal.SIGSTOP)
-    for worker in server.children():
-        os.kill(worker, signal.SIGINT)
-    wait_until(lambda: len(processes.zombies(server.pid)) == 2, "both workers have left")
-    with Client(server) as client:
+    with server.suspended(), Client(server) as client:
+        for worker in server.children():
+            os.kill(worker, signal.SIGINT)
+            os.kill(worker, signal.SIGCONT)
+        wait_until(lambda: len(processes.zombies(server.pid)) == 2, "both workers have left")
         client.send(request("GET", "/t/digits.txt"))
         wait_until(lambda: backlog(server.port) == 1, "it waits in the backlog")
         server.send_signal(signal.SIGINT)

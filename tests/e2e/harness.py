@@ -195,7 +195,11 @@ class Server:
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """Meanwhile all its processes stand still (SIGSTOP), and time goes on."""
+        """Meanwhile all its processes stand still (SIGSTOP), and time goes on.
+
+        Who goes on already is told nothing: a SIGCONT would take back the SIGSTOP with which
+        the leak sanitizer holds a program that ends, and it waits for that without end.
+        """
         for pid in self.pids():
             os.kill(pid, signal.SIGSTOP)
         wait_until(
@@ -205,8 +209,9 @@ class Server:
         try:
             yield
         finally:
-            for pid in self.pids():
-                os.kill(pid, signal.SIGCONT)
+            for process in processes.living(self.pid):
+                if process.state == "T":
+                    os.kill(process.pid, signal.SIGCONT)
 
     def wait(self) -> int:
         """Wait for its end; return the exit status, AssertionError when it does not end."""

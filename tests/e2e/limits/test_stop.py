@@ -201,7 +201,6 @@ def test_who_leaves_shuts_the_door(start: Start) -> None:
 
 
 @of("preforking")
-@pytest.mark.plain_build("with a sanitizer it hangs now and then, and why is not understood")
 def test_who_comes_when_all_workers_have_left(start: Start) -> None:
     """Ctrl-C may reach them before their parent, who then serves whoever came meanwhile."""
     server = start("--workers", "2")

@@ -16,6 +16,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from bench.host.process import last_line
 from bench.host.programs import find_program, search_path
 from bench.host.project import ROOT, declaration
 from bench.records.errors import UserError
@@ -177,7 +178,7 @@ class Stranger:
             took = f"longer than {self.said.build_seconds // 60} minutes"
             raise LeftOut(f"{self.name} is left out: its build took {took}") from None
         if done.returncode != 0:
-            said = (done.stderr.strip().splitlines() or ["it did not say why"])[-1]
+            said = last_line(done.stderr) or "it did not say why"
             needs = f"; it needs {self.install}"
             raise LeftOut(f"{self.name} is left out: its build failed ({said}){needs}")
 

@@ -27,22 +27,23 @@ def part(study: Study, charts: Catalogue) -> dict[str, Any]:
     """A section for each study; none where the sweep was made for none."""
     del charts
     return {
-        "peer_studies": [
-            {
-                "said": asked,
-                "tables": [_table(table) for table in peers.tables(study, asked)],
-                "flames": [flame_shown(one) for one in drawn],
-                "sampled": sampled_how(drawn),
-                "memory": [
-                    (name, figure(bytes_each / 1024, "KB"), f"{connections:,}")
-                    for name, connections, bytes_each in peers.memory(study.results, asked)
-                ],
-            }
-            for asked in study.results.studies
-            for drawn in [[one for one in flames(study.results) if _is_of(one, asked)]]
-        ],
+        "peer_studies": [_study(study, asked) for asked in study.results.studies],
         "peer_facts": study.results.peers,
         "peers_left_out": study.results.left_out,
+    }
+
+
+def _study(study: Study, asked: PeerStudy) -> dict[str, Any]:
+    drawn = [one for one in flames(study.results) if _is_of(one, asked)]
+    return {
+        "said": asked,
+        "tables": [_table(table) for table in peers.tables(study, asked)],
+        "flames": [flame_shown(one) for one in drawn],
+        "sampled": sampled_how(drawn),
+        "memory": [
+            (name, figure(bytes_each / 1024, "KB"), f"{connections:,}")
+            for name, connections, bytes_each in peers.memory(study.results, asked)
+        ],
     }
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The table: servers across, concurrency down, requests per second in the cells."""
 
+import math
 from collections.abc import Iterable, Sequence
 
 from rich import box
@@ -15,6 +16,8 @@ from bench.records.results import Cell, Results, runs_in_words
 HEAD_LINES = 5
 """Title, head and the lines between."""
 NOTES_LIVE = 3
+SERVERS_ACROSS = 8
+"""Beside each other, when there is room for several tables: more do not fit into a terminal."""
 STYLE = {"failed": "red", "skipped": "yellow"}
 
 
@@ -54,7 +57,8 @@ def result_table(
     for each set of conditions one.
 
     `current` is the run being made. Where there is room for so many `lines` only, the conditions
-    and levels that are not due, and all notes but the latest three are left out.
+    and levels that are not due, and all notes but the latest three are left out. At the end a level
+    at which nothing was measured has no line, and many servers have several tables.
     """
     at_hand = [conditions for conditions in results.conditions() if conditions.rated]
     if current and current.conditions not in at_hand:
@@ -80,18 +84,30 @@ def _one_table(
     }
     shown = {subject for subject, _ in cells} | {current.subject if current else ""}
     subjects = [name for name in results.servers if name in shown or current]
-    table = Table()
-    table.box, table.padding, table.pad_edge = box.SIMPLE_HEAD, (0, 0), False
-    table.add_column("clients", justify="right", style="bold")
-    for subject in subjects:
-        table.add_column(subject, justify="right")
-    for level in _levels_shown(results, current, lines):
-        row = [_cell_text(cells.get((s, level)), s, level, current, notes) for s in subjects]
-        table.add_row(f"{level:,}", *row)
+    tables = []
+    for part in [subjects] if current else _parts(subjects):
+        table = Table()
+        table.box, table.padding, table.pad_edge = box.SIMPLE_HEAD, (0, 0), False
+        table.add_column("clients", justify="right", style="bold")
+        for subject in part:
+            table.add_column(subject, justify="right")
+        for level in _levels_shown(results, current, lines):
+            if current is None and not any((s, level) in cells for s in part):
+                continue
+            row = [_cell_text(cells.get((s, level)), s, level, current, notes) for s in part]
+            table.add_row(f"{level:,}", *row)
+        tables.append(table)
     several = any(cell.runs > 1 for cell in cells.values())
     median = f", {runs_in_words([*cells.values()])} and their spread" if several else ""
     title = Text(f"Requests per second: {conditions.describe()}{median}", style="bold")
-    return Group(title, table, *_legend(cells.values()))
+    return Group(title, *tables, *_legend(cells.values()))
+
+
+def _parts(subjects: Sequence[str]) -> list[Sequence[str]]:
+    """As few as can be, of about the same length."""
+    count = max(1, math.ceil(len(subjects) / SERVERS_ACROSS))
+    length = max(1, math.ceil(len(subjects) / count))
+    return [subjects[at : at + length] for at in range(0, len(subjects), length)]
 
 
 def _levels_shown(results: Results, current: RunSpec | None, lines: int | None) -> list[int]:

@@ -100,6 +100,21 @@ def test_each_set_of_conditions_has_its_table(results: Results) -> None:
     assert after[1:3] == ["clients epoll", "20 9,000"]
 
 
+def test_many_servers_have_tables_of_the_same_length(results: Results) -> None:
+    """Seventeen beside each other had their figures cut ("20,4…"), and a line for each level of
+    other conditions, empty."""
+    results.servers = [f"server-{number}" for number in range(17)]
+    results.levels = [20, 500, 15000]
+    results.runs = [run(name, 20, 123456) for name in results.servers]
+    results.runs.append(run("server-16", 500, 100))
+    lines = shown(results)
+    assert all(name in " ".join(lines) for name in results.servers)
+    tables = [line.split() for line in lines if line.startswith("clients")]
+    assert [len(head) - 1 for head in tables] == [6, 6, 5]
+    assert [line.split()[0] for line in lines if line[0].isdigit()] == ["20", "20", "20", "500"]
+    assert not any("…" in line for line in lines)
+
+
 def test_a_low_terminal_shows_the_levels_at_hand(results: Results) -> None:
     lines = shown(results, spec("epoll", 500), lines=9)
     assert [line.split()[0] for line in lines] == ["Requests", "clients", "500", "[1]"]

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
-from importlib.metadata import packages_distributions
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -54,16 +54,28 @@ def test_no_room_is_crowded(room: str) -> None:
     assert crowded == {}
 
 
+def _packages() -> dict[str, str]:
+    """Who has brought each module. (Before Python 3.11 packages_distributions() knows those only
+    that have a top_level.txt.)"""
+    return {
+        file.parts[0].removesuffix(".py"): one.metadata["Name"]
+        for one in distributions()
+        for file in one.files or []
+        if file.suffix in (".py", ".so")
+    }
+
+
 def test_packages_that_are_imported_are_asked_for() -> None:
     """That another package needs one too may end with its next version."""
     trees = [ast.parse(file.read_text()) for file in (ROOT / "bench").rglob("*.py")]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
-    others = {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"bench", "lab"}
+    own = {"bench", "lab", *sys.stdlib_module_names, "tomllib"}  # which tomli is where it is not
+    others = {name.partition(".")[0] for name in names} - own
     asked = re.findall(r"^[\w-]+", (ROOT / "requirements" / "bench.in").read_text(), re.MULTILINE)
-    packages = packages_distributions()  # tomli is there for older Pythons only
-    needed = {packages.get(name, [name])[0].lower() for name in others}
+    packages = _packages()  # tomli is there for older Pythons only
+    needed = {packages.get(name, name).lower() for name in others}
     assert {name.replace("_", "-") for name in needed} <= {name.lower() for name in asked}
 
 

@@ -84,15 +84,16 @@ def _one_table(
     }
     shown = {subject for subject, _ in cells} | {current.subject if current else ""}
     subjects = [name for name in results.servers if name in shown or current]
+    at_end = current is None and lines is None
     tables = []
-    for part in [subjects] if current else _parts(subjects):
+    for part in _parts(subjects) if at_end else [subjects]:
         table = Table()
         table.box, table.padding, table.pad_edge = box.SIMPLE_HEAD, (0, 0), False
         table.add_column("clients", justify="right", style="bold")
         for subject in part:
             table.add_column(subject, justify="right")
         for level in _levels_shown(results, current, lines):
-            if current is None and not any((s, level) in cells for s in part):
+            if at_end and not any((s, level) in cells for s in part):
                 continue
             row = [_cell_text(cells.get((s, level)), s, level, current, notes) for s in part]
             table.add_row(f"{level:,}", *row)

@@ -113,6 +113,8 @@ def test_many_servers_have_tables_of_the_same_length(results: Results) -> None:
     assert [len(head) - 1 for head in tables] == [6, 6, 5]
     assert [line.split()[0] for line in lines if line[0].isdigit()] == ["20", "20", "20", "500"]
     assert not any("…" in line for line in lines)
+    heads = [line for line in shown(results, lines=40) if line.startswith("cl")]
+    assert len(heads) == 1, "between two runs the table does not change its shape"
 
 
 def test_a_low_terminal_shows_the_levels_at_hand(results: Results) -> None:

@@ -147,6 +147,9 @@
 #define THREAD_HEAP          (64 * 1024)
 #define CONNECTION_MEMORY    (8 * 1024)
 #define RESERVED_MEMORY      (512 * 1024)
+/* The largest that the C library still puts into its heap, and not beside it
+   (mallopt(3), M_MMAP_THRESHOLD: 128 KB). */
+#define HEAP_BLOCK           (127 * 1024)
 /* Descriptors that clients may not take: files, Redis, the standard three; or
    half of all, where the system allows so few that this is less. */
 #define RESERVED_DESCRIPTORS (OPEN_FILES + 36)

@@ -9,6 +9,7 @@
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -65,21 +66,28 @@ static bool is_there(size_t size) {
     return true;
 }
 
-/* glibc makes heaps for threads, up to eight a processor, and each takes 64 MB
-   of addresses before anything is in it.  Where these are limited (ulimit -v)
-   threads would have no room beside them. */
-static void share_one_heap(void) {
-#ifdef M_ARENA_MAX
+/* Where memory is limited (ulimit -v) two habits of glibc take all of it from
+   the requests.  It makes heaps for threads, up to eight a processor, of 64 MB
+   of addresses each: here all share one.  And it keeps the stacks of threads
+   that have ended, up to 40 MB, also those of the few that were still ending
+   when others had taken their places: so the heap keeps its part from the
+   start, with a block that is more than it has left (mallopt(3)). */
+static void keep_memory_for_requests(void) {
+#if defined(M_ARENA_MAX) && defined(M_TOP_PAD)
     struct rlimit limit;
 
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-        mallopt(M_ARENA_MAX, 1);
+    if (getrlimit(RLIMIT_AS, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+        return;
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_TOP_PAD, RESERVED_MEMORY);
+    void *volatile block = malloc(HEAP_BLOCK); /* or it would be left out */
+    free(block);
 #endif
 }
 
 size_t server_room_in_memory(size_t most, size_t each) {
-    share_one_heap();
     while (most > 1 && !is_there(most * each + RESERVED_MEMORY))
         most -= most / 32 + 1;
+    keep_memory_for_requests();
     return most > 0 ? most : 1;
 }

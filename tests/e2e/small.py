@@ -57,7 +57,8 @@ def _answers(server: Server) -> bool:
 def assert_serves(server: Server) -> None:
     """Everything is served, to one client after another."""
     for target in TARGETS:
-        assert fetch(server, target).status in (200, 302), target
+        reply = fetch(server, target)
+        assert reply.status in (200, 302), (target, reply.status, server.stderr)
     assert sign(server, "Ann", "small").status == 303
 
 

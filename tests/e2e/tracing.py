@@ -99,12 +99,13 @@ def _refusal() -> str:
 class Trace:
     """strace(1), attached to a server until that ends."""
 
-    def __init__(self, server: Server, path: Path, alone: bool = False) -> None:
+    def __init__(self, server: Server, path: Path, *options: str, alone: bool = False) -> None:
         """Attach to all its processes and threads, and those to come; or to the first alone."""
         self.path = path
         pids = [server.pid] if alone else server.pids()
         follow = [] if alone else ["-f"]
-        words = ["strace", *follow, "-qq", "-o", str(path), *(f"-p{pid}" for pid in pids)]
+        words = ["strace", *follow, *options, "-qq", "-o", str(path)]
+        words += [f"-p{pid}" for pid in pids]
         self._process = subprocess.Popen(processes.mortal(words), stderr=subprocess.PIPE)
         wait_until(lambda: all(_is_traced(pid) for pid in pids), "strace is attached")
 

@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from .. import processes
+from ..claims import of
+from ..client import fetch
 from ..conftest import Start
 from ..harness import Server
 from ..small import REQUEST_TIME, assert_serves, assert_serves_crowd, limited, started_or_said
 from ..timing import PACE, PATIENCE, undisturbed, wait_until
+from ..tracing import Trace, skip_unless_traceable
 
 
 @pytest.mark.plain_build("sanitizers reserve more address space than that")
@@ -52,6 +55,22 @@ def test_more_clients_than_memory(start: Start, megabytes: int) -> None:
     if server is not None:
         undisturbed(REQUEST_TIME, lambda: assert_serves_crowd(server, 250))
     assert server is not None or megabytes < 12
+
+
+@of("threading")
+@pytest.mark.plain_build("sanitizers reserve more address space than that")
+def test_threads_that_end_slowly_leave_memory(start: Start, tmp_path: Path) -> None:
+    """Who has given his place away and is not gone yet takes room for a stack, and no request's.
+
+    For good: the C library keeps stacks for threads to come, and never gives them to malloc.
+    """
+    skip_unless_traceable()
+    server = start(prefix=limited(**{"as": 12 << 20}))
+    slow = ("-e", "trace=exit", "-e", "inject=exit:delay_enter=500000")
+    Trace(server, tmp_path / "trace", *slow)
+    for _ in range(60):
+        assert fetch(server, "/redirect").status == 302
+    assert_serves(server)
 
 
 # ---- Memory ----

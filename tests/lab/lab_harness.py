@@ -25,6 +25,13 @@ SECONDS = 180.0
 Done = subprocess.CompletedProcess[str]
 
 
+ANOTHER_LAYER = (
+    "mount -t tmpfs none /mnt && mkdir /mnt/a /mnt/b /mnt/c && "
+    "mount -t overlay none -o lowerdir=/,upperdir=/mnt/a,workdir=/mnt/b /mnt/c"
+)
+"""What the `/` of each host begins with."""
+
+
 @cache
 def why_not() -> str:
     """Why no lab can be made here; empty if one can."""
@@ -38,11 +45,7 @@ def why_not() -> str:
     tried = run(["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "true"])
     if tried.returncode != 0:
         return tried.stderr.strip()
-    script = (
-        "mount -t tmpfs none /mnt && mkdir /mnt/a /mnt/b /mnt/c && "
-        "mount -t overlay none -o lowerdir=/,upperdir=/mnt/a,workdir=/mnt/b /mnt/c"
-    )
-    return run(["unshare", "--mount", "sh", "-c", script]).stderr.strip()
+    return run(["unshare", "--mount", "sh", "-c", ANOTHER_LAYER]).stderr.strip()
 
 
 def in_a_chroot() -> bool:

@@ -11,7 +11,8 @@ import json
 import os
 from pathlib import Path
 
-from lab_harness import REPOSITORY, Done, run
+import pytest
+from lab_harness import ANOTHER_LAYER, REPOSITORY, Done, run
 
 LAYER = """
 set -e
@@ -48,6 +49,13 @@ found = [os.path.join(path, name) for path, _, names in os.walk("/run/layer") fo
 print("\\n" + json.dumps([path.removeprefix("/run/layer") for path in found]))'
 """
 """The files that were written to, as the last line of output."""
+
+
+def skip_unless_labs_can_be_made_in(script: str) -> None:
+    """An overlay may lie upon one other: in a container, whose `/` is one, LAYER is the last."""
+    refused = run_in(script, ["sh", "-c", ANOTHER_LAYER])[0].stderr.partition("\n")[0]
+    if refused:
+        pytest.skip(f"this machine's `/` bears one layer, not two: {refused}")
 
 
 def run_in(script: str, command: list[str]) -> tuple[Done, list[str]]:

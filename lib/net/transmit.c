@@ -26,7 +26,7 @@ static void let_the_end_ride(int socket) {
  * comes next.  That is the file's first bytes; or, behind the last bytes of a
  * connection, its end: shutdown() puts the FIN into the packet that still
  * waits.  So a small response and the end are one packet in place of two, which
- * was a fourth of all that a short connection cost.
+ * was a third of all that a short connection cost.
  *
  * Whatever happens in between, the bytes leave: the kernel closes what a killed
  * process had open, and after 200 ms it waits for nobody (TCP_CORK in tcp(7)).

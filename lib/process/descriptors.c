@@ -66,17 +66,20 @@ static bool is_there(size_t size) {
     return true;
 }
 
-/* Where memory is limited (ulimit -v) two habits of glibc take all of it from
-   the requests.  It makes heaps for threads, up to eight a processor, of 64 MB
-   of addresses each: here all share one.  And it keeps the stacks of threads
-   that have ended, up to 40 MB, also those of the few that were still ending
-   when others had taken their places: so the heap keeps its part from the
-   start, with a block that is more than it has left (mallopt(3)). */
+/* Where memory is limited (ulimit -v, -d) two habits of glibc take all of it
+   from the requests.  It makes heaps for threads, up to eight a processor, of
+   64 MB of addresses each: here all share one.  And it keeps the stacks of
+   threads that have ended, up to 40 MB, also those of the few that were still
+   ending when others had taken their places: so the heap keeps its part from
+   the start, with a block that is more than it has left (mallopt(3)). */
 static void keep_memory_for_requests(void) {
 #if defined(M_ARENA_MAX) && defined(M_TOP_PAD)
-    struct rlimit limit;
+    struct rlimit addresses;
+    struct rlimit data;
 
-    if (getrlimit(RLIMIT_AS, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+    if (getrlimit(RLIMIT_AS, &addresses) < 0 ||
+        getrlimit(RLIMIT_DATA, &data) < 0 ||
+        (addresses.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY))
         return;
     mallopt(M_ARENA_MAX, 1);
     mallopt(M_TOP_PAD, RESERVED_MEMORY);

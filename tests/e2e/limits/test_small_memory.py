@@ -59,13 +59,14 @@ def test_more_clients_than_memory(start: Start, megabytes: int) -> None:
 
 @of("threading")
 @pytest.mark.plain_build("sanitizers reserve more address space than that")
-def test_threads_that_end_slowly_leave_memory(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["as", "data"])
+def test_threads_that_end_slowly_leave_memory(start: Start, tmp_path: Path, kind: str) -> None:
     """Who has given his place away and is not gone yet takes room for a stack, and no request's.
 
     For good: the C library keeps stacks for threads to come, and never gives them to malloc.
     """
     skip_unless_traceable()
-    server = start(prefix=limited(**{"as": 12 << 20}))
+    server = start(prefix=limited(**{kind: 12 << 20}))
     slow = ("-e", "trace=exit", "-e", "inject=exit:delay_enter=500000")
     Trace(server, tmp_path / "trace", *slow)
     for _ in range(60):

@@ -27,7 +27,7 @@ static const struct architecture architecture = {
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
     .calls = {FORKING_CALLS, CALL(prlimit64), CALL(epoll_create1),
-              CALL(epoll_ctl), CALL(epoll_wait), CALL(poll)},
+              CALL(epoll_ctl), CALL(epoll_wait), CALL(madvise), CALL(poll)},
 };
 
 static struct children workers;

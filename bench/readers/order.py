@@ -7,7 +7,8 @@ it so. Where a load generator was the limit with anybody, nobody knows that serv
 are ordered by what a core could carry that they had to themselves, 1 / CPU time per request. That
 is arithmetic, and counts neither waiting nor a core's other work.
 
-Who differ by less than their runs do share a place. Pure functions on results.
+Who differ by less than their runs do share a place, if that holds for any two of the place; who is
+as near to some of a better place only is said to be. Pure functions on results.
 """
 
 import itertools
@@ -20,7 +21,7 @@ from bench.readers.compare import Spread, verdict
 from bench.records.conditions import Conditions
 from bench.records.results import Results, cell_of
 from bench.records.run import Run
-from bench.records.words import connections
+from bench.records.words import connections, listed
 
 By = Literal["rate", "cpu"]
 STALLS = {
@@ -36,9 +37,12 @@ class Ranked:
 
     subject: str
     place: int
-    """From 1; those that cannot be told apart share one."""
+    """From 1. Who share one cannot be told apart, any two of them."""
     spread: Spread
     """Requests per second."""
+    close_to: tuple[str, ...] = ()
+    """Of those with better places the ones that it cannot be told from either: "as good as" does
+    not carry on from the second to the third."""
 
 
 @dataclass(frozen=True)
@@ -140,12 +144,14 @@ def _spread(runs: Sequence[Run], by: By) -> Spread | None:
 
 
 def _ranked(spreads: dict[str, Spread]) -> Iterator[Ranked]:
-    """Who cannot be told apart from the first of a place shares it."""
-    place, first = 0, None
+    """Who cannot be told apart from anyone of a place shares it."""
+    place, sharers, better = 0, list[str](), list[str]()
     for number, name in enumerate(sorted(spreads, key=lambda n: -spreads[n].median), 1):
-        if first is None or verdict(first, spreads[name]) != "same":
-            place, first = number, spreads[name]
-        yield Ranked(name, place, spreads[name])
+        close = {n for n in spreads if verdict(spreads[n], spreads[name]) == "same"}
+        if not sharers or not close.issuperset(sharers):
+            place, better, sharers = number, better + sharers, []
+        sharers.append(name)
+        yield Ranked(name, place, spreads[name], tuple(n for n in better if n in close))
 
 
 NOT_THE_SERVER = {
@@ -197,6 +203,9 @@ def lines(found: Order, stalled_by: Mapping[str, str]) -> Iterator[str]:
     for group in sharing(found.ranked):
         rates = ", ".join(f"{one.spread.median:,.0f}" for one in group)
         notes = ["too close to tell apart"] if len(group) > 1 else []
+        notes += [
+            f"{one.subject}: not told from {listed(one.close_to)}" for one in group if one.close_to
+        ]
         notes += [
             f"{one.subject}: {STALLS['one']}"
             for one in group

@@ -23,6 +23,8 @@ def finding(study: Study, scenario: Conditions) -> str:
     if len(ties) == 1:
         who = f"{listed([one.subject for one in first])} are too close to tell apart"
         words = f"{who}, at up to {rate}"
+    elif first[0].subject in last[-1].close_to:
+        words = f"{who}: {rate}"
     else:
         least = last[-1].spread.median
         words = f"{who}: {rate}, {times(best / least)} as many as {last[-1].subject}"
@@ -53,5 +55,11 @@ def _row(study: Study, found: Order, one: Ranked, key: str) -> dict[str, Any]:
         "low": float(f"{one.spread.low:.5g}"),
         "high": float(f"{one.spread.high:.5g}"),
         "said": f"{one.place}.  {figure(one.spread.median)}{out}",
-        "why": found.why,
+        "why": f"{_close(one)}{found.why}",
     }
+
+
+def _close(one: Ranked) -> str:
+    if not one.close_to:
+        return ""
+    return f"{one.subject} cannot be told from {listed(one.close_to)} either. "

@@ -87,6 +87,30 @@ def test_who_cannot_be_told_apart_shares_a_place() -> None:
     assert said[2].startswith("  3. slow ")
 
 
+CHAIN = {"best": (190, 200, 205), "middle": (178, 190, 198), "last": (165, 172, 179)}
+"""Each overlaps with its neighbour, and the first does not with the last."""
+
+
+def test_a_place_is_shared_only_by_those_of_whom_no_two_can_be_told_apart() -> None:
+    (found,) = order.orders(results_of(*(runs(name, rates) for name, rates in CHAIN.items())))
+    assert places(found) == [(1, "best"), (1, "middle"), (3, "last")]
+    assert [one.close_to for one in found.ranked] == [(), (), ("middle",)]
+    _, first, last, _ = order.lines(found, {})
+    assert first.endswith("(too close to tell apart)")
+    assert last.endswith("(last: not told from middle)")
+
+
+def test_who_is_as_good_as_the_first_and_not_as_the_second_is_said_to_be() -> None:
+    cells = [
+        runs("wide", (170, 200, 205)),
+        runs("sure", (196, 197, 198)),
+        runs("c", (181, 182, 183)),
+    ]
+    (found,) = order.orders(results_of(*cells))
+    assert places(found) == [(1, "wide"), (1, "sure"), (3, "c")]
+    assert found.ranked[-1].close_to == ("wide",)
+
+
 def test_one_whose_load_was_the_limit_makes_it_an_order_by_cost_for_all() -> None:
     results = results_of(runs("a", (100, 101, 102)), runs("b", (90, 91, 92), "load"))
     (found,) = order.orders(results)

@@ -13,7 +13,7 @@
  * Who waits, and where?  Each worker for its own client and its own connection
  * to Redis, in recv and send (and in poll, while it connects).  Free workers
  * all sleep in accept() on the same socket; the kernel wakes one for each
- * connection, and not the whole herd.
+ * connection, and not the whole herd (since Linux 2.4).
  *
  * Where does a half-done request live?  On the stack of its worker's
  * blocking_serve().  Nothing is shared but counters and flags: if one worker
@@ -141,8 +141,8 @@ int main(int argc, char **argv) {
         replace_workers(&server);
 
     children_end(&workers);
-    /* Ctrl-C goes to the whole group: a worker may hear it before us, and leave
-       when nobody waits.  Who came since the last one left is ours to serve. */
+    /* Ctrl-C goes to all processes of the group.  All workers may have heard it
+       and ended before us: we serve whoever has connected since then. */
     work(&server, 0);
     redis_lending_close(&lending);
     return server_end(&server);

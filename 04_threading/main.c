@@ -119,7 +119,8 @@ static bool create_thread(struct server *server, const struct client *client,
                                      .redis = &redis,
                                      .moment = moment,
                                      .others_wait = others_wait};
-    /* Created under the lock: it must not leave the list before it is in. */
+    /* Under the lock, which the thread needs to leave the list: else it could
+       end, and free its memory, before pthread_create() has written the id. */
     pthread_mutex_lock(&lock);
     DL_APPEND(alive, thread);
     int error = pthread_create(&thread->id, attributes, serve, thread);

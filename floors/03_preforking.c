@@ -17,7 +17,7 @@ __attribute__((noreturn)) static void work(const struct floor *floor) {
 }
 
 int main(int argc, char **argv) {
-    struct floor floor;
+    static struct floor floor;
     sigset_t terminate;
     int number;
 
@@ -40,6 +40,7 @@ int main(int argc, char **argv) {
     sigwait(&terminate, &number);
     for (size_t i = 0; i < floor.workers; i++)
         kill(workers[i], SIGTERM);
+    free(workers);
     while (wait(NULL) > 0)
         ;
     return EXIT_SUCCESS;

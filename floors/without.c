@@ -4,8 +4,9 @@
  * what one of them brings can be measured on a server that knows nothing of it.
  * The variable WITHOUT names one:
  *
- *     more      MSG_MORE and TCP_CORK: the end of a connection no more rides on
- *               its last bytes, nor the first bytes of a file on the head
+ *     more      MSG_MORE and TCP_CORK: the end of a connection (FIN) is no more
+ *               in one packet with its last bytes, nor a file's first bytes
+ *               with the head
  *     defer     TCP_DEFER_ACCEPT: a connection is shown before its first bytes
  *     gather    one call for head and body: now they are two
  *     sendfile  files go out through a buffer of ours
@@ -46,9 +47,9 @@ static bool is_without(const char *name) {
 
 /* The function of that name that would have been called without us. */
 #define NEXT(name)                                                             \
-    static __typeof__(&name) next;                                             \
+    static __typeof__(&(name)) next;                                           \
     if (next == NULL)                                                          \
-    next = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+    next = (__typeof__(&(name)))dlsym(RTLD_NEXT, #name)
 
 ssize_t send(int socket, const void *data, size_t length, int flags) {
     NEXT(send);

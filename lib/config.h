@@ -23,22 +23,26 @@
 #define CHUNK_OVERHEAD_LIMIT 16384
 /* First size of the buffer for what a client sends: one request of a browser
    fits (Chromium's has 700 bytes), so nearly all requests are read with one
-   call.  Up to 1,032 bytes the C library has a short way to blocks (tcache). */
+   call.  Blocks of up to 1,032 bytes are cheap: glibc keeps a list of freed
+   ones for each thread (tcache, since glibc 2.26). */
 #define RECEIVE_SIZE         1024
 /* First size of the buffer for a response: the head, and behind it the body
    where that is small. */
 #define RESPONSE_SIZE        1024
-/* A page that says no more than its status, but for a long location. */
+/* First size of the body of a page that only says what its status means.  More
+   is needed for a redirect to a long address. */
 #define NOTE_SIZE            384
-/* A path below public/, decoded; and what is taken for one that is short. */
+/* A path below public/, decoded, with its NUL.  Memory for a path has at least
+   SHORT_PATH bytes: so nearly all paths need a block of one size (see
+   leave_blocks() in process/children.c). */
 #define PATH_SIZE            1024
 #define SHORT_PATH           64
 
 /* How long a client may take.  All but SEND_TIMEOUT are deadlines.
 
-   The first byte of a connection that was accepted without one, while others
-   wait for a worker: see TCP_DEFER_ACCEPT in net/listener.c.  A packet lost on
-   its way is sent again within that. */
+   For the first byte of a connection that was accepted before any had come,
+   while others wait for a worker: see TCP_DEFER_ACCEPT in net/listener.c.  A
+   packet that was lost on its way comes again within this time. */
 #define FIRST_TIMEOUT       1000
 /* An idle kept-alive connection costs a worker in 03 and 05, so it is not
    kept for long. */
@@ -51,9 +55,10 @@
 /* A client that takes no byte of its response for this long has gone; one that
    takes some is served, however long that lasts.  (nginx's send_timeout, 60
    seconds, counts from one write that had room to the next.)  To take means
-   that the client's kernel acknowledges.  So the least rate is a byte in this
-   time, but who reads slowly behind a full buffer takes in steps, a packet or a
-   sixteenth of the buffer at once: on loopback 64 KB, which makes 6.5 KB/s.
+   that the client's kernel acknowledges.  One byte in this time would be
+   enough.  But where a client reads slowly and its receive buffer is full, its
+   kernel acknowledges in steps: a packet, or a sixteenth of the buffer, at
+   once.  On loopback a step is 64 KB, so the least rate is 6.5 KB/s.
    Tried with 8 clients at once: through 1 Mbit/s and 256 kbit/s all got all;
    through 64 kbit/s, where packets are lost and one may get nothing for long,
    one of 16 was cut off. */
@@ -62,9 +67,9 @@
    up to two of these late. */
 #define SEND_LOOK           1000
 /* How long we read on after an early error response, or a long one, so that the
-   kernel does not reset the connection before the client has read it.  Who
-   still sends then without having read is reset: it holds a worker in 01, 03
-   and 05. */
+   kernel does not reset the connection before the client has read it.  A
+   client that goes on sending and does not read is reset after this time, for
+   it holds a worker in 01, 03 and 05. */
 #define LINGER_TIMEOUT      2000
 #define LINGER_LIMIT        (1024 * 1024)
 /* A long-lived connection would let a lucky client keep its worker for good. */
@@ -84,8 +89,8 @@
 /* One that has rested this long is closed: others may want a client of Redis.
    (06 and 07 keep the only one that they have.) */
 #define REDIS_IDLE            10000
-/* So many threads begin a connection at once; Redis' backlog has room for 511,
-   and what finds none there waits for seconds. */
+/* At most so many threads begin a connection at once.  Redis' backlog has room
+   for 511; a connection that finds none there waits for seconds. */
 #define REDIS_NEW_AT_ONCE     128
 /* After Redis has refused a connection for want of clients, nobody keeps one
    that he does not use, for this long. */
@@ -137,18 +142,20 @@
 /* The main thread's stack.  With 32 KB some of the seven crashed at their
    start, with 48 KB none; and the environment lies there as well. */
 #define STACK_LEAST          (64 * 1024)
-/* Our deepest handler needs a tenth of it.  The default is 8 MiB: address space
-   only, since memory is taken where it is used; but a thousand times that. */
+/* Our deepest handler needs a tenth of it.  The default is 8 MiB for a thread,
+   8 GB for a thousand.  It is only address space, since memory is taken where
+   it is used; but that may be limited as well (ulimit -v). */
 #define THREAD_STACK         (256 * 1024)
-/* Where memory is limited (ulimit -v, -d), what a thread should find beside its
-   stack for the request that it serves; what a connection of an event loop
-   should; and what is left for files and Redis.  Else the last one for whom
-   there is room would have to be turned away. */
+/* Where memory is limited (ulimit -v, -d), it sets how many clients are let in.
+   Counted are THREAD_HEAP for each thread, beside its stack, for the request
+   that it serves; or CONNECTION_MEMORY for each connection of an event loop.
+   RESERVED_MEMORY is left for files and Redis.  Else the last clients let in
+   would find no memory for their requests, and would be turned away. */
 #define THREAD_HEAP          (64 * 1024)
 #define CONNECTION_MEMORY    (8 * 1024)
 #define RESERVED_MEMORY      (512 * 1024)
-/* The largest that the C library still puts into its heap, and not beside it
-   (mallopt(3), M_MMAP_THRESHOLD: 128 KB). */
+/* The largest block that the C library takes from its heap.  A larger one gets
+   a mapping of its own (mallopt(3), M_MMAP_THRESHOLD: 128 KB). */
 #define HEAP_BLOCK           (127 * 1024)
 /* Descriptors that clients may not take: files, Redis, the standard three; or
    half of all, where the system allows so few that this is less. */
@@ -162,7 +169,8 @@
    time, and tells how often it has happened meanwhile. */
 #define NEWS_PAUSE           60000
 /* After something has run out (descriptors, processes, memory) no connection is
-   kept alive for this long; as long as it lasts we hear of it every PAUSE. */
+   kept alive for this long.  While the shortage lasts, it is tried again every
+   PAUSE, and each failure begins this time anew. */
 #define SHORTAGE             1000
 /* Who sleeps while a server stops is woken after a PAUSE, after two, four, and
    at last this often: ten thousand that are woken every 20 ms would take the
@@ -173,8 +181,8 @@
    M_MMAP_THRESHOLD: 128 KB). */
 #define CONNECTIONS_AT_ONCE  256
 /* After so many exchanges an event loop gives back memory that it does not need
-   now, once in a TIDY_PAUSE at most.  A rest stays at the heap's end, to begin
-   the next exchanges with. */
+   now, once in a TIDY_PAUSE at most.  TIDY_REST bytes stay at the heap's end,
+   for the next exchanges. */
 #define TIDY_AFTER           100
 #define TIDY_PAUSE           500
 #define TIDY_REST            (128 * 1024)

@@ -21,8 +21,8 @@
 #include <uthash.h>
 #include <utlist.h>
 
-/* Each of them meets a rename about one time in twenty where one process does
-   nothing else. */
+/* How often open_beneath() tries.  A try may fail because a file is renamed
+   meanwhile: about one in twenty where a process does nothing but rename. */
 #define OPEN_TRIES 32
 
 /* A file and what only the cache knows of it.  The file stands first, so that
@@ -120,9 +120,10 @@ void cache_destroy(struct cache *cache) {
     free(cache);
 }
 
-/* glibc has a function for this system call only since 2.43.  A link with ".."
-   in it is followed only if nothing was renamed meanwhile, be it by anybody,
-   anywhere on this host: else the call says EAGAIN, and may be made again. */
+/* openat2(2) is there since Linux 5.6; glibc has a function for it only since
+   2.43.  A link with ".." in it is followed only if nothing was renamed
+   meanwhile, be it by anybody, anywhere on this host: else the call says
+   EAGAIN, and may be made again. */
 static int open_beneath(int folder, const char *name, uint64_t flags) {
     struct open_how how = {.flags = flags | O_CLOEXEC,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
@@ -193,8 +194,8 @@ static bool may_be_kept(const struct cache *cache, const struct file *file) {
            file->status.st_ctim.tv_sec + FILE_SETTLES <= time(NULL);
 }
 
-/* Once for a file, where each of its responses would take as long as for all
-   the rest of its head. */
+/* Done once for a file: for each of its responses it would take as long as all
+   the rest of the head. */
 static void write_validators(struct file *file) {
     const struct stat *status = &file->status;
     time_t now = time(NULL);
@@ -260,8 +261,8 @@ static struct entry *keep(struct cache *cache, struct entry *entry) {
     return entry;
 }
 
-/* Why a folder cannot be borrowed: EISDIR.  But not of a folder to which a link
-   leads out of ours: whoever asks shall not learn that it exists. */
+/* Why a folder cannot be borrowed: EISDIR.  But EXDEV where a link leads to it,
+   out of our folder: whoever asks shall not learn that it exists. */
 static int folder_error(struct cache *cache, const char *name) {
     int descriptor = open_file(cache, name, O_PATH | O_DIRECTORY);
     if (descriptor < 0)

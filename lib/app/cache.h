@@ -5,9 +5,9 @@
  *
  * A hit costs one system call, which asks whether the file is still the same
  * one, at most once in a round of an event loop; a miss opens it.  The kernel
- * itself confines every path to the folder (RESOLVE_BENEATH of openat2(2)),
- * whatever symbolic links say; an absolute link is refused even when it points
- * inside.
+ * itself confines every path to the folder (RESOLVE_BENEATH of openat2(2),
+ * since Linux 5.6), whatever symbolic links say; an absolute link is refused
+ * even when it points inside.
  *
  * One cache serves all threads of a process: a lock guards the table, and a
  * file stays until the last one who borrowed it gives it back.  Of the files

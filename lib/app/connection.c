@@ -287,8 +287,9 @@ void connection_next(struct connection *connection) {
     struct buffer *input = &connection->input;
     size_t used = exchange->head + exchange->body;
     /* To close with bytes unread resets the connection, and the client may lose
-       the response: RFC 9112, section 9.6.  Much of a long one is still on its
-       way; whatever comes until it has arrived would be unread. */
+       the response: RFC 9112, section 9.6.  A long response is still on its way
+       when all of it is sent: what the client sends before it has arrived would
+       be unread. */
     bool lingers = exchange->unread || input->length > used ||
                    exchange->sent > SENDFILE_AT_ONCE;
 

@@ -10,11 +10,11 @@
 
 struct moment {
     time_t now; /* seconds since 1970 */
-    /* An event loop's round; 0: there is none.  All that a round answers was
-       asked before it began: so a file need be looked at only once in it.  (Or
-       the asking had begun.  Who changes a file between two packets of his own
-       request, or of requests that he does not wait for, may get the old one.)
-     */
+    /* The number of an event loop's round; 0: there are no rounds.  A round
+       answers only requests that came before it began, so it asks only once
+       whether a file has changed.  (Some came only in part.  Who changes a file
+       between two packets of his request, or between two requests without
+       waiting for the first answer, may get the old one.) */
     unsigned round;
     /* The fields Date and Server: the same in each response of one second. */
     char fields[sizeof "Date: \r\nServer: ZeroHTTPd-Seven\r\n" +

@@ -51,7 +51,8 @@ void sorted_page(struct page *page) {
     struct buffer *body = &page->response->body;
     uint32_t state = SEED;
 
-    /* Room for all of them first: the views must not be moved away from. */
+    /* Room for all of them first: if the buffer grew later, its bytes could
+       move, and the views would still point to the old place. */
     if (buffer_reserve(text, LONGEST_FIRST + STRINGS * LONGEST_OTHER) == NULL) {
         buffer_clear(text); /* it failed, but the answer does not need it */
         response_error(page->response, 503, "Memory is short.");

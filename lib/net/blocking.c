@@ -65,8 +65,8 @@ static bool set_timeout(struct serving *serving) {
  *    (SYN-ACK) once more.
  * 2. It came by a SYN cookie, which the kernel cannot defer.  Then its request
  *    may come in the next moment, unless it has been in the backlog for long.
- * 3. Its request was lost on a slow line, and something behind it was not: the
- *    client's word on a greeting that came twice.  That looks as the first.
+ * 3. Its request was lost on a slow line, and a later packet was not: this is
+ *    the client's ACK for a repeated SYN-ACK.  We cannot tell that from 1.
  */
 static bool kernel_has_waited(const struct server *server, int socket) {
     struct tcp_info info;
@@ -118,9 +118,9 @@ static void nothing_came(struct serving *serving) {
         connection_abandon(&serving->connection);
 }
 
-/* Of a client whose time is over one piece more is taken, for it may have come
-   while we were suspended (SIGSTOP).  But not all that comes: it may be a byte
-   a millisecond. */
+/* From a client whose time is over we take one piece more, for it may have come
+   while we were suspended (SIGSTOP).  Only one: else a client that sends a byte
+   every millisecond would never be cut off. */
 static void something_came(struct serving *serving, bool late) {
     struct connection *connection = &serving->connection;
 

@@ -23,11 +23,9 @@ void evented_init(struct evented *evented, struct server *server,
 
 /* ---- Memory ---- */
 
-/*
- * free(3) gives the heap's end back to the kernel by itself, but only as far as
- * nothing is in use there.  malloc_trim(3) looks for free pages everywhere.
- * musl has no such call, and needs none: it keeps little.
- */
+/* free(3) gives the heap's end back to the kernel by itself, but only as far as
+   nothing is in use there.  malloc_trim(3) looks for free pages everywhere
+   (since glibc 2.8).  musl has no such call and needs none: it keeps little. */
 static bool is_untidy(const struct evented *evented) {
     return evented->untidy >= TIDY_AFTER && evented->first_asker == NULL;
 }
@@ -180,12 +178,10 @@ static void finish_exchange(struct evented *evented, struct serving *serving) {
     connection_next(connection);
 }
 
-/*
- * Drives one connection until it must wait: for the client, whom the loop then
- * watches, or for Redis, in the queue.  It receives once at the most, and only
- * if the client may be readable, sends one piece of a file, and answers a few
- * pipelined requests, so that nobody can keep the loop for himself.
- */
+/* Drives one connection until it must wait: for the client, whom the loop then
+   watches, or for Redis, in the queue.  It receives once at the most, and only
+   if the client may be readable, sends one piece of a file, and answers a few
+   pipelined requests, so that nobody can keep the loop for himself. */
 static void drive(struct evented *evented, struct serving *serving,
                   bool readable) {
     struct connection *connection = &serving->connection;
@@ -241,7 +237,7 @@ void evented_adopt(struct evented *evented, const struct client *client) {
                     &evented->moment,
                     evented->server->architecture->requests_per_connection);
     evented->count++;
-    moment_next_round(&evented->moment); /* it may have come just now */
+    moment_next_round(&evented->moment); /* its request may be newer */
     /* Often the request is there already: then the loop need not hear of this
        connection at all. */
     drive(evented, serving, true);
@@ -355,8 +351,9 @@ static bool has_time(const struct evented *evented, struct serving *serving) {
                options_time(&evented->server->options, SEND_TIMEOUT);
 }
 
-/* Before a client is cut off, there is a look: of what came while we were
-   suspended the loop may have had too much to tell at once. */
+/* Before a client is cut off, we look once more whether it has sent something.
+   After we were suspended (SIGSTOP), more sockets may be ready than one
+   epoll_wait() returns, and this may be one of the others. */
 static void expire(struct evented *evented) {
     for (int i = PATIENCE_NONE + 1; i < PATIENCES; i++) {
         struct serving *serving;
@@ -383,10 +380,10 @@ void evented_end_round(struct evented *evented) {
     struct serving *serving, *next;
 
     expire(evented);
-    if (redis_pipeline_deadline(redis) <= evented->now) /* a look, as there */
+    if (redis_pipeline_deadline(redis) <= evented->now) /* look once more */
         redis_ready(evented, READABLE | WRITABLE);
-    /* All commands of this round leave in one write; and the round may have
-       been a long one, which is not for Redis to pay. */
+    /* All commands of this round leave in one write.  The time is taken anew: a
+       long round of ours must not count against Redis' time. */
     if (!redis_pipeline_check(redis, evented->now) ||
         !redis_pipeline_flush(redis, clock_milliseconds()))
         give_up_redis(evented);

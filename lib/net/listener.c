@@ -27,26 +27,36 @@ static void set_option(int descriptor, int level, int name, const void *value,
 }
 
 /*
- * TCP_DEFER_ACCEPT: the kernel shows a connection only when its first bytes are
- * there, for so many seconds, rounded up to 1, 3, 7, 15 ...: 10 are 15.  Then
- * it hands the silent one over, which is closed in REQUEST_TIMEOUT, and by 01
- * to 05 at once if others wait for a worker.  So silence keeps nobody waiting,
- * with two exceptions.  01, 03 and 05 give a worker whom nobody wants to the
- * silent one for FIRST_TIMEOUT: on a slow line its request may still come.  And
- * the kernel has room for as many of them as for the backlog.  What comes
- * beyond is greeted with a SYN cookie (net.ipv4.tcp_syncookies), which means
- * that nothing is remembered of it, not even that it should be deferred; it is
- * accepted before it has said anything.  If it stays silent, it holds a worker
- * of 01, 03 or 05 for FIRST_TIMEOUT when others wait; but none if it has waited
- * as long in the backlog.  So 5,000 that say nothing hold up 01 for two
- * seconds.  To see it: --backlog 128 and `ab -c 3000 -n 6000`; for ab ends with
- * up to 3,000 connections open on which it asks for nothing.  It counts those
- * that we close as failed.  Production servers put an event loop in front, for
- * which silence is cheap.
+ * TCP_DEFER_ACCEPT (since Linux 2.4): the kernel shows a connection only when
+ * its first bytes are there.  Without it a client that connects and says
+ * nothing would hold a worker.  The kernel waits for so many seconds, rounded
+ * up to 1, 3, 7, 15 ...: 10 are 15.  Then it hands the silent connection over.
+ * We close that in REQUEST_TIMEOUT, or at once if others wait for a worker of
+ * 01 to 05.  So silence keeps nobody waiting, with two exceptions.
+ *
+ * 1. A worker of 01, 03 or 05 that nobody else wants waits for a silent client
+ *    for FIRST_TIMEOUT: on a slow line its request may still come.
+ * 2. The kernel has room for as many silent connections as for the backlog.  It
+ *    answers those beyond with a SYN cookie (net.ipv4.tcp_syncookies): then it
+ *    remembers nothing of them, not even that they should be deferred, and we
+ *    accept them before they have said anything.  One that stays silent while
+ *    others wait holds a worker of 01, 03 or 05 for FIRST_TIMEOUT; but it holds
+ *    none if it has waited as long in the backlog.  So 5,000 that say nothing
+ *    hold up 01 for two seconds.
+ *
+ * To see the second: --backlog 128 and `ab -c 3000 -n 6000`.  ab ends with up
+ * to 3,000 connections open on which it asks for nothing, and counts those that
+ * we close as failed.  Production servers put an event loop in front, for which
+ * silence is cheap.
+ *
+ * TCP_NODELAY (since Linux 1.0): what is written leaves at once.  Without it a
+ * small packet waits until the client has acknowledged the small one before it
+ * (Nagle's algorithm), for which a Linux client may take 40 ms: the second of
+ * two pipelined responses would be late by that.
  *
  * On Linux the connections that accept(2) returns inherit the other options,
- * which saves three calls for each of them.  The receive timeout is the
- * listener's own as well: accept then returns every ten seconds, to no harm.
+ * which saves three calls for each of them.  The receive timeout counts for
+ * accept as well: it returns every ten seconds without a client, to no harm.
  */
 static void set_options(const struct options *options, int descriptor) {
     int on = 1;
@@ -109,8 +119,8 @@ int listener_open(const struct options *options) {
     return descriptor;
 }
 
-/* The first one was bound without the option, so that a port that another
-   server has taken, with the option or without, is found out. */
+/* The first socket was bound without SO_REUSEPORT.  So bind(2) failed there if
+   another server had the port, with the option or without. */
 int listener_open_beside(const struct options *options, int first) {
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
@@ -158,8 +168,8 @@ bool listener_accept(int listener, bool log, int flags, struct client *client) {
            accept(2). */
         bool short_of_something = errno == EMFILE || errno == ENFILE ||
                                   errno == ENOBUFS || errno == ENOMEM;
-        /* The parent of 03, or another worker, has closed the door; that we
-           are to stop as well we are about to hear. */
+        /* The parent of 03, or another worker, has shut the socket down: the
+           server stops.  In a moment we are told so as well. */
         bool closed = errno == EINVAL;
         if (short_of_something)
             server_is_out_of("descriptors or memory");

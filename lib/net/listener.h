@@ -18,10 +18,11 @@ struct client {
 int listener_open(const struct options *options);
 
 /*
- * Another socket that listens on the port of the first one (SO_REUSEPORT,
- * socket(7)).  Each has a backlog of its own, and the kernel chooses between
- * them by a hash of the client's address and port: no two workers want the same
- * connection, but one may have to wait for a busy worker while others are free.
+ * Another socket that listens on the port of the first one (SO_REUSEPORT, since
+ * Linux 3.9: socket(7)).  Each has a backlog of its own, and the kernel chooses
+ * between them by a hash of the client's address and port: no two workers want
+ * the same connection, but one may have to wait for a busy worker while others
+ * are free.
  * Any further program of the same user that sets the option as well could now
  * take a share of the port's connections.
  */
@@ -31,9 +32,10 @@ int listener_open_beside(const struct options *options, int first);
 void listener_never_waits(int listener);
 
 /*
- * Accepts one connection, with accept4(2)'s flags; with `log` it notes from
- * where.  Returns false when there is none: woken, stopping, nothing there
- * (errno is EAGAIN), or out of descriptors or memory (any other errno; without
+ * Accepts one connection, with the flags of accept4(2) (since Linux 2.6.28),
+ * each of which saves a call of fcntl(2); with `log` it notes from where.
+ * Returns false when there is none: woken, stopping, nothing there (errno is
+ * EAGAIN), or out of descriptors or memory (any other errno; without
  * SOCK_NONBLOCK it has then rested for a PAUSE).  Just go on.
  */
 bool listener_accept(int listener, bool log, int flags, struct client *client);

@@ -202,7 +202,9 @@ void options_parse(struct options *options,
             server_give_up("the option %s needs a value" SEE_HELP,
                            argv[optind - 1]);
         default:
-            /* A letter: with others behind it, getopt is still at its word. */
+            /* An unknown letter.  With others behind it in the same word, as
+               in -xl, optind still stands at that word: so we name the letter.
+             */
             if (optopt > 0 && optopt < 256 && strchr(LETTERS, optopt) == NULL)
                 server_give_up("'-%c' is not understood" SEE_HELP, optopt);
             server_give_up("'%s' is not understood" SEE_HELP, argv[optind - 1]);

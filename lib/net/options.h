@@ -39,8 +39,7 @@ void options_parse(struct options *options,
                    const struct architecture *architecture, int argc,
                    char **argv);
 
-/* Of a time that clients are given, in milliseconds, what --time-scale leaves.
- */
+/* A time that clients are given, in milliseconds, divided by --time-scale. */
 int options_time(const struct options *options, int milliseconds);
 
 #endif

@@ -103,9 +103,9 @@ static void open_listeners(struct server *server) {
     server->listeners_count = count;
 }
 
-/* Where the stack ends there is a crash without a word.  So this comes before
-   main(), whose variables alone may be too much.  A soft limit is ours to
-   raise. */
+/* A program whose stack is too small crashes and says nothing.  So this comes
+   before main(), whose variables alone may be too much.  A soft limit we may
+   raise ourselves. */
 __attribute__((constructor)) static void need_stack(void) {
     struct rlimit limit;
 

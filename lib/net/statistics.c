@@ -52,7 +52,8 @@ static void print_resources(uint64_t requests, FILE *stream) {
 
     /* Children count once they have been waited for: see getrusage(2).  The
        sum is exact, but many kernels tell user from system time only at each
-       tick of a clock: all of a child that ends before one counts as user. */
+       tick of a clock: all time of a child that ends before the first tick
+       counts as user time. */
     if (getrusage(RUSAGE_SELF, &self) < 0 ||
         getrusage(RUSAGE_CHILDREN, &children) < 0)
         return;

@@ -6,10 +6,10 @@
 
 /*
  * Sends some of what is pending, with one system call: bytes in memory first,
- * together in one write, then the file's part, which goes from the page cache
- * to the socket without passing through us.  Returns how many bytes went out,
- * 0 if the file ends before it should, or -1 with errno set.  It sleeps if the
- * socket does.
+ * together in one write, then the file's part.  sendfile(2) (since Linux 2.2)
+ * sends that from the page cache: no copy of it is made in our memory.
+ * Returns how many bytes went out, 0 if the file ends before it should, or -1
+ * with errno set.  It sleeps if the socket does.
  */
 ssize_t transmit(int socket, struct pending pending);
 
@@ -18,9 +18,9 @@ ssize_t transmit(int socket, struct pending pending);
 void transmit_end(int socket);
 
 /*
- * Whether the client takes what it is sent.  When a call of ours returns, the
- * kernel had room, and no more is known.  With a slow client it may have none
- * for long, and then a third of its buffer at once.
+ * Whether the client takes what it is sent.  That a call of ours returns says
+ * only that the kernel had room in its buffer.  With a slow client it may have
+ * none for long, and then a third of the buffer at once.
  */
 struct progress {
     uint64_t taken; /* bytes that the client had acknowledged at the last look
@@ -30,7 +30,8 @@ struct progress {
 };
 
 /* Looks, with one system call: for how many milliseconds has the client taken
-   nothing, as far as looks can tell?  (tcpi_bytes_acked of TCP_INFO.) */
+   nothing, as far as looks can tell?  (tcpi_bytes_acked of TCP_INFO, since
+   Linux 4.1.) */
 int64_t transmit_stalled(int socket, struct progress *progress, int64_t now);
 
 #endif

@@ -13,13 +13,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Who has forked, or will fork; 0: nobody does.  Noted beforehand: what a child
-   writes is copied for it, a page at a time. */
+/* The process that forks; 0: none does.  Noted before the first fork: if each
+   child noted it, the kernel would copy the page for each of them. */
 static pid_t parent;
 
-/* Leaves a block of each size that a request needs in the C library's short way
-   to blocks (tcache), for every child to find.  Else each would split its own
-   off the heap, and have three pages more copied. */
+/* Allocates a block of each size that a request needs, and frees it.  So it is
+   in glibc's list of freed blocks (tcache, since glibc 2.26), where every child
+   finds it.  Else each child would split new blocks off the heap: that writes
+   to three pages more, which the kernel then copies for the child. */
 static void leave_blocks(void) {
     static const size_t sizes[] = {RECEIVE_SIZE, RESPONSE_SIZE, NOTE_SIZE,
                                    SHORT_PATH};
@@ -33,8 +34,9 @@ static void leave_blocks(void) {
 
 void children_init(struct children *children, size_t limit) {
     *children = (struct children){.limit = limit};
-    /* Only the parent needs the numbers.  But it writes one after each fork,
-       and a write to what is not shared has a page copied. */
+    /* Only the parent needs the process ids.  But it writes one after each
+       fork.  The kernel copies a page at the first write after a fork, unless
+       the page is shared: so these are. */
     children->pids = server_share(limit * sizeof children->pids[0]);
     children->alive = server_share(sizeof *children->alive);
     parent = getpid();
@@ -45,8 +47,8 @@ bool children_are_complete(const struct children *children) {
     return *children->alive == children->limit;
 }
 
-/* The place of a child; of 0, the first that is free; the limit: it is not one
-   of ours. */
+/* The place of this child; for 0, the first free place.  Returns the limit if
+   there is none. */
 static size_t place_of(const struct children *children, pid_t child) {
     size_t place = 0;
 
@@ -75,7 +77,8 @@ pid_t children_fork(struct children *children, size_t place) {
     return 0;
 }
 
-/* Ours end by themselves; those that do not when time is up we have killed. */
+/* A child of ours ends by itself: if a signal has ended it, the log is told.
+   But not when time is up, for then we kill those that still run. */
 static void tell_of_crash(pid_t child, int status) {
     static struct news crashes;
 
@@ -112,9 +115,10 @@ static void on_child(int signal_number) {
     (void)signal_number;
 }
 
-/* The signal is let in only while ppoll() sleeps, with the mask of before.
-   Else a child could end between a look for ended children and the sleep, and
-   stay a zombie until something else happens. */
+/* Blocks SIGCHLD.  Only ppoll(2) (since Linux 2.6.16) lets it in, while it
+   sleeps, by the mask of before.  Else a child could end between a look for
+   ended children and the sleep, and stay a zombie until something else happens.
+ */
 void children_listen(struct children *children) {
     struct sigaction action = {.sa_handler = on_child,
                                .sa_flags = SA_NOCLDSTOP};
@@ -159,7 +163,7 @@ void children_end(struct children *children) {
             continue;
         poll(NULL, 0, PAUSE);
         if (server_is_out_of_time() && !killed) {
-            poll(NULL, 0, 5 * PAUSE); /* they know themselves that it is time */
+            poll(NULL, 0, 5 * PAUSE); /* each ends itself when time is up */
             tell(children, SIGKILL);
             killed = true;
         }

@@ -218,7 +218,7 @@ static int add_calls(struct filter *filter, const struct call *calls) {
     return count;
 }
 
-/* A program for the kernel's own small machine: seccomp(2), the part on
+/* A program for a small virtual machine in the kernel: see seccomp(2) on
    filters.  The kernel remembers its answer for each number, so the length of
    the list costs nothing (since 5.11). */
 static int load_filter(const struct call *own) {

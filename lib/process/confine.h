@@ -28,9 +28,9 @@ struct call {
 #define CALLS_LIMIT 24
 #define CALL(name)  {#name, SYS_##name}
 
-/* Of an older and a newer call for the same thing, Linux has only the newer one
-   on newer processors (aarch64), and musl makes the newer one to wait on all;
-   the C library's function is the same. */
+/* Some calls are there twice, an older and a newer one.  Newer processors
+   (aarch64) have only the newer one, and the epoll_wait() of musl makes the
+   newer one on all.  The C library's function has the same name everywhere. */
 #ifndef SYS_poll
 #define SYS_poll SYS_ppoll
 #endif
@@ -47,8 +47,9 @@ struct call {
 #define SYS_mmap SYS_mmap2
 #endif
 
-/* What serving with calls that sleep needs: a receive timeout for each client;
-   and a connection to Redis that begins without waiting is waited for. */
+/* What serving with calls that sleep needs.  A connection to Redis begins
+   without waiting: poll waits for it, and fcntl then lets its calls sleep.  And
+   poll looks whether somebody waits in the backlog. */
 #define BLOCKING_CALLS CALL(poll), CALL(fcntl)
 /* Children: to fork them, be one, tell them and wait for them.  musl makes the
    call fork where there is one, glibc never; and its children, since 1.2.4, ask

@@ -66,12 +66,19 @@ static bool is_there(size_t size) {
     return true;
 }
 
-/* Where memory is limited (ulimit -v, -d) two habits of glibc take all of it
-   from the requests.  It makes heaps for threads, up to eight a processor, of
-   64 MB of addresses each: here all share one.  And it keeps the stacks of
-   threads that have ended, up to 40 MB, also those of the few that were still
-   ending when others had taken their places: so the heap keeps its part from
-   the start, with a block that is more than it has left (mallopt(3)). */
+/* Where memory is limited (ulimit -v, -d), two habits of glibc would leave none
+   for the requests.
+
+   It makes heaps for threads, up to eight a processor, of 64 MB of addresses
+   each.  With M_ARENA_MAX all threads share one.
+
+   And it keeps the stacks of threads that have ended, up to 40 MB of them.
+   These may be more than we counted: some threads are still ending when others
+   have begun in their places.  So the heap takes its part at the start.  We
+   allocate and free one block larger than the heap's free rest, so the heap
+   grows now, by M_TOP_PAD more, and keeps that memory.  To set M_TOP_PAD also
+   switches off glibc's dynamic threshold: the size from which a block gets a
+   mapping of its own then stays at 128 KB (mallopt(3)). */
 static void keep_memory_for_requests(void) {
 #if defined(M_ARENA_MAX) && defined(M_TOP_PAD)
     struct rlimit addresses;

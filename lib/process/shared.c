@@ -3,12 +3,12 @@
 
 #include <sys/mman.h>
 
-/* What is shared stands at a line's beginning, for cores that write to the same
-   cache line take it away from each other. */
+/* Each piece begins at the beginning of a cache line: cores that write to the
+   same line take it away from each other. */
 #define CACHE_LINE 64
 
-/* For all that a server shares, unless it has thousands of workers; of it only
-   the pages that are used take memory. */
+/* Enough for all that a server shares, unless it has thousands of workers.
+   Only the pages that are used take memory. */
 #define ROOM 65536
 
 void *shared_pages(size_t size) {

@@ -9,7 +9,8 @@
 
 #include <stddef.h>
 
-/* Some bytes beside others: each mapping costs every fork time. */
+/* Some bytes of a mapping that several such pieces share: each mapping more
+   makes each fork slower. */
 void *shared_memory(size_t size);
 
 /* In pages of its own: so a reader outside can find it (/proc/PID/maps). */

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <utlist.h>
 
-/* The address sanitizer shall go on to find who looks at a place that is
-   free. */
+/* Tells the address sanitizer which places are free, so that it still finds
+   code that uses one. */
 #ifdef SANITIZED
 #include <sanitizer/asan_interface.h>
 #else
@@ -19,7 +19,7 @@ struct slab_block {
     _Alignas(max_align_t) char places[];
 };
 
-/* A place that is free has room for the way to the next one. */
+/* A free place holds a pointer to the next free one. */
 struct spare_place {
     struct spare_place *next;
 };

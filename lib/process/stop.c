@@ -37,10 +37,12 @@ bool server_somebody_waits(void) {
     return somebody_waits_at(stop.listener);
 }
 
-/* One worker told to stop must not close the door of the others, nor that of
-   whoever is forked in its place; where all stop, it closes its own.  For
-   behind the last one that leaves nobody may come in.  False: some door stands
-   open, for somebody still waits there. */
+/* Shuts down the listening sockets at which nobody waits.  When the last worker
+   stops, none may be left open: a client could still connect, and nobody would
+   serve it.  The process that made the sockets does this for all of them.  A
+   worker does it for its own, and only if all stop: one that was told to stop
+   alone leaves its socket to the others, or to the one forked in its place.
+   False: somebody still waits at one, which therefore stays open. */
 static bool close_doors_behind_last(void) {
     bool owner = getpid() == stop.owner, closed = true;
     const int *doors = owner ? stop.listeners : &stop.listener;
@@ -54,9 +56,9 @@ static bool close_doors_behind_last(void) {
     return closed;
 }
 
-/* Has us woken again: ever more rarely, but when time is up at once, and often
-   from then on.  The timer repeats itself, for a thread that happens to get its
-   signal does not come here. */
+/* Sets the timer that wakes us again: ever more rarely, but at the moment when
+   time is up, and every PAUSE from then on.  It repeats itself: a thread other
+   than the main one may get its signal, and does not set it again. */
 static void set_timer(void) {
     int64_t left = stop.out_of_time_at - clock_milliseconds();
     long pause = left > 0 ? (long)left : PAUSE;
@@ -92,8 +94,9 @@ static void on_stop(int signal_number) {
     errno = error;
 }
 
-/* It interrupts the call that sleeps; and in 01 nobody else has the time.
-   Threads are woken by the main thread, and need no more. */
+/* SIGALRM interrupts the call that sleeps.  The main thread also looks at the
+   listening sockets and sets the timer again: in 01 nobody else could.  Other
+   threads, to which it passes the signal on, only need to be woken. */
 static void on_tick(int signal_number) {
     int error = errno;
 
@@ -145,8 +148,9 @@ bool server_is_out_of_time(void) {
     return stop.stopping && clock_milliseconds() >= stop.out_of_time_at;
 }
 
-/* Who would come between a look at the backlog and the next tick would be let
-   in and never served: so whoever accepts no more shuts the door himself. */
+/* A client that came between a look at the backlog and the next tick would be
+   let in and never served.  So whoever will accept no more shuts the socket
+   down himself. */
 bool server_goes_on(void) {
     return !stop.stopping ||
            (!server_is_out_of_time() &&

@@ -25,8 +25,9 @@ struct view {
 #define VIEW(literal)             ((struct view)VIEW_INITIALIZER(literal))
 #define VIEW_INITIALIZER(literal) {"" literal, sizeof(literal) - 1}
 
-/* These few stand here, so that the compiler puts them where they are called:
-   a request makes some hundred of these calls, each shorter than a call. */
+/* The next functions stand in the header, so that the compiler can put their
+   code where they are called.  A request calls them some three hundred times,
+   and a call takes longer than what most of them do. */
 static inline struct view view_part(struct view view, size_t offset,
                                     size_t length) {
     assert(offset <= view.length && length <= view.length - offset);
@@ -35,7 +36,7 @@ static inline struct view view_part(struct view view, size_t offset,
 }
 
 static inline struct view view_from(struct view view, size_t offset) {
-    return view_part(view, offset, view.length - offset); /* if not beyond it */
+    return view_part(view, offset, view.length - offset); /* which checks it */
 }
 
 /* memcmp must not see the NULL of an empty view, whatever the length. */
@@ -56,7 +57,8 @@ static inline struct view view_of(const char *string) {
 
 struct view view_trim(struct view view); /* no blanks around it: SP, HTAB */
 
-/* Of ASCII.  Most names differ in their length, which costs no call. */
+/* Only ASCII letters have a case here.  Most names differ in their length: then
+   there is no call. */
 bool bytes_equal_ignoring_case(const char *a, const char *b, size_t length);
 static inline bool view_equal_ignoring_case(struct view a, struct view b) {
     return a.length == b.length &&
@@ -134,8 +136,8 @@ struct buffer {
    with `failed` set, when memory is short.  Moves earlier bytes. */
 char *buffer_reserve(struct buffer *buffer, size_t more);
 
-/* A response is made of dozens of appends, nearly all of which find room: then
-   the compiler makes of a short literal a few stores. */
+/* A response is made of dozens of appends.  Nearly all of them find room, and
+   then a short literal costs a few store instructions and no call. */
 void buffer_append_growing(struct buffer *buffer, struct view view);
 static inline void buffer_append(struct buffer *buffer, struct view view) {
     if (buffer->failed || view.length >= buffer->capacity - buffer->length) {

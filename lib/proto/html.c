@@ -15,8 +15,8 @@ static uint32_t code_point(struct view text, size_t length) {
     return code;
 }
 
-/* One that HTML text shall not have: a control character of Latin 1, one that
-   turns the text behind it around, or one that is none (a noncharacter: the
+/* A character that HTML text shall not have: a control character of Latin 1,
+   one that changes the direction of the text behind it, or a noncharacter (the
    last two of each plane, and U+FDD0 to U+FDEF). */
 static bool is_unwanted(uint32_t code) {
     return (code >= 0x80 && code <= 0x9f) ||

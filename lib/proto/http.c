@@ -31,7 +31,7 @@ static bool is_in_host(char byte) {
 
 static struct byte_set token_bytes, value_bytes, target_bytes, host_bytes;
 
-/* Before main(): a head is some hundred bytes, and each is asked for once. */
+/* Before main(), once: a head has hundreds of bytes, and each is looked up. */
 __attribute__((constructor)) static void fill_sets(void) {
     byte_set_fill(&token_bytes, is_in_token);
     byte_set_fill(&value_bytes, is_in_value);
@@ -71,7 +71,7 @@ static bool is_ipv6(struct view view) {
 }
 
 /* RFC 9110, section 7.2: a host, and a port if it has a colon.  Nothing here
-   depends on its value; one that no URI could have is a sign of trickery. */
+   depends on its value; but one that no URI could have may be an attack. */
 static bool is_host(struct view view) {
     uint64_t port;
     bool literal = view_starts_with(view, VIEW("["));
@@ -303,8 +303,8 @@ static ssize_t parse_field(struct http_request *request,
 }
 
 /* RFC 9112, section 5: name ":" OWS value OWS.  Takes the line off the front of
-   the rest.  It is not searched for anything: what may not stand in a name, or
-   in a value, is where that ends. */
+   the rest.  We do not search for its end first: a name ends at the first byte
+   that no name may have, and so does a value. */
 static ssize_t parse_field_line(struct http_request *request,
                                 struct gathered *gathered, struct view *rest) {
     if (++gathered->fields > HEAD_FIELDS_LIMIT)

@@ -18,7 +18,7 @@ void redis_pool_init(struct redis_pool *pool, const struct redis_server *server,
                                 .lock = PTHREAD_MUTEX_INITIALIZER,
                                 .given_back = PTHREAD_COND_INITIALIZER};
     if (!threads)
-        return; /* nobody waits, and a new child need not find this code */
+        return; /* nobody waits; a new child is spared this code's page fault */
     pthread_condattr_init(&attributes); /* none of these fails on Linux */
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&pool->given_back, &attributes);

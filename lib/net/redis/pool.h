@@ -4,7 +4,8 @@
  * needs one.
  *
  * Threads share them: there are at most as many as there ever were exchanges at
- * once, and the last one given back is the first one lent, for it is warm.
+ * once.  The connection given back last is lent first: its data is still in the
+ * processor's cache.
  *
  * Where Redis has no client to spare (redis_is_scarce()), nobody keeps what he
  * does not use.  A connection is handed to a thread that waits for one, but not

@@ -50,8 +50,9 @@ struct redis_server {
 
 /*
  * Reads redis://[[user]:password@]host[:port][/database] or unix:/path and
- * looks the host name up, once: a host that moves wants a restart.  Returns 0,
- * or -1 with a sentence in `error` that says what is wrong.
+ * looks the host name up, once: if the host gets another address, the server
+ * must be started again.  Returns 0, or -1 with a sentence in `error` that says
+ * what is wrong.
  */
 int redis_parse(struct redis_server *server, const char *url, char *error,
                 size_t size);

@@ -25,9 +25,9 @@ import pytest
 from bench.records import store
 from bench.records.results import Results
 
-from ..lab.lab_harness import why_not
+from ...lab.lab_harness import why_not
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 STATE = Path("/run/zerohttpd-lab")
 FOLDER = "/opt/zerohttpd-seven"
 SYSCTL_FILE = "/etc/sysctl.d/90-zerohttpd-seven.conf"

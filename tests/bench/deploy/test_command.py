@@ -19,7 +19,7 @@ from bench.deploy.inventory import WayToLoad
 from bench.deploy.pack import pack_project, project_files
 from bench.records.errors import UserError
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from .mock_droplets import TOKEN, MockServer
 
-DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 FLEET = f"t{os.getpid()}"
 TAG = f"zerohttpd-seven-{FLEET}"

@@ -8,6 +8,8 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.host.sockets import LISTEN, tcp_sockets
+
 from . import processes
 from .harness import REPOSITORY, Server
 
@@ -79,9 +81,10 @@ class FaultyServer(Server):
         return ["env", *variables, *super().command()]
 
     def open_sockets(self) -> int:
-        """How many different sockets its processes have, but for the listening one."""
+        """How many different sockets its processes have, but for those that listen."""
         names = {name for pid in self.pids() for name in processes.descriptors(pid)}
-        return sum(name.startswith("socket:") for name in names) - 1
+        listening = {f"socket:[{one.inode}]" for one in tcp_sockets(self.port, states=LISTEN)}
+        return sum(name.startswith("socket:") for name in names - listening)
 
     def files_opened_twice(self) -> list[str]:
         """Files of the site that one of its processes has more than one descriptor of."""

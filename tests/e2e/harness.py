@@ -54,6 +54,8 @@ class Architecture:
     """A worker lives for one connection and is lent its connection to Redis."""
     shares_redis: bool = False
     """Threads share connections to Redis: as many as ask at once."""
+    listener_each: bool = False
+    """Each worker listens for itself, and the first process has a descriptor of each."""
 
     @property
     def is_stalled_by_one(self) -> bool:
@@ -69,6 +71,20 @@ class Architecture:
     def worker_per_client(self) -> bool:
         """Whether each client, also one that waits, takes one of a fixed number of workers."""
         return self.stalled_by == "workers"
+
+    @property
+    def is_pool_of_loops(self) -> bool:
+        """Whether each of its workers serves many clients at once."""
+        return self.has_workers and not self.worker_per_client
+
+    def listeners(self, workers: int) -> int:
+        """How many sockets listen, and wait for connections each, if it has so many workers."""
+        return workers if self.listener_each else 1
+
+    def workers_within(self, connections: int, most: int) -> str:
+        """How many --workers to give it where Redis grants so few connections: a loop hands its
+        one on to nobody, so each needs one; of all others as many as are wanted share them."""
+        return str(min(connections, most) if self.is_pool_of_loops else most)
 
 
 def architecture(name: str) -> Architecture:

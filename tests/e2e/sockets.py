@@ -28,8 +28,8 @@ def backlog(port: int) -> int:
 
 
 def longest_backlog(port: int) -> int:
-    """How many connections may wait to be accepted on a port where somebody listens."""
-    return sum(one.unsent for one in tcp_sockets(port, states=LISTEN))
+    """How many connections may wait to be accepted at a socket that listens on a port."""
+    return max((one.unsent for one in tcp_sockets(port, states=LISTEN)), default=0)
 
 
 def is_read(port: int, client: socket.socket) -> bool:

@@ -3,6 +3,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from bench.records.torture import TortureCell
 from bench.services.redis_server import connect
 from bench.torture import attacks
 from bench.torture.attacks import ATTACKS, UNDER_WAY
-from bench.torture.cell import lying_redis, scene_for
+from bench.torture.cell import lying_redis, measure, scene_for
 from bench.torture.scene import AttackScene, Ground, page
 
 from .conftest import sign, status, subject, until
@@ -149,10 +150,6 @@ def test_who_is_rated() -> None:
 
 
 def test_without_a_line_it_is_said(ground: Ground) -> None:
-    from dataclasses import replace  # noqa: PLC0415
-
-    from bench.torture.cell import measure  # noqa: PLC0415
-
     without = replace(ground, why_no_line="no slow line here: network namespaces need root")
     cell: TortureCell = measure(subject("epoll"), ATTACKS["slow-line"], without, 0.3)
     assert cell.reason == "no slow line here: network namespaces need root"

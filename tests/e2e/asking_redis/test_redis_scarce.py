@@ -15,7 +15,7 @@ import pytest
 from ..claims import of
 from ..client import Client, fetch, request
 from ..conftest import Start
-from ..harness import Server
+from ..harness import Server, architecture
 from ..redisbox import PrivateRedis, encode
 from ..timing import undisturbed, wait_until
 
@@ -82,10 +82,13 @@ def _assert_no_outage(server: Server) -> None:
 
 
 @pytest.mark.parametrize(("connections", "clients"), [(1, 8), (2, 12), (20, 30)])
-def test_fewer_connections_than_clients(start: Start, connections: int, clients: int) -> None:
+def test_fewer_connections_than_clients(
+    start: Start, arch: str, connections: int, clients: int
+) -> None:
     """Many clients at once, and then a single one: each page is served."""
     with few_clients(connections) as redis:
-        server = start("--workers", "100", redis=redis.url())
+        workers = architecture(arch).workers_within(connections, 100)
+        server = start("--workers", workers, redis=redis.url())
         undisturbed(PATIENCE_OF_SERVER, lambda: _visit_at_once([server], clients, 10))
 
         def visit_alone() -> None:
@@ -93,7 +96,7 @@ def test_fewer_connections_than_clients(start: Start, connections: int, clients:
 
         for _ in range(30):
             visit_alone()
-        if server.kind.has_workers and not server.kind.shares_redis:
+        if server.kind.worker_per_client and not server.kind.shares_redis:
 
             def is_refused() -> bool:
                 visit_alone()  # another worker each time; the last may have been forked only now
@@ -103,10 +106,11 @@ def test_fewer_connections_than_clients(start: Start, connections: int, clients:
         _assert_no_outage(server)
 
 
-def test_fewer_connections_than_idle_clients(start: Start) -> None:
+def test_fewer_connections_than_idle_clients(start: Start, arch: str) -> None:
     """Clients that stay connected and ask now and then do not take them from one another."""
     with few_clients(3) as redis:
-        server = start("--workers", "16", redis=redis.url())
+        workers = architecture(arch).workers_within(3, 16)
+        server = start("--workers", workers, redis=redis.url())
         with contextlib.ExitStack() as stack:
             count = 12 if server.kind.keeps_alive else 1
             clients = [stack.enter_context(Client(server)) for _ in range(count)]
@@ -115,10 +119,11 @@ def test_fewer_connections_than_idle_clients(start: Start) -> None:
         _assert_no_outage(server)
 
 
-def test_two_servers_share(start: Start) -> None:
+def test_two_servers_share(start: Start, arch: str) -> None:
     """Two servers work with what one Redis grants to both."""
     with few_clients(6) as redis:
-        servers = [start("--workers", "16", redis=redis.url()) for _ in range(2)]
+        workers = architecture(arch).workers_within(3, 16)
+        servers = [start("--workers", workers, redis=redis.url()) for _ in range(2)]
         undisturbed(PATIENCE_OF_SERVER, lambda: _visit_at_once(servers, 12, 10))
         for server in servers:
             _assert_no_outage(server)

@@ -18,9 +18,10 @@ from ..timing import wait_until
 
 EIGHTH = REPOSITORY / "tests" / "e2e" / "eighth"
 KINDS = (
-    "asking_redis/test_redis_kept",
-    "kinds/test_start",
+    *(f"asking_redis/test_redis_{name}" for name in ("kept", "scarce")),
+    *(f"kinds/test_{name}" for name in ("start", "cost")),
     *(f"limits/test_{name}" for name in ("stop", "stalling", "fairness", "clients")),
+    *(f"limits/test_{name}" for name in ("ports", "faults_start")),
 )
 """The files of tests that ask what kind of server it is."""
 FILES = ("Makefile", "redirects", "pyproject.toml")
@@ -58,6 +59,7 @@ def test_an_eighth_of_a_kind_of_its_own(name: str, project: Path) -> None:
     Its folder is all that is added.
     """
     _make(name, project)
+    _make("faults", project)
     command = [sys.executable, "-m", "pytest", "-q", "--server", name, "-m", "not waits"]
     assert " passed" in _must_run([*command, *(f"tests/e2e/{kind}.py" for kind in KINDS)], project)
 

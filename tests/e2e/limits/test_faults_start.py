@@ -143,4 +143,4 @@ def test_listener_cannot_be_watched(
     plan.arm("epoll_ctl", 1, errno.ENOMEM)
     with FaultyServer(binary, site, redis.url(260), plan=plan) as server:
         assert fetch(server, "/guestbook").status == 200
-        assert plan.disarm() == (server.name == "epoll")
+        assert plan.disarm() == (b"epoll_ctl" in binary.read_bytes())  # who imports it calls it

@@ -19,6 +19,7 @@ import pytest
 from ..claims import ELSEWHERE, crowd
 from ..client import fetch, request
 from ..conftest import Start
+from ..harness import architecture
 from ..namespaces import inside, namespaces, run
 from ..redisbox import PrivateRedis
 from ..timing import undisturbed, wait_until
@@ -70,10 +71,11 @@ def _all_ports_taken(port: int) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_own_network")
-def test_fewer_ports_than_clients(start: Start) -> None:
+def test_fewer_ports_than_clients(start: Start, arch: str) -> None:
     """Twelve visitors at once, and two ports: each gets the page, and the next one too."""
     with PrivateRedis() as redis:
-        server = start("--workers", "16", redis=redis.url())
+        workers = architecture(arch).workers_within(2, 16)
+        server = start("--workers", workers, redis=redis.url())
 
         def attempt() -> None:
             _allow_ports(*MANY)

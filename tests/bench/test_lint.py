@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""scripts/lint.sh: no part of it passes that has looked at nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bench.host.project import ROOT
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A repository with the script, and a source without a licence."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts" / "lint.sh", tmp_path / "scripts")
+    (tmp_path / "bare.c").write_text("int main(void) { return 0; }\n")
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run it with nobody's settings of git, and none of a git that has called us."""
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    settings = {"HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
+    if (folder / "not-ours").exists():
+        settings["GIT_TEST_ASSUME_DIFFERENT_OWNER"] = "1"
+    return subprocess.run(
+        command, cwd=folder, env=outside | settings, capture_output=True, text=True
+    )
+
+
+def test_a_file_without_a_licence(folder: Path) -> None:
+    """Of whichever kind, unless that is named; what is served is measured, and stays as it is."""
+    for name in ("public/bare.css", "bench/bare.css", "bench/bare.of-no-kind", "docs/bare.md"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+    done = run(folder, "scripts/lint.sh", "licence")
+    assert done.returncode == 1
+    found = {line.partition(": no line")[0] for line in done.stdout.splitlines()[1:]}
+    assert found == {"bare.c", "bench/bare.css", "bench/bare.of-no-kind"}
+
+
+def test_a_folder_of_somebody_else(folder: Path) -> None:
+    """Root looks at a user's clone, or in a container at what is mounted: git lists it if told."""
+    (folder / "not-ours").touch()
+    if run(folder, "git", "ls-files").returncode == 0:
+        pytest.skip("this git does not mind whose a folder is")
+    done = run(folder, "scripts/lint.sh", "licence")
+    assert "bare.c: no line" in done.stdout
+
+
+def test_no_repository(folder: Path) -> None:
+    shutil.rmtree(folder / ".git")
+    for part in ("layout", "tidy", "shell", "licence"):
+        done = run(folder, "scripts/lint.sh", part)
+        assert done.returncode == 2, part
+        assert "lint: git lists nothing for " in done.stderr

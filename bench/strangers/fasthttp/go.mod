@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 module zerohttpd/fasthttp
 
 go 1.26.0

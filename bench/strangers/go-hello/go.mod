@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 module zerohttpd/hello
 
 go 1.21

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 module zerohttpd/guestbook
 
 go 1.26.0

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 "use strict";
 /* The page's own script: draws the charts from their specifications, and listens to the controls.
    What is chosen is kept in `state`; every control changes it and calls `apply`. */

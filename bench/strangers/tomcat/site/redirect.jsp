@@ -1,2 +1,2 @@
-<%@ page session="false" %>
+<%-- SPDX-License-Identifier: MIT --%><%@ page session="false" %>
 <% response.sendRedirect("/guestbook"); %>

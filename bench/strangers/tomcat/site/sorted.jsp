@@ -1,4 +1,4 @@
-<%@ page contentType="text/html; charset=utf-8" session="false" trimDirectiveWhitespaces="true" %>
+<%-- SPDX-License-Identifier: MIT --%><%@ page contentType="text/html; charset=utf-8" session="false" trimDirectiveWhitespaces="true" %>
 <%@ page import="java.util.ArrayList, java.util.Collections, java.util.List" %>
 <%-- The page of sorted strings: what lib/app/sorted.c does, with the standard library of Java. --%>
 <%!

@@ -19,6 +19,9 @@ HELLO = b"Hello World\n"
 """What is asked for where all answers are known to be of one length."""
 EVERY = 100
 """The faults that come now and then come with each so-manieth answer."""
+TWICE = 10
+"""An answer too many comes with each so-manieth one: over a connection that is kept only those of
+the last few requests can be told from the next one's answer."""
 LIFE = 250
 """Answers until it dies."""
 
@@ -97,7 +100,7 @@ class Server:
             b"keep-alive" if keep else b"close",
         )
         client.sendall(head + page)
-        if self.mode == "twice" and now_and_then:
+        if self.mode == "twice" and number % TWICE == 0:
             client.sendall(head + page)
         return not (self.mode == "cuts" and now_and_then)
 

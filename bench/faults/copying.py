@@ -7,6 +7,7 @@ are not in it, either. All else works in it as it does here: make, the tests, th
 report.
 """
 
+import contextlib
 import difflib
 import shutil
 import subprocess
@@ -50,7 +51,8 @@ def make_copy(folder: Path) -> None:
                 continue
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, target, follow_symlinks=False)
+            with contextlib.suppress(FileNotFoundError):  # git lists new files that are soon gone
+                shutil.copy2(ROOT / name, target, follow_symlinks=False)
         (folder / ORIGINAL).write_text(f"{ROOT}\n", encoding="utf-8")
         if (ROOT / ".venv" / ".complete").exists():
             _lend_packages(folder)

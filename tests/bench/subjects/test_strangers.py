@@ -281,8 +281,10 @@ from bench.subjects.subject import Place, stranger_subject
 
 place = Place(free_port(), "redis://127.0.0.1:1", Path(sys.argv[2]))
 server = RunningServer(stranger_subject(sys.argv[1]), place, (), SignalWatch())
-while len(server.pids()) < int(sys.argv[3]):  # lighttpd leaves one behind that it is just starting
-    time.sleep(0.02)
+before, now = [], server.pids()
+while now != before or len(now) < int(sys.argv[3]):  # one that is just being started stays behind
+    time.sleep(0.5)
+    before, now = now, server.pids()
 print(server.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -346,13 +346,21 @@ explain_pip() { # WHAT IT SAID
     esac
 }
 
-# Editable: bench/ and lab/ are read where they lie.
+# Editable: bench/ and lab/ are read where they lie. A .venv that came from another checkout, copied
+# or as a link, would run that one's.
 install_project() {
-    if [[ $(sha256sum <pyproject.toml) == "$(cat "$(stamp_of project)" 2>/dev/null)" ]]; then return; fi
+    if [[ $(sha256sum <pyproject.toml) == "$(cat "$(stamp_of project)" 2>/dev/null)" &&
+        $(installed_from) -ef bench/__init__.py ]]; then return; fi
     mkdir -p build
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps \
         --no-build-isolation --editable . >&2 || die "pip could not install the command zerohttpd; see above"
     sha256sum <pyproject.toml >"$(stamp_of project)"
+}
+
+# Asked from elsewhere: Python prefers the folder that it is started in.
+installed_from() {
+    local python=$PWD/$venv/bin/python
+    (cd / && "$python" -c 'from importlib import util; print(util.find_spec("bench").origin)' 2>/dev/null)
 }
 
 install_browser() {

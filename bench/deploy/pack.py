@@ -32,7 +32,7 @@ ONLY_FOR_CHARTS = ("altair*", "narwhals*", "vl_convert*")
 """Nine tenths of the bytes. Charts are drawn where the sweep runs."""
 SOURCE_FOLDERS = (
     *("[0-9][0-9]_*", "lib", "floors", "bench", "public", "templates", "scripts"),
-    *("deploy", "requirements"),
+    *("course", "deploy", "requirements"),
 )
 SOURCE_FILES = ("Makefile", "redirects", "pyproject.toml")
 

@@ -44,16 +44,22 @@ def source_digest() -> str:
 
 
 SOURCES = (
+    "Makefile",
     "bench/**/*.py",
     "bench/services/*.j2",
     "bench/load/*.lua",
     "bench/peers/**/*",
     "bench/strangers/**/*",
+    "course/experiments/*",
     "floors/*",
     "lib/**/*.[ch]",
     "*/main.c",
     "*/tests.toml",
+    "public/**/*",
+    "redirects",
+    "templates/**/*",
 )
+"""What a figure depends on: who measures, who serves, and what is served."""
 
 
 def digest_of(root: Path) -> str:

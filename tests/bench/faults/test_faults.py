@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.faults import give, hint
+from bench.faults import copying, give, hint
 from bench.faults.catalogue import Fault, fault, numbers
 from bench.faults.copying import apply, difference, make_copy
 from bench.host.project import ROOT
@@ -135,6 +135,16 @@ def test_the_copy_is_a_project_of_its_own(tmp_path: Path) -> None:
         assert said.stdout.strip() == str(copy)
     version = subprocess.run([".venv/bin/zerohttpd", "--version"], cwd=tmp_path / "copy")
     assert version.returncode == 0
+
+
+def test_what_is_gone_meanwhile_does_not_stop_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new file is listed by git, and may be somebody's for a moment."""
+    monkeypatch.setattr(copying, "project_files", lambda *_, **__: ["gone.txt", "Makefile"])
+    make_copy(tmp_path)
+    assert (tmp_path / "Makefile").read_bytes() == (ROOT / "Makefile").read_bytes()
+    assert not (tmp_path / "gone.txt").exists()
 
 
 def test_a_copy_says_where_the_original_is(tmp_path: Path) -> None:

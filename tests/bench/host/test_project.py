@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.project import digest_of
+from bench.deploy.pack import SOURCE_FILES, SOURCE_FOLDERS
+from bench.host.project import SOURCES, digest_of
 
 FILES = (
     "bench/cell.py",
@@ -18,6 +19,11 @@ FILES = (
     "lib/config.h",
     "lib/net/server.c",
     "07_epoll/main.c",
+    "Makefile",
+    "course/experiments/no-cache.patch",
+    "public/files/small.txt",
+    "redirects",
+    "templates/guestbook/index.html",
 )
 
 
@@ -43,3 +49,10 @@ def test_what_python_compiled_is_no_other_version(tmp_path: Path) -> None:
         (tmp_path / folder / "__pycache__").mkdir()
         (tmp_path / folder / "__pycache__" / "study.cpython-313.pyc").write_bytes(b"\0")
     assert digest_of(tmp_path) == before
+
+
+def test_what_is_asked_of_other_hosts_is_sent_to_them() -> None:
+    """Also what git does not know yet: else a host is refused that nobody can put right."""
+    for pattern in SOURCES:
+        top = pattern.split("/", maxsplit=1)[0]
+        assert top in {*SOURCE_FILES, *SOURCE_FOLDERS, "*"}

@@ -2,11 +2,12 @@
 """Whether the targets are met: what a request and a connection may cost. A reader of results.
 
 A target is judged where there is something to judge it by: epoll against nginx and Go, each server
-against its floor, each memory of connections.
+against its floor, each memory of connections. Beside it stands what the floor reaches, the barest
+program of the architecture: a target that even this one misses is out of reach on this machine.
 """
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -118,12 +119,13 @@ class Comparison:
     against: CellKey
     costs: tuple[Cost | None, Cost | None]
     at_most: float | None
+    least: float | None = None
+    """The same ratio with the server's floor in its place; None: it was not measured too."""
 
     @property
     def ratio(self) -> float | None:
         """Median by median; None if there is no figure."""
-        what, against = self.costs
-        return what.total / against.total if what and against and against.total else None
+        return _ratio(*self.costs)
 
     @property
     def met(self) -> bool:
@@ -131,6 +133,17 @@ class Comparison:
         if self.ratio is None:
             return False
         return self.at_most is None or self.ratio <= self.at_most
+
+    @property
+    def out_of_reach(self) -> bool:
+        """Whether the target is missed, and by the floor, too."""
+        if self.ratio is None or self.at_most is None or self.least is None:
+            return False
+        return not self.met and self.least > self.at_most
+
+
+def _ratio(what: Cost | None, against: Cost | None) -> float | None:
+    return what.total / against.total if what and against and against.total else None
 
 
 def cost_of(runs: Sequence[Run]) -> Cost | None:
@@ -162,8 +175,20 @@ def comparisons(results: Results) -> list[Comparison]:
             against = target.other(key)
             if against in runs:
                 costs = (cost_of(its), cost_of(runs[against]))
-                found.append(Comparison(key, against, costs, target.at_most))
+                least = _least(key, against, runs)
+                found.append(Comparison(key, against, costs, target.at_most, least))
     return found
+
+
+def _least(what: CellKey, against: CellKey, runs: Mapping[CellKey, Sequence[Run]]) -> float | None:
+    """The floor's cost over the other's; over the floor's own where a server is held against
+    itself."""
+    floor = FLOOR_PREFIX + what.subject
+    if against.subject == floor:
+        return None
+    if against.subject == what.subject:
+        against = against._replace(subject=floor)
+    return _ratio(*(cost_of(runs.get(key, ())) for key in (what._replace(subject=floor), against)))
 
 
 def show(results: Results, out: Console) -> int:
@@ -190,6 +215,8 @@ def show(results: Results, out: Console) -> int:
     met = [*(one.met for one in judged), *(_memory_met(cell) for cell in memory)]
     met += [cell.state == "held" for cell in (*many, *traced)]
     out.print(f"{sum(met)} of {len(met)} met" if met else "Nothing here has a target.")
+    if beyond := sum(one.out_of_reach for one in judged):
+        out.print(f"Of those missed {beyond} are out of reach here: the floor misses them, too.")
     return int(results.state != "complete" or not met or not all(met))
 
 
@@ -207,14 +234,15 @@ def _most_bytes(cell: Cell) -> int:
 
 
 def _cost_table(found: Sequence[Comparison]) -> Table:
-    figures = ("us/request", "range", "user", "system", "own", "ratio")
+    figures = ("us/request", "range", "user", "system", "own", "ratio", "floor's")
     table = plain_table("<conditions", "<server", *figures, "<")
     for one in found:
-        verdict = _verdict(one.met, one.at_most)
+        verdict = _verdict(one.met, one.at_most) + (", out of reach" if one.out_of_reach else "")
         ratio = "-" if one.ratio is None else f"{one.ratio:.2f}"
+        least = "" if one.least is None else f"{one.least:.2f}"
         levels = one.what.concurrency != one.against.concurrency
-        table.add_row(*_cost_row(one.what, one.costs[0], levels), ratio, verdict)
-        table.add_row(*_cost_row(one.against, one.costs[1], levels), "", "")
+        table.add_row(*_cost_row(one.what, one.costs[0], levels), ratio, least, verdict)
+        table.add_row(*_cost_row(one.against, one.costs[1], levels), "", "", "")
     return table
 
 

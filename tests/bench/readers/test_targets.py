@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What is met and what is not, read from results."""
 
+import re
 from datetime import datetime, timezone
 
 import pytest
@@ -159,6 +160,36 @@ def test_idle_connections_and_most_at_once_are_held_against_the_server_itself() 
     assert (one.what.concurrency, one.against.concurrency) == (15_000, 100)
     assert (one.ratio, one.met) == (1.1, True)
     assert "redirect, 15,000 at once" in said(results(*cost("forking", 100), *crowd))[1]
+
+
+def test_a_target_that_the_floor_misses_is_out_of_reach() -> None:
+    """epoll over nginx shall be at most 0.48, and 15,000 connections over 100 at most 1.11."""
+
+    def crowd(name: str, total: float) -> list[Run]:
+        return [run.model_copy(update={"concurrency": 15_000}) for run in cost(name, total)]
+
+    few = [*cost("epoll", 10), *cost("floor-epoll", 9), *cost("nginx", 15)]
+    (nginx, own), (_, crowded) = (
+        [one for one in comparisons(results(*few, *more)) if one.against.subject != "floor-epoll"]
+        for more in (crowd("epoll", 13), [*crowd("epoll", 13), *crowd("floor-epoll", 10.8)])
+    )
+    assert (nginx.least, nginx.out_of_reach) == (0.6, True)
+    assert (own.least, own.out_of_reach) == (None, False), "the floor was not measured there"
+    assert (round(crowded.least or 0, 2), crowded.out_of_reach) == (1.2, True)
+    text = said(results(*few, *crowd("epoll", 13), *crowd("floor-epoll", 10.8)))[1]
+    assert re.search(r"0\.67 +0\.60 +missed \(at most 0\.48\), out of reach", text)
+    assert "Of those missed 2 are out of reach here: the floor misses them, too." in text
+
+    (near,) = comparisons(results(*cost("epoll", 10), *cost("floor-epoll", 7), *cost("nginx", 15)))[
+        :1
+    ]
+    assert (near.met, near.out_of_reach) == (False, False), "the floor reaches it"
+    (nginx, floor) = comparisons(
+        results(*cost("epoll", 7), *cost("floor-epoll", 9), *cost("nginx", 15))
+    )
+    assert nginx.met
+    assert not nginx.out_of_reach, "what is met is in reach"
+    assert floor.least is None
 
 
 def test_memory_of_a_connection() -> None:

@@ -4,7 +4,8 @@ floors; with 10,000 idle connections beside it, and with 15,000 at once; what a 
 system calls. It is a sweep, and its targets are read from the results."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bench.cli.calls import calls_part
@@ -14,8 +15,7 @@ from bench.readers.console import console, say
 from bench.records import store
 from bench.records.plan import Part, Plan
 from bench.records.values import each_of, positive, words_of
-from bench.subjects.declared import LeftOut
-from bench.subjects.subject import available, select
+from bench.subjects.subject import available, discover, select, server_names
 from bench.sweep import sweep
 from bench.sweep.options import SweepOptions
 
@@ -34,14 +34,9 @@ PARTS = (
 )
 
 
-def parts_of(
-    chosen: argparse.Namespace,
-    servers: tuple[str, ...],
-    present: tuple[str, ...],
-    programmed: tuple[str, ...],
-) -> dict[str, list[Part]]:
-    """What can be asked for, as parts of a sweep. `present` and `programmed`: those strangers that
-    are installed."""
+def parts_of(chosen: argparse.Namespace, servers: tuple[str, ...]) -> dict[str, list[Part]]:
+    """What can be asked for, as parts of a sweep: those that name no servers of their own are about
+    `servers`."""
 
     def cost(
         workload: str, subjects: tuple[str, ...], floors: bool = False, kept: bool = False
@@ -60,7 +55,7 @@ def parts_of(
         return Part(plan, subjects, floors)
 
     def beside(workload: str, strangers: tuple[str, ...]) -> list[Part]:
-        """Those that are here, in one part: the runs of all of them take turns."""
+        """All of them in one part: their runs take turns."""
         subjects = ("epoll", *strangers)
         return [cost(workload, subjects), cost(workload, subjects, kept=True)]
 
@@ -83,8 +78,8 @@ def parts_of(
     )
     calls = calls_part(servers, ("redirect", "guestbook"), {"keep_alive": (False, True)})
     return {
-        **{name: beside(name, present) for name in FILES},
-        "guestbook": beside("guestbook", programmed),
+        **{name: beside(name, STRANGERS) for name in FILES},
+        "guestbook": beside("guestbook", PROGRAMMED),
         "floor": [cost("redirect", servers, floors=True)],
         "floor_kept": [cost("redirect", ("epoll",), floors=True, kept=True)],
         "floor_guestbook": [cost("guestbook", servers, floors=True)],
@@ -95,32 +90,38 @@ def parts_of(
     }
 
 
+def without(part: Part, gone: Collection[str]) -> list[Part]:
+    """The part without these subjects; nothing where it is about none of the servers any more."""
+    subjects = tuple(name for name in part.subjects or () if name not in gone)
+    return [replace(part, subjects=subjects)] if {*subjects} & {*discover()} else []
+
+
 def run(words: Sequence[str]) -> int:
-    """Exit status: 0 all targets met, 1 not, 128 + n after signal n. Raises UserError."""
+    """Exit status: 0 all targets met, 1 not, or something that was asked for is left out, 128 + n
+    after signal n. Raises UserError."""
     chosen = _parser().parse_args(words)
     if chosen.read:
         return targets.show(store.load(chosen.read), console())
-    names = each_of("part", words_of(chosen.only), PARTS)
-    programs = chosen.programs.resolve()
-    out = console()
-    subjects = select(words_of(chosen.servers), programs=programs)
-    present, programmed = (
-        available(strangers if set(parts) & set(names) else ())
-        for strangers, parts in ((STRANGERS, FILES), (PROGRAMMED, ("guestbook",)))
-    )
-    left_out = [why for _, lacking in (present, programmed) for why in lacking.values()]
-    groups = (tuple(one.name for one in found) for found in (subjects, present[0], programmed[0]))
-    every = parts_of(chosen, *groups)
+    names = each_of("part", words_of(chosen.only) or PARTS, PARTS)
+    programs, out = chosen.programs.resolve(), console()
+    servers = tuple(server_names(words_of(chosen.servers)))
+    select(servers, programs=programs)
+    others = {*discover()} - {*servers}
+    every = parts_of(chosen, servers)
     parts: list[Part] = []
+    not_chosen: list[str] = []
+    lacking: dict[str, str] = {}
     for name in names:
-        try:
-            for part in every[name]:
-                select(part.subjects, part.floors, programs)
-        except LeftOut as missing:
-            left_out.append(f"{name}: {missing}")
-            continue
-        parts += every[name]
-    for reason in left_out:
+        wanted = [one for part in every[name] for one in without(part, others)]
+        if not wanted:
+            about = dict.fromkeys(x for part in every[name] for x in part.subjects or ())
+            its = ", ".join(x for x in about if x in others)
+            not_chosen.append(f"{name}: it is about {its}, which --servers does not name")
+        for part in wanted:
+            _, missing = available(part.subjects or (), part.floors, programs)
+            lacking |= missing
+            parts += without(part, missing)
+    for reason in (*not_chosen, *lacking.values()):
         say(out, f"Left out: {reason}", "yellow")
     if not parts:
         return 1
@@ -130,17 +131,17 @@ def run(words: Sequence[str]) -> int:
     if done.folder is None or done.interrupted:
         return done.status
     status = targets.show(store.load(done.folder), out)
-    return 1 if left_out else status
+    return 1 if lacking or (chosen.only and not_chosen) else status
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="zerohttpd measure", description=__doc__)
     add = parser.add_argument
-    add("--only", nargs="+", metavar="PART", default=PARTS, help=", ".join(PARTS))
+    add("--only", nargs="+", metavar="PART", default=[], help=", ".join(PARTS))
     add("--runs", type=positive, default=5, metavar="N", help="of each cell (%(default)s)")
     add("--requests", type=positive, default=8000, metavar="N", help="of each run (%(default)s)")
     add("--concurrency", type=positive, default=100, metavar="N", help="of ab (%(default)s)")
-    add("--servers", nargs="+", metavar="NAME", default=[], help="compare these only (all)")
+    add("--servers", nargs="+", metavar="NAME", default=[], help="only these of the project (all)")
     add("--programs", type=Path, default=ROOT, metavar="DIR", help="where the executables are")
     add("--results", type=Path, default=ROOT / "results", metavar="DIR", help="(results/)")
     add("--read", type=Path, metavar="FOLDER", help="measure nothing; read these results")

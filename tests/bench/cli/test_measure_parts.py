@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""What `zerohttpd measure` measures, and what it leaves out: nothing is measured here."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.cli.main import main
+from bench.host.project import ROOT
+from bench.records.plan import Part
+from bench.records.store import save
+from bench.subjects.declared import LeftOut, Stranger
+from bench.subjects.subject import discover
+from bench.sweep.options import SweepOptions
+from bench.sweep.sweep import Done
+
+from ..report.made import of_memory, results_of
+
+EPOLL_ALONE = ("redirect", "small", "large", "guestbook", "floor_kept")
+
+
+@pytest.fixture
+def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Part]:
+    """The parts of a sweep that would have been made: in its results all targets are met. All
+    servers and floors are built; of the strangers h2o is missing."""
+
+    def sweep(options: SweepOptions) -> Done:
+        parts.extend(options.parts)
+        save(results_of([of_memory(3_000_000)]), tmp_path)
+        return Done(0, tmp_path)
+
+    def prepare(stranger: Stranger) -> None:
+        if stranger.name == "h2o":
+            raise LeftOut("h2o: install it")
+
+    parts: list[Part] = []
+    for name in discover():
+        (tmp_path / name).touch(mode=0o755)
+    for source in (ROOT / "floors").glob("*.c"):
+        (tmp_path / source.stem).touch(mode=0o755)
+    monkeypatch.setattr("bench.subjects.subject.FLOOR_BUILD", tmp_path)
+    monkeypatch.setattr("bench.sweep.sweep.sweep", sweep)
+    monkeypatch.setattr(Stranger, "prepare", prepare)
+    return parts
+
+
+def measure(programs: Path, *words: str) -> int:
+    return main(["measure", "--programs", str(programs), *words])
+
+
+def about(why: str, *parts: str) -> list[str]:
+    return [f"Left out: {part}: it is about {why}, which --servers does not name" for part in parts]
+
+
+def test_each_part_is_about_those_of_its_servers_that_are_chosen(
+    swept: list[Part], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What nobody has chosen is left out, no failure, and no stranger is missed for its sake."""
+    assert measure(tmp_path, "--servers", "poll") == 0
+    assert {part.subjects for part in swept} == {("poll",)}
+    modes = [part.plan.values("mode") for part in swept]
+    assert ("parked", "pending") in modes
+    assert ("parked",) not in modes, "those are the threads"
+    assert [part.plan.values("idle") for part in swept].count((0, 10_000)) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert [line for line in said if "Left out" in line] == about("epoll", *EPOLL_ALONE)
+
+
+def test_a_part_that_was_asked_for_by_its_name_and_cannot_be_is_no_success(
+    swept: list[Part], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--servers", "01_iterative", "--only")
+    assert measure(tmp_path, *words, "floor") == 0
+    assert measure(tmp_path, *words, "floor,idle") == 1
+    assert [(part.subjects, part.floors) for part in swept] == [(("iterative",), True)] * 2
+    assert "Left out: idle: it is about poll, epoll, which" in capsys.readouterr().out
+    assert measure(tmp_path, *words, "memory") == 1
+    assert len(swept) == 2, "nothing is left to measure"
+    assert "Left out: memory: it is about poll, epoll, threading, which" in capsys.readouterr().out
+
+
+def test_strangers_stand_beside_the_chosen_server(
+    swept: list[Part], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is not installed is left out, and that is said once."""
+    assert measure(tmp_path, "--servers", "epoll", "--only", "small", "guestbook") == 1
+    subjects = [part.subjects for part in swept]
+    assert subjects == [("epoll", "nginx", "lighttpd")] * 2 + [("epoll", "go", "fasthttp")] * 2
+    assert capsys.readouterr().out.count("Left out: h2o: install it") == 1
+
+
+def test_a_floor_that_is_not_built_leaves_its_server_out_of_that_part(
+    swept: list[Part], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "07_epoll").unlink()
+    words = ("--servers", "poll,epoll", "--only", "scale", "floor", "floor_kept")
+    assert measure(tmp_path, *words) == 1
+    assert [part.subjects for part in swept] == [("poll", "epoll"), ("poll",)]
+    assert capsys.readouterr().out.count("Left out: not built yet: floor-epoll. ") == 1
+
+
+def test_strangers_and_floors_are_not_chosen_but_stand_beside(
+    swept: list[Part], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("nginx", "floor-epoll"):
+        assert measure(tmp_path, "--servers", f"epoll,{name}") == 2
+        assert f"unknown server: {name}. Known: iterative, " in capsys.readouterr().err
+    assert swept == []

@@ -42,6 +42,7 @@ COMMANDS = {
     "compare": Command("bench.cli.compare", "two sweeps side by side"),
     "capacity": Command("bench.cli.capacity", "what 4, 40, 400 such hosts carry"),
     "measure": Command("bench.cli.measure", "what a request costs, against nginx, Go, floors"),
+    "targets": Command("bench.cli.targets", "whether stored results meet the targets"),
     "peers": Command("bench.cli.peers", "what people would use instead, then and now"),
     "cost": Command("bench.cli.cost", "where the microseconds of a request go"),
     "experiment": Command(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`zerohttpd measure`: what a request costs, against nginx, fasthttp and others, and against the
 floors; with 10,000 idle connections beside it, and with 15,000 at once; what a connection costs;
-system calls. It is a sweep, and its targets are read from the results."""
+system calls. It is a sweep; `zerohttpd targets` reads its results again."""
 
 import argparse
 from collections.abc import Collection, Sequence
@@ -100,8 +100,6 @@ def run(words: Sequence[str]) -> int:
     """Exit status: 0 all targets met, 1 not, or something that was asked for is left out, 128 + n
     after signal n. Raises UserError."""
     chosen = _parser().parse_args(words)
-    if chosen.read:
-        return targets.show(store.load(chosen.read), console())
     names = each_of("part", words_of(chosen.only) or PARTS, PARTS)
     programs, out = chosen.programs.resolve(), console()
     servers = tuple(server_names(words_of(chosen.servers)))
@@ -144,5 +142,4 @@ def _parser() -> argparse.ArgumentParser:
     add("--servers", nargs="+", metavar="NAME", default=[], help="only these of the project (all)")
     add("--programs", type=Path, default=ROOT, metavar="DIR", help="where the executables are")
     add("--results", type=Path, default=ROOT / "results", metavar="DIR", help="(results/)")
-    add("--read", type=Path, metavar="FOLDER", help="measure nothing; read these results")
     return parser

@@ -29,13 +29,13 @@ READERS = {"bench.cli", "bench.records", "bench.readers", "bench.report"}
 RECORDED = ROOT / "tests" / "bench" / "report" / "recorded"
 
 
-@pytest.mark.parametrize("command", ["report", "compare"])
+@pytest.mark.parametrize("command", ["report", "compare", "targets"])
 def test_somebody_elses_results_are_read_without_the_instrument(
     command: str, tmp_path: Path
 ) -> None:
-    words = [str(RECORDED / "version3.json")]
-    words += words if command == "compare" else ["--output", str(tmp_path / "report.html")]
-    program = [sys.executable, "-c", READ, command, *words]
+    results = str(RECORDED / "version3.json")
+    more = {"compare": [results], "report": ["--output", str(tmp_path / "report.html")]}
+    program = [sys.executable, "-c", READ, command, results, *more.get(command, [])]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     rooms = set(done.stdout.rpartition("rooms:")[2].split())

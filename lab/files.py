@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from lab import kernel
 from lab.limits import hierarchies
-from lab.plan import Plan
+from lab.plan import LabPlan
 
 LAYER_SIZE = "2g"
 """What a host can write at most. It takes memory only as it is written."""
@@ -45,7 +45,7 @@ class View(NamedTuple):
     unseen: list[str]
 
 
-def view(plan: Plan) -> View:
+def view(plan: LabPlan) -> View:
     """Sort the mounts of this machine."""
     needed = {
         *SYSTEM_FOLDERS,

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from lab import files, kernel, limits, network, state
 from lab.errors import LabError, in_words
-from lab.plan import Host, Plan
+from lab.plan import LabHost, LabPlan
 
 NEW = kernel.NEW_MOUNTS | kernel.NEW_HOST_NAME | kernel.NEW_IPC | kernel.NEW_NETWORK
 DESCRIPTORS = 65_536
@@ -48,7 +48,7 @@ PidFile none
 """
 
 
-def become(plan: Plan, host: Host, groups: list[str], keeper: socket.socket) -> NoReturn:
+def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: socket.socket) -> NoReturn:
     """Become the host. Runs in a new process, the first of a new process namespace.
 
     `keeper` gets lines of JSON: first our number outside, then {"read_only": [...], "root": device}
@@ -64,7 +64,7 @@ def become(plan: Plan, host: Host, groups: list[str], keeper: socket.socket) -> 
         os._exit(1)
 
 
-def _become(plan: Plan, host: Host, groups: list[str], keeper: socket.socket) -> NoReturn:
+def _become(plan: LabPlan, host: LabHost, groups: list[str], keeper: socket.socket) -> NoReturn:
     os.setsid()
     limits.join(groups, host.cpu)
     kernel.unshare(NEW)
@@ -105,7 +105,7 @@ def _change_root(root: Path) -> None:
     os.chdir("/")
 
 
-def _settle(plan: Plan, host: Host, key: str, public: str) -> None:
+def _settle(plan: LabPlan, host: LabHost, key: str, public: str) -> None:
     """The few files that differ from the machine's."""
     lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
     lines += [f"{each.address} {each.name}" for each in plan.hosts]

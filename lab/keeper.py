@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, NoReturn
 from lab import files, host, kernel, limits, network, state
 from lab.door import SSH_PORT, open_door
 from lab.errors import LabError, in_words
-from lab.plan import Host, Plan
+from lab.plan import LabHost, LabPlan
 
 READY_SECONDS = 90.0
 
@@ -29,7 +29,7 @@ READY_SECONDS = 90.0
 class Started(NamedTuple):
     """A host that is being started."""
 
-    host: Host
+    host: LabHost
     pid: int
     """Its number in the keeper's process namespace."""
     line: socket.socket
@@ -56,7 +56,7 @@ def main() -> int:
     text = sys.stdin.readline()
     if not text:
         return 1
-    plan = Plan.from_json(json.loads(text))
+    plan = LabPlan.from_json(json.loads(text))
     try:
         _build(plan)
     except LabError as error:
@@ -68,12 +68,12 @@ def main() -> int:
     return _keep()
 
 
-def _build(plan: Plan) -> None:
+def _build(plan: LabPlan) -> None:
     kernel.unshare(kernel.NEW_HOST_NAME | kernel.NEW_NETWORK)
     socket.sethostname("switch")
     kernel.set_domain(state.mark_of(plan.name))
     network.make_switch(plan)
-    limit = limits.Limits(plan.name)
+    limit = limits.CpuLimits(plan.name)
     limit.prepare()
     started = []
     for host_plan in plan.hosts:
@@ -107,7 +107,7 @@ def _build(plan: Plan) -> None:
     )
 
 
-def _start(plan: Plan, one: Host, groups: list[str]) -> Started:
+def _start(plan: LabPlan, one: LabHost, groups: list[str]) -> Started:
     ours, theirs = socket.socketpair()
     with kernel.next_child_in_new_processes():
         pid = os.fork()
@@ -118,7 +118,7 @@ def _start(plan: Plan, one: Host, groups: list[str]) -> Started:
     return Started(one, pid, ours)
 
 
-def _await_ssh(plan: Plan, one: Started) -> None:
+def _await_ssh(plan: LabPlan, one: Started) -> None:
     """Wait until ssh answers on a host, across the bridge."""
     deadline = time.monotonic() + READY_SECONDS
     while True:

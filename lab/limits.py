@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import LabError
-from lab.plan import Host
+from lab.plan import LabHost
 
 TOP = "zerohttpd-lab"
 
@@ -33,7 +33,7 @@ class Hierarchy:
     controllers: frozenset[str]
 
 
-class Limits:
+class CpuLimits:
     """How the hosts of one lab are limited on this machine."""
 
     def __init__(self, lab: str) -> None:
@@ -49,7 +49,7 @@ class Limits:
             self.by, self._used = "affinity only", []
             self.reason = f"control groups refuse: {error.strerror} ({error.filename})"
 
-    def limit(self, host: Host) -> None:
+    def limit(self, host: LabHost) -> None:
         """Make the group of a host."""
         for hierarchy in self._used:
             group = hierarchy.mounted_on / self._path / host.name
@@ -175,13 +175,13 @@ def _write(file: Path, text: str) -> None:
         raise OSError(error.errno, error.strerror, str(file)) from error
 
 
-def _quota(host: Host) -> tuple[int, int]:
+def _quota(host: LabHost) -> tuple[int, int]:
     assert host.share is not None
     period = PERIOD_US if host.share >= 10 else LONG_PERIOD_US
     return period * host.share // 100, period
 
 
-def _limit_v2(group: Path, host: Host) -> None:
+def _limit_v2(group: Path, host: LabHost) -> None:
     if (group / "cpuset.cpus").exists():
         _write(group / "cpuset.cpus", str(host.cpu))
     if (group / "cpu.max").exists() and host.share is not None:
@@ -189,7 +189,7 @@ def _limit_v2(group: Path, host: Host) -> None:
         _write(group / "cpu.max", f"{quota} {period}")
 
 
-def _limit_v1(group: Path, host: Host) -> None:
+def _limit_v1(group: Path, host: LabHost) -> None:
     if (group / "cpuset.cpus").exists():
         _write(group / "cpuset.cpus", str(host.cpu))
         _write(group / "cpuset.mems", (group.parent / "cpuset.mems").read_text())

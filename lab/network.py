@@ -5,12 +5,12 @@ import subprocess
 from collections.abc import Sequence
 
 from lab.errors import LabError
-from lab.plan import Plan, bits_per_second
+from lab.plan import LabPlan, bits_per_second
 
 SWITCH_NUMBER = 254
 
 
-def make_switch(plan: Plan) -> None:
+def make_switch(plan: LabPlan) -> None:
     """In the keeper's network namespace: the bridge, and the keeper's own address on it."""
     _ip(
         "link set lo up",

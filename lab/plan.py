@@ -23,7 +23,7 @@ NETWORKS = [f"10.77.{third}" for third in range(256)]
 
 
 @dataclass(frozen=True)
-class Host:
+class LabHost:
     """One host of a lab."""
 
     name: str
@@ -37,13 +37,13 @@ class Host:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LabPlan:
     """A lab as it is to be."""
 
     name: str
     network: str
     """The first three numbers of its addresses."""
-    hosts: list[Host]
+    hosts: list[LabHost]
     project: str
     """Folder of the project, which every host must see."""
     home: str
@@ -58,9 +58,9 @@ class Plan:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Plan":
+    def from_json(cls, data: Mapping[str, Any]) -> "LabPlan":
         """The plan that `to_json` has written."""
-        return cls(**{**data, "hosts": [Host(**host) for host in data["hosts"]]})
+        return cls(**{**data, "hosts": [LabHost(**host) for host in data["hosts"]]})
 
 
 def check_name(name: str) -> str:
@@ -113,7 +113,7 @@ def host_groups(servers: int) -> dict[str, str]:
 
 def plan_hosts(
     network: str, servers: int, cpus: Sequence[int], shares: Mapping[str, int]
-) -> list[Host]:
+) -> list[LabHost]:
     """Which host gets which address, CPU and share of it."""
     groups = host_groups(servers)
     own = len(cpus) >= len(groups)
@@ -122,7 +122,7 @@ def plan_hosts(
         # A share given for the first server holds for the others too, if they have none.
         asked = shares.get(name, shares.get(FIRST_SERVER) if group == "zerohttpd" else None)
         hosts.append(
-            Host(
+            LabHost(
                 name=name,
                 group=group,
                 address=f"{network}.{number}",

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lab.errors import LabError
-from lab.plan import Host, Plan
+from lab.plan import LabHost, LabPlan
 
 BASE = Path("/run/zerohttpd-lab")
 PROJECT = Path(__file__).resolve().parents[1]
@@ -179,7 +179,7 @@ def write_state(folder: Path, data: dict[str, Any]) -> None:
     new.rename(folder / "state.json")
 
 
-def write_access(plan: Plan, whose: Owner) -> None:
+def write_access(plan: LabPlan, whose: Owner) -> None:
     """Write what ssh and Ansible need: keys, known_hosts, ssh_config, inventory.ini."""
     folder = Path(plan.folder)
     _make_key(folder / "key")
@@ -195,7 +195,7 @@ def write_access(plan: Plan, whose: Owner) -> None:
         os.chown(folder / name, whose.uid, whose.gid)
 
 
-def host_key(plan: Plan, host: Host) -> Path:
+def host_key(plan: LabPlan, host: LabHost) -> Path:
     """The key by which a host proves that it is itself."""
     return Path(plan.folder, f"{host.name}_key")
 
@@ -218,7 +218,7 @@ def _make_key(file: Path) -> None:
         raise LabError(f"ssh-keygen: {done.stderr.strip()}")
 
 
-def _ssh_config(plan: Plan) -> str:
+def _ssh_config(plan: LabPlan) -> str:
     door = [sys.executable, "-I", PROJECT / "lab/door.py", f"{plan.folder}/door"]
     # ssh expands %, and gives the rest to a shell.
     command = " ".join(shlex.quote(str(word)) for word in door).replace("%", "%%")
@@ -245,8 +245,8 @@ def _ssh_config(plan: Plan) -> str:
 """
 
 
-def _inventory(plan: Plan) -> str:
-    groups: dict[str, list[Host]] = {}
+def _inventory(plan: LabPlan) -> str:
+    groups: dict[str, list[LabHost]] = {}
     for host in plan.hosts:
         groups.setdefault(host.group, []).append(host)
     lines = [f"# The hosts of the lab '{plan.name}'."]

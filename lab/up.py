@@ -64,7 +64,7 @@ def _make(wishes: Wishes, shares: dict[str, int]) -> None:
     whose = state.owner()
     network = next(one for one in plan.NETWORKS if one not in state.networks_in_use())
     cpus = sorted(os.sched_getaffinity(0))
-    lab = plan.Plan(
+    lab = plan.LabPlan(
         name=wishes.name,
         network=network,
         hosts=plan.plan_hosts(network, wishes.servers, cpus, shares),
@@ -78,7 +78,7 @@ def _make(wishes: Wishes, shares: dict[str, int]) -> None:
     _start_keeper(lab)
 
 
-def _start_keeper(lab: plan.Plan) -> None:
+def _start_keeper(lab: plan.LabPlan) -> None:
     log = Path(lab.folder, "switch.log")
     with log.open("w") as errors, kernel.next_child_in_new_processes():
         keeper = subprocess.Popen(

@@ -109,21 +109,22 @@ def doors(root: Path, room: str) -> dict[str, set[str]]:
     }
 
 
-def class_names(root: Path, room: str) -> dict[str, list[str]]:
-    """The classes of a room, each with the modules that have one of that name. The programs of
-    strangers are no part of the instrument."""
+def class_names() -> dict[str, list[str]]:
+    """The classes of bench/ and lab/, each with the modules that have one of that name. The
+    programs of strangers are no part of the instrument."""
     found: dict[str, list[str]] = {}
-    for file in sorted((root / room).rglob("*.py")):
+    for file in (file for room in ("bench", "lab") for file in (ROOT / room).rglob("*.py")):
         if "strangers" not in file.parts:
             for node in ast.walk(ast.parse(file.read_text())):
                 if isinstance(node, ast.ClassDef):
-                    found.setdefault(node.name, []).append(_module(file, root))
+                    found.setdefault(node.name, []).append(_module(file, ROOT))
     return found
 
 
 def test_no_name_of_a_class_means_two_things() -> None:
-    found = class_names(ROOT, "bench")
-    assert found["Conditions"] == ["bench.records.conditions"]
+    found = class_names()
+    assert found["Plan"] == ["bench.records.plan"]
+    assert found["LabPlan"] == ["lab.plan"]
     assert {name: where for name, where in found.items() if len(where) > 1} == {}
 
 

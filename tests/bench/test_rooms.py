@@ -17,7 +17,9 @@ from bench.host.project import ROOT, toml_of
 MOST_MODULES = 20
 """In a folder; more nobody takes in at a glance."""
 MOST_DOORS = 12
-"""Modules of ours that a module imports; whoever needs more does more than one thing."""
+"""Modules of ours that a module imports, or rooms that a room does; whoever needs more does more
+than one thing."""
+BY_NAME = re.compile(r"\b(import_module|__import__|run_module|run_path)\b")
 READ = """
 import sys
 from bench.cli.main import main
@@ -152,6 +154,21 @@ def test_no_module_has_more_than_a_dozen_doors(room: str) -> None:
     found = doors(ROOT, room)
     assert found[f"{room}.__main__"]
     assert _too_many(found) == {}
+
+
+def test_no_room_but_the_command_line_has_more_than_a_dozen_doors() -> None:
+    rooms: dict[str, set[str]] = {}
+    for module, others in doors(ROOT, "bench").items():
+        room, *behind = (".".join(name.split(".")[:2]) for name in (module, *others))
+        rooms.setdefault(room, set()).update({*behind} - {room})
+    assert _too_many(rooms).keys() == {"bench.cli"}
+
+
+def test_modules_are_loaded_by_their_names_in_the_table_of_commands_alone() -> None:
+    """The contracts see no such import, and the doors neither."""
+    files = (file for room in ("bench", "lab") for file in (ROOT / room).rglob("*.py"))
+    found = [_module(file, ROOT) for file in files if BY_NAME.search(file.read_text())]
+    assert found == ["bench.cli.main"]
 
 
 def test_one_door_too_many_is_seen(tmp_path: Path) -> None:

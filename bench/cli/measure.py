@@ -29,7 +29,7 @@ STRANGERS = ("nginx", "h2o", "lighttpd")
 PROGRAMMED = ("go", "fasthttp")
 """Those that have the guestbook."""
 PARTS = (
-    *(*FILES, "guestbook", "floor", "floor_kept", "floor_guestbook"),
+    *(*FILES, "guestbook", "floor", "floor_guestbook"),
     *("memory", "idle", "scale", "syscalls"),
 )
 
@@ -38,9 +38,7 @@ def parts_of(chosen: argparse.Namespace, servers: tuple[str, ...]) -> dict[str, 
     """What can be asked for, as parts of a sweep: those that name no servers of their own are about
     `servers`."""
 
-    def cost(
-        workload: str, subjects: tuple[str, ...], floors: bool = False, kept: bool = False
-    ) -> Part:
+    def cost(workload: str, subjects: tuple[str, ...], kept: bool = False) -> Part:
         """A connection for each request; or connections that are kept, which twice as many
         requests are made over."""
         requests = chosen.requests * (2 if kept else 1)
@@ -52,10 +50,10 @@ def parts_of(chosen: argparse.Namespace, servers: tuple[str, ...]) -> dict[str, 
             workloads=(workload,),
             varied={"keep_alive": (True,)} if kept else {},
         )
-        return Part(plan, subjects, floors)
+        return Part(plan, subjects, floors=True)
 
     def beside(workload: str, strangers: tuple[str, ...]) -> list[Part]:
-        """All of them in one part: their runs take turns."""
+        """All of them in one part, and the floor: their runs take turns."""
         subjects = ("epoll", *strangers)
         return [cost(workload, subjects), cost(workload, subjects, kept=True)]
 
@@ -80,12 +78,11 @@ def parts_of(chosen: argparse.Namespace, servers: tuple[str, ...]) -> dict[str, 
     return {
         **{name: beside(name, STRANGERS) for name in FILES},
         "guestbook": beside("guestbook", PROGRAMMED),
-        "floor": [cost("redirect", servers, floors=True)],
-        "floor_kept": [cost("redirect", ("epoll",), floors=True, kept=True)],
-        "floor_guestbook": [cost("guestbook", servers, floors=True)],
+        "floor": [cost("redirect", servers)],
+        "floor_guestbook": [cost("guestbook", servers)],
         "memory": [Part(memory, ("poll", "epoll")), Part(threads, ("threading",))],
         "idle": [Part(idle, ("poll", "epoll"))],
-        "scale": [Part(scale, servers)],
+        "scale": [Part(scale, servers, floors=True)],
         "syscalls": [calls],
     }
 

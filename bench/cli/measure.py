@@ -111,13 +111,15 @@ def run(words: Sequence[str]) -> int:
         if not wanted:
             about = dict.fromkeys(x for part in every[name] for x in part.subjects or ())
             its = ", ".join(x for x in about if x in others)
-            not_chosen.append(f"{name}: it is about {its}, which --servers does not name")
+            not_chosen.append(
+                f"{name} is left out: it is about {its}, which --servers does not name"
+            )
         for part in wanted:
             _, missing = available(part.subjects or (), part.floors, programs)
             lacking |= missing
             parts += without(part, missing)
     for reason in (*not_chosen, *lacking.values()):
-        say(out, f"Left out: {reason}", "yellow")
+        say(out, reason, "yellow")
     if not parts:
         return 1
     command = ("measure", *words)

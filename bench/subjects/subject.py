@@ -222,7 +222,7 @@ def floor_subject(architecture: str) -> Subject:
         raise declared.LeftOut(f"{architecture} has no floor in {FLOORS.relative_to(ROOT)}/")
     program = FLOOR_BUILD / source.stem
     if not os.access(program, os.X_OK):
-        raise declared.LeftOut(f"not built yet: {name}. Run: make floor")
+        raise declared.LeftOut(f"{name} is left out: it is not built yet. Run: make floor")
 
     def command(place: Place) -> list[str]:
         return [

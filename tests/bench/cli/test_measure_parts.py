@@ -31,7 +31,7 @@ def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Part]:
 
     def prepare(stranger: Stranger) -> None:
         if stranger.name == "h2o":
-            raise LeftOut("h2o: install it")
+            raise LeftOut("h2o is left out: install it")
 
     parts: list[Part] = []
     for name in discover():
@@ -49,7 +49,8 @@ def measure(programs: Path, *words: str) -> int:
 
 
 def about(why: str, *parts: str) -> list[str]:
-    return [f"Left out: {part}: it is about {why}, which --servers does not name" for part in parts]
+    end = f" is left out: it is about {why}, which --servers does not name"
+    return [part + end for part in parts]
 
 
 def test_each_part_is_about_those_of_its_servers_that_are_chosen(
@@ -63,7 +64,7 @@ def test_each_part_is_about_those_of_its_servers_that_are_chosen(
     assert ("parked",) not in modes, "those are the threads"
     assert [part.plan.values("idle") for part in swept].count((0, 10_000)) == 1
     said = capsys.readouterr().out.splitlines()
-    assert [line for line in said if "Left out" in line] == about("epoll", *EPOLL_ALONE)
+    assert [line for line in said if "left out" in line] == about("epoll", *EPOLL_ALONE)
 
 
 def test_a_part_that_was_asked_for_by_its_name_and_cannot_be_is_no_success(
@@ -73,10 +74,12 @@ def test_a_part_that_was_asked_for_by_its_name_and_cannot_be_is_no_success(
     assert measure(tmp_path, *words, "floor") == 0
     assert measure(tmp_path, *words, "floor,idle") == 1
     assert [(part.subjects, part.floors) for part in swept] == [(("iterative",), True)] * 2
-    assert "Left out: idle: it is about poll, epoll, which" in capsys.readouterr().out
+    assert "idle is left out: it is about poll, epoll, which" in capsys.readouterr().out
     assert measure(tmp_path, *words, "memory") == 1
     assert len(swept) == 2, "nothing is left to measure"
-    assert "Left out: memory: it is about poll, epoll, threading, which" in capsys.readouterr().out
+    assert (
+        "memory is left out: it is about poll, epoll, threading, which" in capsys.readouterr().out
+    )
 
 
 def test_strangers_stand_beside_the_chosen_server(
@@ -87,7 +90,7 @@ def test_strangers_stand_beside_the_chosen_server(
     subjects = [part.subjects for part in swept]
     assert subjects == [("epoll", "nginx", "lighttpd")] * 2 + [("epoll", "go", "fasthttp")] * 2
     assert all(part.floors for part in swept), "what a miss is held against"
-    assert capsys.readouterr().out.count("Left out: h2o: install it") == 1
+    assert capsys.readouterr().out.count("h2o is left out: install it") == 1
 
 
 def test_a_floor_that_is_not_built_leaves_its_server_out_of_that_part(
@@ -97,7 +100,7 @@ def test_a_floor_that_is_not_built_leaves_its_server_out_of_that_part(
     words = ("--servers", "poll,epoll", "--only", "idle", "floor", "redirect")
     assert measure(tmp_path, *words) == 1
     assert [part.subjects for part in swept] == [("poll", "epoll"), ("poll",)]
-    assert capsys.readouterr().out.count("Left out: not built yet: floor-epoll. ") == 1
+    assert capsys.readouterr().out.count("floor-epoll is left out: it is not built yet. ") == 1
 
 
 def test_strangers_and_floors_are_not_chosen_but_stand_beside(

@@ -194,8 +194,8 @@ static bool may_be_kept(const struct cache *cache, const struct file *file) {
            file->status.st_ctim.tv_sec + FILE_SETTLES <= time(NULL);
 }
 
-/* Done once for a file: for each of its responses it would take as long as all
-   the rest of the head. */
+/* Done once for a file: it takes longer than all the rest of a response's head.
+ */
 static void write_validators(struct file *file) {
     const struct stat *status = &file->status;
     time_t now = time(NULL);

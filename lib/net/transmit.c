@@ -38,7 +38,8 @@ static void let_the_end_ride(int socket) {
  * transmit_end() comes before close(): one call more, and the bytes are out.
  *
  * One piece of memory goes by send(): a list of parts is one more thing for the
- * kernel to copy and to check, which costs some 3 % of a small response.
+ * kernel to copy and to check: an eighth of a microsecond, 1 or 2 % of a small
+ * response.
  */
 ssize_t transmit(int socket, struct pending pending) {
     int more = pending.count > 0 || pending.last ? MSG_MORE : 0;

@@ -7,33 +7,54 @@
  *     more      MSG_MORE and TCP_CORK: the end of a connection (FIN) is no more
  *               in one packet with its last bytes, nor a file's first bytes
  *               with the head
+ *     cork      TCP_CORK alone, by which that is done behind a file
  *     defer     TCP_DEFER_ACCEPT: a connection is shown before its first bytes
+ *     inherit   options that come from the listener: three of them are set for
+ *               each connection
+ *     at-once   an event loop's recv() right behind accept(): there is nothing,
+ *               and so the client is watched first
  *     gather    one call for head and body: now they are two
+ *     send      send() for what is in one piece: it goes by sendmsg()
  *     sendfile  files go out through a buffer of ours
  *     nodelay   TCP_NODELAY: Nagle's algorithm waits for acknowledgements
+ *     cache     a look at a kept file: it seems to be another, and so each is
+ *               opened, and read if it is small
+ *     date      a second that lasts: each look at the clock finds the next one,
+ *               or the one before, and the field Date is made anew
+ *     pipeline  one call for an event loop's commands to Redis: each has its
+ *               own
  *
- * And one for tools that look at the servers and do not know openat2(), as
- * valgrind 3.19 does not:
+ * `control`, or any other name, switches nothing off: what this library costs
+ * by itself.  And one is for tools that look at the servers and do not know
+ * openat2(), as valgrind 3.19 does not:
  *
  *     openat2   files are opened by openat(): nothing keeps them in a folder
  */
+#include "config.h"
+
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PIECE 65536
 
 static const char *trick = "";
+static bool is_new[DESCRIPTORS_LIMIT]; /* accepted, and not yet received from */
 
 __attribute__((constructor)) static void read_trick(void) {
     const char *named = getenv("WITHOUT");
@@ -51,11 +72,68 @@ static bool is_without(const char *name) {
     if (next == NULL)                                                          \
     next = (__typeof__(&(name)))dlsym(RTLD_NEXT, #name)
 
+static void set_each_option(int socket) {
+    static const struct timeval receive = {.tv_sec = REQUEST_TIMEOUT / 1000},
+                                sending = {.tv_sec = SEND_LOOK / 1000};
+    int on = 1;
+
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &receive, sizeof receive);
+    setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &sending, sizeof sending);
+}
+
+int accept4(int listener, struct sockaddr *from, socklen_t *length, int flags) {
+    NEXT(accept4);
+
+    int socket = next(listener, from, length, flags);
+    if (socket >= 0 && is_without("inherit"))
+        set_each_option(socket);
+    if (socket >= 0 && is_without("at-once"))
+        is_new[socket] = (flags & SOCK_NONBLOCK) != 0; /* others would wait */
+    return socket;
+}
+
+ssize_t recv(int socket, void *room, size_t length, int flags) {
+    NEXT(recv);
+
+    if (is_new[socket]) {
+        is_new[socket] = false;
+        errno = EAGAIN;
+        return -1;
+    }
+    return next(socket, room, length, flags);
+}
+
+/* Each command in a call of its own, for all of them. */
+static ssize_t send_commands(int socket, const char *data, size_t length,
+                             int flags) {
+    NEXT(send);
+    size_t sent = 0;
+
+    while (sent < length) {
+        const char *rest = data + sent;
+        const char *end = memmem(rest, length - sent, "\r\n*", 3);
+        size_t piece = end == NULL ? length - sent : (size_t)(end + 2 - rest);
+        ssize_t count = next(socket, rest, piece, flags);
+        if (count < 0)
+            return sent > 0 ? (ssize_t)sent : -1;
+        sent += (size_t)count;
+    }
+    return (ssize_t)sent;
+}
+
 ssize_t send(int socket, const void *data, size_t length, int flags) {
     NEXT(send);
 
     if (is_without("more"))
         flags &= ~MSG_MORE;
+    if (is_without("send")) {
+        struct iovec parts[] = {{(void *)(uintptr_t)data, length}, {NULL, 0}};
+        struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+        return sendmsg(socket, &message, flags);
+    }
+    if (is_without("pipeline") && *(const char *)data == '*')
+        return send_commands(socket, data, length, flags);
     if (is_without("gather")) { /* only the head: the caller sends the rest */
         const char *blank = memmem(data, length, "\r\n\r\n", 4);
         if (blank != NULL && memcmp(data, "HTTP", 4) == 0)
@@ -101,9 +179,27 @@ int setsockopt(int socket, int level, int name, const void *value,
     if (level == IPPROTO_TCP &&
         ((name == TCP_DEFER_ACCEPT && is_without("defer")) ||
          (name == TCP_NODELAY && is_without("nodelay")) ||
-         (name == TCP_CORK && is_without("more"))))
+         (name == TCP_CORK && (is_without("more") || is_without("cork")))))
         return 0;
     return next(socket, level, name, value, length);
+}
+
+int fstatat(int folder, const char *restrict name, struct stat *restrict status,
+            int flags) {
+    NEXT(fstatat);
+
+    if (!is_without("cache"))
+        return next(folder, name, status, flags);
+    *status = (struct stat){.st_mode = S_IFREG}; /* like none that is known */
+    return 0;
+}
+
+time_t time(time_t *place) {
+    NEXT(time);
+    static _Thread_local bool later;
+
+    later = !later && is_without("date");
+    return next(place) + later;
 }
 
 /* The C library has no openat2() of its own: who wants it calls this. */

@@ -21,10 +21,18 @@ BOTH = (False, True)
 WORKLOADS = ("redirect", "guestbook")
 TRICK_CELLS: dict[str, tuple[tuple[str, tuple[bool, ...]], ...]] = {
     "more": (("redirect", (False,)), ("large", BOTH)),
+    "cork": (("large", (False,)),),
     "defer": (("redirect", (False,)),),
+    "inherit": (("redirect", (False,)),),
+    "at-once": (("redirect", (False,)),),
     "gather": (("redirect", BOTH), ("small", (True,))),
+    "send": (("redirect", (True,)),),
     "sendfile": (("large", BOTH),),
     "nodelay": (("redirect", (True,)), ("large", BOTH)),
+    "cache": (("small", (True,)), ("large", (True,)), ("guestbook", (True,))),
+    "date": (("redirect", (True,)),),
+    "pipeline": (("guestbook", BOTH),),
+    "control": (("redirect", BOTH),),
 }
 """By trick the workloads, and whether connections are kept, in which it does something."""
 

@@ -155,16 +155,27 @@ class Aspect:
 TRICKS = {
     "more": "the end of a connection rides on the last bytes, a file's first bytes on the head "
     "(MSG_MORE, TCP_CORK)",
+    "cork": "of these TCP_CORK alone: the end of a connection rides on the last bytes of a file",
     "defer": "a connection is shown when its first bytes are there (TCP_DEFER_ACCEPT)",
+    "inherit": "three options of a connection are inherited from the listener, and not set by a "
+    "call each",
+    "at-once": "an event loop reads right behind accept(), and watches only who has not asked yet",
     "gather": "head and body leave in one write (sendmsg)",
+    "send": "what is in one piece leaves by send(), and not by sendmsg()",
     "sendfile": "a large file goes from the page cache into the socket (sendfile)",
     "nodelay": "what is written leaves at once (TCP_NODELAY)",
+    "cache": "files and templates are kept, small ones in memory, others open: one look says "
+    "whether one has changed",
+    "date": "the field Date is made once a second, and not for each response",
+    "pipeline": "all commands to Redis of an event loop's round leave in one write",
+    "control": "nothing is switched off: so much is noise, or the preloaded library's own",
 }
 """Those that floors/without.c can switch off, and what each of them does."""
 
 CHANGES = {
     "accept-one": "one connection is accepted in each round, and not all that wait",
     "edge": "epoll tells of a change only (EPOLLET), and not as long as there is something",
+    "interest": "a client is not watched while it waits for Redis, and then watched again",
     "lock": "each thread accepts for itself behind a lock, and there is no queue",
     "one-write": "the three commands to Redis are one script: one write, one reply",
 }

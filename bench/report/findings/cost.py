@@ -38,6 +38,8 @@ _PLACES = (
 )
 """What the first function in the kernel begins with, and what that is; empty: the rest is the name
 of a system call."""
+WHAT = TRICKS | CHANGES
+"""Each of them, in a line."""
 SHOWN = 0.03
 """From this share of the time of one server on a place has a row of its own."""
 
@@ -58,7 +60,8 @@ ABOUT_TRICKS = (
     "preloaded library (floors/without.c), so that nothing else differs. Both are measured in "
     "turns, run by run, and the figure is the median of the ratios: +10 % means that a request "
     "costs a tenth more without the trick. Where not all runs say the same, or it is less than "
-    "3 %, the two cannot be told apart, and the trick has brought nothing that could be seen."
+    "3 %, the two cannot be told apart, and the trick has brought nothing that could be seen. "
+    "`control` is the library alone: what it shows is the method's own error."
 )
 ABOUT_EXPERIMENTS = (
     "The same, for what a server could do otherwise: a patch of its source in course/experiments/, "
@@ -190,17 +193,19 @@ EXPERIMENT_HEAD = ("experiment", "where", "as it is", "otherwise", "otherwise it
 
 
 def difference_table(head: tuple[str, ...], found: Sequence[Difference]) -> TextTable:
-    """A row for each trick or experiment under each of its conditions; those of the same name
-    together."""
-    names = list(dict.fromkeys(d.name for d in found))
-    in_order = sorted(found, key=lambda d: names.index(d.name))
-    return TextTable(head, [_sides(d) for d in in_order])
+    """A row for each trick or experiment under each of its conditions."""
+    return TextTable(head, [_sides(d) for d in _in_order(found)])
 
 
 def explained(found: Sequence[Difference]) -> list[tuple[str, str]]:
     """Each trick or experiment once, and what it does."""
-    known = TRICKS | CHANGES
-    return [(name, known.get(name, "")) for name in dict.fromkeys(d.name for d in found)]
+    return [(name, WHAT.get(name, "")) for name in dict.fromkeys(d.name for d in _in_order(found))]
+
+
+def _in_order(found: Sequence[Difference]) -> list[Difference]:
+    """That in which they are described; who is not known any more comes last."""
+    places = {name: place for place, name in enumerate(WHAT)}
+    return sorted(found, key=lambda d: (places.get(d.name, len(WHAT)), d.name))
 
 
 def _sides(found: Difference) -> tuple[str, ...]:

@@ -135,6 +135,23 @@ def test_a_trick_that_costs_something_was_seen() -> None:
     assert words.brought([trick("defer")]) == "Nothing that could be seen: `defer`."
 
 
+def test_tricks_stand_in_the_order_in_which_they_are_described() -> None:
+    """Whichever was measured first; one that is not known any more is last."""
+    side = Side(None, None)
+    found = [
+        Difference("epoll", conditions, name, side, side, None)
+        for conditions in (Conditions("redirect"), Conditions("large"))
+        for name in ("gone", "gather", "more")
+    ]
+    assert [row[0] for row in words.difference_table(words.TRICK_HEAD, found).rows] == (
+        ["more", "more", "gather", "gather", "gone", "gone"]
+    )
+    assert words.explained(found) == [
+        *((name, TRICKS[name]) for name in ("more", "gather")),
+        ("gone", ""),
+    ]
+
+
 def test_a_machine_that_is_not_known_is_not_called_none(kept: Results) -> None:
     assert words.measured(kept).startswith(f"{kept.machine.cpu_model}, {kept.machine.cpus} CPUs")
     unknown = kept.model_copy(update={"machine": Machine(), "placement": None})

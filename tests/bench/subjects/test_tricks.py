@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+"""What floors/without.c switches off is off, and all else is as it was: by the system calls of a
+request with the trick, and without it."""
+
+import itertools
+import subprocess
+import sys
+
+import pytest
+
+from bench.host.project import ROOT
+from bench.records.conditions import Conditions
+from bench.records.figures import CallFigures
+from bench.subjects.running import WITHOUT, without
+from bench.subjects.subject import select
+from tests.e2e.tracing import skip_unless_traceable
+
+from ..measuring import measured_of
+
+pytestmark = [
+    pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll"),
+    pytest.mark.skipif(not WITHOUT.exists(), reason="needs make floor"),
+]
+
+REQUESTS = 200
+KEPT = Conditions("small", keep_alive=True)
+REDIRECT, LARGE = Conditions("redirect"), Conditions("large")
+MORE_CALLS = [
+    ("gather", REDIRECT, {"sendto": 1}),
+    ("send", REDIRECT, {"sendto": -1, "sendmsg": 1}),
+    ("inherit", REDIRECT, {"setsockopt": 3}),
+    ("at-once", REDIRECT, {"epoll_ctl": 1}),
+    ("cork", LARGE, {"setsockopt": -1}),
+    ("more", LARGE, {"setsockopt": -1}),
+    ("cache", KEPT, {"openat2": 1, "read": 1, "close": 1}),
+    ("control", LARGE, {}),
+]
+"""By trick what a request has more of without it, or less; of other calls it has as many."""
+BESIDE = {"epoll_wait", "epoll_pwait", "accept4", "fstat", "newfstatat"}
+"""One of them serves several requests, however many those are; and fstat() has two names."""
+
+
+def calls_of(conditions: Conditions) -> CallFigures:
+    (epoll,) = select(("epoll",), programs=ROOT)
+    run = measured_of(epoll, conditions._replace(mode="traced"), requests=REQUESTS)
+    assert run.calls, run.reason
+    return run.calls
+
+
+@pytest.mark.parametrize(("trick", "conditions", "more"), MORE_CALLS)
+def test_a_trick_switched_off_by_its_calls(
+    trick: str, conditions: Conditions, more: dict[str, int]
+) -> None:
+    skip_unless_traceable()
+    usual = calls_of(conditions).per_request
+    other = calls_of(conditions._replace(without=trick)).per_request
+    names = (usual.keys() | other.keys()) - BESIDE
+    differ = {name: round(other.get(name, 0) - usual.get(name, 0)) for name in names}
+    assert {name: n for name, n in differ.items() if n} == more
+
+
+LOOKS = "import ctypes; look = ctypes.CDLL(None).time; print(*(look(None) for _ in range(100)))"
+
+
+def seconds_seen(trick: str) -> list[int]:
+    command = without(trick, [sys.executable, "-c", LOOKS])
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return list(map(int, done.stdout.split()))
+
+
+def test_without_a_lasting_second_no_two_looks_find_the_same() -> None:
+    """So the field Date, which is made where the second has changed, is made each time."""
+    usual, other = seconds_seen("control"), seconds_seen("date")
+    assert usual == sorted(usual)
+    changes = [b - a for a, b in itertools.pairwise(other)]
+    assert changes.count(-1) >= 48, "but for the moment in which a second ends"
+    assert set(changes) <= {-1, 0, 1, 2}

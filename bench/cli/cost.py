@@ -62,8 +62,8 @@ def finish(source: Path, document: Path | None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="zerohttpd cost", description=__doc__, allow_abbrev=False)
     add = parser.add_argument
-    add("--runs", type=positive, default=3, metavar="N", help="of each cell (%(default)s)")
-    add("--requests", type=positive, default=4000, metavar="N", help="of each run (%(default)s)")
+    add("--runs", type=positive, default=5, metavar="N", help="of each cell (%(default)s)")
+    add("--requests", type=positive, default=20_000, metavar="N", help="of each run (%(default)s)")
     add("--concurrency", type=positive, default=50, metavar="N", help="of ab (%(default)s)")
     add("--servers", nargs="+", metavar="NAME", default=[], help="these only (all)")
     add("--tricks-of", default="epoll", metavar="NAME", help="switch its tricks off (%(default)s)")

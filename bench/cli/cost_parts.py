@@ -2,6 +2,7 @@
 """What `zerohttpd cost` measures, as parts of a sweep."""
 
 import argparse
+from dataclasses import replace
 
 from bench.cli.calls import calls_part
 from bench.faults.experiments import built, experiment
@@ -11,12 +12,9 @@ from bench.records.errors import UserError
 from bench.records.figures import Mode
 from bench.records.plan import Part, Plan, counted_parts
 from bench.stations.sampling import why_no_perf
-from bench.sweep.runs import FEWER_FOR
 
-SLOW = 4
-"""One process or one connection at a time is dear, and shows it in a quarter of the requests."""
-SAMPLED = 2
-"""So many times the requests of a run, for enough samples of the fast; half of them of the slow."""
+DEAR, FEWER = "forking", 4
+"""A process for each connection shows what it costs in a quarter of the requests."""
 BOTH = (False, True)
 WORKLOADS = ("redirect", "guestbook")
 TRICK_CELLS: dict[str, tuple[tuple[str, tuple[bool, ...]], ...]] = {
@@ -41,18 +39,21 @@ def parts_of(
     chosen: argparse.Namespace, servers: tuple[str, ...], stacks: Mode | None
 ) -> list[Part]:
     """What is measured, as parts of a sweep. `stacks`: how functions are looked at, if at all."""
-    slow = tuple(name for name in servers if name in FEWER_FOR)
-    fast = tuple(name for name in servers if name not in FEWER_FOR)
+    dear = tuple(name for name in servers if name == DEAR)
+    rest = tuple(name for name in servers if name != DEAR)
     number = chosen.requests
     # First: in its order the servers are shown.
     parts = [calls_part(servers, WORKLOADS, {"keep_alive": BOTH})]
     for names, requests, kept in (
-        (fast, number, BOTH),
-        (slow, max(number // SLOW, 1), (False,)),
-        (slow, number, (True,)),
+        (rest, number, BOTH),
+        (dear, max(number // FEWER, 1), (False,)),
+        (dear, number, (True,)),
     ):
         plan = _plan(chosen, WORKLOADS, {"keep_alive": kept}, requests)
         parts += [Part(plan, names, True)] if names else []
+        if names and stacks == "sampled":
+            looked_at = {**plan.varied, "mode": ("sampled",)}
+            parts.append(Part(replace(plan, runs=1, varied=looked_at), names))
     for trick, cells in TRICK_CELLS.items():
         for workload, each in cells:
             plan = _plan(chosen, (workload,), {"without": ("", trick), "keep_alive": each})
@@ -60,8 +61,6 @@ def parts_of(
     for one in map(experiment, [] if chosen.no_experiments else CHANGES):
         plan = _plan(chosen, one.workloads, {"change": ("", one.name), "keep_alive": one.kept})
         parts.append(Part(plan, one.servers))
-    if stacks == "sampled":
-        parts += _of_samples(chosen, fast, slow)
     return [*parts, *(counted_parts(servers, WORKLOADS) if stacks == "counted" else [])]
 
 
@@ -73,27 +72,15 @@ def _plan(
     workloads: tuple[str, ...],
     varied: Varied,
     requests: int | None = None,
-    runs: int | None = None,
 ) -> Plan:
     number = requests or chosen.requests
     return Plan(
         levels=(min(chosen.concurrency, chosen.requests, number),),
         requests=number,
-        runs=runs or chosen.runs,
+        runs=chosen.runs,
         workloads=workloads,
         varied=varied,
     )
-
-
-def _of_samples(
-    chosen: argparse.Namespace, fast: tuple[str, ...], slow: tuple[str, ...]
-) -> list[Part]:
-    groups = ((fast, chosen.requests * SAMPLED), (slow, max(chosen.requests // SAMPLED, 1)))
-    return [
-        Part(_plan(chosen, WORKLOADS, {"mode": ("sampled",)}, number, 1), names)
-        for names, number in groups
-        if names
-    ]
 
 
 def build_experiments() -> None:

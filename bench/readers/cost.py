@@ -8,12 +8,12 @@ both. What was not measured, or does not hold, has no figure.
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bench.readers.compare import Spread
 from bench.readers.targets import Cost, cost_of
 from bench.records.conditions import FLOOR_PREFIX, CellKey, Conditions
-from bench.records.figures import CallFigures, StackFigures
+from bench.records.figures import CallFigures, Mode, StackFigures
 from bench.records.results import Results
 from bench.records.run import Run
 
@@ -32,6 +32,8 @@ class ServerCost:
     subject: str
     conditions: Conditions
     cost: Cost | None
+    user: float | None
+    """Microseconds of it in user space, by the samples of perf; None: there are none."""
     floor: Cost | None
     """Of the barest program of its architecture; None: it was not measured."""
     share: Spread | None
@@ -153,10 +155,12 @@ def _floor_of(key: CellKey) -> CellKey:
 
 def _line(key: CellKey, runs: Runs) -> ServerCost:
     its, floor = runs[key], runs[_floor_of(key)]
+    cost, share = cost_of(its), _user_share(key, runs)
     return ServerCost(
         key.subject,
         key.conditions,
-        _split(its),
+        cost,
+        None if cost is None or share is None else cost.total * share,
         cost_of(floor),
         _ratio(floor, its),
         _middle(its, "voluntary_switches_per_request"),
@@ -164,19 +168,6 @@ def _line(key: CellKey, runs: Runs) -> ServerCost:
         _middle(its, "page_faults_per_request"),
         _calls(key, runs),
     )
-
-
-def _split(runs: Sequence[Run]) -> Cost | None:
-    """User and kernel time are told apart by the kernel's tick, a few times in a short run: so
-    their shares are those of all runs together."""
-    cost = cost_of(runs)
-    if cost is None:
-        return None
-    figures = [run.process for run in runs if run.process]
-    user = sum(one.cpu_user_s for one in figures)
-    both = user + sum(one.cpu_system_s for one in figures)
-    part = cost.total * user / both if both else 0.0
-    return replace(cost, user=part, system=cost.total - part)
 
 
 def _differences(results: Results, how: str) -> Iterator[Difference]:
@@ -216,16 +207,19 @@ def _middle(runs: Sequence[Run], figure: str) -> float | None:
     return statistics.median(known) if known else None
 
 
-def _calls(key: CellKey, runs: Runs) -> CallFigures | None:
-    """Those of the same conditions, counted at whatever level."""
-    traced = key.conditions._replace(mode="traced")
+def _user_share(key: CellKey, runs: Runs) -> float | None:
     return next(
-        (
-            run.calls
-            for other, its in runs.items()
-            if (other.subject, other.conditions) == (key.subject, traced)
-            for run in its
-            if run.calls and run.state == "held"
-        ),
-        None,
+        (run.stacks.user_share for run in _probed(key, "sampled", runs) if run.stacks), None
     )
+
+
+def _calls(key: CellKey, runs: Runs) -> CallFigures | None:
+    return next((run.calls for run in _probed(key, "traced", runs) if run.calls), None)
+
+
+def _probed(key: CellKey, mode: Mode, runs: Runs) -> Iterator[Run]:
+    """Under the same conditions, at whatever level."""
+    wanted = (key.subject, key.conditions._replace(mode=mode))
+    for other, its in runs.items():
+        if (other.subject, other.conditions) == wanted:
+            yield from (run for run in its if run.state == "held")

@@ -294,6 +294,8 @@ class StackFigures(BaseModel):
     Go's runtime has taken of itself; callgrind: instructions, of user space alone."""
     kernel: bool
     """Whether the kernel's functions were seen."""
+    user_share: float | None = None
+    """Of the samples, those in which the CPU was in user space; None: not told apart."""
     frames: list[Frame]
     """The outermost ones."""
 

@@ -54,7 +54,7 @@ ENTRY = frozenset(
     {"entry_SYSCALL_64_after_hwframe", "do_syscall_64", "el0t_64_sync", "el0t_64_sync_handler"}
     | {"el0_svc", "do_el0_svc", "invoke_syscall", "el0_svc_common", "x64_sys_call"}
 )
-"""Every way into the kernel leads through these: they say nothing."""
+"""Every way into the kernel leads through these: they say nothing of what it does there."""
 UNKNOWN = "[unknown]"
 _FORK = re.compile(r"PERF_RECORD_FORK\((\d+):\d+\):\((\d+):")
 
@@ -135,8 +135,9 @@ class Sampler:
         stacks = list(stacks_of(done.stdout.splitlines(), self._pids))
         if done.returncode != 0 or not stacks:
             raise StartError(f"perf saw nothing: {last_line(done.stderr)}")
-        kernel = any(function.of == "kernel" for stack, _ in stacks for function in stack)
-        return StackFigures(how="perf", kernel=kernel, frames=tree(stacks))
+        below = sum(stack[-1].of == "kernel" for stack, _ in stacks)
+        share = round(1 - below / len(stacks), 4) if below else None
+        return StackFigures(how="perf", kernel=below > 0, user_share=share, frames=tree(stacks))
 
     def close(self) -> None:
         """Let go of them and forget what was seen. May not be called after `stop`."""
@@ -167,17 +168,18 @@ def stacks_of(lines: Iterable[str], pids: Collection[int]) -> Iterator[tuple[Sta
                 yield tuple(reversed(found)), 1
             found, wanted = [], False
         elif line.startswith("\t"):
-            found += _function(line)
+            found += _function(line, innermost=not found)
         else:
             wanted = line.strip().isdigit() and int(line) in theirs
 
 
-def _function(line: str) -> list[Function]:
-    """The one in a line; none if it says nothing."""
+def _function(line: str, innermost: bool) -> list[Function]:
+    """The one in a line; none if it says nothing. Where a sample was taken on the way into the
+    kernel itself, that is where it was."""
     _, _, rest = line.strip().partition(" ")
     name, _, place = rest.rpartition(" (")
     owner = owner_of(place)
     plain = name.strip().partition("." if owner == "kernel" else "@")[0]  # of a clone; a version
-    if plain in ENTRY or (plain == UNKNOWN and owner != "kernel"):
+    if (plain in ENTRY and not innermost) or (plain == UNKNOWN and owner != "kernel"):
         return []
     return [Function(plain, owner)]

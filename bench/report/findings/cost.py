@@ -26,6 +26,12 @@ _PLACES = (
     ("asm_sysvec", INTERRUPTS),
     ("asm_common_interrupt", INTERRUPTS),
     ("el0t_64_irq", INTERRUPTS),
+    ("el0t_64_sync", BORDER),
+    ("el0_svc", BORDER),
+    ("do_el0_svc", BORDER),
+    ("invoke_syscall", BORDER),
+    ("do_syscall_64", BORDER),
+    ("x64_sys_call", BORDER),
     ("syscall_", BORDER),
     ("do_notify_resume", BORDER),
     ("exit_to_user_mode", BORDER),
@@ -48,8 +54,11 @@ ABOUT_COST = (
     "of its runs. The floor is the barest program of the same architecture, measured in turns with "
     "it: it makes the system calls that this architecture cannot do without, and parses nothing. "
     "So the floor's share of the time (the median of the ratios, round by round) is what no "
-    "program of this interface can avoid. User and kernel time are told apart by the kernel's "
-    "tick, and so only roughly in runs this short."
+    "program of this interface can avoid. User and kernel time are these microseconds, divided as "
+    "the samples are that perf took under the same load (see the last section); with some hundred "
+    "samples that leaves the user's part uncertain by a tenth. The kernel's own division is not "
+    "used, for it is made at the kernel's tick, a few times in a run. Without perf the two are not "
+    "told apart."
 )
 ABOUT_CALLS = (
     "For a request, as strace counts them under ten connections. strace slows a server down, so "
@@ -155,8 +164,8 @@ def _cost_row(line: ServerCost) -> tuple[str, ...]:
     return (
         line.subject,
         _figure(cost.total if cost else None),
-        _figure(cost.user if cost else None),
-        _figure(cost.system if cost else None),
+        _figure(line.user),
+        _figure(None if cost is None or line.user is None else cost.total - line.user),
         _figure(line.floor.total if line.floor else None),
         f"{line.share.median:.0%}" if line.share else NOTHING,
         _figure(line.voluntary, 2),

@@ -44,6 +44,7 @@ def _context(results: Results) -> dict[str, Any]:
         "measured": words.measured(results),
         "cautions": words.cautions(results),
         "words": words,
+        "untold": any(line.cost and line.user is None for line in found),
         "groups": [_group(conditions, own) for conditions, own in words.by_conditions(found)],
         "tricks": words.difference_table(words.TRICK_HEAD, tricks),
         "brought": words.brought(tricks).replace("`", ""),
@@ -71,12 +72,13 @@ def _group(conditions: Any, found: list[reader.ServerCost]) -> dict[str, Any]:
 
 
 def _bar(line: reader.ServerCost, most: float) -> dict[str, float] | None:
-    """Per cent of the dearest: the kernel's part, the user's, and where the floor is."""
+    """Per cent of the dearest: all of it, the user's part if it is known, and where the floor
+    is."""
     if line.cost is None:
         return None
     return {
-        "kernel": round(100 * line.cost.system / most, 2),
-        "user": round(100 * line.cost.user / most, 2),
+        "all": round(100 * line.cost.total / most, 2),
+        "user": -1 if line.user is None else round(100 * line.user / most, 2),
         "floor": round(100 * line.floor.total / most, 2) if line.floor else -1,
     }
 

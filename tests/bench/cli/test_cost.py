@@ -6,7 +6,7 @@ from itertools import groupby
 
 import pytest
 
-from bench.cli.cost_parts import how_stacks, parts_of
+from bench.cli.cost_parts import WORKLOADS, how_stacks, parts_of
 from bench.records.conditions import CHANGES, TRICKS
 from bench.records.errors import UserError
 from bench.subjects.subject import discover, select
@@ -32,8 +32,26 @@ def test_every_trick_takes_turns_with_the_server_as_it_is() -> None:
     plain = [run.conditions._replace(without="", change="") for run in rated]
     rounds = [(key, run.run) for key, run in zip(plain, rated, strict=True)]
     assert len([key for key, _ in groupby(rounds)]) == len(set(rounds)), "each round is together"
-    sampled = {run.subject for run in planned.runs if run.conditions.mode == "sampled"}
-    assert sampled == set(names)
+
+
+def test_what_is_measured_is_sampled_too_under_the_same_load() -> None:
+    """Of the servers: where their time goes in user space and in the kernel comes of it."""
+    names = tuple(discover()[:7])
+    planned = plan_runs(parts_of(CHOSEN, names, "sampled"), select(names, floors=True))
+
+    def cells(mode: str) -> set[tuple[str, bool, str, int, int]]:
+        return {
+            (one.subject, asked.keep_alive, asked.workload, one.requests, one.concurrency)
+            for one in planned.runs
+            if (asked := one.conditions).mode == mode
+            and one.subject in names
+            and asked.workload in WORKLOADS
+            and not asked.without + asked.change
+        }
+
+    assert cells("sampled") == cells("closed")
+    assert len(cells("sampled")) == 7 * 4 - 2, "iterative keeps no connection"
+    assert {run.run for run in planned.runs if run.conditions.mode == "sampled"} == {1}
 
 
 def test_counted_with_connections_that_are_kept() -> None:

@@ -11,6 +11,7 @@ from bench.records.run import Run
 
 REDIRECT = Conditions("redirect")
 MORE = REDIRECT._replace(without="more")
+STACKS = StackFigures(how="perf", kernel=True, frames=[Frame(name="main", count=3)])
 
 
 def run(
@@ -60,18 +61,24 @@ def test_a_server_beside_its_floor() -> None:
     assert line.cost
     assert line.floor
     assert line.share
-    assert (line.subject, line.cost.total, line.cost.user) == ("forking", 80, 20)
+    assert (line.subject, line.cost.total) == ("forking", 80)
     assert (line.floor.total, line.share.median) == (60, 0.75)
     assert (line.voluntary, line.involuntary, line.faults) == (0.5, 0.25, 63)
 
 
-def test_user_time_is_that_of_all_runs_together() -> None:
-    shares = (0.0, 0.0, 0.9)
-    runs = [run("epoll", 10, number=n, user=share) for n, share in enumerate(shares, 1)]
-    (line,) = cost.lines(results(*runs, run("floor-epoll", 9)))
-    assert line.cost
-    assert round(line.cost.user, 6) == 3
-    assert round(line.cost.system, 6) == 7
+def test_user_time_is_what_samples_say_and_not_the_kernels_tick() -> None:
+    """In a run of a few ticks all may have met the kernel."""
+    pair = [run("epoll", 10, user=0.0), run("floor-epoll", 9)]
+    sampled = run("epoll", 12, REDIRECT._replace(mode="sampled"))
+    sampled.stacks = STACKS.model_copy(update={"user_share": 0.3})
+    (line,) = cost.lines(results(*pair, sampled))
+    assert line.user == 3
+    for told in (pair, [*pair, run("epoll", 12, sampled.conditions)]):
+        (line,) = cost.lines(results(*told))
+        assert line.user is None
+    for update in ({"state": "failed"}, {"stacks": STACKS}, {"subject": "poll"}):
+        (line,) = cost.lines(results(*pair, sampled.model_copy(update=update)))
+        assert line.user is None
 
 
 def test_what_does_not_hold_has_no_figure() -> None:
@@ -115,10 +122,9 @@ def test_calls_of_a_request() -> None:
 
 
 def test_flames_in_the_order_of_the_servers() -> None:
-    stacks = StackFigures(how="perf", kernel=True, frames=[Frame(name="main", count=3)])
     sampled = [run(name, 20, REDIRECT._replace(mode="sampled")) for name in ("poll", "epoll")]
     for one in sampled:
-        one.stacks = stacks
+        one.stacks = STACKS
     found = results(*sampled)
     found.servers = ["epoll", "poll"]
     assert [flame.subject for flame in cost.flames(found)] == ["epoll", "poll"]

@@ -10,7 +10,7 @@ from bench.cli.calls import CONNECTIONS, REQUESTS
 from bench.cli.main import main
 from bench.host.project import ROOT
 from bench.readers.compare import Spread
-from bench.readers.cost import Difference, Side
+from bench.readers.cost import Difference, Side, lines
 from bench.records import store
 from bench.records.conditions import CHANGES, TRICKS, Conditions
 from bench.records.environment import Machine
@@ -21,6 +21,7 @@ from bench.report.charts import flame
 from bench.report.findings import cost as words
 from bench.report.page.cost import render
 from bench.report.page.cost_markdown import markdown
+from bench.stations.sampling import ENTRY
 
 from ..readers.test_cost import REDIRECT, of, results
 
@@ -74,6 +75,8 @@ def test_the_record_has_all_that_was_promised(kept: Results) -> None:
         those = [run for run in kept.runs if run.conditions.mode == mode and run.state == "held"]
         assert {run.subject for run in those} == set(seven)
         assert all(getattr(run, figure) for run in those)
+    assert {run.conditions.keep_alive for run in kept.runs if run.stacks} == {False, True}
+    assert all(run.stacks.user_share for run in kept.runs if run.stacks)
     counted = [run.calls.per_request for run in kept.runs if run.calls]
     most = round(CONNECTIONS / REQUESTS, 4)  # kept ones may be with workers that were not warmed up
     assert all(calls.get("connect", 0) <= most for calls in counted), "the warm-up has made them"
@@ -152,6 +155,20 @@ def test_tricks_stand_in_the_order_in_which_they_are_described() -> None:
     ]
 
 
+def test_user_and_kernel_are_shown_where_they_were_told_apart() -> None:
+    pair = [*of(REDIRECT, 20), *of(REDIRECT, 15, subject="floor-epoll")]
+    (row,) = words.cost_table(lines(results(*pair))).rows
+    assert row[1:5] == ("20.0", "-", "-", "15.0")
+    assert 'class="both"' in render(results(*pair))
+    (sampled,) = of(REDIRECT._replace(mode="sampled"), 25)
+    sampled.stacks = STACKS.model_copy(update={"user_share": 0.25})
+    (row,) = words.cost_table(lines(results(*pair, sampled))).rows
+    assert row[1:5] == ("20.0", "5.0", "15.0", "15.0")
+    page = render(results(*pair, sampled))
+    assert 'class="both"' not in page
+    assert '<rect class="user" x="75.0" width="25.0"' in page
+
+
 def test_a_machine_that_is_not_known_is_not_called_none(kept: Results) -> None:
     assert words.measured(kept).startswith(f"{kept.machine.cpu_model}, {kept.machine.cpus} CPUs")
     unknown = kept.model_copy(update={"machine": Machine(), "placement": None})
@@ -165,12 +182,13 @@ def test_places_are_the_whole_of_the_time() -> None:
 
 
 def test_places_of_another_processor_have_the_same_names() -> None:
-    """What ARM's kernel is entered by, beside its system calls."""
+    """What ARM's kernel is entered by, beside its system calls; and each way into a kernel."""
     arm = {
         "__arm64_sys_sendto": "sendto",
         **dict.fromkeys(("el0_da", "el0_ia"), words.FAULTS),
         "el0t_64_irq": words.INTERRUPTS,
         **dict.fromkeys(("do_notify_resume", "syscall_trace_exit"), words.BORDER),
+        **dict.fromkeys(ENTRY, words.BORDER),
     }
     for name, place in arm.items():
         frames = [Frame(name="main", count=1, below=[Frame(name=name, of="kernel", count=1)])]

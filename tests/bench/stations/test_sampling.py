@@ -105,6 +105,13 @@ def test_samples_of_a_process_and_of_its_children_alone() -> None:
     assert list(stacks_of([], [10])) == []
 
 
+def test_a_sample_on_the_way_into_the_kernel_was_taken_there() -> None:
+    """And not in the function that made the system call."""
+    entry = SCRIPT[:4] + SCRIPT[5:]  # as it was before do_syscall_64() called anything
+    [(stack, _), _] = stacks_of(entry, [10])
+    assert stack == (MAIN, Function("send", "library"), Function("do_syscall_64", "kernel"))
+
+
 def test_the_way_into_the_kernel_says_nothing_on_arm_either() -> None:
     """Whether or not the compiler has made a clone of one of its functions."""
     [(stack, _)] = stacks_of(ARM, [10])
@@ -175,6 +182,8 @@ def test_a_process_and_its_children_are_sampled() -> None:
         assert found.how == "perf"
         assert found.kernel
         assert found.count > 20
+        assert found.user_share is not None
+        assert 0 < found.user_share < 1
     finally:
         child.end()
 

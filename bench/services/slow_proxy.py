@@ -66,7 +66,11 @@ class Proxy:
             elif from_redis:
                 self._due.append((time.monotonic() + self._delay, other, data))
             else:
-                send(other, data)
+                self._ask(one, other, data)
+
+    def _ask(self, client: socket.socket, redis: socket.socket, commands: bytes) -> None:
+        """What a client has sent goes on to Redis; `bench.torture.liar` does otherwise."""
+        send(redis, commands)
 
     def _accept(self) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Something between the servers and Redis that can begin to lie.
+"""Something between the servers and Redis that can begin to lie: a slow Redis that is not slow.
 
 Started as `python -m bench.torture.liar HOST PORT` (of the real Redis); prints the line `port N` of
 127.0.0.1 when it listens, and runs until it is ended. Everything is passed on until SIGUSR1. Then
@@ -15,8 +15,9 @@ import itertools
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Sequence
+
+from bench.services.slow_proxy import Proxy, send
 
 WRONG_TYPE_AND_MORE = {b"RPUSH": b"$2\r\nno\r\n:99\r\n", b"GET": b"*0\r\n:99\r\n"}
 """A reply of another type than the command has, and behind it one that nobody has asked for."""
@@ -26,64 +27,34 @@ NO_REDIS = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 HALF = b"*2\r\n$5\r\nhal"
 
 
-class Liar:
+class Liar(Proxy):
     """All connections."""
 
     def __init__(self, target: tuple[str, int]) -> None:
-        self._target = target
-        self.lying = False
-        self._open: set[tuple[socket.socket, socket.socket]] = set()
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
-        self.port: int = self._listener.getsockname()[1]
+        super().__init__("127.0.0.1", target, delay=0.0)
+        self._lying = False
         self._number = itertools.count()
-
-    def run(self) -> None:
-        """For ever."""
-        while True:
-            server, _ = self._listener.accept()
-            try:
-                redis = socket.create_connection(self._target, timeout=5)
-            except OSError:
-                server.close()
-                continue
-            redis.settimeout(None)
-            for one in (server, redis):
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._open.add((server, redis))
-            for work in (self._commands, self._replies):
-                threading.Thread(target=work, args=(server, redis), daemon=True).start()
 
     def lie(self, *_: object) -> None:
         """From now on."""
-        self.lying = True
-        for pair in list(self._open):
-            shut(*pair)
+        self._lying = True
+        for held in list(self._partners.values()):
+            shut(held[0])
 
     def be_honest(self, *_: object) -> None:
         """From now on."""
-        self.lying = False
+        self._lying = False
 
-    def _commands(self, server: socket.socket, redis: socket.socket) -> None:
+    def _ask(self, client: socket.socket, redis: socket.socket, commands: bytes) -> None:
         """From the server to Redis, or into our own ear."""
-        with contextlib.suppress(OSError):
-            while data := server.recv(65536):
-                if not self.lying:
-                    redis.sendall(data)
-                    continue
-                for command in commands_in(data):
-                    lie, last = self._lie(command)
-                    server.sendall(lie)
-                    if last:
-                        shut(server, redis)
-        self._open.discard((server, redis))
-        shut(server, redis)
-
-    def _replies(self, server: socket.socket, redis: socket.socket) -> None:
-        """From Redis to the server."""
-        with contextlib.suppress(OSError):
-            while data := redis.recv(65536):
-                server.sendall(data)
-        shut(server, redis)
+        if not self._lying:
+            super()._ask(client, redis, commands)
+            return
+        for command in commands_in(commands):
+            lie, last = self._lie(command)
+            send(client, lie)
+            if last:
+                shut(client, redis)
 
     def _lie(self, command: bytes) -> tuple[bytes, bool]:
         """The next one, and whether the connection ends with it."""
@@ -109,7 +80,7 @@ def commands_in(data: bytes) -> list[bytes]:
 
 
 def shut(*both: socket.socket) -> None:
-    """End both, which wakes who reads from them."""
+    """End both: the loop hears of it, and closes them."""
     for one in both:
         with contextlib.suppress(OSError):
             one.shutdown(socket.SHUT_RDWR)

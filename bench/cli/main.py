@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import NamedTuple
 
+from bench.host.signals import Interrupted
 from bench.records.errors import UserError
 
 USAGE_ERROR = 2
@@ -65,7 +66,7 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit status. 2: something stands in the way that the user can mend; 130:
-    Ctrl-C; 141: nobody reads any more what it prints."""
+    Ctrl-C, 128 + n: signal n; 141: nobody reads any more what it prints."""
     if sys.stdout is None:  # whoever started us has closed it: nobody wants to read
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if arguments is None:
@@ -79,6 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except KeyboardInterrupt:  # where nobody watches for it there is nothing to put away
         return INTERRUPTED
+    except Interrupted as interrupted:  # where somebody does, it has been put away
+        return interrupted.exit_status
     except UserError as error:
         print(f"zerohttpd: {error}", file=sys.stderr)
         return USAGE_ERROR

@@ -14,7 +14,7 @@ from bench.grade.show import end_text, stage_text
 from bench.grade.stage import Grade, StageOutcome
 from bench.grade.stages import STAGES
 from bench.host.project import toml_of
-from bench.host.signals import Interrupted, SignalWatch
+from bench.host.signals import SignalWatch
 from bench.load.ab import require_ab
 from bench.records.errors import UserError
 from bench.records.values import each_of
@@ -23,7 +23,7 @@ NAMES = [stage.name for stage in STAGES]
 
 
 def run(words: Sequence[str]) -> int:
-    """Grade a server. Exit status: 0 whatever the points, 130 after Ctrl-C. Raises UserError."""
+    """Grade a server. Exit status: 0 whatever the points. Raises UserError or Interrupted."""
     options = _parser().parse_args(words)
     if options.schema:
         print(json.dumps(Grade.model_json_schema(), indent=2))
@@ -43,12 +43,8 @@ def run(words: Sequence[str]) -> int:
         if not options.json:
             print(stage_text(outcome, explained), flush=True)
 
-    try:
-        with SignalWatch() as watch:
-            kind = stalled_by(source)
-            grade = Exam(source, seed, watch, only, told, kind).run()
-    except Interrupted as interrupted:
-        return interrupted.exit_status
+    with SignalWatch() as watch:
+        grade = Exam(source, seed, watch, only, told, stalled_by(source)).run()
     print(grade.model_dump_json(indent=2) if options.json else end_text(grade))
     return 0
 

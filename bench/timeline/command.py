@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.host.project import ROOT
-from bench.host.signals import Interrupted, SignalWatch
+from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
 from bench.records.values import words_of
 from bench.subjects.subject import discover, server_names
@@ -22,7 +22,7 @@ RECORDED = Path(__file__).parent / "recorded"
 
 
 def run(words: Sequence[str]) -> int:
-    """Make the page. Exit status: 0, or 130 after Ctrl-C. Raises UserError."""
+    """Make the page. Exit status: 0. Raises UserError or Interrupted."""
     parser = argparse.ArgumentParser(
         prog="zerohttpd timeline", description="Draw what each server does, call by call."
     )
@@ -38,11 +38,8 @@ def run(words: Sequence[str]) -> int:
     add("--recorded", action="store_true", help="show the recorded traces, trace nothing")
     add("--keep", action="store_true", help="keep these traces in place of the recorded ones")
     options = parser.parse_args(words)
-    try:
-        names = words_of(options.servers) or None
-        page = make(names, options.scenario, options.output, options.recorded)
-    except Interrupted as interrupted:
-        return interrupted.exit_status
+    names = words_of(options.servers) or None
+    page = make(names, options.scenario, options.output, options.recorded)
     if options.keep and not options.recorded:
         keep(options.output, options.scenario)
     print(f"Open {page} in a browser. Beside it: {chrome_of(page).name}, for Perfetto and Chrome.")

@@ -266,10 +266,13 @@ class Helper:
         cpus: Sequence[int],
         ready: str,
         watch: SignalWatch,
+        inside: Sequence[str] = (),
     ) -> None:
         """Start it and wait for a line like the pattern `ready`. It does without site-packages: so
-        it starts sooner. Raises HelperError or Interrupted."""
-        self._child = Child([sys.executable, "-S", "-m", module, *words], cpus, cwd=ROOT)
+        it starts sooner. `inside`: the words that start it elsewhere. Raises HelperError or
+        Interrupted."""
+        command = [*inside, sys.executable, "-S", "-m", module, *words]
+        self._child = Child(command, cpus, cwd=ROOT)
         deadline = time.monotonic() + START_SECONDS
         try:
             while not (found := re.search(ready, self._child.stdout)):

@@ -12,7 +12,7 @@ from bench.subjects.declared import stranger
 from bench.subjects.subject import Subject
 
 
-def with_tools(known: Versions, redis_version: str) -> Versions:
+def with_tools(known: SubjectVersions, redis_version: str) -> Versions:
     """With those of the tools and of this project, as each of them states it."""
     tools = {
         "ab": ab.version(),
@@ -23,7 +23,7 @@ def with_tools(known: Versions, redis_version: str) -> Versions:
         "sources": source_digest(),
         "git": git_state(),
     }
-    return known.model_copy(update=tools)
+    return Versions(**{**known.model_dump(), **tools})
 
 
 def versions_of(subjects: Iterable[Subject]) -> SubjectVersions:

@@ -5,12 +5,11 @@ import contextlib
 from collections.abc import Iterator
 from datetime import datetime
 
-from bench.host import machine, project
+from bench.host import machine
 from bench.host.accounting import parent_of_groups
 from bench.host.signals import SignalWatch
-from bench.records.environment import Versions
 from bench.records.torture import Record, TortureSettings
-from bench.stations.versions import versions_of
+from bench.stations.versions import versions_of, with_tools
 from bench.torture import cell as cells
 from bench.torture import line
 from bench.torture.options import TortureOptions
@@ -18,14 +17,14 @@ from bench.torture.own_redis import OwnRedis
 from bench.torture.scene import Ground
 
 
-def empty_record(options: TortureOptions) -> Record:
+def empty_record(options: TortureOptions, where: Ground) -> Record:
     """What is known before the first cell."""
     return Record(
         started=datetime.now().astimezone(),
         command=list(options.words),
         machine=machine.describe_machine(),
-        versions=Versions(git=project.git_state(), **versions_of(options.subjects).model_dump()),
-        placement=machine.place_here(),
+        versions=with_tools(versions_of(options.subjects), where.redis.version()),
+        placement=where.placement,
         settings=TortureSettings(
             attack_seconds=options.seconds,
             minutes=options.minutes,
@@ -39,9 +38,9 @@ def empty_record(options: TortureOptions) -> Record:
 
 
 @contextlib.contextmanager
-def ground(watch: SignalWatch, made: Record) -> Iterator[Ground]:
+def ground(watch: SignalWatch) -> Iterator[Ground]:
     """What all cells share. May raise UserError or Interrupted."""
-    assert made.placement is not None
+    placement = machine.place_here()
     with contextlib.ExitStack() as stack:
         far_end, why = [], ""
         try:
@@ -50,6 +49,5 @@ def ground(watch: SignalWatch, made: Record) -> Iterator[Ground]:
             far_end = stack.enter_context(line.slow_line(watch))
         except line.NoLine as reason:
             why = f"no slow line here: {reason}"
-        own = stack.enter_context(OwnRedis(made.placement.load, watch))
-        made.versions.redis = own.version()
-        yield Ground(own, made.placement, watch, parent_of_groups(), far_end, why)
+        own = stack.enter_context(OwnRedis(placement.load, watch))
+        yield Ground(own, placement, watch, parent_of_groups(), far_end, why)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.host.process import last_line
+from bench.host.process import Helper, last_line
 from bench.records.errors import NoFigure
 from bench.records.torture import BACK_SECONDS, Remarks, TortureCell
 from bench.subjects.subject import Subject
@@ -66,7 +66,7 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
             ground.redis.prepare()
             with scene_for(subject, attack, ground) as scene:
                 attack_it(scene, attack, seconds, cell)
-        except (NoFigure, CannotTakePart, OSError) as error:
+        except (NoFigure, OSError) as error:
             cell.reason = str(error)
     cell.reason = cell.reason or None
     cell.seconds = round(time.monotonic() - begun, 2)
@@ -95,12 +95,8 @@ def attack_it(scene: AttackScene, attack: Attack, seconds: float, cell: TortureC
     if attack.needs_children and not scene.has_children():
         raise CannotTakePart("has no children: one process is all there is")
     pages = [name for name in PAGES if serves(scene.subject, name)]
-    mark = f"{cell.subject}-{cell.attack}"
-    visitors = Visitors(scene, pages, mark)
-    try:
+    with Visitors(scene, pages, f"{cell.subject}-{cell.attack}") as visitors:
         times = course(scene, attack, seconds, visitors)
-    finally:
-        visitors.end()
     fill(cell, visitors, times, attack.rated(pages))
     cell.died = scene.died()
     cell.left_over = scene.left_over()
@@ -110,8 +106,8 @@ def attack_it(scene: AttackScene, attack: Attack, seconds: float, cell: TortureC
     cell.remarks = remarks(visitors.answers(), scene.redis.remarks())
 
 
-class Visitors:
-    """The well-behaved ones, at work."""
+class Visitors(Helper):
+    """The well-behaved ones, at work. What they have told is kept behind the `with` block."""
 
     def __init__(self, scene: AttackScene, pages: list[str], mark: str) -> None:
         self.pages = pages
@@ -124,7 +120,8 @@ class Visitors:
             mark,
             tuple(page(name) for name in pages),
         )
-        self._child = scene.program("visitors", visit.order())
+        cpus = scene.ground.placement.load
+        super().__init__("bench.torture.visitors", [visit.order()], cpus, "", scene.watch)
 
     def answers(self) -> list[Exchange]:
         """All that they have told so far."""
@@ -146,10 +143,6 @@ class Visitors:
         """Raises CannotTakePart if they are not at work."""
         if not self._child.running():
             raise CannotTakePart(f"its visitors failed: {last_line(self._child.stderr)}")
-
-    def end(self) -> None:
-        """Send them home."""
-        self._child.end()
 
 
 def course(scene: AttackScene, attack: Attack, seconds: float, visitors: Visitors) -> CellTimes:

@@ -3,7 +3,6 @@
 
 import time
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 
 import redis
@@ -18,29 +17,40 @@ from bench.report.page.build import build_torture
 from bench.report.page.torture_markdown import markdown
 from bench.torture import line
 from bench.torture.beginning import empty_record, ground
-from bench.torture.options import parse
+from bench.torture.options import TortureOptions, parse
+from bench.torture.scene import Ground
 from bench.torture.table import summary
 from bench.torture.turns import attack_all
 
 
 def run(words: Sequence[str]) -> int:
-    """Exit status: 0 all promises kept, 1 one broken, 128 + n after signal n. Raises UserError."""
+    """Exit status: 0 all promises kept, 1 one broken, 128 + n after signal n. Raises UserError, and
+    Interrupted before the first cell."""
     options = parse(words)
     line.enter_own_network(["-m", "bench", "torture", *words])
-    folder = make_folder(options.results, datetime.now(), "torture-")
-    begun, status = time.monotonic(), 0
     with SignalWatch() as watch:
-        made = empty_record(options)
         try:
-            with ground(watch, made) as where:
-                attack_all(options, where, made, folder, begun)
-        except Interrupted as interrupted:
-            made.state, status = "interrupted", interrupted.exit_status
+            with ground(watch) as where:
+                return attack(options, where)
         except redis.RedisError as error:
             raise UserError(f"the private Redis is lost: {error}") from error
-        finally:
-            made.seconds = round(time.monotonic() - begun, 1)
-            keep(made, folder, options.markdown)
+
+
+def attack(options: TortureOptions, where: Ground) -> int:
+    """All cells; what was seen is kept, whatever ends it. The exit status. Raises UserError, and
+    redis.RedisError if the Redis of the torture itself is lost."""
+    begun, status = time.monotonic(), 0
+    made = empty_record(options, where)
+    folder = make_folder(options.results, made.started, "torture-")
+    try:
+        attack_all(options, where, made, folder, begun)
+    except Interrupted as interrupted:
+        status = interrupted.exit_status
+    finally:
+        if made.state == "running":
+            made.state = "interrupted"
+        made.seconds = round(time.monotonic() - begun, 1)
+        keep(made, folder, options.markdown)
     out = console()
     out.print(summary(made))
     out.print(f"Kept in {folder}", soft_wrap=True, markup=False)

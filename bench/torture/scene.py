@@ -4,7 +4,6 @@
 import contextlib
 import json
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -14,11 +13,12 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from bench.host.process import Child, free_port, last_line
+from bench.host.process import Helper, free_port, last_line
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.host.sockets import ALL, LISTEN, TIME_WAIT, tcp_sockets
 from bench.records.environment import Placement
+from bench.records.errors import NoFigure
 from bench.records.torture import CrowdTally, Ending, LeftOver
 from bench.records.workloads import WORKLOADS
 from bench.subjects.running import Ended, RunningServer
@@ -53,8 +53,28 @@ class Ground:
     """Where there is none."""
 
 
-class CannotTakePart(Exception):
+class CannotTakePart(NoFigure):
     """A subject cannot be attacked in this way; the message says why."""
+
+
+class RunningCrowd(Helper):
+    """A crowd at work. Use in a `with` block, and ask for its tally afterwards."""
+
+    def __init__(self, order: crowds.CrowdOrder, ground: Ground, inside: Sequence[str]) -> None:
+        """`inside`: the words that start it elsewhere. Raises HelperError or Interrupted."""
+        cpus, words = ground.placement.load, [order.words()]
+        super().__init__("bench.torture.crowd", words, cpus, crowds.READY, ground.watch, inside)
+
+    def close(self) -> None:
+        """Call it off."""
+        self._child.end(CROWD_SECONDS)
+
+    def tally(self) -> CrowdTally:
+        """What it has done, behind the line READY. Raises CannotTakePart if it cannot say."""
+        lines = self._child.stdout.splitlines()
+        if not lines[1:]:
+            raise CannotTakePart(f"its crowd failed: {last_line(self._child.stderr)}")
+        return CrowdTally(**json.loads(lines[1]))
 
 
 def page(name: str) -> Page:
@@ -155,27 +175,14 @@ class AttackScene:
         inside: Sequence[str] = (),
         pause: float = 0.0,
         rounds: int = 0,
-    ) -> Iterator[Child]:
+    ) -> Iterator[None]:
         """A crowd at work; what it did is in `crowd_seen` afterwards. `inside`: the words that
-        start it elsewhere. `pause`, `rounds`: of its order. Raises CannotTakePart if nothing was
-        done."""
+        start it elsewhere. `pause`, `rounds`: of its order. Raises CannotTakePart or HelperError if
+        nothing was done."""
         order = crowds.CrowdOrder(kind, self.host, self.port, count, of, pause, rounds)
-        child = self.program("crowd", order.words(), inside=inside)
-        deadline = time.monotonic() + START_SECONDS
-        try:
-            while not child.stdout and child.running() and time.monotonic() < deadline:
-                self.watch.sleep(LOOK_SECONDS / 4)
-            yield child
-        finally:
-            child.end(CROWD_SECONDS)
-        self.crowd_seen = tally_in(child.stdout)
-        if self.crowd_seen is None:
-            raise CannotTakePart(f"its {kind} crowd failed: {last_line(child.stderr)}")
-
-    def program(self, module: str, *words: str, inside: Sequence[str] = ()) -> Child:
-        """Start a program of ours on the CPU of the load."""
-        command = [*inside, *python(f"bench.torture.{module}"), *words]
-        return Child(command, self.ground.placement.load, cwd=ROOT)
+        with RunningCrowd(order, self.ground, inside) as crowd:
+            yield
+        self.crowd_seen = crowd.tally()
 
     def children(self) -> list[psutil.Process]:
         """The processes that the server has started."""
@@ -250,20 +257,9 @@ def with_descriptors(subject: Subject, most: int) -> Subject:
     return replace(subject, command=command)
 
 
-def python(module: str) -> list[str]:
-    """The words that start a module of ours: without site-packages, which none of them needs."""
-    return [sys.executable, "-S", "-m", module]
-
-
 def ending(ended: Ended) -> Ending:
     """The same as a record has it."""
     return Ending(obeyed=ended.obeyed, well=ended.status == 0, words=ended.describe())
-
-
-def tally_in(text: str) -> CrowdTally | None:
-    """What a crowd said at its end, behind crowds.READY; None if it said nothing."""
-    lines = text.splitlines()
-    return CrowdTally(**json.loads(lines[1])) if lines[1:] else None
 
 
 def held_connections(port: int) -> int:

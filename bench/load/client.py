@@ -12,6 +12,7 @@ from typing import TypeVar
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER with a time of 0: socket(7)."""
 CHUNK = 65536
+_BIND_ADDRESS_NO_PORT = 24  # <linux/in.h>: choose the port at connect, for the pair of addresses
 _STATUS, _LENGTH = re.compile(rb"[0-9]{3}"), re.compile("[0-9]{1,18}")
 Same = TypeVar("Same", bound="Connection")
 
@@ -51,9 +52,12 @@ class Connection:
     """To a server, each piece sent at once. Use it in a `with` block. All methods raise OSError
     where the connection breaks, but for those that say otherwise."""
 
-    def __init__(self, address: tuple[str, int], patience: float, buffer: int = 0) -> None:
+    def __init__(
+        self, address: tuple[str, int], patience: float, buffer: int = 0, source: str = ""
+    ) -> None:
         """`patience`: seconds that each read may take as a whole; `buffer`: for a client that has
-        room for little, the size of its receive buffer."""
+        room for little, the size of its receive buffer; `source`: the address that it comes from,
+        if not any."""
         self._received = b""
         self._patience = patience
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
@@ -62,6 +66,9 @@ class Connection:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         self.socket.settimeout(patience)
         try:
+            if source:
+                self.socket.setsockopt(socket.IPPROTO_IP, _BIND_ADDRESS_NO_PORT, 1)
+                self.socket.bind((source, 0))
             self.socket.connect(address)
         except BaseException:
             self.socket.close()
@@ -149,7 +156,7 @@ class Client(Connection):
 
 def request(method: str, path: str, *fields: str, body: bytes | None = None) -> bytes:
     """The bytes of a request; `fields`: lines of its head beside Host and Content-Length."""
-    lines = [f"{method} {path} HTTP/1.1", "Host: grade", *fields]
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", *fields]
     if body is not None:
         lines.append(f"Content-Length: {len(body)}")
     return "\r\n".join([*lines, "", ""]).encode() + (body or b"")

@@ -6,18 +6,17 @@ Imports nothing that loads slowly: the programs that use it are started for ever
 
 import re
 import socket
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
+
+from bench.load.client import RESET, request
 
 Outcome = Literal["good", "unavailable", "refused", "failed", "wrong"]
 """good: whole and right. unavailable: a whole 503. refused: nobody listens. failed: reset, cut off,
 or not there in time. wrong: whole, and not what was asked for."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 UNAVAILABLE = 503
-RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER with a time of 0: socket(7)."""
 ANNOUNCED = re.compile(rb"^content-length:[ \t]*(\d+)[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 FORM = "application/x-www-form-urlencoded"
@@ -37,15 +36,11 @@ class Page:
 
     def request(self, remark: str = "", keep_alive: bool = False) -> bytes:
         """A whole request."""
-        body = f"guest-name=Visitor&guest-remarks={remark}" if self.posts else ""
-        lines = [
-            f"{'POST' if self.posts else 'GET'} {self.path} HTTP/1.1",
-            "Host: torture",
-            f"Connection: {'keep-alive' if keep_alive else 'close'}",
-        ]
-        if self.posts:
-            lines += [f"Content-Type: {FORM}", f"Content-Length: {len(body)}"]
-        return "\r\n".join([*lines, "", body]).encode()
+        kept = f"Connection: {'keep-alive' if keep_alive else 'close'}"
+        if not self.posts:
+            return request("GET", self.path, kept)
+        body = f"guest-name=Visitor&guest-remarks={remark}".encode()
+        return request("POST", self.path, kept, f"Content-Type: {FORM}", body=body)
 
 
 class Exchange(NamedTuple):

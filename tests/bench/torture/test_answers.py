@@ -45,7 +45,7 @@ def test_a_body_that_nobody_knows_may_be_any() -> None:
 
 def test_requests() -> None:
     assert FILE.request() == (
-        b"GET /files/small.txt HTTP/1.1\r\nHost: torture\r\nConnection: close\r\n\r\n"
+        b"GET /files/small.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     )
     head, _, body = REMARK.request("epoll-1").partition(b"\r\n\r\n")
     assert body == b"guest-name=Visitor&guest-remarks=epoll-1"

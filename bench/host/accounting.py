@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.host.kernel import text_of
-from bench.host.quota import V2, folders, parse_cgroup, parse_mounts
+from bench.host.quota import V2, folders, parse_cgroup, parse_mounts, parse_stat
 
 _ENTER = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
 """For sh: become a member of group $0, then the program. So no instruction of it goes missing."""
@@ -53,6 +53,14 @@ class CpuTime(NamedTuple):
     def __sub__(self, other: "CpuTime") -> "CpuTime":
         return CpuTime(self.user - other.user, self.system - other.system)
 
+    @classmethod
+    def of_all(cls, times: Sequence["CpuTime | None"]) -> "CpuTime | None":
+        """Of all together; None unless all are known."""
+        known = [time for time in times if time is not None]
+        if len(known) < len(times):
+            return None
+        return cls(sum(time.user for time in known), sum(time.system for time in known))
+
 
 class Group:
     """A control group for one server. Close it when the server is gone."""
@@ -73,8 +81,7 @@ class Group:
 
     def read(self) -> CpuTime:
         """What the members have used since the group was made."""
-        lines = (self._folder / "cpu.stat").read_text().splitlines()
-        fields = dict(line.split() for line in lines)
+        fields = parse_stat((self._folder / "cpu.stat").read_text())
         return CpuTime(float(fields["user_usec"]), float(fields["system_usec"]))
 
     def starved_us(self) -> float | None:

@@ -22,6 +22,7 @@ import psutil
 from jinja2 import StrictUndefined, Template
 from pydantic import BaseModel, Field
 
+from bench.host.accounting import CpuTime
 from bench.host.process import (
     Child,
     StartError,
@@ -47,8 +48,7 @@ class BalancerOrder(BaseModel):
 class BalancerUse(BaseModel):
     """What nginx used during the load, all its processes."""
 
-    user_s: float
-    system_s: float
+    cpu: CpuTime
     wanted_s: float | None
     """For how long the busiest of its processes ran or wanted to run."""
 
@@ -79,27 +79,20 @@ TEMPLATE = Template(
 class Used:
     """What nginx has used so far, by process."""
 
-    times: dict[int, tuple[float, float]]
-    """User and system, in seconds."""
+    times: dict[int, CpuTime]
     wanted: dict[int, float | None]
+    """For how long it ran or wanted to run, in seconds."""
 
     def since(self, before: "Used") -> BalancerUse:
         """What was used in between. No process of it comes or goes meanwhile."""
-        spent = [
-            (self.times[pid][0] - old[0], self.times[pid][1] - old[1])
-            for pid, old in before.times.items()
-            if pid in self.times
-        ]
+        spent = [now - before.times[pid] for pid, now in self.times.items() if pid in before.times]
         waits = [
             now - old
             for pid, old in before.wanted.items()
             if old is not None and (now := self.wanted.get(pid)) is not None
         ]
-        return BalancerUse(
-            user_s=sum(user for user, _ in spent),
-            system_s=sum(system for _, system in spent),
-            wanted_s=max(waits, default=None),
-        )
+        cpu = CpuTime.of_all(spent) or CpuTime(0.0, 0.0)
+        return BalancerUse(cpu=cpu, wanted_s=max(waits, default=None))
 
 
 class Balancer:
@@ -122,13 +115,13 @@ class Balancer:
 
     def use(self) -> Used:
         """What all its processes have used so far."""
-        times: dict[int, tuple[float, float]] = {}
+        times: dict[int, CpuTime] = {}
         for process in self._processes():
             try:
                 spent = process.cpu_times()
             except psutil.Error:
                 continue
-            times[process.pid] = (spent.user, spent.system)
+            times[process.pid] = CpuTime(spent.user * 1e6, spent.system * 1e6)
         return Used(times, {pid: demand_seconds(pid) for pid in times})
 
     def stop(self) -> BalancerEnd:

@@ -6,10 +6,11 @@ it happens: a visit to the guestbook raises its `visitor_count`.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import redis
 
+from bench.host.accounting import CpuTime
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
 from bench.services.redis_server import RedisServer, connect, without_password
@@ -37,16 +38,6 @@ LINK = ("link:guestbook", "/guestbook")
 
 
 Own = TypeVar("Own", bound="RunRedis")
-
-
-class RedisUse(NamedTuple):
-    """The CPU time that a Redis server has used since its start, in seconds."""
-
-    user: float
-    system: float
-
-    def __sub__(self, other: "RedisUse") -> "RedisUse":
-        return RedisUse(self.user - other.user, self.system - other.system)
 
 
 class RunRedis:
@@ -90,10 +81,10 @@ class RunRedis:
         of us."""
         self._client.client_pause(milliseconds, all=True)
 
-    def use(self) -> RedisUse:
+    def use(self) -> CpuTime:
         """What it says that it has used so far."""
         said = self._client.info("cpu")
-        return RedisUse(float(said["used_cpu_user"]), float(said["used_cpu_sys"]))
+        return CpuTime(float(said["used_cpu_user"]) * 1e6, float(said["used_cpu_sys"]) * 1e6)
 
     def describe(self) -> dict[str, Any]:
         """Its settings that matter to a benchmark; None for those that it will not tell."""

@@ -137,14 +137,14 @@ class Footprint:
         periods = _differences(after.periods, before.periods)
         return ServersUse(
             alive=[server.running() for server in self._servers],
-            cpu=_sum(spent),
+            cpu=CpuTime.of_all(spent),
             wanted_us=[
                 None if ran is None or waited is None else ran.total + waited
                 for ran, waited in zip(spent, starved, strict=True)
             ],
             spent_us=[None if ran is None else ran.total for ran in spent],
             throttled=[None if p is None else p.throttled / max(p.all, 1) for p in periods],
-            switches=switches_between(before.tasks, after.tasks, _sum(spent)),
+            switches=switches_between(before.tasks, after.tasks, CpuTime.of_all(spent)),
             faults=max(after.faults - before.faults, 0),
             seconds=after.at - before.at,
             busy=after.ticks.busy_since(before.ticks),
@@ -179,13 +179,6 @@ class Footprint:
 def _differences(after: Sequence[Any], before: Sequence[Any]) -> list[Any]:
     pairs = zip(after, before, strict=True)
     return [None if a is None or b is None else a - b for a, b in pairs]
-
-
-def _sum(times: Sequence[CpuTime | None]) -> CpuTime | None:
-    known = [time for time in times if time is not None]
-    if len(known) < len(times):
-        return None
-    return CpuTime(sum(t.user for t in known), sum(t.system for t in known))
 
 
 def switches_between(

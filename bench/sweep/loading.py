@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from urllib.parse import urljoin
 
+from bench.host.accounting import CpuTime
 from bench.load import ab, open_loop, wrk
 from bench.load.ab import AbOutcome
 from bench.load.idle import IdleConnections, IdleReport
@@ -17,7 +18,7 @@ from bench.records.errors import NoFigure
 from bench.records.figures import CallFigures, StackFigures
 from bench.records.plan import RunSpec
 from bench.records.workloads import Workload
-from bench.services.private_redis import RedisUse, RunRedis
+from bench.services.private_redis import RunRedis
 from bench.stations.site import Seen, Site
 from bench.sweep.probes import CrowdOutcome, calls_per_request, parked, pending
 
@@ -49,7 +50,7 @@ class Loaded:
     visits: int
     """By so many the counts in Redis rose."""
     remarks: int
-    redis: RedisUse
+    redis: CpuTime
     wall: float
     """How long the load took by our own clock, in seconds."""
     idle: IdleReport | None

@@ -50,12 +50,11 @@ def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped
         run.process.quota_used = round(max(used), 4)
         run.process.throttled_share = round(max(stopped_for), 4)
     run.hosts = [found for seen in loaded.hosts if (found := host_figures(seen, loaded.wall))]
-    run.redis_process = _other(loaded.redis.user, loaded.redis.system, loaded.wall)
+    run.redis_process = _other(loaded.redis, loaded.wall)
     if nginx := _nginx(loaded):
-        run.nginx_process = _other(nginx.user_s, nginx.system_s, loaded.wall)
+        run.nginx_process = _other(nginx.cpu, loaded.wall)
     if done.cpu and done.wall_seconds:
-        cpu = done.cpu
-        run.load_process = _other(cpu.user / 1e6, cpu.system / 1e6, done.wall_seconds)
+        run.load_process = _other(done.cpu, done.wall_seconds)
     _enter_bottleneck(run, loaded)
     if run.ab and spec.conditions.mode == "closed" and done.latency:
         run.littles_law = littles_law(spec, done.wall_seconds, done.latency.mean)
@@ -150,7 +149,7 @@ def _quota_used(use: ServersUse, quota: float, seconds: float) -> list[float]:
 def _redis_demand(loaded: Loaded) -> float:
     """Of Redis, or of the slow one before it."""
     wanted = [s.report.redis_wanted_s for s in loaded.hosts if s.report.redis_wanted_s is not None]
-    return max(wanted, default=loaded.redis.user + loaded.redis.system) / loaded.wall
+    return max(wanted, default=loaded.redis.total / 1e6) / loaded.wall
 
 
 def _nginx(loaded: Loaded) -> BalancerUse | None:
@@ -205,10 +204,9 @@ def _cpu(
     hosts: Sequence[Seen], lives: Sequence[Lifetime], requests: tuple[int, int]
 ) -> tuple[CpuTime, str]:
     uses = _uses(hosts)
-    known = [use.cpu for use in uses if use.cpu]
-    if len(known) == len(uses):
-        text = "control group during the load"
-        return CpuTime(sum(c.user for c in known), sum(c.system for c in known)), text
+    cpu = CpuTime.of_all([use.cpu for use in uses])
+    if cpu is not None:
+        return cpu, "control group during the load"
     user, system = (sum(getattr(life.cpu, name) for life in lives) for name in CpuTime._fields)
     if all(seen.role == "server" for seen in hosts) and user + system > 0:
         # A server's life has its start and its end in it, which with many workers is much.
@@ -273,11 +271,11 @@ def _whole(value: float | None) -> int | None:
     return None if value is None else int(value)
 
 
-def _other(user: float, system: float, seconds: float) -> OtherProcess:
+def _other(cpu: CpuTime, seconds: float) -> OtherProcess:
     return OtherProcess(
-        cpu_user_s=round(user, 6),
-        cpu_system_s=round(system, 6),
-        cpu_share=round((user + system) / seconds, 4),
+        cpu_user_s=round(cpu.user / 1e6, 6),
+        cpu_system_s=round(cpu.system / 1e6, 6),
+        cpu_share=round(cpu.total / 1e6 / seconds, 4),
     )
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from bench.host.accounting import CpuTime
 from bench.host.signals import SignalWatch
 from bench.load import open_loop
 from bench.records.conditions import Conditions
 from bench.records.environment import Placement
 from bench.records.plan import RunSpec
 from bench.records.run import Run
-from bench.services.private_redis import RedisUse
 from bench.stations.site import Site
 from bench.subjects.subject import Place, Subject
 from bench.sweep.cell import Bench, measure
@@ -35,9 +35,9 @@ class NoRedis:
         """Nobody has visited, nobody has signed."""
         return 0, 0
 
-    def use(self) -> RedisUse:
+    def use(self) -> CpuTime:
         """Nothing."""
-        return RedisUse(0.0, 0.0)
+        return CpuTime(0.0, 0.0)
 
 
 def broken(mode: str) -> Subject:

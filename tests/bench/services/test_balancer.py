@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.host.accounting import CpuTime
 from bench.host.machine import place
 from bench.host.signals import SignalWatch
 from bench.load.probe import ProbeError, probe
@@ -60,10 +61,11 @@ def test_workers(connections: int, cpus: int, descriptors: int, workers: int) ->
 
 def test_what_all_its_processes_used_meanwhile() -> None:
     """Half a second and one, a quarter and two; the busiest wanted two, as far as known."""
-    before = Used({1: (1.0, 2.0), 2: (3.0, 4.0), 3: (9.0, 9.0)}, {1: 1.0, 2: None, 3: 5.0, 4: 1.0})
-    after = Used({1: (1.5, 2.25), 2: (4.0, 6.0)}, {1: 3.0, 2: 8.0, 4: 2.5})
+    times = {1: CpuTime(10, 20), 2: CpuTime(30, 40), 3: CpuTime(90, 90)}
+    before = Used(times, {1: 1.0, 2: None, 3: 5.0, 4: 1.0})
+    after = Used({1: CpuTime(15, 23), 2: CpuTime(40, 60)}, {1: 3.0, 2: 8.0, 4: 2.5})
     use = after.since(before)
-    assert (use.user_s, use.system_s, use.wanted_s) == (1.5, 2.25, 2.0)
+    assert (use.cpu, use.wanted_s) == (CpuTime(15, 23), 2.0)
 
 
 @pytest.fixture

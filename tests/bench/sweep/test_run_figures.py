@@ -28,7 +28,6 @@ from bench.records.figures import (
 from bench.records.plan import RunSpec
 from bench.records.run import Run
 from bench.services.balancer import BalancerUse
-from bench.services.private_redis import RedisUse
 from bench.stations.orders import Lifetime, Report, ServersUse, Stopped, Switches
 from bench.stations.site import Seen
 from bench.subjects.running import Ended
@@ -39,7 +38,7 @@ from bench.sweep.run_figures import Demand, enter, judge, pressure
 
 REQUESTS = 4000
 USUAL = Conditions("redirect")
-REDIS = RedisUse(0.2, 0.3)
+REDIS = CpuTime(200_000, 300_000)
 LATENCY = Latency(p50=9, p90=10, p99=30, p999=35, max=40, mean=10, count=REQUESTS, source="ab")
 OUTCOME = AbOutcome(
     figures=AbFigures(
@@ -97,7 +96,7 @@ def entered(
     outcome: AbOutcome = OUTCOME,
     idle: IdleReport | None = None,
     stopped: dict[str, Stopped] | None = None,
-    redis: RedisUse = REDIS,
+    redis: CpuTime = REDIS,
 ) -> Run:
     """A run of 4,000 requests at 50 connections with its figures."""
     run = Run(
@@ -142,7 +141,7 @@ def test_on_one_machine() -> None:
     assert run.redis_process == OtherProcess(cpu_user_s=0.2, cpu_system_s=0.3, cpu_share=0.2)
     assert run.load_process == OtherProcess(cpu_user_s=0.5, cpu_system_s=0.52, cpu_share=0.4)
     assert (run.hosts, run.nginx_process, run.bottleneck) == ([], None, "none")
-    assert entered([seen(servers=use())], redis=RedisUse(1.2, 1.1)).bottleneck == "redis"
+    assert entered([seen(servers=use())], redis=CpuTime(1_200_000, 1_100_000)).bottleneck == "redis"
     law = run.littles_law
     assert law
     assert (law.rate, law.product, law.deviation) == (1600.0, 16.0, -0.68)  # of 2.55 s, 0.05 s less
@@ -171,7 +170,7 @@ def of_hosts(**nginx: Any) -> list[Seen]:
     other = use(cpu=CpuTime(100_000, 100_000), samples=4, busy=0.9, faults=600, processes_peak=5)
     return [
         seen("load", "l", host=HostCount(1.0, 25, 10, None)),
-        seen("nginx", "n", balancer=BalancerUse(user_s=0.5, system_s=0.75, **nginx)),
+        seen("nginx", "n", balancer=BalancerUse(cpu=CpuTime(500_000, 750_000), **nginx)),
         seen("server", "a", servers=use()),
         seen("server", "b", servers=other, host=stopped),
         seen("redis", "r", redis_wanted_s=2.3),

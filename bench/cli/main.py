@@ -19,8 +19,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import NamedTuple
 
-from bench.host.signals import Interrupted
-from bench.records.errors import UserError
+from bench.records.errors import Interrupted, UserError
 
 USAGE_ERROR = 2
 INTERRUPTED = 128 + signal.SIGINT

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 from bench.host.process import Child
 from bench.host.project import ROOT
-from bench.host.signals import Interrupted, SignalWatch
+from bench.host.signals import SignalWatch
 from bench.live.look import Server as Looked
 from bench.live.web import Live
-from bench.records.errors import UserError
+from bench.records.errors import Interrupted, UserError
 from bench.records.values import milliseconds, positive
 from bench.services.private_redis import redis_for
 from bench.services.slow_redis import SlowRedis

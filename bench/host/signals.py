@@ -11,6 +11,8 @@ import signal
 import time
 from types import FrameType
 
+from bench.records.errors import Interrupted
+
 WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -18,19 +20,6 @@ def signal_name(number: int) -> str:
     """Such as SIGTERM. Most of the real-time signals have no name."""
     names = {int(one): one.name for one in signal.Signals}
     return names.get(number, f"signal {number}")
-
-
-class Interrupted(Exception):
-    """The run was asked to end by the signal `number`."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.number = number
-
-    @property
-    def exit_status(self) -> int:
-        """What a shell expects of a program that ended because of a signal: 130 for Ctrl-C."""
-        return 128 + self.number
 
 
 class SignalWatch:

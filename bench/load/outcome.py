@@ -4,6 +4,7 @@
 from dataclasses import dataclass, field
 
 from bench.host.accounting import CpuTime
+from bench.records.errors import NoFigure
 from bench.records.figures import Latency
 
 
@@ -24,6 +25,12 @@ class Load:
     """Whether responses may differ in length; see `bench.load.ab.command`."""
     rate: float = 0.0
     """Requests per second, in the open loop."""
+
+
+class WarmUpFailed(NoFigure):
+    """The requests before those that count were not answered; the message says why."""
+
+    label = "warm-up"
 
 
 @dataclass(frozen=True, kw_only=True)

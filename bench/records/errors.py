@@ -1,11 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""The one kind of error that is meant for the person at the keyboard."""
+"""What ends a command, or a run of a sweep, before its time; in words for the person at the
+keyboard."""
+
+import signal
 
 from pydantic import ValidationError
 
 
 class UserError(Exception):
     """Something that the user can put right. The message says what is wrong and what to do."""
+
+
+class Interrupted(Exception):
+    """It was asked to end by the signal `number`, which a `bench.host.signals.SignalWatch` saw."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+    @property
+    def exit_status(self) -> int:
+        """What a shell expects of a program that ended because of a signal: 130 for Ctrl-C."""
+        return 128 + self.number
 
 
 class NoFigure(Exception):

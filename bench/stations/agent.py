@@ -16,8 +16,9 @@ from typing import BinaryIO
 from pydantic import BaseModel, ValidationError
 
 from bench.host.project import source_digest
-from bench.host.signals import Interrupted, SignalWatch
+from bench.host.signals import SignalWatch
 from bench.records.environment import Placement
+from bench.records.errors import Interrupted
 from bench.stations.station import LocalStation
 from bench.stations.wire import (
     CALLS,

@@ -12,9 +12,8 @@ from bench.load import ab, open_loop, wrk
 from bench.load.ab import AbOutcome
 from bench.load.idle import IdleConnections, IdleReport
 from bench.load.open_loop import OpenOutcome
-from bench.load.outcome import Load
+from bench.load.outcome import Load, WarmUpFailed
 from bench.load.wrk import WrkOutcome
-from bench.records.errors import NoFigure
 from bench.records.figures import CallFigures, StackFigures
 from bench.records.plan import RunSpec
 from bench.records.workloads import Workload
@@ -32,12 +31,6 @@ IDLE_PATH = "/redirect"
 
 GENERATORS: dict[str, Callable[..., AbOutcome | WrkOutcome]] = {"ab": ab.run, "wrk": wrk.run}
 """Those of the closed loop, by the name of the condition."""
-
-
-class WarmUpFailed(NoFigure):
-    """The requests before those that count were not answered; the message says why."""
-
-    label = "warm-up"
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from datetime import datetime
 from pathlib import Path
 
 from bench.doctor import doctor, looking
-from bench.host.signals import Interrupted, SignalWatch
+from bench.host.signals import SignalWatch
 from bench.records import store
-from bench.records.errors import UserError
+from bench.records.errors import Interrupted, UserError
 from bench.records.results import Results
 from bench.stations.site import Site
 from bench.sweep.beginning import begun, require_same

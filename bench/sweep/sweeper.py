@@ -7,10 +7,9 @@ from datetime import datetime
 from pathlib import Path
 
 from bench.doctor.doctor import Diagnosis
-from bench.host.signals import Interrupted
 from bench.readers.console import console, say
 from bench.records import store
-from bench.records.errors import UserError
+from bench.records.errors import Interrupted, UserError
 from bench.records.plan import RunSpec
 from bench.records.results import Results, flag_outliers
 from bench.records.run import Run

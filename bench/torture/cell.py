@@ -66,7 +66,7 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
             ground.redis.prepare()
             with scene_for(subject, attack, ground) as scene:
                 attack_it(scene, attack, seconds, cell)
-        except (NoFigure, OSError) as error:
+        except (NoFigure, CannotTakePart, OSError) as error:
             cell.reason = str(error)
     cell.reason = cell.reason or None
     cell.seconds = round(time.monotonic() - begun, 2)

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: MIT
 """`zerohttpd torture`: a whole one, and what is kept of it."""
 
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import redis
 
-from bench.host.signals import Interrupted, SignalWatch
+from bench.host.signals import SignalWatch
 from bench.readers.console import console
 from bench.records import torture as record
-from bench.records.errors import UserError
+from bench.records.errors import Interrupted, UserError
 from bench.records.store import make_folder
 from bench.records.torture import Record
 from bench.report.page.build import build_torture
-from bench.report.page.torture_markdown import markdown
 from bench.torture import line
 from bench.torture.beginning import empty_record, ground
 from bench.torture.options import TortureOptions, parse
@@ -60,6 +60,6 @@ def attack(options: TortureOptions, where: Ground) -> int:
 def keep(made: Record, folder: Path, beside: Path | None) -> None:
     """The record, the page and the table. Raises UserError."""
     record.save(made, folder)
-    build_torture(folder)
+    _, table = build_torture(folder)
     if beside:
-        beside.write_text(markdown(made), encoding="utf-8")
+        shutil.copyfile(table, beside)

@@ -18,7 +18,6 @@ from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.host.sockets import ALL, LISTEN, TIME_WAIT, tcp_sockets
 from bench.records.environment import Placement
-from bench.records.errors import NoFigure
 from bench.records.torture import CrowdTally, Ending, LeftOver
 from bench.records.workloads import WORKLOADS
 from bench.subjects.running import Ended, RunningServer
@@ -53,7 +52,7 @@ class Ground:
     """Where there is none."""
 
 
-class CannotTakePart(NoFigure):
+class CannotTakePart(Exception):
     """A subject cannot be attacked in this way; the message says why."""
 
 

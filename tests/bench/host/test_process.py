@@ -10,7 +10,8 @@ import time
 import pytest
 
 from bench.host.process import Child, run_measured
-from bench.host.signals import Interrupted, SignalWatch
+from bench.host.signals import SignalWatch
+from bench.records.errors import Interrupted
 
 USED_SECONDS = 0.2
 USES = f"""

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from bench.host.kernel import LOOK_SECONDS, REST_SECONDS, Memory, memory, wait_for_room
-from bench.host.signals import Interrupted, SignalWatch
+from bench.host.signals import SignalWatch
+from bench.records.errors import Interrupted
 
 
 class Kernel(SignalWatch):

@@ -21,9 +21,9 @@ import redis
 from bench.host.kernel import raise_descriptors
 from bench.host.process import StartError
 from bench.host.project import ROOT
-from bench.host.signals import Interrupted, SignalWatch
+from bench.host.signals import SignalWatch
 from bench.load.probe import probe
-from bench.records.errors import UserError
+from bench.records.errors import Interrupted, UserError
 from bench.records.workloads import workload_for
 from bench.services import balancer
 from bench.services.balancer import BalancerOrder

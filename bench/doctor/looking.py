@@ -4,7 +4,6 @@
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import psutil
 from bench.host import kernel
 from bench.host.accounting import parent_of_groups
 from bench.host.kernel import read_limits, text_of
+from bench.host.programs import output_of
 from bench.load import ab, wrk
 from bench.load import open_loop as oha
 from bench.records.environment import SystemLimits
@@ -62,7 +62,6 @@ def require_tools(open_loop: bool, by_wrk: bool) -> None:
 def look() -> Facts:
     """The facts of this machine. Takes half a second: other load is watched for so long."""
     busy, busiest = other_load()
-    has_ab = shutil.which("ab") is not None
     return Facts(
         cpus=len(os.sched_getaffinity(0)),
         governors=governors(),
@@ -70,7 +69,7 @@ def look() -> Facts:
         busiest=busiest,
         time_wait=resting.now if (resting := kernel.memory()) else None,
         conntrack=conntrack(),
-        ab=ab.version() if has_ab else None,
+        ab=ab.version(),
         redis_server=redis_server_version(),
         oha=oha.version(),
         groups=parent_of_groups(),
@@ -112,9 +111,5 @@ def conntrack(folder: Path = Path("/proc/sys/net/netfilter")) -> tuple[int, int]
 
 def redis_server_version() -> str | None:
     """The version of the installed redis-server; None if there is none."""
-    program = shutil.which("redis-server")
-    if program is None:
-        return None
-    said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
-    match = re.search(r"v=(\S+)", said)
-    return f"redis-server {match[1]}" if match else "redis-server"
+    match = re.search(r"v=(\S+)", output_of(["redis-server", "--version"]))
+    return f"redis-server {match[1]}" if match else None

@@ -211,10 +211,8 @@ def _die_with_parent() -> None:
 def _tasks_of_ours() -> int:
     """Those of our user: the kernel counts them all together."""
     count = 0
-    for status in Path("/proc").glob("[0-9]*/status"):
-        with contextlib.suppress(OSError):
-            text = status.read_text()
-            uid = text.partition("\nUid:\t")[2].split("\t")[0]
-            threads = text.partition("\nThreads:\t")[2].split("\n")[0]
-            count += int(threads or 1) if uid == str(os.getuid()) else 0
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.uids().real == os.getuid():
+                count += process.num_threads()
     return count

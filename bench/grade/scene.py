@@ -422,9 +422,9 @@ class Scene:
         """Bytes that its processes hold and share with nobody else, nearly."""
         total = 0
         for pid in self.pids():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                fields = Path(f"/proc/{pid}/statm").read_text().split()
-                total += (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")
+            with contextlib.suppress(psutil.Error):
+                held = psutil.Process(pid).memory_info()
+                total += held.rss - held.shared
         return total
 
 

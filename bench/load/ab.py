@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.host.process import Child, run_measured
-from bench.host.programs import require
+from bench.host.programs import first_line, require
 from bench.host.signals import SignalWatch
 from bench.load.ab_output import (
     abort_message,
@@ -127,10 +127,10 @@ def require_ab() -> None:
     require("ab (Apache Bench)", shutil.which("ab"), "bench")
 
 
-def version() -> str:
-    """ab's own name and version, without its copyright."""
-    said = subprocess.run(["ab", "-V"], capture_output=True, text=True).stdout
-    return said.splitlines()[0].removeprefix("This is ").split(" <")[0] if said else "unknown"
+def version() -> str | None:
+    """ab's own name and version, without its copyright; None if it is not installed."""
+    said = first_line(["ab", "-V"])
+    return said.removeprefix("This is ").split(" <")[0] if said else None
 
 
 def concurrency_ceiling() -> int | None:

@@ -48,7 +48,6 @@ class Times(NamedTuple):
 class OpenOutcome(Outcome):
     """What came of a load by oha. Its latency is corrected: from when each request was due."""
 
-    tool: str
     figures: OpenLoopFigures | None
     body_bytes: int | None = None
     """Of all answers."""
@@ -122,7 +121,6 @@ def _run(
     child, demand = ran.child, ran.demand_seconds
     figures, latency, body = parse(child.stdout, load.rate)
     return OpenOutcome(
-        tool="oha",
         command=command(load, Path(database.name)),  # without the temporary folder
         status=child.exit_status,
         timed_out=not ran.in_time,

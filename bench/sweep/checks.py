@@ -12,6 +12,7 @@ from bench.doctor.limits import ACCEPT_QUEUE_CURE, TIME_WAIT_CURE
 from bench.load.ab import AbOutcome
 from bench.load.idle import IdleReport
 from bench.load.open_loop import OpenOutcome
+from bench.load.outcome import Outcome
 from bench.load.wrk import WrkOutcome
 from bench.records.figures import LittlesLaw, ServerStatistics
 from bench.records.run import Check
@@ -156,13 +157,18 @@ def _checks(seen: Evidence) -> Iterator[Check]:
     yield _check("server's end", not seen.stopped, "bad end", f"the server {seen.stopped}")
 
 
+def _check_end(seen: Evidence, load: Outcome, tool: str, done: str) -> Iterator[Check]:
+    """A load generator comes to its end by itself, in time and well."""
+    limit = f"not done after {seen.timeout:g} s, {done}"
+    yield _check("in time", not load.timed_out, "timed out", limit)
+    said = load.message or f"{tool} ended with status {load.status}"
+    ended = load.timed_out or load.status == 0
+    yield _check(f"{tool}'s status", ended, _label(said, tool), f"{said}, {done}")
+
+
 def _check_ab(seen: Evidence, ab: AbOutcome) -> Iterator[Check]:
     done = _progress(seen)
-    limit = f"not done after {seen.timeout:g} s, {done}"
-    yield _check("in time", not ab.timed_out, "timed out", limit)
-    said = ab.message or f"ab ended with status {ab.status}"
-    ended = ab.timed_out or ab.status == 0
-    yield _check("ab's status", ended, _label(said, "ab"), f"{said}, {done}")
+    yield from _check_end(seen, ab, "ab", done)
     # With -r ab would go on when there is nobody left to answer, and call it a success.
     yield _check("ab without -r", "-r" not in ab.command, "ab -r", "ab was told to hide errors")
     figures = ab.figures
@@ -211,11 +217,7 @@ def _check_wrk(seen: Evidence, wrk: WrkOutcome) -> Iterator[Check]:
     """wrk goes on whatever happens, so all that it has noticed counts."""
     figures = wrk.figures
     done = _of(figures.complete if figures else None, seen.asked)
-    limit = f"not done after {seen.timeout:g} s, {done}"
-    yield _check("in time", not wrk.timed_out, "timed out", limit)
-    said = wrk.message or f"wrk ended with status {wrk.status}"
-    ended = wrk.timed_out or wrk.status == 0
-    yield _check("wrk's status", ended, _label(said, "wrk"), f"{said}, {done}")
+    yield from _check_end(seen, wrk, "wrk", done)
     if figures is None:
         yield _check("completed", False, "no report", f"wrk wrote no report, {done}")
         return
@@ -248,16 +250,12 @@ def _check_wrk(seen: Evidence, wrk: WrkOutcome) -> Iterator[Check]:
 
 def _check_open(seen: Evidence, open_loop: OpenOutcome) -> Iterator[Check]:
     """All requests that were due were sent and answered, with the right status."""
-    figures, tool = open_loop.figures, open_loop.tool
-    limit = f"{tool} was not done after {seen.timeout:g} s"
-    yield _check("in time", not open_loop.timed_out, "timed out", limit)
-    said = open_loop.message or f"{tool} ended with status {open_loop.status}"
-    ended = open_loop.timed_out or open_loop.status == 0
-    yield _check(f"{tool}'s status", ended, _label(said, tool), said)
+    figures = open_loop.figures
+    done = _of(figures.succeeded if figures else None, seen.asked)
+    yield from _check_end(seen, open_loop, "oha", done)
     if figures is None:
-        yield _check("completed", False, "no report", f"{tool} wrote no report")
+        yield _check("completed", False, "no report", f"oha wrote no report, {done}")
         return
-    done = f"{figures.succeeded:,} of {seen.asked:,} completed"
     errors = ", ".join(f"{n:,} x {text}" for text, n in figures.errors.items())
     failed = sum(figures.errors.values())
     yield _check("none failed", not failed, f"{failed:,} failed", f"{errors}; {done}")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What is known of the machines that took part: the models."""
 
+from datetime import datetime
 from enum import Enum
 from typing import Literal
 
@@ -151,6 +152,20 @@ class Finding(BaseModel):
     def describe(self) -> str:
         """The finding in one sentence, without its cure."""
         return f"{self.limit}: {self.have}, needed: {self.need}; {self.consequence}"
+
+
+class Head(BaseModel):
+    """What each record begins with, be it of a sweep or of a torture: which form it has; when, by
+    which words, where and with what it was made. (Records name BaseModel as well: ruff looks no
+    further than their own file.)"""
+
+    schema_name: str
+    schema_version: int
+    started: datetime
+    command: list[str] = []
+    machine: Machine = Machine()
+    versions: Versions = Versions()
+    placement: Placement | None = None
 
 
 State = Literal["well", "note", "warning", "impossible"]

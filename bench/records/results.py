@@ -18,15 +18,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from bench.records.conditions import CellKey, Conditions
-from bench.records.environment import (
-    DoctorLine,
-    Finding,
-    HostInfo,
-    Machine,
-    Placement,
-    SystemLimits,
-    Versions,
-)
+from bench.records.environment import DoctorLine, Finding, Head, HostInfo, SystemLimits
 from bench.records.figures import Bottleneck, Kind
 from bench.records.peers import Peer, PeerStudy
 from bench.records.plan import Part
@@ -90,7 +82,7 @@ class Settings(BaseModel):
     """When."""
 
 
-class Results(BaseModel):
+class Results(Head, BaseModel):
     """The content of results.json."""
 
     model_config = ConfigDict(populate_by_name=True)
@@ -98,15 +90,10 @@ class Results(BaseModel):
     schema_name: str = Field(default=SCHEMA, alias="schema")
     schema_version: int = SCHEMA_VERSION
     state: Literal["running", "complete", "interrupted"] = "running"
-    started: datetime
     finished: datetime | None = None
-    command: list[str] = []
-    machine: Machine = Machine()
-    versions: Versions = Versions()
     settings: Settings = Settings()
     hosts: list[HostInfo] = []
     """The hosts and what they are there for; empty: one machine for everything."""
-    placement: Placement | None = None
     limits: SystemLimits | None = None
     findings: list[Finding] = []
     doctor: list[DoctorLine] = []

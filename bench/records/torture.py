@@ -6,14 +6,13 @@ of strangers is shown and not judged. That a server is held up *while* it is att
 it is the price of an architecture, and the figure says how high it is.
 """
 
-from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, model_validator
 
 from bench.records import json_file
-from bench.records.environment import Machine, Placement, Versions
+from bench.records.environment import Head
 from bench.records.figures import Kind
 from bench.records.store import replace
 from bench.records.words import plural
@@ -154,18 +153,13 @@ class TortureSettings(BaseModel):
     """After each answer."""
 
 
-class Record(BaseModel):
+class Record(Head, BaseModel):
     """The content of torture.json."""
 
     schema_name: str = SCHEMA
     schema_version: int = SCHEMA_VERSION
     state: Literal["running", "complete", "out of time", "interrupted"] = "running"
-    started: datetime
     seconds: float = 0.0
-    command: list[str] = []
-    machine: Machine = Machine()
-    versions: Versions = Versions()
-    placement: Placement | None = None
     settings: TortureSettings = TortureSettings()
     notes: list[str] = []
     """Who or what was left out altogether, and why."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the machines' limits allow, judged before the run. Pure; `bench.host.kernel` reads them.
+"""What the machines' limits allow, judged before the run. Pure; `bench.host.limits` reads them.
 
 Each finding says what is, what is needed, and the command that cures it. Levels that cannot be
 held at all are skipped; for the others a warning stands before the run.

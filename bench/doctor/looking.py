@@ -13,7 +13,8 @@ import psutil
 
 from bench.host import kernel
 from bench.host.accounting import parent_of_groups
-from bench.host.kernel import read_limits, text_of
+from bench.host.kernel import text_of
+from bench.host.limits import read_limits
 from bench.host.programs import output_of
 from bench.load import ab, wrk
 from bench.load import open_loop as oha

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.host.kernel import text_of
-from bench.host.quota import V2, folders, parse_cgroup, parse_mounts, parse_stat
+from bench.host.quota import own_folders, parse_stat, read_own
 
 _ENTER = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
 """For sh: become a member of group $0, then the program. So no instruction of it goes missing."""
@@ -154,13 +154,10 @@ def candidates() -> list[Path]:
     may be), then higher up; but never outside of a group with a quota, or what is measured would be
     free of it."""
     found = []
-    mounts = parse_mounts(Path("/proc/self/mountinfo").read_text())
-    for controllers, path in parse_cgroup(Path("/proc/self/cgroup").read_text()):
-        if not controllers:
-            for folder in folders(mounts, V2, "", path):
-                found.append(folder)
-                if _has_quota(folder):
-                    break
+    for _, folder in own_folders("", *read_own()):
+        found.append(folder)
+        if _has_quota(folder):
+            break
     return found
 
 

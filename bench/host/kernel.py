@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the kernel counts for the whole machine, what it allows, what it remembers."""
+"""What the kernel counts for the whole machine, and what it remembers."""
 
-import os
 import re
 import resource
 from collections.abc import Iterable
@@ -9,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.host.signals import SignalWatch
-from bench.records.environment import UNLIMITED, SystemLimits
 
 
 class TcpCounters(NamedTuple):
@@ -80,84 +78,6 @@ def cpu_ticks(cpus: Iterable[int], stat: Path = Path("/proc/stat")) -> CpuTicks:
     return CpuTicks(idle, total)
 
 
-# ---- The limits that a benchmark runs into, as they are now ----
-
-
-def read_limits(ab_ceiling: int | None = None, proc: Path = Path("/proc")) -> SystemLimits:
-    """Read the limits of this machine."""
-    net = proc / "sys/net"
-    tasks, name, cure = min(_task_limits(proc))
-    return SystemLimits(
-        descriptors=_unlimited(resource.getrlimit(resource.RLIMIT_NOFILE)[1]),
-        somaxconn=_setting(net / "core/somaxconn", 128),
-        syn_backlog=_setting(net / "ipv4/tcp_max_syn_backlog", 128),
-        syn_cookies=_setting(net / "ipv4/tcp_syncookies", 1),
-        ports=usable_ports(
-            text_of(net / "ipv4/ip_local_port_range", "32768 60999"),
-            text_of(net / "ipv4/ip_local_reserved_ports"),
-        ),
-        time_wait_reuse=_setting(net / "ipv4/tcp_tw_reuse", 0),
-        time_wait_memory=_setting(net / "ipv4/tcp_max_tw_buckets", UNLIMITED),
-        tasks=tasks,
-        tasks_name=name,
-        tasks_cure=cure,
-        ab_ceiling=ab_ceiling,
-    )
-
-
-def raise_descriptors() -> None:
-    """Let this process and its children have as many descriptors as the hard limit allows."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def usable_ports(port_range: str, reserved: str) -> int:
-    """How many ports `ip_local_port_range` leaves without `ip_local_reserved_ports`."""
-    low, high = (int(word) for word in port_range.split())
-    taken: set[int] = set()
-    for part in filter(None, reserved.strip().split(",")):
-        first, _, last = part.partition("-")
-        taken.update(range(int(first), int(last or first) + 1))
-    return high - low + 1 - sum(low <= port <= high for port in taken)
-
-
-def _task_limits(proc: Path) -> list[tuple[int, str, str]]:
-    """Every limit on processes and threads: its value, its name, and what raises it."""
-    # The user's limit does not count for root.
-    user = _unlimited(resource.getrlimit(resource.RLIMIT_NPROC)[1]) if os.geteuid() else UNLIMITED
-    found = [
-        (user, "ulimit -u", "sudo prlimit --pid $$ --nproc=unlimited:unlimited"),
-        *(
-            (_setting(proc / "sys/kernel" / name, UNLIMITED), f"kernel.{name}", cure)
-            for name, cure in (
-                ("threads-max", "sudo sysctl -w kernel.threads-max=100000"),
-                ("pid_max", "sudo sysctl -w kernel.pid_max=4194304"),
-            )
-        ),
-    ]
-    for folder in cgroup_folders(text_of(proc / "self/cgroup")):
-        value = _setting(folder / "pids.max", UNLIMITED)
-        found.append((value, f"{folder}/pids.max", f"echo max | sudo tee {folder}/pids.max"))
-    return found
-
-
-def cgroup_folders(own_cgroups: str, mount: Path = Path("/sys/fs/cgroup")) -> list[Path]:
-    """The folders, innermost first, whose `pids.max` counts for a process with these
-    `/proc/self/cgroup` lines: cgroup v2, or the pids hierarchy of v1."""
-    folders = []
-    for line in own_cgroups.splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers in ("", "pids"):
-            base = mount / controllers
-            inner = base / path.lstrip("/")
-            folders += [inner, *(p for p in inner.parents if p.is_relative_to(base))]
-    return folders
-
-
-def _unlimited(value: int) -> int:
-    return UNLIMITED if value == resource.RLIM_INFINITY else value
-
-
 def text_of(path: Path, default: str = "") -> str:
     """A file of the kernel's, or what stands for one that is not there."""
     try:
@@ -166,9 +86,10 @@ def text_of(path: Path, default: str = "") -> str:
         return default
 
 
-def _setting(path: Path, default: int) -> int:
-    text = text_of(path).strip()
-    return int(text) if text.isdigit() else default
+def raise_descriptors() -> None:
+    """Let this process and its children have as many descriptors as the hard limit allows."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 # ---- Room in the kernel's memory for connections that have ended ----

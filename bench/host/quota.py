@@ -66,7 +66,7 @@ class Host:
         self._proc = proc
         self.cpus = sorted(os.sched_getaffinity(0))
         """Which it may use."""
-        self.quota = find_quota(text_of(proc / "self/cgroup"), text_of(proc / "self/mountinfo"))
+        self.quota = find_quota(*read_own(proc))
 
     @property
     def allowed(self) -> float:
@@ -92,20 +92,20 @@ class Host:
         return HostCount(used, stat.get("nr_periods"), stat.get("nr_throttled"), None)
 
 
+def read_own(proc: Path = Path("/proc")) -> tuple[str, str]:
+    """This process' cgroup and mountinfo: which groups it is in, and where they can be seen."""
+    return text_of(proc / "self/cgroup"), text_of(proc / "self/mountinfo")
+
+
 def find_quota(cgroup: str, mountinfo: str) -> Quota | None:
     """The innermost quota that counts for a process with this /proc/self/cgroup and mountinfo."""
-    mounts = parse_mounts(mountinfo)
-    for controllers, path in parse_cgroup(cgroup):
-        version = V1 if controllers else V2
-        if controllers and "cpu" not in controllers:
-            continue
-        for folder in folders(mounts, version, "cpu", path):
-            cpus = _v1_cpus(folder) if version == V1 else _v2_cpus(folder)
-            usage = folder / "cpu.stat"
-            if version == V1:
-                usage = _usage_beside(mounts, folder)
-            if cpus is not None and usage.exists():
-                return Quota(version, folder, usage, cpus)
+    for version, folder in own_folders("cpu", cgroup, mountinfo):
+        cpus = _v1_cpus(folder) if version == V1 else _v2_cpus(folder)
+        usage = folder / "cpu.stat"
+        if version == V1:
+            usage = _usage_beside(parse_mounts(mountinfo), folder)
+        if cpus is not None and usage.exists():
+            return Quota(version, folder, usage, cpus)
     return None
 
 
@@ -130,7 +130,18 @@ def parse_mounts(text: str) -> list[Mount]:
     return found
 
 
-def folders(mounts: list[Mount], version: str, controller: str, path: str) -> Iterator[Path]:
+def own_folders(controller: str, cgroup: str, mountinfo: str) -> Iterator[tuple[str, Path]]:
+    """The groups that a process with this /proc/self/cgroup and mountinfo is in: version and
+    folder, innermost first. Those of version 2, and of the hierarchy of version 1 that has this
+    controller; "": none of version 1."""
+    mounts = parse_mounts(mountinfo)
+    for controllers, path in parse_cgroup(cgroup):
+        version = V1 if controllers else V2
+        if not controllers or controller in controllers:
+            yield from ((version, folder) for folder in _folders(mounts, version, controller, path))
+
+
+def _folders(mounts: list[Mount], version: str, controller: str, path: str) -> Iterator[Path]:
     """The folders of a group and of all above it, as far as they can be seen, innermost first."""
     for mount in mounts:
         if mount.version != version or (version == V1 and controller not in mount.controllers):

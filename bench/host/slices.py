@@ -31,7 +31,7 @@ from bench.host.accounting import (
     remove_stale_groups,
 )
 from bench.host.kernel import text_of
-from bench.host.quota import V1, V2, folders, parse_cgroup, parse_mounts, parse_stat
+from bench.host.quota import V1, V2, own_folders, parse_mounts, parse_stat, read_own
 
 PERIOD_US = 10_000
 SCOPES = "systemd-run --user --scope"
@@ -166,7 +166,7 @@ def find_slicing() -> Slicing | None:
 
 
 def _ways() -> Iterable[Slicing]:
-    mounts = parse_mounts(text_of(Path("/proc/self/mountinfo")))
+    mounts = parse_mounts(read_own()[1])
     v2 = next((mount.point for mount in mounts if mount.version == V2), None)
     if v2 is None:
         return
@@ -175,9 +175,9 @@ def _ways() -> Iterable[Slicing]:
         if "cpu" in text_of(folder / "cgroup.subtree_control").split():
             yield Slicing(V2, folder, folder)
     parent = parent_of_groups()
-    for controllers, path in parse_cgroup(text_of(Path("/proc/self/cgroup"))):
-        if parent and "cpu" in controllers:
-            yield from (Slicing(V1, parent, own) for own in folders(mounts, V1, "cpu", path))
+    for version, own in own_folders("cpu", *read_own()):
+        if parent and version == V1:
+            yield Slicing(V1, parent, own)
 
 
 def _limit(folder: Path, quota_us: int) -> None:

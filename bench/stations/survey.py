@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from bench.host import machine, programs
-from bench.host.kernel import read_limits
+from bench.host.limits import read_limits
 from bench.host.project import ROOT
 from bench.host.quota import Host
 from bench.peers.study import peer

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from bench.doctor.limits import assess, why_impossible
-from bench.host.kernel import cgroup_folders, read_limits, usable_ports
+from bench.host.limits import read_limits, usable_ports
+from bench.host.quota import own_folders
 from bench.records.conditions import Conditions
 from bench.records.environment import UNLIMITED, Finding
 from bench.records.plan import Plan, RunSpec
@@ -149,14 +150,17 @@ def test_usable_ports(port_range: str, reserved: str, ports: int) -> None:
     assert usable_ports(port_range, reserved) == ports
 
 
-def test_cgroup_folders_of_both_versions() -> None:
-    mount = Path("/sys/fs/cgroup")
-    assert cgroup_folders("0::/user.slice/a.scope\n") == [
+def test_groups_whose_limit_of_tasks_counts() -> None:
+    seen = "32 23 0:26 / /sys/fs/cgroup{} rw - {} cgroup rw{}\n"
+    mount, of_v2 = Path("/sys/fs/cgroup"), seen.format("", "cgroup2", "")
+    assert [folder for _, folder in own_folders("pids", "0::/user.slice/a.scope\n", of_v2)] == [
         mount / "user.slice/a.scope",
         mount / "user.slice",
         mount,
     ]
-    assert cgroup_folders("4:memory:/x\n3:pids:/x\n") == [mount / "pids/x", mount / "pids"]
+    of_v1 = "".join(seen.format(f"/{one}", "cgroup", f",{one}") for one in ("memory", "pids"))
+    found = [folder for _, folder in own_folders("pids", "4:memory:/x\n3:pids:/x\n", of_v1)]
+    assert found == [mount / "pids/x", mount / "pids"]
 
 
 def test_reading_a_machine(tmp_path: Path) -> None:

@@ -149,8 +149,8 @@ class RanChild:
     wall_seconds: float
     """From its start to its end by our own clock."""
     cpu: CpuTime
-    demand_seconds: float | None
-    """For how long it ran or wanted to run; None where the kernel does not say."""
+    demand: float | None
+    """The share of that time in which it ran or wanted to; None where the kernel does not say."""
 
 
 def run_measured(
@@ -159,10 +159,11 @@ def run_measured(
     seconds: float,
     watch: SignalWatch,
     meanwhile: Callable[[], None] | None = None,
+    idle: float = 0.0,
 ) -> RanChild:
     """Run a load generator for so long at most, calling `meanwhile` several times a second. It is
-    ended by SIGINT, at which it still says what it has seen. May raise Interrupted; it is gone
-    then too."""
+    ended by SIGINT, at which it still says what it has seen. `idle`: for so many seconds of its
+    time it cannot want to run. May raise Interrupted; it is gone then too."""
     before = rusage_of_buried()
     begin = time.monotonic()
     child = Child(command, cpus)
@@ -179,7 +180,8 @@ def run_measured(
         demands.append(child.demand_seconds())
     finally:
         child.end(number=signal.SIGINT)
-    demand = max((seen for seen in demands if seen is not None), default=None)
+    wanted = max((seen for seen in demands if seen is not None), default=None)
+    demand = None if wanted is None else min(1.0, wanted / max(wall - idle, 0.01))
     return RanChild(child, in_time, wall, rusage_of_buried() - before, demand)
 
 

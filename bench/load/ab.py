@@ -88,14 +88,10 @@ def run(
         folder = Path(name)
         if load.form is not None:
             (folder / "form").write_text(load.form)
-        ran = run_measured(command(load, folder), cpus, load.timeout, watch, meanwhile)
-        wall, demand = ran.wall_seconds, ran.demand_seconds
-        return replace(
-            outcome(ran.child, load, not ran.in_time, folder),
-            wall_seconds=wall,
-            cpu=ran.cpu,
-            demand=None if demand is None else min(1.0, demand / max(wall - START_SECONDS, 0.01)),
-        )
+        words = command(load, folder)
+        ran = run_measured(words, cpus, load.timeout, watch, meanwhile, START_SECONDS)
+        came = outcome(ran.child, load, not ran.in_time, folder)
+        return replace(came, wall_seconds=ran.wall_seconds, cpu=ran.cpu, demand=ran.demand)
 
 
 def outcome(child: Child, load: Load, timed_out: bool, folder: Path) -> AbOutcome:

@@ -118,7 +118,7 @@ def _run(
 ) -> OpenOutcome:
     words = command(load, database)
     ran = run_measured([program() or "oha", *words[1:]], cpus, load.timeout, watch, meanwhile)
-    child, demand = ran.child, ran.demand_seconds
+    child = ran.child
     figures, latency, body = parse(child.stdout, load.rate)
     return OpenOutcome(
         command=command(load, Path(database.name)),  # without the temporary folder
@@ -133,7 +133,7 @@ def _run(
         body_bytes=body,
         wall_seconds=ran.wall_seconds,
         cpu=ran.cpu,
-        demand=demand and demand / ran.wall_seconds,
+        demand=ran.demand,
     )
 
 

@@ -68,7 +68,7 @@ def run(
 ) -> WrkOutcome:
     """Run wrk to its end, or to the load's timeout. May raise Interrupted; wrk is gone then."""
     ran = run_measured(command(load), cpus, load.timeout, watch, meanwhile)
-    child, demand = ran.child, ran.demand_seconds
+    child = ran.child
     figures, latency = parse(child.stdout)
     return WrkOutcome(
         command=command(load),
@@ -80,7 +80,7 @@ def run(
         latency=latency,
         wall_seconds=ran.wall_seconds,
         cpu=ran.cpu,
-        demand=None if demand is None else min(1.0, demand / ran.wall_seconds),
+        demand=ran.demand,
     )
 
 

@@ -5,12 +5,13 @@ a page that shows who waits for what."""
 import argparse
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from urllib.parse import urlsplit
+
+import psutil
 
 from bench.host.process import Child
 from bench.host.project import ROOT
@@ -19,7 +20,7 @@ from bench.live.look import Server as Looked
 from bench.live.web import Live
 from bench.records.errors import Interrupted, UserError
 from bench.records.values import milliseconds, positive
-from bench.services.private_redis import redis_for
+from bench.services.private_redis import ExistingRedis, PrivateRedis
 from bench.services.slow_redis import SlowRedis
 from bench.subjects.banner import lines_of, url_in
 from bench.subjects.running import STOP_SECONDS
@@ -40,7 +41,9 @@ def run(words: Sequence[str]) -> int:
     require_free(options.port)
     with SignalWatch() as watch:
         try:
-            with redis_for(options.redis, (), watch) as redis, ExitStack() as stack:
+            url = options.redis
+            own = ExistingRedis(url) if url else PrivateRedis((), watch)
+            with own as redis, ExitStack() as stack:
                 redis.prepare()
                 url = redis.url
                 if options.redis_delay:
@@ -158,11 +161,10 @@ def require_free(port: int) -> None:
 
 
 def _listener(port: int) -> str:
-    """Who listens on a port, as far as `ss` may tell."""
-    try:
-        found = subprocess.run(
-            ["ss", "-Hltnp", f"sport = :{port}"], capture_output=True, text=True
-        ).stdout
-    except OSError:
-        return ""
-    return f" by {found.split('users:((')[1].split(',')[0]}" if "users:((" in found else ""
+    """Who listens on a port, as far as we may know."""
+    for one in psutil.net_connections("tcp"):
+        listens = one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port
+        if listens and one.pid:
+            with suppress(psutil.Error):
+                return f" by {psutil.Process(one.pid).name()}"
+    return ""

@@ -345,10 +345,6 @@ class Scene:
                     count += max(0, times - SAME_FILE)
         return count
 
-    def unaccepted(self) -> int:
-        """How many clients are in its accept queue."""
-        return sum(one.received for one in tcp_sockets(self.address[1], states=LISTEN))
-
     def redis_connections(self) -> int:
         """How many lead to Redis, a few of our own among them."""
         return sum(one.inode != 0 for one in tcp_sockets(remote=self.redis_port or 0))

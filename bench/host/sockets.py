@@ -115,6 +115,11 @@ def _row(data: bytes, place: int) -> Socket:
     return Socket(STATES[state], *ports, received, unsent, inode)
 
 
+def accept_queue(port: int) -> int:
+    """How many connections to a local port wait to be accepted."""
+    return sum(one.received for one in tcp_sockets(port, states=LISTEN))
+
+
 def own_backlog(ports: Container[int]) -> int | None:
     """The least that a listener on these ports has given to listen(), if that is less than the
     kernel allows. None: the accept queue is as long as it may be, or cannot be looked at."""

@@ -127,8 +127,3 @@ class ExistingRedis(RunRedis):
             self._client.ping()
         except (redis.RedisError, ValueError) as error:
             raise UserError(f"no Redis answers at {without_password(url)}: {error}") from error
-
-
-def redis_for(url: str | None, cpus: Sequence[int], watch: SignalWatch) -> RunRedis:
-    """The Redis at `url`, or a private one for None."""
-    return ExistingRedis(url) if url else PrivateRedis(cpus, watch)

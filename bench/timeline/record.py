@@ -16,7 +16,7 @@ from bench.host.process import StartError, last_line
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
-from bench.services.private_redis import redis_for
+from bench.services.private_redis import PrivateRedis
 from bench.services.redis_server import connect
 from bench.services.slow_redis import SlowRedis
 from bench.subjects.running import RunningServer
@@ -96,7 +96,7 @@ def _record_one(
     subject: Subject, scenario: Scenario, site: Path, folder: Path, watch: SignalWatch
 ) -> str:
     output = folder / f"{subject.name}.trace"
-    with redis_for(None, (), watch) as redis:
+    with PrivateRedis((), watch) as redis:
         redis.prepare()
         with connect(redis.url) as client:
             redis_process = int(client.info("server")["process_id"])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
+from bench.load.client import Connection, request
 from bench.records.values import one_of
 from bench.timeline.recording import Request
 
@@ -169,20 +170,16 @@ def _ask(number: int, step: Step, address: tuple[str, int], origin: float) -> Re
     _sleep_until(origin + step.at_ms / 1000)
     begin = time.time()
     answer, port = "no connection", 0
-    with contextlib.suppress(OSError), socket.socket() as client:
-        if step.reads_slowly:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, TAKE)
-        client.settimeout(PATIENCE_SECONDS)
-        client.connect(address)
-        port = client.getsockname()[1]
-        answer = "closed without an answer"
-        head = f"GET {step.path} HTTP/1.1\r\nHost: timeline\r\nConnection: close\r\n\r\n".encode()
+    buffer = TAKE if step.reads_slowly else 0
+    with contextlib.suppress(OSError), Connection(address, PATIENCE_SECONDS, buffer) as client:
+        port, answer = client.port, "closed without an answer"
+        head = request("GET", step.path, "Connection: close")
         half = len(head) // 2 if step.stalls_ms else 0
         if half:
-            client.sendall(head[:half])
+            client.send(head[:half])
             time.sleep(step.stalls_ms / 1000)
-        client.sendall(head[half:])
-        answer = _read(client, step) or answer
+        client.send(head[half:])
+        answer = _read(client.socket, step) or answer
     return Request(
         number=number,
         port=port,

@@ -16,7 +16,7 @@ import psutil
 from bench.host.process import Helper, free_port, last_line
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
-from bench.host.sockets import ALL, LISTEN, TIME_WAIT, tcp_sockets
+from bench.host.sockets import ALL, LISTEN, TIME_WAIT, accept_queue, tcp_sockets
 from bench.records.environment import Placement
 from bench.records.torture import CrowdTally, Ending, LeftOver
 from bench.records.workloads import WORKLOADS
@@ -194,7 +194,7 @@ class AttackScene:
         many seconds."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            if held_connections(self.port) >= count and not waiting_connections(self.port):
+            if held_connections(self.port) >= count and not accept_queue(self.port):
                 return
             self.watch.sleep(LOOK_SECONDS)
 
@@ -266,8 +266,3 @@ def held_connections(port: int) -> int:
     accepted, nor those that have ended and are only remembered by the kernel."""
     held = tcp_sockets(local=port, states=ALL & ~LISTEN & ~TIME_WAIT)
     return sum(socket.inode != 0 for socket in held)
-
-
-def waiting_connections(port: int) -> int:
-    """Connections that wait to be accepted."""
-    return sum(socket.received for socket in tcp_sockets(local=port, states=LISTEN))

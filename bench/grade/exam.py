@@ -17,9 +17,9 @@ from bench.grade.stage import CheckOutcome, FaultFound, Grade, StageOutcome
 from bench.grade.stages import STAGES
 from bench.grade.trying import STRACE, World
 from bench.host.signals import SignalWatch
+from bench.services.private_redis import PrivateRedis
 from bench.subjects.subject import Subject
 from bench.timeline.record import Refused, require_tracing
-from bench.torture.own_redis import OwnRedis
 
 BUDGET_SECONDS = 55.0
 BUILD_POINTS = 3
@@ -57,7 +57,7 @@ class Exam:
             if self._server is None:
                 stages += [_untried(stage) for stage in STAGES]
             else:
-                with OwnRedis((), self.watch, REDIS_LIMITS) as store:
+                with PrivateRedis((), self.watch, REDIS_LIMITS) as store:
                     stages += self._stages(built, store, folder)
         checks = [check for stage in stages for check in stage.checks]
         return Grade(
@@ -96,7 +96,7 @@ class Exam:
             )
         return StageOutcome(stage="builds", title="It compiles", checks=[check])
 
-    def _stages(self, built: Built, store: OwnRedis, folder: Path) -> list[StageOutcome]:
+    def _stages(self, built: Built, store: PrivateRedis, folder: Path) -> list[StageOutcome]:
         assert self._server is not None
         dice = random.Random(self.seed)
         scene = Scene(

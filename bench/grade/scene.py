@@ -40,9 +40,9 @@ from bench.host.project import ROOT
 from bench.host.signals import SignalWatch, signal_name
 from bench.host.sockets import ALL, LISTEN, end, tcp_sockets
 from bench.load.client import Client, NoAnswer, Response, request
+from bench.services.private_redis import PrivateRedis
 from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import Place, Subject
-from bench.torture.own_redis import OwnRedis
 
 PATIENCE = 4.0
 """Seconds that a client waits for what takes milliseconds. Short of REQUEST_TIMEOUT: nobody else's
@@ -107,7 +107,7 @@ class Scene:
 
     server: Subject
     site: SeededSite
-    redis: OwnRedis
+    redis: PrivateRedis
     dice: random.Random
     watch: SignalWatch
     folder: Path

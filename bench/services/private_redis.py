@@ -5,6 +5,8 @@ Of one that is there nothing is ever deleted or overwritten; only what the pages
 it happens: a visit to the guestbook raises its `visitor_count`.
 """
 
+import signal
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -36,6 +38,9 @@ REMARKS = (
 LINK = ("link:guestbook", "/guestbook")
 """A short link: /go/guestbook leads to the guestbook."""
 
+
+LOAD_SECONDS = 10.0
+"""How long one that was started again may take to load what it has kept."""
 
 Own = TypeVar("Own", bound="RunRedis")
 
@@ -102,19 +107,60 @@ class RunRedis:
 
 
 class PrivateRedis(RunRedis):
-    """One of our own on this machine, that ends with the `with` block."""
+    """One of our own on this machine, that ends with the `with` block; meanwhile it may be killed,
+    stopped and starved. All that it is asked may raise redis.RedisError."""
 
     def __init__(
         self, cpus: Sequence[int], watch: SignalWatch, settings: Mapping[str, str] | None = None
     ) -> None:
         """Start it; `settings`: of its configuration, beside ours. Raises UserError if it does not
         come up, Interrupted on Ctrl-C."""
-        self._server = RedisServer(cpus, watch, settings=settings)
+        self._watch, self._server = watch, RedisServer(cpus, watch, settings=settings)
         super().__init__(self._server.url, private=True)
 
     def __exit__(self, *what: object) -> None:
         super().__exit__(*what)
         self._server.end()
+
+    def kill(self) -> None:
+        """It is gone at once, and its port is free."""
+        self._server.send(signal.SIGKILL)
+
+    def start_again(self) -> None:
+        """After `kill`, with the data that its settings made it keep. Raises UserError, or
+        redis.RedisError if it has not loaded them within LOAD_SECONDS; may raise Interrupted."""
+        self._server.start_again()
+        deadline = time.monotonic() + LOAD_SECONDS
+        while True:
+            try:
+                self._client.ping()
+                return
+            except redis.BusyLoadingError:
+                if time.monotonic() > deadline:
+                    raise
+            self._watch.sleep(0.005)
+
+    def stop(self) -> None:
+        """It does nothing more, but its connections stay."""
+        self._server.send(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """After `stop`."""
+        self._server.send(signal.SIGCONT)
+
+    def limit_clients(self, most: int) -> None:
+        """Take no more than so many from now on. Those that are connected stay so."""
+        self._client.config_set("maxclients", most)
+
+    def clients_limit(self) -> int:
+        """How many it takes."""
+        return int(str(self._client.config_get("maxclients")["maxclients"]))
+
+    def remarks(self) -> list[str]:
+        """All of them, without the names."""
+        found = self._client.lrange("guestbook_remarks", 0, -1)
+        texts = (one if isinstance(one, str) else one.decode(errors="replace") for one in found)
+        return [text.split(" ")[0] for text in texts]
 
 
 class ExistingRedis(RunRedis):

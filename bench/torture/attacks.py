@@ -19,8 +19,7 @@ from bench.records.values import each_of
 from bench.subjects.subject import Subject
 from bench.torture.answers import Outcome, Page
 from bench.torture.crowd import PIPELINED
-from bench.torture.own_redis import LyingRedis
-from bench.torture.scene import AttackScene, page, serves
+from bench.torture.scene import AttackScene, LyingRedis, page, serves
 
 Again = Callable[[], None]
 Run = Callable[[AttackScene], AbstractContextManager[Again]]

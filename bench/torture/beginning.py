@@ -9,12 +9,16 @@ from bench.host import machine
 from bench.host.accounting import parent_of_groups
 from bench.host.signals import SignalWatch
 from bench.records.torture import Record, TortureSettings
+from bench.services.private_redis import PrivateRedis
 from bench.stations.versions import versions_of, with_tools
 from bench.torture import cell as cells
 from bench.torture import line
 from bench.torture.options import TortureOptions
-from bench.torture.own_redis import OwnRedis
 from bench.torture.scene import Ground
+
+KEPT = {"appendonly": "yes", "appendfsync": "no", "auto-aof-rewrite-percentage": "0"}
+"""What Redis has answered it has handed to the kernel before (an append-only file, written without
+waiting for the disk), so a remark that is not there after `kill -9` was never stored."""
 
 
 def empty_record(options: TortureOptions, where: Ground) -> Record:
@@ -49,5 +53,5 @@ def ground(watch: SignalWatch) -> Iterator[Ground]:
             far_end = stack.enter_context(line.slow_line(watch))
         except line.NoLine as reason:
             why = f"no slow line here: {reason}"
-        own = stack.enter_context(OwnRedis(placement.load, watch))
+        own = stack.enter_context(PrivateRedis(placement.load, watch, KEPT))
         yield Ground(own, placement, watch, parent_of_groups(), far_end, why)

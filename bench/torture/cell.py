@@ -15,8 +15,15 @@ from bench.torture import figures
 from bench.torture.answers import Exchange, answers_in, late_in
 from bench.torture.attacks import DESCRIPTORS, Attack
 from bench.torture.line import NEAR
-from bench.torture.own_redis import LyingRedis
-from bench.torture.scene import LOOPBACK, AttackScene, CannotTakePart, Ground, page, serves
+from bench.torture.scene import (
+    LOOPBACK,
+    AttackScene,
+    CannotTakePart,
+    Ground,
+    LyingRedis,
+    page,
+    serves,
+)
 from bench.torture.visitors import VisitOrder
 
 PAGES = ("redirect", "small", "guestbook", "sign")

@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import signal
 import socket
 import tempfile
 import time
@@ -20,11 +21,11 @@ from bench.host.sockets import ALL, LISTEN, TIME_WAIT, accept_queue, tcp_sockets
 from bench.records.environment import Placement
 from bench.records.torture import CrowdTally, Ending, LeftOver
 from bench.records.workloads import WORKLOADS
+from bench.services.private_redis import PrivateRedis
 from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import START_SECONDS, Place, Subject
 from bench.torture import crowd as crowds
 from bench.torture.answers import Page
-from bench.torture.own_redis import LyingRedis, OwnRedis
 
 LOOPBACK = "127.0.0.1"
 CROWD_SECONDS = 2 * crowds.PATIENCE
@@ -41,7 +42,7 @@ LOOK_SECONDS = 0.02
 class Ground:
     """What all cells share."""
 
-    redis: OwnRedis
+    redis: PrivateRedis
     placement: Placement
     watch: SignalWatch
     groups: Path | None = None
@@ -54,6 +55,25 @@ class Ground:
 
 class CannotTakePart(Exception):
     """A subject cannot be attacked in this way; the message says why."""
+
+
+class LyingRedis(Helper):
+    """A way to Redis that can begin to lie: see `bench.torture.liar`. `url` is for the server."""
+
+    def __init__(self, url: str, cpus: Sequence[int], watch: SignalWatch) -> None:
+        """Before the Redis at `url`. Raises HelperError or Interrupted."""
+        redis = urlsplit(url)
+        where = [str(redis.hostname), str(redis.port)]
+        super().__init__("bench.torture.liar", where, cpus, r"port (\d+)\n", watch)
+        self.url = redis._replace(netloc=f"127.0.0.1:{self._ready[1]}").geturl()
+
+    def lie(self) -> None:
+        """From now on."""
+        self._child.send(signal.SIGUSR1)
+
+    def be_honest(self) -> None:
+        """From now on."""
+        self._child.send(signal.SIGUSR2)
 
 
 class RunningCrowd(Helper):

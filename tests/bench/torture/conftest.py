@@ -13,9 +13,10 @@ from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.environment import Placement
 from bench.records.torture import CrowdTally, Ending, Phase, Record, Remarks, TortureCell
+from bench.services.private_redis import PrivateRedis
 from bench.subjects.subject import Place, Subject, select
 from bench.torture.attacks import ATTACKS
-from bench.torture.own_redis import OwnRedis
+from bench.torture.beginning import KEPT
 from bench.torture.scene import AttackScene, Ground
 
 SECONDS = 60
@@ -34,7 +35,7 @@ def subject(name: str) -> Subject:
 def ground() -> Iterator[Ground]:
     """One for all tests of a file."""
     watch = SignalWatch()
-    with OwnRedis([], watch) as redis:
+    with PrivateRedis([], watch, KEPT) as redis:
         yield Ground(redis, NOWHERE, watch)
 
 

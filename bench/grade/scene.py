@@ -145,7 +145,7 @@ class Scene:
         # Those of the last server must not count.
         if self.limits.tasks < Limits.tasks and not forget_strangers():
             raise NotHere("processes that have ended still count here: init does not wait for them")
-        place = Place(0, self.redis_url or self.redis.url, self.folder)
+        place = Place(self.redis_url or self.redis.url, self.folder)
         server = replace(self.server, command=command, start_seconds=START_SECONDS)
         self.running = RunningServer(server, place, (), self.watch)
         if not listens_here(self.running.url):

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from bench.host.accounting import adopt_orphans, parent_of_groups, remove_stale_groups
-from bench.host.process import StartError, free_port
+from bench.host.process import StartError
 from bench.host.signals import SignalWatch
 from bench.host.slices import find_slicing
 from bench.records.figures import StackFigures
@@ -54,7 +54,6 @@ class Servers:
         for number in range(order.instances):
             self._folders.append(tempfile.mkdtemp(prefix="zerohttpd-subject-"))
             place = Place(
-                port=0 if subject.announces else free_port(address),
                 redis_url=order.redis_url,
                 folder=Path(self._folders[-1]),
                 conditions=order.conditions,

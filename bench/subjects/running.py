@@ -5,13 +5,14 @@ import contextlib
 import signal
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 from pydantic import BaseModel
 
 from bench.host.accounting import CpuTime, Group
-from bench.host.process import Child, StartError, last_line, url_that_answers
+from bench.host.process import Child, StartError, free_port, last_line, url_that_answers
 from bench.host.programs import find_program
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch, signal_name
@@ -75,6 +76,8 @@ class RunningServer:
     ) -> None:
         """Start it and wait until it listens; `groups`: where it gets a control group of its own,
         `slicing`: how it gets a slice of a core. Raises StartError, Interrupted or OSError."""
+        if not (place.port or subject.announces):  # it could not say which one it has taken
+            place = replace(place, port=free_port(place.address))
         self._slice: Slice | None = None
         if place.conditions.quota:
             if slicing is None:

@@ -60,11 +60,11 @@ NO_CONDITIONS = Conditions("")
 class Place:
     """Where and how a subject is to run."""
 
-    port: int
-    """0: any free one, where it says itself which."""
     redis_url: str
     folder: Path
     """A temporary one, empty, its own."""
+    port: int = 0
+    """0: any free one."""
     conditions: Conditions = NO_CONDITIONS
     """Under which it is asked. A server is told how many workers to have, a floor what to ask Redis
     and whether to keep connections. The rest is done around it, by `RunningServer` and others."""

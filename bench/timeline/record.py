@@ -102,7 +102,7 @@ def _record_one(
             redis_process = int(client.info("server")["process_id"])
         with contextlib.closing(SlowRedis(redis.url, REDIS_DELAY_MS, (), watch)) as slow:
             try:
-                place = Place(0, slow.url, folder)
+                place = Place(slow.url, folder)
                 running = RunningServer(traced(subject, output, site), place, (), watch)
             except StartError as error:
                 raise UserError(str(error)) from error

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from bench.host.process import Helper, free_port, last_line
+from bench.host.process import Helper, last_line
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.host.sockets import ALL, LISTEN, TIME_WAIT, accept_queue, tcp_sockets
@@ -132,7 +132,6 @@ class AttackScene:
         """Children, by an attack."""
         self._folder = tempfile.TemporaryDirectory(prefix="zerohttpd-torture-")
         self._place = Place(
-            port=0 if subject.announces else free_port(address),
             redis_url=liar.url if liar else ground.redis.url,
             folder=Path(self._folder.name),
             address=address,

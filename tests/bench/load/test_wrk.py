@@ -56,7 +56,7 @@ def test_it_asks_for_exactly_as_many(tmp_path: Path, keep_alive: bool) -> None:
     """As the server itself counts them; none is left without its answer."""
     watch = SignalWatch()
     server = server_subject("epoll", ROOT / "epoll")
-    running = RunningServer(server, Place(0, "redis://127.0.0.1:1", tmp_path), (), watch)
+    running = RunningServer(server, Place("redis://127.0.0.1:1", tmp_path), (), watch)
     try:
         load = Load(running.url + "redirect", 1234, 17, 60.0, keep_alive=keep_alive)
         done = wrk.run(load, (), watch)

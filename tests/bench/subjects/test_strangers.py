@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 
-from bench.host.process import free_port
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.load.probe import FirstAnswer, probe, require_content
@@ -83,8 +82,7 @@ def started(name: str, redis_url: str) -> Iterator[RunningServer]:
     except LeftOut as reason:
         pytest.skip(str(reason))
     with tempfile.TemporaryDirectory(prefix="zerohttpd-subject-") as folder:
-        port = 0 if subject.announces else free_port()
-        place = Place(port, redis_url, Path(folder))
+        place = Place(redis_url, Path(folder))
         one_core = sorted(os.sched_getaffinity(0))[:1]  # as where it is measured
         server = RunningServer(subject, place, one_core, SignalWatch())
         try:
@@ -274,12 +272,11 @@ def test_it_ends_with_all_that_it_started(peer: Peer) -> None:
 DYING = """
 import os, signal, sys, time
 from pathlib import Path
-from bench.host.process import free_port
 from bench.host.signals import SignalWatch
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, stranger_subject
 
-place = Place(free_port(), "redis://127.0.0.1:1", Path(sys.argv[2]))
+place = Place("redis://127.0.0.1:1", Path(sys.argv[2]))
 server = RunningServer(stranger_subject(sys.argv[1]), place, (), SignalWatch())
 before, now = [], server.pids()
 while now != before or len(now) < int(sys.argv[3]):  # one that is just being started stays behind

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 
-from bench.host.process import StartError, free_port
+from bench.host.process import StartError
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.load.probe import probe
@@ -76,7 +76,7 @@ class Floor:
     """A running floor."""
 
     def __init__(self, architecture: str, tmp_path: Path, **more: object) -> None:
-        words = {"port": 0, "redis_url": "redis://127.0.0.1:1", "folder": tmp_path} | more
+        words = {"redis_url": "redis://127.0.0.1:1", "folder": tmp_path} | more
         place = Place(**words)  # type: ignore[arg-type]
         self.server = RunningServer(floor_subject(architecture), place, (), SignalWatch())
         parts = urlsplit(self.server.url)
@@ -228,7 +228,7 @@ def test_the_commands_are_those_of_the_server(
     seen: dict[str, list[list[str]]] = {}
     for one in (floor_subject("epoll"), server_subject("epoll", ROOT / "epoll")):
         for name in ("guestbook", "link"):
-            place = Place(0, url, tmp_path, Conditions(name))
+            place = Place(url, tmp_path, conditions=Conditions(name))
             running = RunningServer(one, place, (), SignalWatch())
             try:
                 request(running.url, WORKLOADS[name].path)
@@ -245,7 +245,7 @@ def test_the_commands_are_those_of_the_server(
 
 def test_a_floor_that_redis_refuses_says_so(tmp_path: Path, store: tuple[redis.Redis, str]) -> None:
     wrong = store[1].replace("se%3Acret", "wrong")
-    place = Place(0, wrong, tmp_path, Conditions("link"))
+    place = Place(wrong, tmp_path, conditions=Conditions("link"))
     with pytest.raises(StartError, match="Redis"):
         _start_and_wait(floor_subject("epoll"), place)
 
@@ -268,10 +268,10 @@ NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/loca
 def test_nginx_serves_what_the_servers_serve(tmp_path: Path) -> None:
     nginx = stranger_subject("nginx")
     url = "redis://127.0.0.1:1"
-    stranger = RunningServer(nginx, Place(free_port(), url, tmp_path), (), SignalWatch())
+    stranger = RunningServer(nginx, Place(url, tmp_path), (), SignalWatch())
     try:
         server = RunningServer(
-            server_subject("epoll", ROOT / "epoll"), Place(0, url, tmp_path), (), SignalWatch()
+            server_subject("epoll", ROOT / "epoll"), Place(url, tmp_path), (), SignalWatch()
         )
         try:
             assert nginx.workloads == {"redirect", "moved", "hello", "small", "large"}

@@ -160,6 +160,17 @@ def test_kept_and_read_again(tmp_path: Path) -> None:
     ]
 
 
+def test_an_earlier_record_can_be_read() -> None:
+    """Written before records had a head in common."""
+    record = load(Path(__file__).with_name("recorded") / "torture1.json")
+    assert (record.subjects, record.state) == (["epoll", "iterative"], "complete")
+    assert record.versions.git is not None
+    assert record.versions.servers.keys() == {"epoll", "iterative"}
+    assert record.command[:2] == ["--servers", "epoll,iterative"]
+    assert {verdict(cell, record.facts(cell)) for cell in record.cells} == {"served"}
+    assert not record.broken()
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -22,14 +22,14 @@ def compiler_of(executable: Path) -> str | None:
 def said_version(command: Sequence[str]) -> str | None:
     """The first line that a command says of its version, on either of its outputs (nginx uses
     standard error); None where it says nothing."""
-    done = _ended_well(command)
+    done = ended_well(command)
     lines = (done.stderr or done.stdout).strip().splitlines() if done else []
     return lines[0] if lines else None
 
 
 def output_of(command: Sequence[str]) -> str:
     """What a command prints; empty where it is not installed, takes too long, or fails."""
-    done = _ended_well(command)
+    done = ended_well(command)
     return done.stdout if done else ""
 
 
@@ -38,7 +38,7 @@ def first_line(command: Sequence[str]) -> str | None:
     return lines[0].strip() if lines else None
 
 
-def _ended_well(command: Sequence[str]) -> subprocess.CompletedProcess[str] | None:
+def ended_well(command: Sequence[str]) -> subprocess.CompletedProcess[str] | None:
     """A command that was run; None if it is not installed, takes too long, or fails."""
     try:
         done = subprocess.run(

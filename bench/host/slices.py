@@ -31,6 +31,7 @@ from bench.host.accounting import (
     remove_stale_groups,
 )
 from bench.host.kernel import text_of
+from bench.host.programs import output_of
 from bench.host.quota import V1, V2, own_folders, parse_mounts, parse_stat, read_own
 
 PERIOD_US = 10_000
@@ -97,7 +98,7 @@ class Scope(Slice):
     def _folder(self) -> Path:  # type: ignore[override]  # known from the program's start on
         if self._found is None:
             show = ["systemctl", "--user", "show", "--value", "-p", "ControlGroup", self._unit]
-            said = subprocess.run(show, capture_output=True, text=True).stdout.strip()
+            said = output_of(show).strip()
             if not said:
                 raise OSError(f"systemd does not know {self._unit}")
             self._found = self._mount / said.lstrip("/")

@@ -24,7 +24,6 @@ from bench.stations.wire import (
     CALLS,
     ERRORS,
     LONGEST_LINE,
-    PROTOCOL,
     Failure,
     Greeting,
     Hello,
@@ -101,7 +100,7 @@ class Agent:
     def _do(self, name: str, order: BaseModel) -> BaseModel:
         if isinstance(order, Hello):
             self._station.address = order.address
-            return Greeting(protocol=PROTOCOL, digest=source_digest())
+            return Greeting(digest=source_digest())
         do: Callable[..., BaseModel | None] = getattr(self._station, name)
         return (do() if isinstance(order, Nothing) else do(order)) or Nothing()
 

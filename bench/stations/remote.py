@@ -24,7 +24,6 @@ from bench.stations.wire import (
     CALLS,
     ERRORS,
     LONGEST_LINE,
-    PROTOCOL,
     Greeting,
     Hello,
     Nothing,
@@ -74,7 +73,7 @@ class RemoteStation(Station):
     def greet(self) -> None:
         """See that it is there, and of the same version. Raises HostLost or Interrupted."""
         greeting = self._ask("hello", Hello(address=self._address), Greeting)
-        if greeting != Greeting(protocol=PROTOCOL, digest=source_digest()):
+        if greeting != Greeting(digest=source_digest()):
             self._give_up(
                 f"{self.name} has another version of this project: bring the same files to all "
                 "hosts, and build there"

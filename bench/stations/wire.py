@@ -23,7 +23,6 @@ from bench.stations.hosts import Address
 from bench.subjects.running import STOP_SECONDS
 from bench.subjects.subject import START_SECONDS as SERVER_SECONDS
 
-PROTOCOL = 1
 LONGEST_LINE = 4_000_000
 """Bytes; an answer is a few thousand."""
 
@@ -41,7 +40,6 @@ class Hello(BaseModel):
 class Greeting(BaseModel):
     """The reply to it."""
 
-    protocol: int
     digest: str
     """Of the sources, see `bench.host.project.source_digest`."""
 

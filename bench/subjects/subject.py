@@ -112,9 +112,13 @@ class Subject:
     """How many silent clients shut out all others, as its folder says (and the end-to-end tests
     try): "nobody", "one", as many as there are "workers". None: nobody has said."""
 
+    def serves(self, workload: str) -> bool:
+        """Whether it has it, by name."""
+        return self.workloads is None or workload in self.workloads
+
     def can(self, conditions: Conditions) -> bool:
         """Whether it can be measured under some conditions."""
-        if self.workloads is not None and conditions.workload not in self.workloads:
+        if not self.serves(conditions.workload):
             return False
         if conditions.workers and not self.has_workers:
             return False

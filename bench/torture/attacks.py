@@ -19,7 +19,7 @@ from bench.records.values import each_of
 from bench.subjects.subject import Subject
 from bench.torture.answers import Outcome, Page
 from bench.torture.crowd import PIPELINED
-from bench.torture.scene import AttackScene, LyingRedis, page, serves
+from bench.torture.scene import AttackScene, LyingRedis, page
 
 Again = Callable[[], None]
 Run = Callable[[AttackScene], AbstractContextManager[Again]]
@@ -90,7 +90,7 @@ class Attack:
         """Why a subject cannot take part; an empty text if it can."""
         if self.own_only and subject.kind != "server":
             return self.own_only
-        if self.needs_redis and not serves(subject, "guestbook"):
+        if self.needs_redis and not subject.serves("guestbook"):
             return "asks no Redis"
         return ""
 
@@ -106,12 +106,12 @@ def usual_page(_: AttackScene) -> Page:
 
 def dearest_page(scene: AttackScene) -> Page:
     """Of those that the subject has: one that waits for Redis, if any."""
-    return page("guestbook" if serves(scene.subject, "guestbook") else "small")
+    return page("guestbook" if scene.subject.serves("guestbook") else "small")
 
 
 def longest_page(scene: AttackScene) -> Page:
     """Of those that the subject has."""
-    return page("large" if serves(scene.subject, "large") else "guestbook")
+    return page("large" if scene.subject.serves("large") else "guestbook")
 
 
 def _crowd(

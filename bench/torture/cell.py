@@ -22,7 +22,6 @@ from bench.torture.scene import (
     Ground,
     LyingRedis,
     page,
-    serves,
 )
 from bench.torture.visitors import VisitOrder
 
@@ -101,7 +100,7 @@ def attack_it(scene: AttackScene, attack: Attack, seconds: float, cell: TortureC
     """Fill the cell. Raises CannotTakePart."""
     if attack.needs_children and not scene.has_children():
         raise CannotTakePart("has no children: one process is all there is")
-    pages = [name for name in PAGES if serves(scene.subject, name)]
+    pages = [name for name in PAGES if scene.subject.serves(name)]
     with Visitors(scene, pages, f"{cell.subject}-{cell.attack}") as visitors:
         times = course(scene, attack, seconds, visitors)
     fill(cell, visitors, times, attack.rated(pages))

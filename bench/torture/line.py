@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.host.loopback import bring_up_loopback
-from bench.host.process import Child
+from bench.host.process import Child, last_line
 from bench.host.signals import SignalWatch
 
 MARK = "ZEROHTTPD_TORTURE_NETWORK"
@@ -44,7 +44,7 @@ def why_no_network() -> str:
     if missing:
         return f"not installed: {', '.join(missing)} (util-linux, iproute2)"
     done = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True)
-    return done.stderr.strip().splitlines()[-1] if done.returncode else ""
+    return last_line(done.stderr) if done.returncode else ""
 
 
 def enter_own_network(arguments: Sequence[str]) -> None:

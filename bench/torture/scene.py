@@ -99,13 +99,8 @@ class RunningCrowd(Helper):
 def page(name: str) -> Page:
     """A page by the name of its workload."""
     found = WORKLOADS[name]
-    file = str(ROOT / "public" / found.path.lstrip("/")) if "/files/" in found.path else None
+    file = str(ROOT / "public" / found.file) if found.file else None
     return Page(name, found.path, found.status or 200, found.form is not None, file)
-
-
-def serves(subject: Subject, name: str) -> bool:
-    """Whether a subject has a page."""
-    return subject.workloads is None or name in subject.workloads
 
 
 class AttackScene:

@@ -2,11 +2,14 @@
 """The system calls that a container is made of, as far as Python 3.11 does not have them."""
 
 import ctypes
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
+
+from lab.errors import Refused
 
 NEW_MOUNTS = 0x00020000
 NEW_HOST_NAME = 0x04000000
@@ -24,6 +27,9 @@ BIND = 0x1000
 RECURSIVE = 0x4000
 PRIVATE = 0x40000
 """Flags for `mount`: mount(2)."""
+
+SAME, ANOTHER = 0, 255
+"""Roots, before and after setns(2), as an exit status; what lies between is an errno."""
 
 _DETACH = 2
 _SET_DEATH_SIGNAL = 1
@@ -52,7 +58,7 @@ def mount(
         ctypes.c_ulong(flags),
         os.fsencode(options) or None,
     )
-    _check(result, f"mount {kind or source} on {target}")
+    _check(result, f"mount {kind or source} on {target}", kind)
 
 
 def detach(target: str | Path) -> None:
@@ -73,31 +79,28 @@ def in_a_chroot() -> bool:
     leads out. This is found out by trying, in a child: that `/` is a mount does not tell (in a
     chroot it may be one), and in a container /proc/1/root may not be looked at.
     """
-    hears, says = os.pipe()
     child = os.fork()
     if child == 0:
-        _say_where_setns_leads(says)
-    os.close(says)
-    words = os.read(hears, 100).decode().split()
-    os.close(hears)
-    os.waitpid(child, 0)
-    if words[0] == "refused":
-        raise OSError(int(words[1]), os.strerror(int(words[1])), "setns")
-    return words[0] != "same"
+        _end_where_setns_leads()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status not in (SAME, ANOTHER):
+        raise Refused(status if status > 0 else errno.EINTR, "setns")
+    return status == ANOTHER
 
 
-def _say_where_setns_leads(says: int) -> NoReturn:
+def _end_where_setns_leads() -> NoReturn:
+    status = errno.EIO
     try:
         # Afterwards there may be no /proc, or another one.
         descriptors = os.open("/proc/self/fdinfo", os.O_RDONLY | os.O_DIRECTORY)
         own = os.open("/proc/self/ns/mnt", os.O_RDONLY)
         before = _root(descriptors)
         enter(own, NEW_MOUNTS)
-        os.write(says, b"same" if _root(descriptors) == before else b"another")
+        status = SAME if _root(descriptors) == before else ANOTHER
     except OSError as error:
-        os.write(says, b"refused %d" % (error.errno or 0))
+        status = error.errno or errno.EIO
     finally:
-        os._exit(0)
+        os._exit(status)
 
 
 def _root(descriptors: int) -> tuple[str, int, int]:
@@ -136,7 +139,6 @@ def next_child_in_new_processes() -> Iterator[None]:
         os.close(own)
 
 
-def _check(result: int, what: str) -> None:
+def _check(result: int, what: str, file_system: str = "") -> None:
     if result == -1:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), what)
+        raise Refused(ctypes.get_errno(), what, file_system)

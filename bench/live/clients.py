@@ -12,11 +12,12 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum
 from urllib.parse import urlsplit
 
 import redis
 
+from bench.records.json_file import Json
 from bench.services.redis_server import connect
 
 SILENT_MOST = 200
@@ -39,6 +40,15 @@ SLOW_SECONDS = 20.0
 SLOW_PAUSE_MS = 400
 
 
+class Who(Enum):
+    """A kind of client: one of them, and several, in words."""
+
+    SILENT = ("silent client", "silent clients")
+    VISITOR = ("visitor", "visitors")
+    BURST = ("burst", "burst")
+    OTHER = ("a client", "clients")
+
+
 @dataclass
 class Visit:
     """A client that asks once, and what came of it. Times of time.monotonic()."""
@@ -50,6 +60,7 @@ class Visit:
     """None: it still waits."""
     answer: str = ""
     """The status, or why there is none."""
+    good: bool = False
 
 
 @dataclass
@@ -71,7 +82,7 @@ class Clients:
         self._address = (to.hostname or "127.0.0.1", to.port or 80)
         self._redis_url = redis_url
         self._lock = threading.RLock()
-        self._open: dict[int, tuple[str, http.client.HTTPConnection]] = {}
+        self._open: dict[int, tuple[Who, http.client.HTTPConnection]] = {}
         """By their own port, the connections of visitors and of a burst, and who they are."""
         self._silent: list[Silent] = []
         self._visits: deque[Visit] = deque()
@@ -131,13 +142,13 @@ class Clients:
             for one in self._silent:
                 one.connection.close()
             self._silent.clear()
-            self._hang_up("burst")
+            self._hang_up(Who.BURST)
 
     def close(self) -> None:
         """Take all back, the visitors too."""
         self.stop()
         with self._lock:
-            self._hang_up("visitor")
+            self._hang_up(Who.VISITOR)
 
     def visit(self) -> None:
         """Send the next visitor if it is time for one. They ask for a file and for the guestbook in
@@ -154,18 +165,18 @@ class Clients:
             self._visits.append(visit)
             while self._visits[0].end and self._visits[0].end < now - VISITS_SHOWN_SECONDS:
                 self._visits.popleft()
-        threading.Thread(target=self._ask, args=(visit, "visitor"), daemon=True).start()
+        threading.Thread(target=self._ask, args=(visit, Who.VISITOR), daemon=True).start()
 
     # ---- What the page shows ----
 
-    def names(self) -> dict[int, tuple[str, int]]:
+    def names(self) -> dict[int, tuple[Who, int]]:
         """By their port: what kind of client it is, and its number."""
         with self._lock:
-            found = {one.port: ("silent client", one.number) for one in self._silent}
+            found = {one.port: (Who.SILENT, one.number) for one in self._silent}
             found |= {port: (who, 0) for port, (who, _) in self._open.items()}
             return found
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> dict[str, Json]:
         """For the page; times are ages in seconds."""
         self._look_after_silent()
         now = time.monotonic()
@@ -173,7 +184,7 @@ class Clients:
             oldest = min((one.begin for one in self._silent), default=now)
             return {
                 "visits": [
-                    [v.number, v.path, round(now - v.begin, 3), _age(now, v.end), v.answer]
+                    [v.number, v.path, round(now - v.begin, 3), _age(now, v.end), v.answer, v.good]
                     for v in self._visits
                 ],
                 "silent": {
@@ -187,15 +198,14 @@ class Clients:
                 "slow_trouble": self._slow_trouble,
             }
 
-    def _burst_told(self) -> dict[str, Any] | None:
+    def _burst_told(self) -> dict[str, Json] | None:
         done = [visit for visit in self._burst if visit.end is not None]
         if not self._burst:
             return None
-        good = [visit for visit in done if visit.answer.startswith("200")]
         return {
             "asked": len(self._burst),
             "done": len(done),
-            "good": len(good),
+            "good": sum(visit.good for visit in done),
             "seconds": round(max((v.end - v.begin for v in done if v.end), default=0.0), 2),
         }
 
@@ -215,7 +225,7 @@ class Clients:
 
     # ---- Threads ----
 
-    def _ask(self, visit: Visit, who: str) -> None:
+    def _ask(self, visit: Visit, who: Who) -> None:
         client = http.client.HTTPConnection(*self._address, timeout=VISITOR_PATIENCE)
         port = 0
         try:
@@ -227,6 +237,7 @@ class Clients:
             response = client.getresponse()
             response.read()
             visit.answer = f"{response.status} {response.reason}"
+            visit.good = response.status == http.HTTPStatus.OK
         except TimeoutError:
             visit.answer = f"no answer within {VISITOR_PATIENCE:.0f} s"
         except (OSError, http.client.HTTPException) as error:
@@ -240,7 +251,7 @@ class Clients:
     def _part_of_burst(self, waiting: deque[Visit]) -> None:
         with contextlib.suppress(IndexError):  # none is left
             while not self._stopping.is_set():
-                self._ask(waiting.popleft(), "burst")
+                self._ask(waiting.popleft(), Who.BURST)
         for visit in list(waiting) if self._stopping.is_set() else ():
             visit.end, visit.answer = time.monotonic(), "taken back"
 
@@ -253,7 +264,7 @@ class Clients:
         except redis.RedisError as error:
             self._slow_until, self._slow_trouble = 0.0, str(error)
 
-    def _hang_up(self, who: str) -> None:
+    def _hang_up(self, who: Who) -> None:
         for kind, client in self._open.values():
             if kind == who and client.sock is not None:
                 with contextlib.suppress(OSError):

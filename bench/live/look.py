@@ -4,14 +4,15 @@
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import NamedTuple
 
 from bench.live import sockets, tasks
-from bench.live.clients import Clients
+from bench.live.clients import Clients, Who
 from bench.live.counters import Counters
 from bench.live.sockets import Sockets
 from bench.live.tasks import Task
+from bench.records.json_file import Json
 
 EVERY_SECONDS = 0.5
 SHARE_OF_TIME = 0.1
@@ -49,6 +50,10 @@ class Wait:
     whom: str
     number: int = 0
     """Of the client, where several have a number."""
+    by_many: str = ""
+    """Whom, where several tasks do the same."""
+    silent: bool = False
+    """Whether it is for a silent client."""
 
 
 WAITS = {
@@ -60,7 +65,7 @@ WAITS = {
 }
 
 
-def wait_of(task: Task, seen: Sockets, names: dict[int, tuple[str, int]]) -> Wait:
+def wait_of(task: Task, seen: Sockets, names: dict[int, tuple[Who, int]]) -> Wait:
     """In words; `names`: the clients that are known, by their port."""
     if task.runs:
         return Wait("runs", "")
@@ -74,7 +79,7 @@ def wait_of(task: Task, seen: Sockets, names: dict[int, tuple[str, int]]) -> Wai
     return Wait("other", "" if task.call else f"what may not be read here{where}")
 
 
-def _polling(task: Task, seen: Sockets, names: dict[int, tuple[str, int]]) -> Wait:
+def _polling(task: Task, seen: Sockets, names: dict[int, tuple[Who, int]]) -> Wait:
     if task.arguments[1] == 0:
         return WAITS["nanosleep"]
     one = tasks.watched(task)
@@ -83,23 +88,74 @@ def _polling(task: Task, seen: Sockets, names: dict[int, tuple[str, int]]) -> Wa
     return _peer(tasks.inode_of(task, one), task.call, seen, names)
 
 
-def _peer(inode: int, call: str, seen: Sockets, names: dict[int, tuple[str, int]]) -> Wait:
+def _peer(inode: int, call: str, seen: Sockets, names: dict[int, tuple[Who, int]]) -> Wait:
     if inode and inode == seen.listener:
         return WAITS["accept"]
     if inode in seen.redis:
         return Wait("redis", "Redis")
     if inode not in seen.clients:
         return Wait("other", "somebody who has just gone" if inode else "")
-    who, number = names.get(seen.clients[inode], ("a client", 0))
-    return Wait("client", f"{who}, to read on" if call in TO_WRITE else who, number)
+    who, number = names.get(seen.clients[inode], (Who.OTHER, 0))
+    one, many = (f"{name}{', to read on' if call in TO_WRITE else ''}" for name in who.value)
+    return Wait("client", one, number, many, who is Who.SILENT)
 
 
 @dataclass
 class Sleep:
     """Since when a task has been seen in the same sleep."""
 
-    key: tuple[Any, ...]
+    key: tuple[str, tuple[int, ...], int]
     since: float
+
+
+@dataclass
+class Group:
+    """Tasks that wait for the same in the same call, as the page shows them."""
+
+    kind: str
+    call: str
+    whom: str
+    silent: bool
+    who: str = ""
+    count: int = 0
+    names: list[str] = field(default_factory=list)
+    """Of the first."""
+    numbers: list[int] = field(default_factory=list)
+    """Of the first clients."""
+    seconds: float = 0.0
+    """For how long the first has slept."""
+
+    def add(self, title: "Title", wait: Wait, slept: float) -> None:
+        """One more of them."""
+        self.count += 1
+        self.who = f"{self.count} {title.many}" if self.count > 1 else title.words
+        if self.count > 1 and wait.by_many:
+            self.whom = wait.by_many
+        if len(self.names) < NAMES_SHOWN:
+            self.names.append(title.words)
+        if wait.number and len(self.numbers) < NAMES_SHOWN:
+            self.numbers.append(wait.number)
+        self.seconds = max(self.seconds, round(slept, 1))
+
+
+class Title(NamedTuple):
+    """What a task is called."""
+
+    one: str
+    many: str = ""
+    number: int = 0
+
+    @property
+    def words(self) -> str:
+        """It alone."""
+        return f"{self.one} {self.number}" if self.number else self.one
+
+
+class Told(NamedTuple):
+    """What a look has seen, for the page."""
+
+    time: float
+    said: dict[str, Json]
 
 
 @dataclass
@@ -110,7 +166,7 @@ class Look:
     clients: Clients
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _watchers: int = 0
-    _told: dict[str, Any] = field(default_factory=dict)
+    _told: Told = field(default_factory=lambda: Told(0.0, {}))
     _sleeps: dict[int, Sleep] = field(default_factory=dict)
     _rates: deque[float] = field(default_factory=lambda: deque(maxlen=RATES_SHOWN))
     _before: tuple[float, int] | None = None
@@ -138,14 +194,11 @@ class Look:
         if left:
             self.clients.stop()
 
-    def next(self, after: float, seconds: float = 5.0) -> dict[str, Any] | None:
+    def next(self, after: float, seconds: float = 5.0) -> Told | None:
         """The first look behind the one of that time; None if it is over, or takes longer."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._over or self._told.get("time", 0.0) > after, seconds
-            )
-            newer = self._told.get("time", 0.0) > after
-            return self._told if newer and not self._over else None
+            self._changed.wait_for(lambda: self._over or self._told.time > after, seconds)
+            return self._told if self._told.time > after and not self._over else None
 
     def _run(self) -> None:
         while True:
@@ -156,34 +209,34 @@ class Look:
                 if self._over:
                     return
             begin = time.thread_time()
-            told = self._look(time.monotonic())
+            now = time.monotonic()
+            said = self._look(now)
             took = time.thread_time() - begin
             pause = min(max(EVERY_SECONDS, took / SHARE_OF_TIME), LONGEST_PAUSE)
-            told["look"] = {"ms": round(took * 1000, 1), "every": round(pause, 1)}
+            said["look"] = {"ms": round(took * 1000, 1), "every": round(pause, 1)}
             with self._changed:
-                self._told = told
+                self._told = Told(now, said)
                 self._changed.notify_all()
             self.clients.visit()
             with self._changed:
                 self._changed.wait_for(lambda: self._over, pause)
 
-    def _look(self, now: float) -> dict[str, Any]:
-        told: dict[str, Any] = {"time": now, "pid": self.server.pid, "gone": False}
-        told |= self.clients.told()
+    def _look(self, now: float) -> dict[str, Json]:
+        said: dict[str, Json] = {"pid": self.server.pid, "gone": False, **self.clients.told()}
         seen = sockets.look(self.server.port, self.server.redis_port)
         found = tasks.look(self.server.pid)
         if not found:
-            return told | {"gone": True}
-        return told | {
+            return said | {"gone": True}
+        return said | {
             "processes": len({task.process for task in found}),
             "threads": len(found),
-            "groups": self._groups(found, seen, now),
+            "groups": [asdict(group) for group in self._groups(found, seen, now)],
             "connections": seen.states,
             "queue": {"waiting": seen.queue, "room": seen.room},
             "rate": self._rate(now),
         }
 
-    def _rate(self, now: float) -> dict[str, Any]:
+    def _rate(self, now: float) -> dict[str, Json]:
         total = self._counters.requests()
         if total is None:
             return {"now": None, "total": None, "past": []}
@@ -193,34 +246,17 @@ class Look:
         past = [round(rate, 1) for rate in self._rates]
         return {"now": past[-1] if past else 0, "total": total, "past": past}
 
-    def _groups(self, found: list[Task], seen: Sockets, now: float) -> list[dict[str, Any]]:
+    def _groups(self, found: list[Task], seen: Sockets, now: float) -> list[Group]:
         """Those who wait for the same in the same call, together."""
         names = self.clients.names()
         titles = _titles(found)
-        groups: dict[tuple[str, ...], dict[str, Any]] = {}
+        groups: dict[tuple[str, str, Wait], Group] = {}
         self._sleeps = {t.number: self._sleep(t, now) for t in found}
         for task in found:
-            wait = wait_of(task, seen, names)
-            title = titles[task.number]
-            group = groups.setdefault(
-                (title.rstrip("0123456789"), task.call, wait.kind, wait.whom),
-                {
-                    "kind": wait.kind,
-                    "call": task.call,
-                    "whom": wait.whom,
-                    "count": 0,
-                    "names": [],
-                    "numbers": [],
-                    "seconds": 0.0,
-                },
-            )
-            group["count"] += 1
-            if len(group["names"]) < NAMES_SHOWN:
-                group["names"].append(title)
-            if wait.number and len(group["numbers"]) < NAMES_SHOWN:
-                group["numbers"].append(wait.number)
-            slept = now - self._sleeps[task.number].since
-            group["seconds"] = max(group["seconds"], round(slept, 1))
+            wait, title = wait_of(task, seen, names), titles[task.number]
+            new = Group(wait.kind, task.call, wait.whom, wait.silent)
+            group = groups.setdefault((title.one, task.call, replace(wait, number=0)), new)
+            group.add(title, wait, now - self._sleeps[task.number].since)
         return list(groups.values())
 
     def _sleep(self, task: Task, now: float) -> Sleep:
@@ -231,14 +267,13 @@ class Look:
         return before if before is not None and slept_on else Sleep(key, now)
 
 
-def _titles(found: list[Task]) -> dict[int, str]:
-    """What each task is called; the first one is the server's first process."""
+def _titles(found: list[Task]) -> dict[int, Title]:
+    """By their numbers; the first one is the server's first process."""
     if len(found) == 1:
-        return {found[0].number: "the process"}
+        return {found[0].number: Title("the process")}
     threads = any(task.process != task.number for task in found)
-    titles: dict[int, str] = {}
-    for position, task in enumerate(found):
-        kind = "thread" if task.process != task.number else "child"
-        first = "main thread" if threads else "parent"
-        titles[task.number] = f"{kind} {position}" if position else first
+    titles = {found[0].number: Title("main thread" if threads else "parent")}
+    for position, task in enumerate(found[1:], 1):
+        kind = ("thread", "threads") if task.process != task.number else ("child", "children")
+        titles[task.number] = Title(*kind, position)
     return titles

@@ -79,8 +79,8 @@ class Live:
         try:
             last = time.monotonic()
             while (told := self.look.next(last)) is not None:
-                last = told["time"]
-                write(f"data: {json.dumps(told, separators=(',', ':'))}\n\n".encode())
+                last = told.time
+                write(f"data: {json.dumps(told.said, separators=(',', ':'))}\n\n".encode())
         finally:
             self.look.watch(-1)
             self._pages.release()

@@ -3,13 +3,16 @@
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from bench.records.errors import UserError, in_words
 
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+"""What JSON can say."""
 NOT_FOR_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Control characters (those of a terminal among them), halves of characters, and what XML does not
 allow either."""
@@ -19,7 +22,7 @@ LARGEST = 1e30
 """No figure is as large, and sums and ratios of smaller ones are numbers, too."""
 
 
-def read(path: Path) -> Any:
+def read(path: Path) -> Json:
     """Its content; in all texts a replacement character stands for each of NOT_FOR_TEXT. Raises
     UserError if it cannot be read, is no JSON, or has numbers that are none."""
     try:
@@ -64,11 +67,11 @@ def _whole(text: str) -> int:
     return int(text) if abs(float(text)) < LARGEST else _refuse(text)
 
 
-def _printable(value: Any) -> Any:
+def _printable(value: Json) -> Json:
     if isinstance(value, str):
         return NOT_FOR_TEXT.sub("\ufffd", value)
     if isinstance(value, list):
         return [_printable(one) for one in value]
     if isinstance(value, dict):
-        return {_printable(name): _printable(one) for name, one in value.items()}
+        return {NOT_FOR_TEXT.sub("\ufffd", name): _printable(one) for name, one in value.items()}
     return value

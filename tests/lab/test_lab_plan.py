@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import pytest
 from lab_harness import COMMAND, NOBODY, REPOSITORY
 
 from lab import plan
-from lab.errors import LabError
+from lab.errors import LabError, Refused, in_words
 
 
 def hosts(servers: int, cpus: list[int], **shares: int) -> dict[str, tuple[str, int, int | None]]:
@@ -64,6 +65,19 @@ def test_further_servers_get_what_the_first_one_gets() -> None:
 def test_nonsense_is_refused_in_words(check: Callable[[], object], why: str) -> None:
     with pytest.raises(LabError, match=why):
         check()
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (Refused(errno.EPERM, "unshare"), "unshare is not allowed here: a container must be"),
+        (Refused(errno.EBUSY, "mount tmpfs on /a"), "mount tmpfs on /a: Device or resource busy"),
+        (Refused(errno.ENODEV, "mount x on /a", "overlay"), "this kernel has no file system overl"),
+        (PermissionError(errno.EACCES, "Refused", "mounts/key"), "mounts/key: Refused"),
+    ],
+)
+def test_who_refused_decides_on_the_cure_and_no_name(error: OSError, words: str) -> None:
+    assert in_words(error).startswith(words)
 
 
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", "--clear-groups"]

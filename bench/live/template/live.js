@@ -51,7 +51,7 @@ function showVisits(visits) {
     drawn("text", { x: x(age), y: height - 4, "text-anchor": anchor }, tick, age === 0 ? "now" : `${age} s ago`);
   }
   const row = bottom / ROWS;
-  visits.forEach(([number, path, begun, ended, answer]) => {
+  visits.forEach(([number, path, begun, ended, answer, good]) => {
     const left = x(Math.min(begun, SHOWN_SECONDS));
     const right = x(Math.min(ended ?? 0, SHOWN_SECONDS));
     const y = (ROWS - 1 - (newest - number)) * row;
@@ -61,7 +61,7 @@ function showVisits(visits) {
       width: Math.max(right - left, 5), height: Math.max(row - 1, 2), rx: 1 }, svg);
     const how = ended === null ? `still waits, for ${seconds(begun)}` : `${answer} after ${seconds(begun - ended)}`;
     drawn("title", {}, bar, `visitor ${number}, ${path}: ${how}`);
-    if (ended !== null && !answer.startsWith("200")) drawn("text", { class: "failed", x: right + 3, y: y + 5 }, svg, "×");
+    if (ended !== null && !good) drawn("text", { class: "failed", x: right + 3, y: y + 5 }, svg, "×");
   });
   events.forEach(([when, label], place) => {
     const age = (performance.now() - when) / 1000;
@@ -86,13 +86,7 @@ function sign(kind, parent) {
 function whom(group) {
   const numbers = group.numbers.length ? ` ${group.numbers.join(", ")}${group.count > group.numbers.length ? ", …" : ""}` : "";
   if (group.kind === "runs") return "nobody: it runs, or wants a processor";
-  return group.whom.replace("silent client", group.count > 1 ? "silent clients" : "silent client") + numbers;
-}
-
-function who(group) {
-  if (group.count === 1) return group.names[0];
-  const kind = group.names[0].replace(/ \d+$/, "");
-  return `${group.count} ${kind === "child" ? "children" : `${kind}s`}`;
+  return group.whom + numbers;
 }
 
 function showTasks(told) {
@@ -111,7 +105,7 @@ function showTasks(told) {
     for (let n = 0; n < group.count && shown < STRIP_MOST; n += 1, shown += 1) sign(group.kind, strip);
     const row = element("tr", "", body, group.kind);
     sign(group.kind, element("td", "", row, "sign-cell"));
-    const name = element("td", who(group), row);
+    const name = element("td", group.who, row);
     if (group.count > 1) element("small", group.names.join(", ") + (group.count > group.names.length ? ", …" : ""), name);
     const call = element("td", "", row);
     if (group.call) element("code", group.call, call);
@@ -123,7 +117,7 @@ function showTasks(told) {
 
 // One sentence on what is seen, and nothing that is not.
 function verdict(told) {
-  const held = told.groups.filter((group) => group.kind === "client" && group.whom.startsWith("silent"));
+  const held = told.groups.filter((group) => group.silent);
   const count = held.reduce((sum, group) => sum + group.count, 0);
   const stuck = told.visits.some((visit) => visit[3] === null && visit[2] > 1);
   if (count) {

@@ -14,7 +14,6 @@ Every child
 
 import contextlib
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -266,18 +265,18 @@ class Helper:
         module: str,
         words: Sequence[str],
         cpus: Sequence[int],
-        ready: str,
         watch: SignalWatch,
         inside: Sequence[str] = (),
+        tells: bool = True,
     ) -> None:
-        """Start it and wait for a line like the pattern `ready`. It does without site-packages: so
-        it starts sooner. `inside`: the words that start it elsewhere. Raises HelperError or
-        Interrupted."""
+        """Start it and wait for its first line, a number, if it `tells` of its start. It does
+        without site-packages: so it starts sooner. `inside`: the words that start it elsewhere.
+        Raises HelperError or Interrupted."""
         command = [*inside, sys.executable, "-S", "-m", module, *words]
         self._child = Child(command, cpus, cwd=ROOT)
         deadline = time.monotonic() + START_SECONDS
         try:
-            while not (found := re.search(ready, self._child.stdout)):
+            while tells and "\n" not in self._child.stdout:
                 if not self._child.running() or time.monotonic() > deadline:
                     said = last_line(self._child.stderr) or "it said nothing"
                     raise HelperError(f"{module} did not start: {said}")
@@ -285,7 +284,7 @@ class Helper:
         except BaseException:
             self._child.end()
             raise
-        self._ready = found
+        self._first = int(self._child.stdout.split("\n")[0]) if tells else 0
 
     def __enter__(self: Own) -> Own:
         return self

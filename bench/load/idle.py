@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Idle connections beside a load, held by a process of their own."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -33,13 +32,12 @@ class IdleConnections(Helper):
         self._count = count
         to = urlsplit(url)
         words = [to.hostname or "", str(to.port or 80), str(count), to.path]
-        holding = r"holding \d+ requests (\d+)\n"
-        super().__init__("bench.load.idle_holder", words, cpus, holding, watch)
+        super().__init__("bench.load.idle_holder", words, cpus, watch)
 
     def end(self) -> IdleReport:
         """Let go of them."""
         self._child.end()
-        found = re.search(r"^held (\d+) requests (\d+) reopened (\d+)$", self._child.stdout, re.M)
-        held, requests, reopened = (int(n) for n in found.groups()) if found else (0, 0, 0)
-        during = max(0, requests - int(self._ready[1]))
+        said = [int(number) for number in self._child.stdout.split()[1:]]
+        held, requests, reopened = said or (0, 0, 0)
+        during = max(0, requests - self._first)
         return IdleReport(self._count, held, reopened, requests, during)

@@ -5,8 +5,9 @@ Started as `python -m bench.load.idle_holder HOST PORT COUNT PATH`. Each connect
 request when it is opened. A server closes a connection that has been idle for some seconds, so each
 makes another one every REFRESH seconds; one that was closed all the same is opened anew.
 
-Prints `holding N requests R` when all are open (answered or not: a server with fewer workers than
-there are connections lets the others wait), and on SIGTERM `held N requests R reopened C`.
+Prints how many requests have been answered when all are open (a server with fewer workers than
+there are connections lets the others wait), and on SIGTERM how many connections are open, how many
+requests were answered and how many connections were opened anew.
 """
 
 import collections
@@ -121,9 +122,9 @@ def main(arguments: Sequence[str]) -> None:
 
     signal.signal(signal.SIGTERM, end)
     holder.fill()
-    print(f"holding {holder.held} requests {holder.requests}", flush=True)
+    print(holder.requests, flush=True)
     holder.hold()
-    print(f"held {holder.held} requests {holder.requests} reopened {holder.reopened}", flush=True)
+    print(holder.held, holder.requests, holder.reopened, flush=True)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 """A slow Redis: passes everything on at once, and every reply a fixed time later.
 
 Started as `python -m bench.services.slow_proxy ADDRESS HOST PORT MILLISECONDS` (ADDRESS to listen
-on, HOST and PORT of the real one); prints the line `port N` when it listens, and runs until it is
+on, HOST and PORT of the real one); prints its port when it listens, and runs until it is
 ended. It delays, it does not limit: replies that come together also leave together, so a pipelined
 connection is slowed once, not once a reply.
 
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str]) -> None:
     """Run until ended by a signal."""
     address, host, port, milliseconds = arguments
     proxy = Proxy(address, (host, int(port)), float(milliseconds) / 1000)
-    print(f"port {proxy.port}", flush=True)
+    print(proxy.port, flush=True)
     proxy.run()
 
 

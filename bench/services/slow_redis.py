@@ -27,6 +27,6 @@ class SlowRedis(Helper):
             raise UserError("Redis can be slowed over TCP only: give --redis redis://host:port")
         target = [parts.hostname, str(parts.port or 6379)]
         words = [address, *target, f"{delay_ms:g}"]
-        super().__init__("bench.services.slow_proxy", words, cpus, r"port (\d+)\n", watch)
+        super().__init__("bench.services.slow_proxy", words, cpus, watch)
         password = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
-        self.url = urlunsplit(parts._replace(netloc=f"{password}{address}:{self._ready[1]}"))
+        self.url = urlunsplit(parts._replace(netloc=f"{password}{address}:{self._first}"))

@@ -127,7 +127,7 @@ class Visitors(Helper):
             tuple(page(name) for name in pages),
         )
         cpus = scene.ground.placement.load
-        super().__init__("bench.torture.visitors", [visit.order()], cpus, "", scene.watch)
+        super().__init__("bench.torture.visitors", [visit.order()], cpus, scene.watch, tells=False)
 
     def answers(self) -> list[Exchange]:
         """All that they have told so far."""

@@ -8,6 +8,7 @@ in its number of connections, and the flood also in all that it opens.
 
 import itertools
 import json
+import os
 import select
 import signal
 import socket
@@ -18,8 +19,6 @@ from dataclasses import asdict, dataclass, field
 
 from bench.torture.answers import OUTCOMES, Outcome, Page, content_of, judge, leave_nothing
 
-READY = "ready"
-"""What is printed before the first connection: from now on SIGTERM is understood."""
 CONNECT_SECONDS = 0.2
 LOOK_SECONDS = 0.1
 """How often those that hold connections send a byte, and replace what the server has closed."""
@@ -225,7 +224,7 @@ def main(arguments: Sequence[str]) -> None:
     said = json.loads(arguments[0])
     order, tally, signals = CrowdOrder(**{**said, "page": Page(**said["page"])}), Tally(), []
     signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
-    print(READY, flush=True)
+    print(os.getpid(), flush=True)  # from now on SIGTERM is understood
     KINDS[order.kind](order, tally, lambda: bool(signals))
     while not signals:  # some end by themselves
         time.sleep(0.01)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Something between the servers and Redis that can begin to lie: a slow Redis that is not slow.
 
-Started as `python -m bench.torture.liar HOST PORT` (of the real Redis); prints the line `port N` of
+Started as `python -m bench.torture.liar HOST PORT` (of the real Redis); prints its port of
 127.0.0.1 when it listens, and runs until it is ended. Everything is passed on until SIGUSR1. Then
 all connections are cut, lest a lie overtake a true reply that is still under way; on those made
 afterwards no command reaches Redis, and each is answered by the next lie. SIGUSR2 ends that.
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str]) -> None:
     liar = Liar((arguments[0], int(arguments[1])))
     signal.signal(signal.SIGUSR1, liar.lie)
     signal.signal(signal.SIGUSR2, liar.be_honest)
-    print(f"port {liar.port}", flush=True)
+    print(liar.port, flush=True)
     liar.run()
 
 

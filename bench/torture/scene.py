@@ -64,8 +64,8 @@ class LyingRedis(Helper):
         """Before the Redis at `url`. Raises HelperError or Interrupted."""
         redis = urlsplit(url)
         where = [str(redis.hostname), str(redis.port)]
-        super().__init__("bench.torture.liar", where, cpus, r"port (\d+)\n", watch)
-        self.url = redis._replace(netloc=f"127.0.0.1:{self._ready[1]}").geturl()
+        super().__init__("bench.torture.liar", where, cpus, watch)
+        self.url = redis._replace(netloc=f"127.0.0.1:{self._first}").geturl()
 
     def lie(self) -> None:
         """From now on."""
@@ -82,14 +82,14 @@ class RunningCrowd(Helper):
     def __init__(self, order: crowds.CrowdOrder, ground: Ground, inside: Sequence[str]) -> None:
         """`inside`: the words that start it elsewhere. Raises HelperError or Interrupted."""
         cpus, words = ground.placement.load, [order.words()]
-        super().__init__("bench.torture.crowd", words, cpus, crowds.READY, ground.watch, inside)
+        super().__init__("bench.torture.crowd", words, cpus, ground.watch, inside)
 
     def close(self) -> None:
         """Call it off."""
         self._child.end(CROWD_SECONDS)
 
     def tally(self) -> CrowdTally:
-        """What it has done, behind the line READY. Raises CannotTakePart if it cannot say."""
+        """What it has done, behind its first line. Raises CannotTakePart if it cannot say."""
         lines = self._child.stdout.splitlines()
         if not lines[1:]:
             raise CannotTakePart(f"its crowd failed: {last_line(self._child.stderr)}")

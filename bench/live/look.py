@@ -109,7 +109,7 @@ class Sleep:
 
 
 @dataclass
-class Group:
+class TaskGroup:
     """Tasks that wait for the same in the same call, as the page shows them."""
 
     kind: str
@@ -125,7 +125,7 @@ class Group:
     seconds: float = 0.0
     """For how long the first has slept."""
 
-    def add(self, title: "Title", wait: Wait, slept: float) -> None:
+    def add(self, title: "TaskTitle", wait: Wait, slept: float) -> None:
         """One more of them."""
         self.count += 1
         self.who = f"{self.count} {title.many}" if self.count > 1 else title.words
@@ -138,7 +138,7 @@ class Group:
         self.seconds = max(self.seconds, round(slept, 1))
 
 
-class Title(NamedTuple):
+class TaskTitle(NamedTuple):
     """What a task is called."""
 
     one: str
@@ -246,15 +246,15 @@ class Look:
         past = [round(rate, 1) for rate in self._rates]
         return {"now": past[-1] if past else 0, "total": total, "past": past}
 
-    def _groups(self, found: list[Task], seen: Sockets, now: float) -> list[Group]:
+    def _groups(self, found: list[Task], seen: Sockets, now: float) -> list[TaskGroup]:
         """Those who wait for the same in the same call, together."""
         names = self.clients.names()
         titles = _titles(found)
-        groups: dict[tuple[str, str, Wait], Group] = {}
+        groups: dict[tuple[str, str, Wait], TaskGroup] = {}
         self._sleeps = {t.number: self._sleep(t, now) for t in found}
         for task in found:
             wait, title = wait_of(task, seen, names), titles[task.number]
-            new = Group(wait.kind, task.call, wait.whom, wait.silent)
+            new = TaskGroup(wait.kind, task.call, wait.whom, wait.silent)
             group = groups.setdefault((title.one, task.call, replace(wait, number=0)), new)
             group.add(title, wait, now - self._sleeps[task.number].since)
         return list(groups.values())
@@ -267,13 +267,13 @@ class Look:
         return before if before is not None and slept_on else Sleep(key, now)
 
 
-def _titles(found: list[Task]) -> dict[int, Title]:
+def _titles(found: list[Task]) -> dict[int, TaskTitle]:
     """By their numbers; the first one is the server's first process."""
     if len(found) == 1:
-        return {found[0].number: Title("the process")}
+        return {found[0].number: TaskTitle("the process")}
     threads = any(task.process != task.number for task in found)
-    titles = {found[0].number: Title("main thread" if threads else "parent")}
+    titles = {found[0].number: TaskTitle("main thread" if threads else "parent")}
     for position, task in enumerate(found[1:], 1):
         kind = ("thread", "threads") if task.process != task.number else ("child", "children")
-        titles[task.number] = Title(*kind, position)
+        titles[task.number] = TaskTitle(*kind, position)
     return titles

@@ -35,5 +35,5 @@ def in_words(error: ValidationError) -> str:
     """Where the first mistake is and what it is, without the value: it may be a secret."""
     first, more = error.errors(include_input=False)[0], error.error_count() - 1
     place = ".".join(str(part) for part in first["loc"])
-    text = first["msg"].removeprefix("Value error, ")
+    text = str(first["ctx"]["error"]) if first["type"] == "value_error" else first["msg"]
     return (f"{place}: " if place else "") + text + (f" (and {more} more)" if more else "")

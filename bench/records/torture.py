@@ -42,8 +42,8 @@ class AttackFacts(BaseModel):
     name: str
     title: str
     what: str
-    rated: str
-    """Whose rate is shown: that of all visitors, or of those who need no Redis."""
+    rated: Literal["all visitors", "visitors who need no Redis"]
+    """Whose rate is shown."""
     excused: list[str] = []
     """Outcomes that are right in it: a 503 where there is no Redis."""
     crowd_counts: bool = False

@@ -134,23 +134,27 @@ def _memory(study: Study, scenario: Conditions, points: Sequence[Point]) -> Advi
     if not study.whole_memory() or len(order) < 2:
         return None
 
+    def each(point: Point) -> float:
+        """Kilobytes that a connection adds; 0: too little to be told."""
+        first = next(p for p in study.series(point.subject.name, scenario) if p.get("memory"))
+        if point.level == first.level or too_close(first, point, "memory"):
+            return 0.0
+        grown = (point["memory"] - first["memory"]) * 1000 / (point.level - first.level)
+        return grown if grown >= LEAST_EACH else 0.0
+
     def said(point: Point) -> str:
-        held = [p for p in study.series(point.subject.name, scenario) if p.get("memory")]
-        words = figure(point.get("memory"), "MB")
-        if point.level == held[0].level or too_close(held[0], point, "memory"):
-            return words
-        grown = point["memory"] - held[0]["memory"]
-        each = grown * 1000 / (point.level - held[0].level)
-        return words + (f", {figure(each, 'kB')} each" if each >= LEAST_EACH else "")
+        grown = each(point)
+        return figure(point["memory"], "MB") + (f", {figure(grown, 'kB')} each" if grown else "")
 
     able, passed = _without_stalled(study, order)
     best, most = able[0], order[-1]
     equal, _ = told_apart(able, "memory")
+    told = [best] if most in (best, *equal) else [best, most]
     whose = f" with {best.subject.name}" if equal else ""
     words = f"{said(best)}{whose} at {connections(best.level)}{undecided(best, equal)}"
-    words += f"; most: {most.subject.name}, {said(most)}" if most not in (best, *equal) else ""
+    words += f"; most: {most.subject.name}, {said(most)}" if len(told) > 1 else ""
     words += f"{but_stalled(names_of(passed))}."
-    words += " “Each” is what a connection adds." if " each" in words else ""
+    words += " “Each” is what a connection adds." if any(map(each, told)) else ""
     who = named(names_of([best, *equal]), len(order))
     return Advice("Little memory?", who, words, "memory")
 

@@ -158,7 +158,7 @@ def _now(study: Study, name: str, scenario: Conditions, level: int, reference: P
 def _absence(results: Results, name: str, scenario: Conditions) -> str:
     """Why a subject has no cell at all."""
     if name in results.left_out:
-        return results.left_out[name].removeprefix(f"{name} is ")
+        return results.left_out[name]
     peer = results.peers.get(name)
     closes = peer.closes if peer else CLOSES.get(name)
     if closes and scenario.server_keeps:

@@ -201,7 +201,7 @@ def test_no_ratio_of_rates_where_the_reference_is_the_load_generators() -> None:
 def test_why_there_is_no_figure(tables: list[peers.PeersTable]) -> None:
     rows = {row.subject: row for row in tables[0].rows}
     assert rows["threading"].now.why_not == "connection reset by peer"
-    assert rows["caddy"].now.why_not == "left out: install caddy"
+    assert rows["caddy"].now.why_not == "caddy is left out: install caddy"
     kept = {row.subject: row for row in tables[1].rows}
     assert kept["poll"].now.why_not == "not measured under this load"
     assert not any(row.then for row in tables[1].rows)

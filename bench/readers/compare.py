@@ -14,7 +14,7 @@ same round, which was slowed as much.
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -25,10 +25,10 @@ from rich.table import Table
 
 from bench.readers.console import plain_table, say
 from bench.records import store
-from bench.records.conditions import FLOOR_PREFIX, CellKey
+from bench.records.conditions import ASPECTS, FLOOR_PREFIX, CellKey
 from bench.records.figures import QUIET
 from bench.records.results import Cell, Results
-from bench.records.words import plural
+from bench.records.words import listed, plural
 
 Verdict = Literal["same", "better", "worse", "disturbed", "bound", "changed", "new", "gone"]
 
@@ -82,7 +82,7 @@ def compare(before: Path, after: Path, out: Console) -> int:
         say(out, line)
     found = changes(old, new)
     out.print(_table(found))
-    for line in _summary(found, len(disturbed(old) | disturbed(new))):
+    for line in (*_summary(found, len(disturbed(old) | disturbed(new))), *unmatched(found)):
         say(out, line)
     return int(any({c.rate, c.cpu} - NO_CHANGE for c in found))
 
@@ -107,6 +107,49 @@ def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
             f"In {plural(loud, 'cell')} others used more than {QUIET:.0%} of the server's CPU in "
             "one of the two sweeps: measure these again on a quiet machine (make doctor)."
         )
+
+
+def unmatched(found: Sequence[Change]) -> Iterator[str]:
+    """Why cells have none to be compared with: what one of the two sweeps has, and the other has
+    not; and with which share of a core to sweep again. In lines; none if all cells are in both."""
+    before = {change.key: _what(change.key) for change in found if change.before}
+    after = {change.key: _what(change.key) for change in found if change.after}
+    if before.keys() == after.keys():
+        return
+    lost = f"{len(before.keys() ^ after.keys()):,} of {plural(len(found), 'cell')} are in one only"
+    alone = {name: (was, now) for name, was, now in _alone(before.values(), after.values())}
+    why = ". What one of the two sweeps has alone:" if alone else ", in combinations of its own."
+    yield f"{lost if before.keys() & after.keys() else 'No cell is in both'}{why}"
+    for name, sides in alone.items():
+        told = zip(sides, ("before", "after"), strict=True)
+        yield f"  {name}: {'; '.join(f'{listed(one)} {when}' for one, when in told if one)}"
+    was, now = alone.get("--quota", ([], []))
+    if was and now:
+        yield (
+            f"BEFORE gave each server {_share(was)}, AFTER {_share(now)}: to compare with BEFORE "
+            f"sweep with --quota {','.join(was)}, with AFTER sweep with --quota {','.join(now)}."
+        )
+
+
+def _what(key: CellKey) -> dict[str, str]:
+    """All that cells may differ in: conditions by their options."""
+    asked = {one.option: one.word(getattr(key.conditions, one.name)) for one in ASPECTS}
+    which = {"subject": key.subject, "connections": f"{key.concurrency:,}"}
+    return {**which, "workload": key.conditions.workload, **asked}
+
+
+def _alone(
+    before: Collection[dict[str, str]], after: Collection[dict[str, str]]
+) -> Iterator[tuple[str, list[str], list[str]]]:
+    """What only one side has, by name."""
+    for name in next(iter([*before, *after])):
+        was, now = (dict.fromkeys(cell[name] for cell in side) for side in (before, after))
+        if was.keys() != now.keys():
+            yield name, [x for x in was if x not in now], [x for x in now if x not in was]
+
+
+def _share(quotas: Sequence[str]) -> str:
+    return listed(["a whole core" if one == "0" else f"{one}% of a core" for one in quotas])
 
 
 def is_floor(key: CellKey) -> bool:
@@ -179,7 +222,6 @@ def differences(old: Results, new: Results) -> list[str]:
             if name in new.versions.compilers
         ),
         *_requests(old, new),
-        ("share of a core for each server", _quotas(old), _quotas(new)),
         *(
             (name, getattr(old.settings, name), getattr(new.settings, name))
             for name in ("runs", "redis")
@@ -281,12 +323,6 @@ def _hosts(of: Results) -> str:
         for host in of.hosts
     ]
     return ", ".join(found) or "one machine"
-
-
-def _quotas(of: Results) -> str:
-    """Cells are compared under the same conditions only: with another share none is."""
-    shares = sorted({run.conditions.quota for run in of.runs})
-    return ", ".join(f"{share:.0%}" if share else "all of it" for share in shares)
 
 
 def _commit(of: Results) -> str | None:

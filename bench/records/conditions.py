@@ -135,6 +135,15 @@ class CellKey(NamedTuple):
     concurrency: int
 
 
+def as_typed(value: Value) -> str:
+    """A value of most conditions as a word of the command line."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None or value == "":
+        return "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 @dataclass(frozen=True)
 class Aspect:
     """One of the conditions: how it is asked for, and how it is said where it is not as usual."""
@@ -150,6 +159,8 @@ class Aspect:
     slug: Callable[[Value], str]
     """In a file's name."""
     metavar: str = "N"
+    word: Callable[[Value], str] = as_typed
+    """What `parse` reads."""
 
 
 TRICKS = {
@@ -288,6 +299,7 @@ ASPECTS = (
         lambda share: f"{share:.0%} of a core for each",
         lambda share: f"quota{100 * float(share or 0):g}",
         metavar="PERCENT",
+        word=lambda share: f"{100 * float(share or 0):g}",
     ),
     Aspect(
         "cores",

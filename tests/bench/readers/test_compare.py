@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from bench.load.ab_output import parse_report
-from bench.readers.compare import Spread, changes, compare, differences, verdict
+from bench.readers.compare import Spread, changes, compare, differences, unmatched, verdict
 from bench.records.figures import ProcessFigures
 from bench.records.results import Results
 from bench.records.run import Reason, Run
@@ -164,6 +164,48 @@ def test_cells_of_one_side_and_cells_that_fail() -> None:
         "nginx": "new",
         "poll": "gone",
     }
+
+
+def cells_of(level: int = 100, **conditions: object) -> list[Run]:
+    runs = sweep(epoll=(1000,), poll=(1000,)).runs
+    for run in runs:
+        run.conditions, run.concurrency = run.conditions._replace(**conditions), level
+    return runs
+
+
+def why(before: list[Run], after: list[Run]) -> list[str]:
+    old, new = (sweep().model_copy(update={"runs": runs}) for runs in (before, after))
+    return list(unmatched(changes(old, new)))
+
+
+def test_sweeps_that_have_no_cell_in_common_say_why() -> None:
+    """A former sweep, whose servers had a whole core each, and one of today."""
+    orders = RECORDED.parent / "report" / "recorded" / "orders"
+    former, today = (load(orders / f"{name}.json") for name in ("delay", "quota"))
+    assert list(unmatched(changes(former, today))) == [
+        "No cell is in both. What one of the two sweeps has alone:",
+        "  --redis-delay: 2 before",
+        "  --quota: 0 before; 20 after",
+        "BEFORE gave each server a whole core, AFTER 20% of a core: to compare with BEFORE sweep "
+        "with --quota 0, with AFTER sweep with --quota 20.",
+    ]
+
+
+def test_cells_of_one_side_say_what_the_other_has_not() -> None:
+    both = cells_of()
+    assert why(both, both) == []
+    assert why(both, [*both, *cells_of(1000), *cells_of(100, keep_alive=True, idle=50)]) == [
+        "4 of 6 cells are in one only. What one of the two sweeps has alone:",
+        "  connections: 1,000 after",
+        "  --keep-alive: yes after",
+        "  --idle: 50 after",
+    ]
+    assert why(both[:1], [*both[:1], *cells_of(quota=0.1)])[1:] == [
+        "  subject: poll after",
+        "  --quota: 10 after",
+    ]
+    crossed = [*both, *cells_of(20, idle=50)], [*both, *cells_of(20), *cells_of(idle=50)]
+    assert why(*crossed) == ["6 of 8 cells are in one only, in combinations of its own."]
 
 
 def test_what_else_was_different() -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from bench.records.conditions import Conditions
+from bench.records.conditions import ASPECTS, Conditions
 from bench.records.errors import UserError
 from bench.records.figures import Balancer
 from bench.records.plan import Plan, RunSpec
@@ -28,6 +28,23 @@ from bench.sweep.runs import (
 )
 
 SEVEN = ["iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll"]
+
+
+def test_a_condition_is_typed_as_it_is_read() -> None:
+    asked = Conditions(
+        "",
+        keep_alive=True,
+        redis_delay_ms=2.5,
+        mode="traced",
+        rate=1500.0,
+        workers=7,
+        quota=0.2,
+        without="defer",
+    )
+    for aspect in ASPECTS:
+        value = getattr(asked, aspect.name)
+        read = value == 0 or value == "" or aspect.parse(aspect.word(value)) == value
+        assert read, aspect.name
 
 
 def test_the_full_ladder() -> None:

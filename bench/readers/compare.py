@@ -28,7 +28,7 @@ from bench.records import store
 from bench.records.conditions import ASPECTS, FLOOR_PREFIX, CellKey
 from bench.records.figures import QUIET
 from bench.records.results import Cell, Results
-from bench.records.words import listed, plural
+from bench.records.words import listed, of_a_core, plural
 
 Verdict = Literal["same", "better", "worse", "disturbed", "bound", "changed", "new", "gone"]
 
@@ -126,7 +126,7 @@ def unmatched(found: Sequence[Change]) -> Iterator[str]:
     was, now = alone.get("--quota", ([], []))
     if was and now:
         yield (
-            f"BEFORE gave each server {_share(was)}, AFTER {_share(now)}: to compare with BEFORE "
+            f"Servers had {_shares(was)} BEFORE, {_shares(now)} AFTER: to compare with BEFORE "
             f"sweep with --quota {','.join(was)}, with AFTER sweep with --quota {','.join(now)}."
         )
 
@@ -148,8 +148,8 @@ def _alone(
             yield name, [x for x in was if x not in now], [x for x in now if x not in was]
 
 
-def _share(quotas: Sequence[str]) -> str:
-    return listed(["a whole core" if one == "0" else f"{one}% of a core" for one in quotas])
+def _shares(quotas: Sequence[str]) -> str:
+    return listed([of_a_core(float(quota) / 100) for quota in quotas])
 
 
 def is_floor(key: CellKey) -> bool:

@@ -21,7 +21,7 @@ from bench.readers.compare import Spread, verdict
 from bench.records.conditions import Conditions
 from bench.records.results import Results, cell_of
 from bench.records.run import Run
-from bench.records.words import connections, listed
+from bench.records.words import connections, listed, of_a_core
 
 By = Literal["rate", "cpu"]
 STALLS = {
@@ -169,7 +169,7 @@ def _why_rate(
 ) -> str:
     quota = next(iter(held.values()))[0].conditions.quota
     how = f" (by {results.slicing})" if results.slicing else ""
-    had = f"Each had {quota:.0%} of a core{how} and used it up" if quota else "By measured rates"
+    had = f"They had {of_a_core(quota)}{how} and used it up" if quota else "By measured rates"
     words = f"{had}: the server was the limit, and not the load."
     if next(iter(held.values()))[0].conditions.redis_delay_ms:
         words = "By measured rates: the server was the limit, or its waiting, and not the load."
@@ -184,7 +184,7 @@ def _why_cpu(results: Results, conditions: Conditions, others: Mapping[str, str]
     for name, limit in others.items():
         by.setdefault(limit, []).append(name)
     said = "; ".join(NOT_THE_SERVER[limit].format(", ".join(names)) for limit, names in by.items())
-    tried = f" even in {conditions.quota:.0%} of a core each" if conditions.quota else ""
+    tried = f" even in {of_a_core(conditions.quota)}" if conditions.quota else ""
     cannot = ". A slice of a core (--quota) could not be given to servers there"
     cannot = cannot if results.slicing == "" else ""
     return f"Not by measured rates, since not all were at their limit{tried}: {said}{cannot}."

@@ -30,7 +30,7 @@ from bench.records.values import (
     whole,
     yes_or_no,
 )
-from bench.records.words import plural
+from bench.records.words import of_a_core, plural
 
 FLOOR_PREFIX = "floor-"
 SLUG_LENGTH = 50
@@ -296,7 +296,7 @@ ASPECTS = (
         quota,
         "give a server so many per cent of a core, by a control group; 0: a whole one (0; the "
         "ladder as it is, under usual conditions on this machine: 20 where that can be done)",
-        lambda share: f"{share:.0%} of a core for each",
+        lambda share: of_a_core(float(share or 0)),
         lambda share: f"quota{100 * float(share or 0):g}",
         metavar="PERCENT",
         word=lambda share: f"{100 * float(share or 0):g}",

@@ -75,6 +75,16 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]], of_text: 
     return "\n".join("| " + " | ".join(line) + " |" for line in (head, ruler, *rows))
 
 
+def of_a_core(share: float) -> str:
+    """The slice of a core that each server had; 0: a whole one."""
+    return f"{100 * share:g} % of a core each" if share else "a whole core each"
+
+
+def lower_first(text: str) -> str:
+    """For where a sentence goes on. Abbreviations stay as they are."""
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
+
+
 def upper_first(text: str) -> str:
     """For the beginning of a sentence. Names of servers stay as they are."""
     return text[:1].upper() + text[1:]

@@ -3,7 +3,6 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import altair as alt
 
@@ -54,7 +53,7 @@ def _two_parts(
     return bars, rows
 
 
-def cpu(subjects: Sequence[StudySubject]) -> dict[str, Any]:
+def cpu(subjects: Sequence[StudySubject]) -> base.Spec:
     """CPU per request, user and system, against the floor of the same architecture."""
     parts = {"cpu_user": "user: its own code", "cpu_system": "system: the kernel for it"}
     title = "CPU time per request, µs"
@@ -79,7 +78,7 @@ def cpu(subjects: Sequence[StudySubject]) -> dict[str, Any]:
     )
 
 
-def order(subjects: Sequence[StudySubject]) -> dict[str, Any]:
+def order(subjects: Sequence[StudySubject]) -> base.Spec:
     """Who comes first: requests per second of each, and the range of the runs. What was worked out
     and not measured is drawn hollow."""
     rows = base.named("order", base.OF_SCENARIO, base.SHOWN)
@@ -107,7 +106,7 @@ def order(subjects: Sequence[StudySubject]) -> dict[str, Any]:
     return base.finish(chart, height=base.ROW * len(names))
 
 
-def switches(subjects: Sequence[StudySubject]) -> dict[str, Any]:
+def switches(subjects: Sequence[StudySubject]) -> base.Spec:
     """Context switches per request, those it wanted and those it did not."""
     parts = {
         "switches_voluntary": "voluntary: it waits",
@@ -126,7 +125,7 @@ def switches(subjects: Sequence[StudySubject]) -> dict[str, Any]:
     )
 
 
-def percentiles(subjects: Sequence[StudySubject]) -> dict[str, Any]:
+def percentiles(subjects: Sequence[StudySubject]) -> base.Spec:
     """How long requests took: a row of percentiles for each subject, on a logarithmic axis."""
     rows = base.named("cells", base.OF_SCENARIO, base.SHOWN, base.AT_LEVEL, "isValid(datum.p50)")
     names = [BY_KEY[key].label for key in PERCENTILES]
@@ -151,7 +150,7 @@ def percentiles(subjects: Sequence[StudySubject]) -> dict[str, Any]:
     return _rows(subjects, [span, dots])
 
 
-def _rows(subjects: Sequence[StudySubject], layers: Sequence[alt.Chart]) -> dict[str, Any]:
+def _rows(subjects: Sequence[StudySubject], layers: Sequence[alt.Chart]) -> base.Spec:
     y = base.subject_rows(subjects)
     chart = alt.layer(*(layer.encode(y=y) for layer in layers))
     return base.finish(chart, height=alt.Step(base.ROW))
@@ -182,7 +181,7 @@ LEGEND = {
 
 def holding(
     subjects: Sequence[StudySubject], levels: Sequence[int], seen: Sequence[str]
-) -> dict[str, Any]:
+) -> base.Spec:
     """The strip. `seen`: which of the states there are; the legend has no others."""
     kinds = [status for status in STATUS if status in seen]
     named = " ".join(f"datum.status === '{s}' ? '{LEGEND[s]}' :" for s in kinds)
@@ -221,9 +220,10 @@ def holding(
 # ---- Latencies of the closed and the open loop side by side ----
 
 
-def loops() -> dict[str, Any]:
+def loops() -> base.Spec:
     """A group of rows for each subject: half of the requests, 99 % and 99.9 % of them."""
     rows = base.named("loops", base.OF_SCENARIO, base.SHOWN)
+    rows = rows.transform_calculate(who="datum.subject + '|' + datum.asked")
     colour = alt.Color(
         "way:N",
         scale=alt.Scale(domain=list(WAYS), range=["@soft", "@p90", "@floor"]),
@@ -248,7 +248,7 @@ def loops() -> dict[str, Any]:
 # ---- How far each server is from its floor, by workload ----
 
 
-def floors(subjects: Sequence[StudySubject], labels: Sequence[str]) -> dict[str, Any]:
+def floors(subjects: Sequence[StudySubject], labels: Sequence[str]) -> base.Spec:
     """A column for each workload, a row for each server; the ratio in each cell."""
     rows = base.named("floors", base.SHOWN)
     axis = alt.Axis(
@@ -288,7 +288,7 @@ ROOM_FOR_NAMES = 70
 """Pixels of a column in which the host's name has room; where there are less it is turned."""
 
 
-def hosts(subjects: Sequence[StudySubject], names: Sequence[str]) -> Any:
+def hosts(subjects: Sequence[StudySubject], names: Sequence[str]) -> base.Spec:
     """`names`: of the hosts, from left to right."""
     rows = base.named("hosts", base.OF_SCENARIO, base.SHOWN, base.AT_LEVEL).transform_calculate(
         end=f"datum.place + {ROOM} * min(datum.share, 1.1)",
@@ -319,10 +319,9 @@ def hosts(subjects: Sequence[StudySubject], names: Sequence[str]) -> Any:
     full = rows.mark_bar(color="@grid", height=16, yOffset=-4, cornerRadius=1.5)
     used = rows.mark_bar(height=16, yOffset=-4, cornerRadius=1.5)
     stopped = rows.mark_bar(height=5, yOffset=9, cornerRadius=1.5)
-    said: dict[str, Any] = {"align": "left", "dx": 5, "dy": -4}
     end = alt.X("whole:Q")  # behind the longest bar that has room, so that figures stand in line
-    bold = rows.transform_filter("datum.limit").mark_text(fontWeight="bold", **said)
-    spec = base.finish(
+    plain, bold = (rows.transform_filter(who) for who in ("!datum.limit", "datum.limit"))
+    return base.finish(
         alt.layer(
             full.encode(x=x, x2="whole:Q", tooltip="id:N"),
             used.encode(
@@ -332,13 +331,14 @@ def hosts(subjects: Sequence[StudySubject], names: Sequence[str]) -> Any:
                 tooltip="id:N",
             ),
             stopped.encode(x=x, x2="stopped:Q", color=alt.Color("held_up:N", scale=colour)),
-            rows.transform_filter("!datum.limit").mark_text(**said).encode(end, text="percent:N"),
-            bold.encode(end, text="percent:N"),
+            plain.mark_text(align="left", dx=5, dy=-4).encode(end, text="percent:N"),
+            bold.mark_text(align="left", dx=5, dy=-4, fontWeight="bold").encode(
+                end, text="percent:N"
+            ),
             rows.mark_text(align="left", dx=5, dy=9, color="@floor", fontWeight="bold").encode(
                 end, text="sign:N", tooltip="id:N"
             ),
         ).encode(y=base.subject_rows(subjects)),
         height=alt.Step(40),
+        top=44,  # for names that are turned, too
     )
-    spec["padding"]["top"] = 44  # for names that are turned, too
-    return spec

@@ -2,12 +2,16 @@
 """What all charts are made of."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal, TypeAlias
 
 import altair as alt
 
+from bench.records.json_file import Json
 from bench.report.charts import style
 from bench.report.study.study import StudySubject
+
+Spec: TypeAlias = dict[str, Json]
+"""A chart as Vega-Lite reads it."""
 
 HEIGHT = 380
 ROW = 30
@@ -21,8 +25,8 @@ ROUND_MS = [n * 10.0**e for e in range(-2, 6) for n in (1, 1.5, 2, 3, 5, 7)]
 NARROW = 480
 """A plot that is no wider, in pixels, is one on a phone."""
 
-PARAMETERS = [alt.param(name=name, value=[]) for name in ("scenario", "level", "hidden")]
-"""What the page's controls set."""
+PARAMETERS: Spec = {"hidden": [], "then2019": False, "scaled2019": False}
+"""What the page's controls set, beside scenario and level; as it is at first."""
 SHOWN = "indexof(hidden, datum.subject) < 0"
 OF_SCENARIO = "datum.s === scenario"
 AT_LEVEL = "datum.level === level"
@@ -67,23 +71,20 @@ def levels_axis(levels: Sequence[int]) -> alt.X:
     )
 
 
-def value_axis(title: str, kind: ScaleKind = "linear", number: str = ",~r") -> dict[str, Any]:
-    """Options of a vertical axis whose title lies above it, where it is read first."""
-    return {
-        "title": title,
-        "scale": alt.Scale(type=kind, nice=True),
-        "axis": alt.Axis(
-            format=number,
-            tickCount=6,
-            domain=False,
-            ticks=False,
-            titleAngle=0,
-            titleAlign="left",
-            titleAnchor="start",
-            titleX=-34,
-            titleY=-14,
-        ),
-    }
+def value_axis(key: str, title: str, kind: ScaleKind = "linear", number: str = ",~r") -> alt.Y:
+    """A vertical axis whose title lies above it, where it is read first."""
+    axis = alt.Axis(
+        format=number,
+        tickCount=6,
+        domain=False,
+        ticks=False,
+        titleAngle=0,
+        titleAlign="left",
+        titleAnchor="start",
+        titleX=-34,
+        titleY=-14,
+    )
+    return alt.Y(f"{key}:Q", title=title, scale=alt.Scale(type=kind, nice=True), axis=axis)
 
 
 def times_axis() -> alt.X:
@@ -105,22 +106,17 @@ def subject_rows(subjects: Sequence[StudySubject]) -> alt.Y:
 
 
 def finish(
-    chart: alt.LayerChart | alt.FacetChart,
-    height: int | alt.Step = HEIGHT,
-    more: Sequence[alt.Parameter] = (),
-) -> dict[str, Any]:
-    """The chart as a specification, with the parameters of all charts and `more`. How wide it is
-    says the place where it is put."""
-    whole = chart.add_params(*PARAMETERS, *more).properties(
+    chart: alt.LayerChart | alt.FacetChart, height: int | alt.Step = HEIGHT, top: int = 24
+) -> Spec:
+    """The chart as a specification, with so many pixels above. How wide it is says the place where
+    it is put."""
+    whole = chart.properties(
         height=height,
-        padding={"left": 2, "right": 8, "top": 24, "bottom": 4},
+        padding={"left": 2, "right": 8, "top": top, "bottom": 4},
         background="transparent",
     )
-    spec: dict[str, Any] = whole.to_dict()
-    spec.pop("$schema", None)
-    spec.pop("config", None)
-    spec.pop("datasets", None)
-    return spec
+    spec: Spec = whole.to_dict()
+    return {k: v for k, v in spec.items() if k not in ("$schema", "config", "datasets")}
 
 
 def one_row() -> alt.Chart:
@@ -128,11 +124,10 @@ def one_row() -> alt.Chart:
     return alt.Chart(alt.SequenceGenerator(alt.SequenceParams(start=0, stop=1)))
 
 
-def choose(spec: dict[str, Any], scenario: str, level: int) -> None:
-    """Set the parameters of a specification, as the page's controls do."""
-    chosen = {"scenario": scenario, "level": level}
-    for parameter in spec["params"]:
-        parameter["value"] = chosen.get(parameter["name"], parameter["value"])
+def chosen(spec: Spec, scenario: str, level: int) -> Spec:
+    """A specification with its parameters, as the page's controls set them."""
+    values = {"scenario": scenario, "level": level, **PARAMETERS}
+    return spec | {"params": [{"name": name, "value": value} for name, value in values.items()]}
 
 
 def legend_above(columns: int, narrow: int, symbol: str) -> alt.Legend:
@@ -153,7 +148,7 @@ def tokens(subjects: Sequence[StudySubject]) -> list[str]:
     return [f"@c{i}" for i in range(len(subjects))]
 
 
-def _scale(subjects: Sequence[StudySubject], values: Sequence[Any]) -> alt.Scale:
+def _scale(subjects: Sequence[StudySubject], values: Sequence[str | list[int]]) -> alt.Scale:
     return alt.Scale(domain=[s.name for s in subjects], range=list(values))
 
 

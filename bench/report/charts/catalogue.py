@@ -3,11 +3,10 @@
 for `bench/report/page/template/page.html.j2` to say."""
 
 from functools import partial
-from typing import Any
 
 from bench.report.charts import bars, base, lines, rows
 from bench.report.charts.comparisons import add_comparisons
-from bench.report.charts.exhibits import Catalogue, Exhibit
+from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import findings, floors, instances, ordering
 from bench.report.study import hosts
 from bench.report.study.study import Study
@@ -25,48 +24,53 @@ class _Maker:
         self.made = Catalogue(study, rows.all_rows(study))
 
     def make(self) -> Catalogue:
-        data = self.made.data
-        if data["order"]:
+        if self.made.data["order"]:
             chart = bars.order(self.study.subjects)
             self.made.add("order", chart, ordering.finding)
-        self._rates_and_holding(data["cells"])
-        self._hosts_and_instances(data)
+        self._rates_and_holding()
+        self._hosts_and_instances()
         self._costs()
-        self._floors(data["floors"])
-        self._law(bool(data["law"]))
+        self._floors()
+        self._law()
         add_comparisons(self.made)
         first = self.study.scenarios[0]
+        at = self.study.keys[first], self.study.reference(first)
         for exhibit in self.made.exhibits.values():
-            base.choose(exhibit.spec, self.study.keys[first], self.study.reference(first))
+            exhibit.spec = base.chosen(exhibit.spec, *at)
         return self.made
 
-    def _rates_and_holding(self, cells: list[dict[str, Any]]) -> None:
+    def _rates_and_holding(self) -> None:
         shared = (self.study.subjects, self.levels)
         self.made.add("rates", lines.rates(*shared), findings.rates)
-        seen = {row["status"] for row in cells}
+        points = (p for scenario in self.study.scenarios for p in self.study.of(scenario))
+        seen = {rows.status_of(point) for point in points}
         strip = bars.holding(*shared, sorted(seen))
         self.made.add("holding", strip, findings.holding)
 
-    def _hosts_and_instances(self, data: dict[str, list[dict[str, Any]]]) -> None:
+    def _hosts_and_instances(self) -> None:
         subjects, study = self.study.subjects, self.study
-        if data["hosts"]:
+        if self.made.data["hosts"]:
             chart = bars.hosts(subjects, hosts.names(study))
             self.made.add_at("hosts", chart, hosts.finding)
-        counts = sorted({row["n"] for row in data["instances"]})
+        found = instances.instance_rows(study)
+        self.made.data["instances"] = [row._asdict() for row in found]
+        counts = sorted({row.n for row in found})
         for way in ("keep", "close") if len(counts) > 1 else ():
             chart = lines.scaling(subjects, counts, way)
             say = partial(instances.scaling_finding, way=way)
             self.made.add_at(f"instances-{way}", chart, say)
-        if data["instances"]:
-            chart = lines.through(subjects, {row["way"] for row in data["instances"]})
+        if found:
+            chart = lines.through(subjects, {row.way for row in found})
             self.made.add_at("through", chart, instances.through_finding)
 
-    def _floors(self, found: list[dict[str, Any]]) -> None:
+    def _floors(self) -> None:
+        found = floors.floor_rows(self.study)
         if not found:
             return
-        labels = list(dict.fromkeys(row["workload"] for row in found))
+        self.made.data["floors"] = [row._asdict() for row in found]
+        labels = list(dict.fromkeys(row.workload for row in found))
         chart = bars.floors(self.study.subjects, labels)
-        self.made.exhibits["floors"] = Exhibit("floors", chart, {"*": floors.finding(self.study)})
+        self.made.add_always("floors", chart, floors.finding(self.study), self.study.usual.quota)
 
     def _costs(self) -> None:
         subjects, study = self.study.subjects, self.study
@@ -86,8 +90,8 @@ class _Maker:
         if study.has("memory"):
             self.made.add("memory", line(key="memory", title="megabytes, peak"), findings.memory)
 
-    def _law(self, fitted: bool) -> None:
-        if not fitted:
+    def _law(self) -> None:
+        if not self.made.data["law"]:
             return
         shared = (self.study.subjects, self.levels)
         self.made.add("law", lines.law(*shared), findings.law)

@@ -2,10 +2,8 @@
 """The charts that compare scenarios (what one changed condition does, the two loops), and where
 the seven stand in a sweep that was made for studies beside them."""
 
-from typing import Any
-
 from bench.report.charts import bars, lines, peers
-from bench.report.charts.exhibits import Catalogue, Exhibit
+from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import findings_across
 from bench.report.study import across
 
@@ -27,11 +25,6 @@ def add_comparisons(made: Catalogue) -> None:
         title = findings_across.title(found, names, axis)
         labels = {name: found.labels.get(name, name) for name in found.order}
         spec = lines.over_conditions(subjects, key, labels, axis, found.metric)
-        made.exhibits[key] = Exhibit(key, spec, {"*": title})
+        made.add_always(key, spec, title, found.last.quota)
         made.data[key] = found.rows
-    if made.data["loops"]:
-        by: dict[str, list[dict[str, Any]]] = {}
-        for row in made.data["loops"]:
-            by.setdefault(row["s"], []).append(row)
-        titles = {key: findings_across.loops(found) for key, found in by.items()}
-        made.exhibits["loops"] = Exhibit("loops", bars.loops(), titles)
+    made.add("loops", bars.loops(), findings_across.loops)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Charts with their titles, and the data that they refer to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from bench.records.conditions import Conditions
-from bench.report.study.study import Study
+from bench.report.charts.base import Spec
+from bench.report.findings.findings import in_its_slice
+from bench.report.study.study import Row, Study
 
 Finding = Callable[[Study, Conditions], str]
 FindingAt = Callable[[Study, Conditions, int], str]
@@ -17,15 +18,15 @@ class Exhibit:
     """A chart with its titles."""
 
     key: str
-    spec: dict[str, Any]
-    titles: dict[str, Any] = field(default_factory=dict)
+    spec: Spec
+    titles: Mapping[str, str | dict[str, str]] = field(default_factory=dict)
     """Scenario -> title; or, for a chart at one level, scenario -> {level: title}. A scenario that
     is missing has nothing to show here. "*": the same title whatever is chosen."""
 
     def title(self, scenario: str, level: int) -> str:
         """Its title where a scenario and a level are chosen; empty if there is nothing to show."""
         said = self.titles.get("*") or self.titles.get(scenario, "")
-        return str(said.get(str(level), "")) if isinstance(said, dict) else said
+        return said.get(str(level), "") if isinstance(said, dict) else said
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Catalogue:
     """All charts and the data that they refer to by name."""
 
     study: Study
-    data: dict[str, list[dict[str, Any]]]
+    data: dict[str, list[Row]]
     exhibits: dict[str, Exhibit] = field(default_factory=dict)
 
     def titles(self) -> dict[str, str]:
@@ -42,21 +43,26 @@ class Catalogue:
         key, level = self.study.keys[first], self.study.reference(first)
         return {name: chart.title(key, level) for name, chart in self.exhibits.items()}
 
-    def add(self, key: str, spec: dict[str, Any], say: Finding) -> None:
+    def add(self, key: str, spec: Spec, say: Finding) -> None:
         """A chart; `say`: its title under some conditions. None where nothing is said of any."""
-        said = {k: words for s, k in self._chosen() if (words := say(self.study, s))}
+        told = ((k, in_its_slice(s.quota, say(self.study, s))) for s, k in self._chosen())
+        said = {key: words for key, words in told if words}
         if said:
             self.exhibits[key] = Exhibit(key, spec, said)
 
-    def add_at(self, key: str, spec: dict[str, Any], say: FindingAt) -> None:
+    def add_at(self, key: str, spec: Spec, say: FindingAt) -> None:
         """A chart at one level; `say`: its title there. None where nothing is said of any."""
         said: dict[str, dict[str, str]] = {}
         for scenario, name in self._chosen():
             levels = self.study.levels(scenario)
-            words = {str(level): say(self.study, scenario, level) for level in levels}
-            said[name] = {level: text for level, text in words.items() if text}
+            told = ((n, in_its_slice(scenario.quota, say(self.study, scenario, n))) for n in levels)
+            said[name] = {str(n): text for n, text in told if text}
         if any(said.values()):
             self.exhibits[key] = Exhibit(key, spec, said)
+
+    def add_always(self, key: str, spec: Spec, title: str, quota: float) -> None:
+        """A chart that is the same whatever is chosen, of servers that had that quota."""
+        self.exhibits[key] = Exhibit(key, spec, {"*": in_its_slice(quota, title)})
 
     def _chosen(self) -> list[tuple[Conditions, str]]:
         return [(s, self.study.keys[s]) for s in self.study.scenarios]

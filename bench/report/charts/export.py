@@ -3,11 +3,11 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import altair as alt
 import vl_convert
 
+from bench.records.json_file import Json
 from bench.records.store import load, replace
 from bench.report.charts import base, style
 from bench.report.charts.catalogue import catalogue
@@ -57,7 +57,7 @@ def _write(svg: str, path: Path) -> list[Path]:
     return [vector, pixels]
 
 
-def pictures(study: Study, made: Catalogue) -> Iterator[tuple[str, dict[str, Any]]]:
+def pictures(study: Study, made: Catalogue) -> Iterator[tuple[str, base.Spec]]:
     """Each chart's file name and its whole specification."""
     keys = study.keys
     for exhibit in made.exhibits.values():
@@ -79,34 +79,30 @@ def whole(
     title: tuple[str, str],
     at: tuple[str, int],
     theme: int = 0,
-) -> dict[str, Any]:
+) -> base.Spec:
     """A specification that stands by itself: with data, title, its own width. `at`: the key of the
     scenario, and the level; theme 0 is light, 1 is dark."""
-    colours: dict[str, Any] = dict(style.tokens(study.subjects, theme))
-    spec = style.substitute(exhibit.spec, colours)
-    base.choose(spec, *at)
-    wanted = data_names(exhibit.spec)
-    lines = {"text": wrapped(title[0])}
-    whole: dict[str, Any] = spec | {
+    colours = style.tokens(study.subjects, theme)
+    lines: base.Spec = {"text": wrapped(title[0])}
+    return base.chosen(style.substitute(exhibit.spec, colours), *at) | {
         "$schema": alt.SCHEMA_URL,
         "width": WIDTH,
         "padding": 18,
         "background": colours["paper"],
         "title": lines | ({"subtitle": title[1]} if title[1] else {}),
         "config": style.substitute(style.config(), colours),
-        "datasets": {name: made.data[name] for name in wanted},
+        "datasets": {name: made.data[name] for name in data_names(exhibit.spec)},
     }
-    return whole
 
 
-def data_names(spec: Any) -> set[str]:
+def data_names(spec: Json) -> set[str]:
     """The names of the data that a specification refers to."""
     if isinstance(spec, list):
-        return set().union(*map(data_names, spec))
+        return set[str]().union(*map(data_names, spec))
     if not isinstance(spec, dict):
         return set()
-    own = spec.get("data", {})
-    found = {own["name"]} if isinstance(own, dict) and set(own) == {"name"} else set()
+    own = spec.get("data")
+    found = {str(own["name"])} if isinstance(own, dict) and own.keys() == {"name"} else set[str]()
     return found.union(*map(data_names, spec.values()))
 
 

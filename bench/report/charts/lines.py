@@ -3,7 +3,6 @@
 
 import json
 from collections.abc import Container, Sequence
-from typing import Any
 
 import altair as alt
 
@@ -19,12 +18,12 @@ def over_levels(
     key: str,
     title: str,
     kind: base.ScaleKind = "linear",
-) -> dict[str, Any]:
+) -> base.Spec:
     """One kind of figure over connections, with spread, lower bounds and gaps."""
     return base.finish(alt.layer(*_layers(subjects, levels, key, title, kind)))
 
 
-def rates(subjects: Sequence[StudySubject], levels: Sequence[int]) -> Any:
+def rates(subjects: Sequence[StudySubject], levels: Sequence[int]) -> base.Spec:
     """Requests per second over connections, with the curves of 2019 behind on request."""
     then = (
         base.named("paper", "then2019", base.OF_SCENARIO, base.SHOWN)
@@ -32,13 +31,12 @@ def rates(subjects: Sequence[StudySubject], levels: Sequence[int]) -> Any:
         .mark_line(strokeDash=[3, 4], strokeWidth=1.5, opacity=0.65)
         .encode(
             x=base.levels_axis(levels),
-            y=alt.Y("value:Q", **base.value_axis("requests per second")),
+            y=base.value_axis("value", "requests per second"),
             color=base.colour(subjects),
         )
     )
     now = _layers(subjects, levels, "rate", "requests per second", "linear")
-    more = [alt.param(name="then2019", value=False), alt.param(name="scaled2019", value=False)]
-    return base.finish(alt.layer(then, *now), 430, more)
+    return base.finish(alt.layer(then, *now), 430)
 
 
 def _layers(
@@ -50,7 +48,7 @@ def _layers(
 ) -> list[alt.Chart]:
     cells = base.named("cells", base.OF_SCENARIO, base.SHOWN)
     x = base.levels_axis(levels)
-    y = alt.Y(f"{key}:Q", **base.value_axis(title, kind))
+    y = base.value_axis(key, title, kind)
     known = f"isValid(datum.{key})"
     line = cells.mark_line(strokeWidth=2.2, strokeJoin="round").encode(
         x=x, y=y, color=base.colour(subjects), strokeDash=base.dash(subjects)
@@ -83,7 +81,7 @@ def _dots(points: alt.Chart, subjects: Sequence[StudySubject], lower: str) -> li
 
 def over_conditions(
     subjects: Sequence[StudySubject], data: str, labels: dict[str, str], x_title: str, key: str
-) -> dict[str, Any]:
+) -> base.Spec:
     """One kind of figure over a condition: the workload, Redis' delay, idle connections.
 
     `labels`: the conditions from left to right, each with the lines of its label.
@@ -99,7 +97,7 @@ def over_conditions(
             axis=alt.Axis(labelAngle=0, grid=False, labelExpr=f"({lines})[datum.value]"),
             scale=alt.Scale(type="point", padding=0.4),
         ),
-        y=alt.Y("value:Q", **base.value_axis(f"{metric.label}{unit}")),
+        y=base.value_axis("value", f"{metric.label}{unit}"),
         color=base.colour(subjects),
     )
     line = chart.mark_line(strokeWidth=2.2).encode(strokeDash=base.dash(subjects))
@@ -108,10 +106,10 @@ def over_conditions(
     return base.finish(alt.layer(line, *dots, feel))
 
 
-def law(subjects: Sequence[StudySubject], levels: Sequence[int]) -> Any:
+def law(subjects: Sequence[StudySubject], levels: Sequence[int]) -> base.Spec:
     """The fitted law as curves through the measured points."""
     x = base.levels_axis(levels)
-    y = alt.Y("rate:Q", **base.value_axis("requests per second"))
+    y = base.value_axis("rate", "requests per second")
     curve = base.named("law", base.OF_SCENARIO, base.SHOWN).mark_line(strokeWidth=1.8)
     point = base.named("law_points", base.OF_SCENARIO, base.SHOWN)
     return base.finish(
@@ -125,12 +123,12 @@ def law(subjects: Sequence[StudySubject], levels: Sequence[int]) -> Any:
     )
 
 
-def residuals(subjects: Sequence[StudySubject], levels: Sequence[int]) -> Any:
+def residuals(subjects: Sequence[StudySubject], levels: Sequence[int]) -> base.Spec:
     """How far each point lies from its curve."""
     x = base.levels_axis(levels)
     rows = base.named("law_points", base.OF_SCENARIO, base.SHOWN)
     title = "residual: (measured - fitted) / measured"
-    y = alt.Y("residual:Q", **base.value_axis(title, number="+.0%"))
+    y = base.value_axis("residual", title, number="+.0%")
     zero = base.one_row().mark_rule(color="@soft").encode(y=alt.datum(0))
     return base.finish(
         alt.layer(
@@ -149,14 +147,14 @@ def residuals(subjects: Sequence[StudySubject], levels: Sequence[int]) -> Any:
 OF_FAMILY = "indexof(datum.s, scenario) >= 0"
 
 
-def scaling(subjects: Sequence[StudySubject], counts: Sequence[int], way: str) -> dict[str, Any]:
+def scaling(subjects: Sequence[StudySubject], counts: Sequence[int], way: str) -> base.Spec:
     """Rates over instances, with the ideal of each subject: so many times the rate of one."""
     filters = (OF_FAMILY, base.SHOWN, base.AT_LEVEL, f"datum.way === '{way}'")
     rows = base.named("instances", *filters)
     axis = alt.Axis(values=list(counts), format="d", grid=False, tickSize=4)
     scale = alt.Scale(nice=False, padding=18)
     x = alt.X("n:Q", title="instances of the server", scale=scale, axis=axis)
-    y = alt.Y("rate:Q", **base.value_axis("requests per second"))
+    y = base.value_axis("rate", "requests per second")
     ideal = (
         rows.transform_filter("isValid(datum.ideal)")
         .mark_line(strokeDash=[2, 4], strokeWidth=1.4, opacity=0.6)
@@ -185,7 +183,7 @@ def scaling(subjects: Sequence[StudySubject], counts: Sequence[int], way: str) -
     )
 
 
-def through(subjects: Sequence[StudySubject], ways: Container[str]) -> dict[str, Any]:
+def through(subjects: Sequence[StudySubject], ways: Container[str]) -> base.Spec:
     """One instance: straight, and through nginx with connections to it kept or not, as measured."""
     filters = (OF_FAMILY, base.SHOWN, base.AT_LEVEL, "datum.n === 1")
     rows = base.named("instances", *filters)

@@ -3,13 +3,13 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import altair as alt
 
 from bench.records.words import connections
 from bench.report.charts import base
-from bench.report.charts.exhibits import Catalogue, Exhibit
+from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import peers as found_peers
 from bench.report.findings.peers import Dot
 from bench.report.study.study import describe
@@ -18,28 +18,37 @@ COLOURS = ("#2F6FB2", "#D55E00", "#009E73", "#C7609A", "#8C6BB1", "#C98A00", "#3
 TICKS = [n * 10**e for e in range(6) for n in (1, 2, 5)]
 
 
-def rows(dots: Sequence[Dot]) -> list[dict[str, Any]]:
+class StandingRow(NamedTuple):
+    """A dot as the chart has it."""
+
+    subject: str
+    kind: str
+    load: str
+    cpu: float
+    said: str
+
+
+def rows(dots: Sequence[Dot]) -> list[StandingRow]:
     """The data, the leanest subject first."""
     one_level = len({dot.level for dot in dots}) == 1
     loads = [f"{describe(dot.scenario)}, {connections(dot.level)}" for dot in dots]
     return [
-        {
-            "subject": dot.subject,
-            "kind": dot.kind,
-            "load": describe(dot.scenario) if one_level else load,
-            "cpu": float(f"{dot.cpu:.4g}"),
-            "said": f"{dot.subject}, {load}: {dot.cpu:.3g} µs",
-        }
+        StandingRow(
+            dot.subject,
+            dot.kind,
+            describe(dot.scenario) if one_level else load,
+            float(f"{dot.cpu:.4g}"),
+            f"{dot.subject}, {load}: {dot.cpu:.3g} µs",
+        )
         for dot, load in zip(dots, loads, strict=True)
     ]
 
 
-def standing(dots: Sequence[Dot]) -> dict[str, Any]:
+def standing(data: Sequence[StandingRow]) -> base.Spec:
     """A row for each subject, a dot for each load, on a logarithmic axis."""
-    data = rows(dots)
-    order = list(dict.fromkeys(row["subject"] for row in data))
-    loads = sorted({row["load"] for row in data})
-    seven = json.dumps([row["subject"] for row in data if row["kind"] == "server"])
+    order = list(dict.fromkeys(row.subject for row in data))
+    loads = sorted({row.load for row in data})
+    seven = json.dumps([row.subject for row in data if row.kind == "server"])
     bold = f"indexof({seven}, datum.value) >= 0"
     axis = alt.Axis(
         domain=False,
@@ -83,6 +92,8 @@ def add_standing(made: Catalogue) -> None:
     dots = found_peers.dots(made.study)
     title = found_peers.standing(dots)
     if title:
-        made.data["standing"] = rows(dots)
-        spec = standing(dots)
-        made.exhibits["standing"] = Exhibit("standing", spec, {"*": title})
+        data = rows(dots)
+        made.data["standing"] = [row._asdict() for row in data]
+        quotas = {dot.scenario.quota for dot in dots}
+        quota = quotas.pop() if len(quotas) == 1 else 0.0
+        made.add_always("standing", standing(data), title, quota)

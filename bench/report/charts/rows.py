@@ -3,39 +3,35 @@
 
 import csv
 from pathlib import Path
-from typing import Any
 
 from bench.records.conditions import Conditions
 from bench.records.figures import HostFigures
 from bench.records.words import figure, percent
-from bench.report.findings import floors, instances, ordering
+from bench.report.findings import ordering
 from bench.report.findings.findings import all_switches
 from bench.report.study import across, hosts
 from bench.report.study.metrics import METRICS
 from bench.report.study.scaling import scalings
-from bench.report.study.study import Point, Study
+from bench.report.study.study import Point, Row, Study
 
 CURVE_STEPS = 60
-Rows = list[dict[str, Any]]
 
 
-def all_rows(study: Study) -> dict[str, Rows]:
-    """All data by the names by which charts refer to them."""
+def all_rows(study: Study) -> dict[str, list[Row]]:
+    """The data of most charts by the names by which these refer to them."""
     curves, points = law_rows(study)
     return {
         "cells": cell_rows(study),
         "paper": paper_rows(study),
         "law": curves,
         "law_points": points,
-        "loops": across.loop_rows(study),
+        "loops": [row._asdict() for row in across.loop_rows(study)],
         "hosts": hosts.host_rows(study),
-        "instances": instances.instance_rows(study),
-        "floors": floors.floor_rows(study),
         "order": ordering.order_rows(study),
     }
 
 
-def cell_rows(study: Study) -> Rows:
+def cell_rows(study: Study) -> list[Row]:
     """A row for each cell of the scenarios that can be chosen."""
     keys = study.keys
     return [
@@ -45,9 +41,9 @@ def cell_rows(study: Study) -> Rows:
     ]
 
 
-def cell_row(study: Study, point: Point, key: str, number: int) -> dict[str, Any]:
+def cell_row(study: Study, point: Point, key: str, number: int) -> Row:
     """One cell. Figures that were not measured are left out, spreads of nothing too."""
-    row: dict[str, Any] = {
+    row: Row = {
         "id": number,
         "s": key,
         "subject": point.subject.name,
@@ -88,7 +84,7 @@ def _host(host: HostFigures) -> list[str]:
     return [hosts.label(host.role, host.name), ", ".join([*words, *hosts.trouble(host)])]
 
 
-def _floor_of(study: Study, point: Point) -> dict[str, Any]:
+def _floor_of(study: Study, point: Point) -> Row:
     cpu, ratio = point.get("cpu"), study.floor_ratio(point)
     if cpu is None:
         return {}
@@ -109,10 +105,10 @@ def status_of(point: Point) -> str:
     return known.get(point.bottleneck or "", "held")
 
 
-def paper_rows(study: Study) -> Rows:
+def paper_rows(study: Study) -> list[Row]:
     """The curves of 2019 under each scenario that they can stand behind, as published and scaled
     so that their best is as high as the best of the same architectures here."""
-    rows: Rows = []
+    rows: list[Row] = []
     published = curves_of_2019()
     for scenario, key in study.keys.items():
         # What was measured then: a guestbook, a connection for each request.
@@ -133,24 +129,23 @@ def paper_rows(study: Study) -> Rows:
     return rows
 
 
-def law_rows(study: Study) -> tuple[Rows, Rows]:
+def law_rows(study: Study) -> tuple[list[Row], list[Row]]:
     """The fitted curves, and the measured points with their residuals."""
-    curves: Rows = []
-    points: Rows = []
+    curves: list[Row] = []
+    points: list[Row] = []
     keys = study.keys
     for scenario in study.scenarios:
         for found in scalings(study, scenario):
             if found.fit is None:
                 continue
-            same = {"s": keys[scenario], "subject": found.subject}
+            same: Row = {"s": keys[scenario], "subject": found.subject}
             low, high = min(found.fit.levels), max(found.fit.levels)
             for step in range(CURVE_STEPS + 1):
                 level = low * (high / low) ** (step / CURVE_STEPS)
-                row = {"level": _short(level), "rate": _short(found.fit.at(level))}
-                curves.append(same | row)
+                curves.append({**same, "level": _short(level), "rate": _short(found.fit.at(level))})
             for level, residual in zip(found.fit.levels, found.fit.residuals, strict=True):
                 rate = found.fit.at(level) / (1 - residual)
-                row = {"level": level, "rate": _short(rate), "residual": round(residual, 4)}
+                row: Row = {"level": level, "rate": _short(rate), "residual": round(residual, 4)}
                 points.append(same | row)
     return curves, points
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Colours, the marks of the subjects, and the two themes."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
+from bench.records.json_file import Json
 from bench.report.study.study import StudySubject
 
 SEVEN = {
@@ -90,10 +90,10 @@ def tokens(subjects: Sequence[StudySubject], theme: int) -> dict[str, str]:
     return named | own
 
 
-def config() -> dict[str, Any]:
+def config() -> dict[str, Json]:
     """Vega-Lite's configuration, with tokens in it."""
     text = {"labelColor": "@soft", "titleColor": "@soft", "labelFont": FONT, "titleFont": FONT}
-    axis = {
+    axis: dict[str, Json] = {
         **text,
         "labelFontSize": 12,
         "titleFontSize": 12,
@@ -103,7 +103,7 @@ def config() -> dict[str, Any]:
         "tickColor": "@soft",
         "labelPadding": 5,
     }
-    legend = {
+    legend: dict[str, Json] = {
         **text,
         "labelFontSize": 12,
         "symbolSize": 80,
@@ -121,12 +121,16 @@ def config() -> dict[str, Any]:
     }
 
 
-def substitute(value: Any, replaced: dict[str, Any]) -> Any:
-    """A copy in which each text that is a token is what stands for it."""
-    if isinstance(value, dict):
-        return {key: substitute(inner, replaced) for key, inner in value.items()}
+def substitute(spec: Mapping[str, Json], colours: Mapping[str, str]) -> dict[str, Json]:
+    """A copy in which each text that is a token is the colour that stands for it."""
+    return {key: _substituted(value, colours) for key, value in spec.items()}
+
+
+def _substituted(value: Json, colours: Mapping[str, str]) -> Json:
+    if isinstance(value, Mapping):
+        return substitute(value, colours)
     if isinstance(value, list):
-        return [substitute(inner, replaced) for inner in value]
+        return [_substituted(inner, colours) for inner in value]
     if isinstance(value, str) and value.startswith("@"):
-        return replaced.get(value[1:], value)
+        return colours.get(value[1:], value)
     return value

@@ -14,6 +14,8 @@ from bench.records.words import (
     duration,
     figure,
     listed,
+    lower_first,
+    of_a_core,
     percent,
     times,
     upper_first,
@@ -74,15 +76,13 @@ def undecided(first: Point, equal: Sequence[Point]) -> str:
     return f"; too close to {first.subject.name} to tell apart: {listed(names_of(equal))}"
 
 
+def in_its_slice(quota: float, words: str) -> str:
+    """A title, and which slice of a core each server had, if it had no whole one."""
+    return f"In {of_a_core(quota)}, {lower_first(words)}" if quota and words else words
+
+
 def rates(study: Study, scenario: Conditions) -> str:
     """Who served most, and how much more than the slowest."""
-    words = _rates(study, scenario)
-    if not scenario.quota:
-        return words
-    return f"In {percent(scenario.quota)} of a core each, {words[:1].lower()}{words[1:]}"
-
-
-def _rates(study: Study, scenario: Conditions) -> str:
     points = study.contenders(scenario)
     best = best_of_each(points, "rate")
     if not best:

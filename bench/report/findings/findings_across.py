@@ -3,11 +3,12 @@
 
 from collections.abc import Sequence
 
+from bench.records.conditions import Conditions
 from bench.records.words import connections, duration, listed, times, upper_first
 from bench.report.findings.findings import EACH_AT_LIMIT, NEAR, share_left
-from bench.report.study.across import Contrast, Shift
+from bench.report.study.across import Contrast, LoopRow, Shift, loop_rows
 from bench.report.study.metrics import BY_KEY
-from bench.report.study.study import WAYS, workload_name
+from bench.report.study.study import WAYS, Study, workload_name
 
 
 def title(found: Contrast, names: Sequence[str], axis: str) -> str:
@@ -55,21 +56,26 @@ def _left(what: str, changes: dict[str, Shift]) -> str:
     return words + (f"; how much {listed(unknown)} kept was not found out" if unknown else "")
 
 
-def loops(rows: Sequence[dict[str, object]]) -> str:
+def loops(study: Study, scenario: Conditions) -> str:
+    """Of those shown under these conditions; empty if there are none."""
+    rows = [row for row in loop_rows(study) if row.s == study.keys[scenario]]
+    return between_loops(rows) if rows else ""
+
+
+def between_loops(rows: Sequence[LoopRow]) -> str:
     """The largest difference between what was sent and what was due."""
-    ways: dict[str, dict[str, float]] = {}
+    ways: dict[tuple[str, str], dict[str, float]] = {}
     for row in rows:
-        ways.setdefault(str(row["who"]), {})[str(row["way"])] = float(str(row["p99"]))
+        ways.setdefault((row.subject, row.asked), {})[row.way] = row.p99
     closed_loop, _, from_due = WAYS
     found = [
-        (by[from_due] / by[closed_loop], who, by)
-        for who, by in ways.items()
+        (by[from_due] / by[closed_loop], key, by)
+        for key, by in ways.items()
         if by.get(closed_loop) and from_due in by
     ]
     if not found:
         return "Latency at a constant rate, whatever the server does"
-    ratio, name, by = max(found, key=lambda f: f[0])
-    who, rate = name.split("|")
+    ratio, (who, rate), by = max(found, key=lambda f: f[0])
     closed, due = by[closed_loop], by[from_due]
     if ratio < NEAR:
         return (

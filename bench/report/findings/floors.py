@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: MIT
 """How far each server is from its floor: CPU per request, in every workload that has floors."""
 
-from typing import Any
+from typing import NamedTuple
 
 from bench.records.conditions import Conditions
 from bench.records.words import connections, figure
 from bench.report.findings.findings import NEAR, above_floor
 from bench.report.study.study import WAITS, Point, Study, workload_name
 
-Rows = list[dict[str, Any]]
+
+class FloorRow(NamedTuple):
+    """A server beside its floor, in one workload."""
+
+    subject: str
+    workload: str
+    """As `column` has it."""
+    ratio: float
+    ratio_said: str
+    said: str
 
 
 def measured(study: Study) -> list[tuple[Conditions, list[tuple[float, Point]]]]:
@@ -35,23 +44,16 @@ def column(scenario: Conditions) -> str:
     return workload_name(scenario.workload) + (", kept" if scenario.keep_alive else "")
 
 
-def floor_rows(study: Study) -> Rows:
+def floor_rows(study: Study) -> list[FloorRow]:
     """A row for each server in each workload."""
-    rows: Rows = []
+    rows = []
     for scenario, ratios in measured(study):
         for ratio, point in ratios:
             cpu = point.get("cpu") or 0.0
             said = f"{point.subject.name}, {column(scenario)}: {figure(cpu, 'µs')} of CPU per "
             said += f"request, the floor {figure(cpu / ratio, 'µs')}, at {connections(point.level)}"
-            rows.append(
-                {
-                    "subject": point.subject.name,
-                    "workload": column(scenario),
-                    "ratio": round(ratio, 3),
-                    "ratio_said": f"{ratio:.1f}\N{MULTIPLICATION SIGN}",
-                    "said": said,
-                }
-            )
+            much = f"{ratio:.1f}\N{MULTIPLICATION SIGN}"
+            rows.append(FloorRow(point.subject.name, column(scenario), round(ratio, 3), much, said))
     return rows
 
 

@@ -5,7 +5,7 @@ A family is what scenarios have in common that differ in instances and balancer 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import NamedTuple
 
 from bench.records.conditions import THROUGH, Conditions
 from bench.records.figures import Balancer
@@ -14,7 +14,26 @@ from bench.report.findings.findings import AT_LIMIT, NEAR, share_left
 from bench.report.study.hosts import WHO, label, limit_of
 from bench.report.study.study import Point, Study
 
-Rows = list[dict[str, Any]]
+
+class InstanceRow(NamedTuple):
+    """Several instances of a subject, or one, at one level."""
+
+    id: int
+    """Of the cell."""
+    s: list[str]
+    """The keys of all scenarios of the family: whichever of them is chosen, all of it is shown."""
+    subject: str
+    level: int
+    way: Balancer
+    way_said: str
+    n: int
+    rate: float
+    bound: bool
+    low: float | None
+    high: float | None
+    """Of the runs, where they differ."""
+    ideal: float | None
+    """So many times the rate of one; None: that is not known."""
 
 
 def family_of(scenario: Conditions) -> Conditions:
@@ -30,36 +49,35 @@ def families(study: Study) -> dict[Conditions, list[Conditions]]:
     return {k: v for k, v in found.items() if any(s.balancer != "none" for s in v)}
 
 
-def instance_rows(study: Study) -> Rows:
-    """A row for each cell of a family that holds. `s` names all scenarios of the family: whichever
-    of them is chosen, the whole family is shown."""
+def instance_rows(study: Study) -> list[InstanceRow]:
+    """A row for each cell of a family that holds."""
     number = {id(point): index for index, point in enumerate(study.points)}
-    rows: Rows = []
-    for family in families(study).values():
-        keys = [study.keys[s] for s in family]
-        for scenario in family:
-            for point in (p for p in study.of(scenario) if p.held):
-                rows.append({"id": number[id(point)], "s": keys} | _row(study, point))
-    return rows
+    return [
+        _row(study, point, number[id(point)], [study.keys[s] for s in family])
+        for family in families(study).values()
+        for scenario in family
+        for point in study.of(scenario)
+        if point.held
+    ]
 
 
-def _row(study: Study, point: Point) -> dict[str, Any]:
-    rate, one = point.get("rate") or 0.0, one_instance(study, point)
-    row = {
-        "subject": point.subject.name,
-        "level": point.level,
-        "way": point.scenario.balancer,
-        "way_said": THROUGH[point.scenario.balancer],
-        "n": point.scenario.instances,
-        "rate": round(rate, 1),
-        "bound": point.lower_bound,
-    }
-    spread = point.figures["rate"]
-    if spread.low < spread.high:
-        row |= {"low": round(spread.low, 1), "high": round(spread.high, 1)}
-    if one and not one.lower_bound:
-        row["ideal"] = round(point.scenario.instances * (one.get("rate") or 0.0), 1)
-    return row
+def _row(study: Study, point: Point, number: int, keys: list[str]) -> InstanceRow:
+    one, spread, way = one_instance(study, point), point.figures["rate"], point.scenario.balancer
+    count, wide = point.scenario.instances, spread.low < spread.high
+    return InstanceRow(
+        id=number,
+        s=keys,
+        subject=point.subject.name,
+        level=point.level,
+        way=way,
+        way_said=THROUGH[way],
+        n=count,
+        rate=round(spread.median, 1),
+        bound=point.lower_bound,
+        low=round(spread.low, 1) if wide else None,
+        high=round(spread.high, 1) if wide else None,
+        ideal=round(count * one["rate"], 1) if one and not one.lower_bound else None,
+    )
 
 
 def one_instance(study: Study, point: Point) -> Point | None:

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The order of all, for the page: its title, and a row for each subject."""
 
-from typing import Any
-
 from bench.readers.order import STALLS, Order, Ranked, order, sharing
 from bench.records.conditions import Conditions
-from bench.records.words import connections, figure, listed, percent, times
+from bench.records.words import connections, figure, listed, times
 from bench.report.findings.answer import stalled
-from bench.report.study.study import Study
+from bench.report.study.study import Row, Study
 
 
 def finding(study: Study, scenario: Conditions) -> str:
@@ -30,12 +28,11 @@ def finding(study: Study, scenario: Conditions) -> str:
         words = f"{who}: {rate}, {times(best / least)} as many as {last[-1].subject}"
     where = f"At {connections(found.level)}"
     if found.by == "cpu":
-        return f"{where}, by what a full core would carry (1 / CPU per request), {words}"
-    slice_of = f", in {percent(scenario.quota)} of a core each" if scenario.quota else ""
-    return f"{where}{slice_of}, {words}"
+        where += ", by what a full core would carry (1 / CPU per request)"
+    return f"{where}, {words}"
 
 
-def order_rows(study: Study) -> list[dict[str, Any]]:
+def order_rows(study: Study) -> list[Row]:
     """A row for each subject of each scenario that has an order."""
     return [
         _row(study, found, one, study.keys[scenario])
@@ -45,7 +42,7 @@ def order_rows(study: Study) -> list[dict[str, Any]]:
     ]
 
 
-def _row(study: Study, found: Order, one: Ranked, key: str) -> dict[str, Any]:
+def _row(study: Study, found: Order, one: Ranked, key: str) -> Row:
     out = f"   {STALLS['one']}" if one.subject in stalled(study) else ""
     return {
         "s": key,

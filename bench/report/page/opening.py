@@ -27,7 +27,9 @@ def part(study: Study, charts: Catalogue) -> dict[str, Any]:
     return {
         "title": f"ZeroHTTPd Seven: benchmark of {study.results.started:%Y-%m-%d}",
         "when": f"{study.results.started:%Y-%m-%d %H:%M}",
-        "headline": ordering.finding(study, first) or findings.headline(study, first),
+        "headline": findings.in_its_slice(
+            first.quota, ordering.finding(study, first) or findings.headline(study, first)
+        ),
         "machine_line": f"{where}; {describe(first)}",
         "short": [{"anchor": f"figure-{key}", "text": titles[key]} for key in short],
         "cautions": _cautions(study),

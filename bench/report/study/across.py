@@ -7,12 +7,12 @@ number of idle connections held open beside the load. And closed against open lo
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bench.records.conditions import Conditions, conditions_from
 from bench.records.words import connections, duration, figure, plural
 from bench.report.study.metrics import BY_KEY
-from bench.report.study.study import WAITS, WAYS, Point, Study, workload_name
+from bench.report.study.study import WAITS, WAYS, Point, Row, Study, workload_name
 
 BASES = ("redirect", "link")
 """What waiting is measured against. A file or a sorted page costs other things than a wait."""
@@ -44,7 +44,7 @@ class Contrast:
     """Subject -> condition -> figure."""
     bounds: set[tuple[str, str]] = field(default_factory=set)
     """Subject and condition of each figure that is a lower bound."""
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
     """The same for the chart."""
     labels: dict[str, str] = field(default_factory=dict)
     """Condition -> its label, with | between its lines."""
@@ -146,7 +146,7 @@ def _compare(
             said = f"{subject}, {label(scenario).replace('|', ', ')}: "
             said += f"{'≥ ' if bound else ''}{figure(value)} {BY_KEY[metric].label}"
             said += f" at {connections(level)}"
-            row = {"subject": subject, "condition": condition, "value": value, "said": said}
+            row: Row = {"subject": subject, "condition": condition, "value": value, "said": said}
             found.rows.append(row | {"bound": bound})
             found.labels[condition] = label(scenario)
     return found
@@ -163,7 +163,21 @@ def _waits(workload: str) -> str:
     return "" if count is None else plural(count, "wait") if count else "no wait"
 
 
-def loop_rows(study: Study) -> list[dict[str, Any]]:
+class LoopRow(NamedTuple):
+    """How long requests took in a loop, in milliseconds."""
+
+    s: str
+    """The key of the conditions under which it is shown."""
+    subject: str
+    asked: str
+    """The rate of the open loop."""
+    way: str
+    p50: float
+    p99: float
+    said: str
+
+
+def loop_rows(study: Study) -> list[LoopRow]:
     """Percentiles of the open loop, with those of the closed loop nearest to it beside.
 
     Where an open loop was run with several limits of connections, the highest counts: it is the
@@ -176,19 +190,24 @@ def loop_rows(study: Study) -> list[dict[str, Any]]:
     return [row for point in highest.values() for row in _loop_rows(study, point)]
 
 
-def _loop_rows(study: Study, point: Point) -> Iterator[dict[str, Any]]:
+def _loop_rows(study: Study, point: Point) -> Iterator[LoopRow]:
     beside = point.scenario._replace(mode="closed", rate=None)
     key = study.keys.get(beside, study.keys[point.scenario])
-    name = point.subject.name
-    same = {"s": key, "subject": name, "who": f"{name}|{figure(point.scenario.rate)}/s"}
-    yield same | _times(same["who"], WAYS[2], _three(point))
+    name, asked = point.subject.name, f"{figure(point.scenario.rate)}/s"
+
+    def row(way: str, p50: float, p99: float, p999: float | None) -> LoopRow:
+        said = f"{name} at {asked}, {way}: median {duration(p50)}, p99 {duration(p99)}"
+        said += f", p99.9 {duration(p999)}" if p999 else ""
+        return LoopRow(key, name, asked, way, p50, p99, said)
+
+    yield row(WAYS[2], *_three(point))
     run = point.typical
     if run and run.open_loop and run.open_loop.uncorrected:
         sent = run.open_loop.uncorrected
-        yield same | _times(same["who"], WAYS[1], (sent.p50, sent.p99, sent.p999))
+        yield row(WAYS[1], sent.p50, sent.p99, sent.p999)
     closed = _closed_beside(study, point, beside)
     if closed:
-        yield same | _times(same["who"], WAYS[0], _three(closed))
+        yield row(WAYS[0], *_three(closed))
 
 
 def _closed_beside(study: Study, point: Point, scenario: Conditions) -> Point | None:
@@ -199,10 +218,3 @@ def _closed_beside(study: Study, point: Point, scenario: Conditions) -> Point | 
 
 def _three(point: Point) -> tuple[float, float, float | None]:
     return point.get("p50") or 0.0, point.get("p99") or 0.0, point.get("p999")
-
-
-def _times(who: str, way: str, times: tuple[float, float, float | None]) -> dict[str, Any]:
-    median, p99, p999 = times
-    said = f"{who.replace('|', ' at ')}, {way}: median {duration(median)}, p99 {duration(p99)}"
-    said += f", p99.9 {duration(p999)}" if p999 else ""
-    return {"way": way, "p50": median, "p99": p99, "said": said}

@@ -3,9 +3,8 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from bench.records.environment import HostInfo
 from bench.report.study.hosts import in_order, label
@@ -112,12 +111,12 @@ def _plain(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
-def _without_names(named: dict[str, Any]) -> set[str]:
+def _without_names(named: Mapping[str, object]) -> set[str]:
     """The values of {name: value} as texts, each without its own name at the beginning."""
     return {str(value).removeprefix(f"{name} ") for name, value in named.items()}
 
 
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
     """Nested facts as lines: ("servers: epoll", "1.0")."""
     if isinstance(value, dict) and len(same := _without_names(value)) == 1 < len(value):
         yield f"{name}: all {len(value)}", same.pop()
@@ -128,5 +127,4 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(value, list | tuple) and value:
         yield name, ", ".join(map(str, value))
     elif value not in (None, "", []):
-        words = {True: "yes", False: "no"} if isinstance(value, bool) else {}
-        yield name, words.get(value, str(value))
+        yield name, {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -2,13 +2,12 @@
 """The hosts of a sweep: what each of them did in a cell, and who was the limit, in words."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo
 from bench.records.figures import HostFigures, Role
 from bench.records.words import connections, number_word, percent, plural
-from bench.report.study.study import Point, Study
+from bench.report.study.study import Point, Row, Study
 
 ROLES: tuple[Role, ...] = ("load", "nginx", "server", "redis")
 """In the order in which a request meets them."""
@@ -22,7 +21,6 @@ QUEUES = (
     ("time_wait_overflows", "TIME_WAIT overflow"),
 )
 """What goes wrong in a host's queues, by the names in the results."""
-Rows = list[dict[str, Any]]
 
 
 def label(role: str, name: str) -> str:
@@ -94,10 +92,10 @@ def names(study: Study) -> list[str]:
     return [label(*key) for key in [*known, *rest] if key in found]
 
 
-def host_rows(study: Study) -> Rows:
+def host_rows(study: Study) -> list[Row]:
     """A row for each host in each cell of the scenarios that can be chosen."""
     place = {name: index for index, name in enumerate(names(study))}
-    rows: Rows = []
+    rows: list[Row] = []
     for number, point in enumerate(study.points):
         if point.scenario not in study.scenarios:
             continue

@@ -9,14 +9,19 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 from bench.readers.compare import Spread
 from bench.records.conditions import Conditions
 from bench.records.figures import HostFigures
+from bench.records.json_file import Json
 from bench.records.results import Results, cell_of
 from bench.records.run import Reason, Run
 from bench.records.workloads import WORKLOADS
 from bench.report.study.metrics import figures_of
+
+Row: TypeAlias = dict[str, Json]
+"""Of the data of a chart, or of an export: what others read, and we do not."""
 
 
 @dataclass(frozen=True)

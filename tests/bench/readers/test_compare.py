@@ -186,8 +186,8 @@ def test_sweeps_that_have_no_cell_in_common_say_why() -> None:
         "No cell is in both. What one of the two sweeps has alone:",
         "  --redis-delay: 2 before",
         "  --quota: 0 before; 20 after",
-        "BEFORE gave each server a whole core, AFTER 20% of a core: to compare with BEFORE sweep "
-        "with --quota 0, with AFTER sweep with --quota 20.",
+        "Servers had a whole core each BEFORE, 20 % of a core each AFTER: to compare with BEFORE "
+        "sweep with --quota 0, with AFTER sweep with --quota 20.",
     ]
 
 

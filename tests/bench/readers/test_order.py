@@ -65,8 +65,8 @@ def test_rates_where_each_server_was_the_limit() -> None:
     assert places(found) == [(1, "b"), (2, "a")]
     assert found.ranked[0].spread.median == 201
     assert found.why == (
-        "Each had 20% of a core (by cgroup v2) and used it up: the server was the limit, and not "
-        "the load."
+        "They had 20 % of a core each (by cgroup v2) and used it up: the server was the limit, and "
+        "not the load."
     )
 
 
@@ -80,7 +80,7 @@ def test_who_cannot_be_told_apart_shares_a_place() -> None:
     assert places(found) == [(1, "first"), (1, "close"), (3, "slow")]
     said = list(order.lines(found, {"close": "one"}))
     assert said[0] == (
-        "Order by requests per second: guestbook, 20% of a core for each, 100 connections"
+        "Order by requests per second: guestbook, 20 % of a core each, 100 connections"
     )
     assert said[1].startswith("  1. first, close  205, 203 requests/s   (too close to tell apart")
     assert "close: one silent client stops it" in said[1]
@@ -118,7 +118,7 @@ def test_one_whose_load_was_the_limit_makes_it_an_order_by_cost_for_all() -> Non
     assert "what a full core would carry" in found.title
     assert [round(one.spread.median) for one in found.ranked] == [505, 455]
     assert found.why == (
-        "Not by measured rates, since not all were at their limit even in 20% of a core each: the "
+        "Not by measured rates, since not all were at their limit even in 20 % of a core each: the "
         "load generator was at its limit with b."
     )
 

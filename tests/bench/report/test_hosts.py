@@ -95,12 +95,12 @@ def test_several_instances_against_the_ideal(study: Study) -> None:
     rows = [
         row
         for row in instances.instance_rows(study)
-        if (row["subject"], row["level"], row["way"]) == ("poll", 100, "keep")
+        if (row.subject, row.level, row.way) == ("poll", 100, "keep")
     ]
-    by = {row["n"]: row for row in rows}
+    by = {row.n: row for row in rows}
     assert sorted(by) == [1, 2, 4]
-    assert by[4]["ideal"] == pytest.approx(4 * by[1]["rate"], rel=0.001)
-    assert len(by[1]["s"]) == 7  # whichever scenario of the family is chosen
+    assert by[4].ideal == pytest.approx(4 * by[1].rate, rel=0.001)
+    assert len(by[1].s) == 7  # whichever scenario of the family is chosen
 
 
 def test_through_nginx_against_straight(study: Study) -> None:
@@ -230,7 +230,7 @@ def test_the_pictures_beside_the_page(tmp_path: Path) -> None:
 def test_the_floor_of_every_workload_that_has_one() -> None:
     found = Study(everything())
     assert [s.workload for s, _ in floors.measured(found)] == ["redirect", "link"]
-    assert {row["subject"] for row in floors.floor_rows(found)} == {"poll", "epoll"}
+    assert {row.subject for row in floors.floor_rows(found)} == {"poll", "epoll"}
     title = floors.finding(found)
     assert title.startswith("In CPU per request epoll is at 2.0 times its floor (short link")
     assert floors.finding(Study(recorded("version1"))) == ""

@@ -23,7 +23,22 @@ from bench.report.study import facts
 from bench.report.study.study import Study
 
 from .conftest import RECORDED, SOURCES, recorded
-from .made import LEVELS, plain_runs, results_of
+from .made import LEVELS, everything, plain_runs, results_of
+
+
+@pytest.mark.parametrize("quota", [0.0, 0.2])
+def test_each_heading_says_which_slice_of_a_core_servers_had(quota: float) -> None:
+    results = everything()
+    for run in results.runs:
+        run.conditions = run.conditions._replace(quota=quota)
+    study = Study(results)
+    charts = catalogue(study)
+    assert len(charts.exhibits) > 12
+    said = re.findall(r"<(?:h1|figcaption><h3)>(.*?)</h", render(study, charts))
+    for exhibit in charts.exhibits.values():
+        for title in exhibit.titles.values():
+            said += title.values() if isinstance(title, dict) else [title]
+    assert {one.startswith("In 20 % of a core each, ") for one in said} == {bool(quota)}
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -88,7 +103,7 @@ def test_a_disturbed_machine_is_said(quota: float, slices: str) -> None:
         run.conditions, run.bottleneck = run.conditions._replace(quota=quota), "none"
     study = Study(results)
     page = render(study, catalogue(study))
-    core = ", 20% of a core for each" if quota else ""
+    core = ", 20 % of a core each" if quota else ""
     assert (
         "In 1 of 3 cells others used more than 10 % of the server&#39;s CPU in the median run"
         f"{slices}; the worst is poll at 100 connections (guestbook, a connection per request"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from bench.records.results import Conditions
-from bench.report.findings.findings import rates
+from bench.report.findings.findings import in_its_slice, rates
 from bench.report.findings.floors import floor_rows
 from bench.report.study.across import delays, idles, loop_rows, workloads
 from bench.report.study.study import Study, describe
@@ -116,7 +116,7 @@ def test_nothing_is_compared_where_there_is_one_scenario() -> None:
 
 def test_both_loops_side_by_side() -> None:
     rows = loop_rows(Study(everything()))
-    ways = [row["way"] for row in rows if row["subject"] == "epoll"]
+    ways = [row.way for row in rows if row.subject == "epoll"]
     assert len(ways) == len(set(ways)) == 3
 
 
@@ -128,7 +128,7 @@ def test_what_was_measured_in_a_slice_of_a_core_is_compared_too() -> None:
     work = workloads(study)
     assert work is not None
     assert work.order == ["redirect", "guestbook"]
-    assert [row["workload"] for row in floor_rows(study)] == ["redirect", "guestbook"]
+    assert [row.workload for row in floor_rows(study)] == ["redirect", "guestbook"]
 
 
 def test_a_sentence_goes_on_in_small_letters() -> None:
@@ -136,5 +136,5 @@ def test_a_sentence_goes_on_in_small_letters() -> None:
     runs = [run_of(name, sliced, 100) for name in ("epoll", "poll")]
     for run in runs:
         run.lower_bound = True
-    told = rates(Study(results_of(runs)), sliced)
+    told = in_its_slice(sliced.quota, rates(Study(results_of(runs)), sliced))
     assert told.startswith("In 20 % of a core each, the load generator was at its limit with each")

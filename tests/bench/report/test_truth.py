@@ -228,7 +228,7 @@ def test_instances_are_not_compared_with_a_lower_bound() -> None:
     )
     title = instances.scaling_finding(study, GUESTBOOK, 100, "keep")
     assert title.endswith("with one instance already: what more of them carry was not found out")
-    assert not any("ideal" in row for row in instances.instance_rows(study))
+    assert not any(row.ideal for row in instances.instance_rows(study))
     assert instances.through_finding(study, GUESTBOOK, 100) == (
         "What nginx costs was not found out: without nginx the load generator was at its limit"
     )

@@ -12,7 +12,7 @@ from bench.records.words import figure, listed, percent
 from bench.report.findings import findings, findings_across, floors, ordering
 from bench.report.findings.choice import answers
 from bench.report.page import figures_table
-from bench.report.study.across import Contrast, delays, idles, loop_rows
+from bench.report.study.across import Contrast, LoopRow, delays, idles
 from bench.report.study.holding import holdings
 from bench.report.study.study import WAYS, Study
 
@@ -157,7 +157,7 @@ def test_waiting_longer_or_not() -> None:
 def test_who_shares_the_first_place_and_who_is_not_known() -> None:
     study = by_hand("epoll", "poll", "threading", quota=0.2)
     assert ordering.finding(study, study.scenarios[0]).startswith(
-        "At 500 connections, in 20 % of a core each, epoll comes first"
+        "At 500 connections, epoll comes first"
     )
     study = by_hand("epoll", "poll", "threading")
     last = {run.subject: run for run in study.results.runs if run.concurrency == 500}
@@ -267,7 +267,7 @@ def test_titles_across_scenarios() -> None:
     assert idle is not None
     assert "left poll 90 % of its rate, iterative 0.4" in findings_across.comparison(delayed, names)
     assert "costs poll 2.7 times as much CPU" in findings_across.comparison(idle, names)
-    assert "the open loop at 2,000/s 176" in findings_across.loops(loop_rows(study))
+    assert "the open loop at 2,000/s 176" in findings_across.loops(study, GUESTBOOK)
 
 
 PAIR = ("epoll", "poll")
@@ -341,21 +341,21 @@ def test_what_idle_connections_cost(first: str, costs: tuple[float, ...], title:
 
 
 def test_the_largest_difference_between_the_loops() -> None:
-    def row(who: str, way: int, p99: float) -> dict[str, object]:
-        return {"who": f"{who}|2,000/s", "way": WAYS[way], "p99": p99}
+    def row(who: str, way: int, p99: float) -> LoopRow:
+        return LoopRow("s0", who, "2,000/s", WAYS[way], 0.0, p99, "")
 
     close = [row("poll", 0, 10.0), row("poll", 1, 1.0), row("poll", 2, 5.0)]
     far = [row("epoll", 0, 20.0), row("epoll", 2, 100.0)]
     alone = [row("threading", 2, 900.0)]
-    assert plain(findings_across.loops([*close, *far, *alone])) == (
+    assert plain(findings_across.between_loops([*close, *far, *alone])) == (
         "The closed loop says 20 ms for epoll (p99), the open loop at 2,000/s 100 ms: 5.0 times as "
         "long"
     )
-    assert plain(findings_across.loops(close)) == (
+    assert plain(findings_across.between_loops(close)) == (
         "At 2,000/s 99 % of poll's answers came within 5 ms of when they were due; in the closed "
         "loop, at full load, within 10 ms"
     )
-    assert findings_across.loops(alone).startswith("Latency at a constant rate")
+    assert findings_across.between_loops(alone).startswith("Latency at a constant rate")
 
 
 def test_where_and_why_a_server_stops() -> None:

@@ -43,8 +43,8 @@ def test_a_condition_is_typed_as_it_is_read() -> None:
     )
     for aspect in ASPECTS:
         value = getattr(asked, aspect.name)
-        read = value == 0 or value == "" or aspect.parse(aspect.word(value)) == value
-        assert read, aspect.name
+        if value not in (0, ""):
+            assert aspect.parse(aspect.word(value)) == value
 
 
 def test_the_full_ladder() -> None:

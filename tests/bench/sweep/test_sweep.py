@@ -201,7 +201,7 @@ def test_a_sweep_in_slices_ends_with_an_order(tmp_path: Path, slicing: Slicing) 
         assert 0 < run["process"]["quota_used"] < 1.2
         limited = run["process"]["quota_used"] >= 0.9 and run["process"]["throttled_share"] > 0.5
         assert (run["bottleneck"] == "server") == limited
-    assert "guestbook, 10% of a core for each, 20 connections" in said
+    assert "guestbook, 10 % of a core each, 20 connections" in said
     assert f"make report RESULTS='{next(kept.glob('*/'))}'" in said
     assert next(kept.glob("*/order.svg")).exists()
     assert groups_of(sweep, slicing) == []

@@ -58,7 +58,7 @@ class Now:
 
 
 @dataclass(frozen=True)
-class Row:
+class PeerRow:
     """A subject, then and now."""
 
     subject: str
@@ -84,7 +84,12 @@ class PeersTable:
     reference: str
     then_level: int | None
     """Connections of the published figures; None: nothing was published of this."""
-    rows: tuple[Row, ...]
+    rows: tuple[PeerRow, ...]
+
+    @property
+    def published(self) -> bool:
+        """Whether anything of it was."""
+        return any(row.then for row in self.rows)
 
 
 def tables(study: Study, asked: PeerStudy) -> list[PeersTable]:
@@ -124,7 +129,7 @@ def _table(study: Study, asked: PeerStudy, scenario: Conditions, level: int) -> 
     names |= dict.fromkeys(row.subject for row in published)
     reference = study.find(refers_to, scenario, level)
     rows = [
-        Row(
+        PeerRow(
             name,
             tuple(_then(row, base) for row in published if row.subject == name),
             _now(study, name, scenario, level, reference),

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: MIT
 """What the page's controls choose from: conditions and subjects, and what is said of each."""
 
-from typing import Any
+from dataclasses import dataclass
 
 from bench.records.conditions import Conditions
 from bench.records.words import figure
 from bench.report.charts import style
 from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import choice
-from bench.report.study.holding import holdings
+from bench.report.findings.answer import Advice
+from bench.report.study.holding import Holding, holdings
 from bench.report.study.scaling import Scaling, scalings
 from bench.report.study.study import Study, describe
 
 
-def part(study: Study, _: Catalogue) -> dict[str, Any]:
+def part(study: Study, _: Catalogue) -> dict[str, object]:
     """The scenarios with their words, and the subjects with their marks."""
     shapes = style.subject_shapes(study.subjects)
     return {
@@ -25,14 +26,25 @@ def part(study: Study, _: Catalogue) -> dict[str, Any]:
     }
 
 
-def _scenario(study: Study, scenario: Conditions) -> dict[str, Any]:
-    return {
-        "key": study.keys[scenario],
-        "name": describe(scenario),
-        "answers": choice.answers(study, scenario),
-        "holdings": holdings(study, scenario),
-        "laws": [_law(found) for found in scalings(study, scenario)],
-    }
+@dataclass(frozen=True)
+class ShownScenario:
+    """Some conditions, and what is said of each server under them."""
+
+    key: str
+    name: str
+    answers: list[Advice]
+    holdings: list[Holding]
+    laws: list[dict[str, str]]
+
+
+def _scenario(study: Study, scenario: Conditions) -> ShownScenario:
+    return ShownScenario(
+        study.keys[scenario],
+        describe(scenario),
+        choice.answers(study, scenario),
+        holdings(study, scenario),
+        [_law(found) for found in scalings(study, scenario)],
+    )
 
 
 def _law(found: Scaling) -> dict[str, str]:

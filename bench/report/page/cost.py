@@ -2,9 +2,10 @@
 """The page of where the microseconds go: the results of `make cost` as one HTML file that needs
 nothing else, and no script."""
 
-from typing import Any
+from dataclasses import dataclass
 
 from bench.readers import cost as reader
+from bench.records.conditions import Conditions
 from bench.records.results import Results
 from bench.records.words import connections
 from bench.report.charts import flame
@@ -34,7 +35,7 @@ def command(results: Results) -> str:
     return f'make cost ARGS="{" ".join(rest)}"' if rest else "make cost"
 
 
-def _context(results: Results) -> dict[str, Any]:
+def _context(results: Results) -> dict[str, object]:
     found = reader.lines(results)
     tricks, experiments = reader.tricks(results), reader.experiments(results)
     flames = reader.flames(results)
@@ -61,14 +62,21 @@ def _context(results: Results) -> dict[str, Any]:
     }
 
 
-def _group(conditions: Any, found: list[reader.ServerCost]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class CostGroup:
+    """What requests cost under some conditions, as it is shown."""
+
+    title: str
+    costs: words.TextTable
+    bars: list[dict[str, float] | None]
+    calls: words.TextTable
+
+
+def _group(conditions: Conditions, found: list[reader.ServerCost]) -> CostGroup:
     most = max((line.cost.total for line in found if line.cost), default=1.0)
-    return {
-        "title": conditions.describe(),
-        "costs": words.cost_table(found),
-        "bars": [_bar(line, most) for line in found],
-        "calls": words.calls_table(found),
-    }
+    bars = [_bar(line, most) for line in found]
+    costs, calls = words.cost_table(found), words.calls_table(found)
+    return CostGroup(conditions.describe(), costs, bars, calls)
 
 
 def _bar(line: reader.ServerCost, most: float) -> dict[str, float] | None:
@@ -83,12 +91,23 @@ def _bar(line: reader.ServerCost, most: float) -> dict[str, float] | None:
     }
 
 
-def flame_shown(one: reader.Flame) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ShownFlame:
     """A flame graph, as the template draws it."""
-    return {
-        "title": f"{one.subject}, {one.conditions.describe()}, {connections(one.concurrency)}",
-        "key": f"flame-{one.subject}-{one.conditions.slug()}-{one.concurrency}",
-        "count": f"{one.stacks.count:,} {one.stacks.unit} by {one.stacks.how}",
-        "drawing": flame.drawing(one.stacks),
-        "items": flame.listed(one.stacks, LISTED),
-    }
+
+    title: str
+    key: str
+    count: str
+    drawing: flame.FlameGraph
+    items: list[flame.Item]
+
+
+def flame_shown(one: reader.Flame) -> ShownFlame:
+    """With its title, and as a list."""
+    return ShownFlame(
+        f"{one.subject}, {one.conditions.describe()}, {connections(one.concurrency)}",
+        f"flame-{one.subject}-{one.conditions.slug()}-{one.concurrency}",
+        f"{one.stacks.count:,} {one.stacks.unit} by {one.stacks.how}",
+        flame.drawing(one.stacks),
+        flame.listed(one.stacks, LISTED),
+    )

@@ -3,7 +3,6 @@
 
 import json
 from functools import cache
-from typing import Any
 
 import vl_convert
 from markupsafe import Markup
@@ -33,7 +32,7 @@ MEMORY_OF_ONE = (
 )
 
 
-def part(study: Study, charts: Catalogue) -> dict[str, Any]:
+def part(study: Study, charts: Catalogue) -> dict[str, object]:
     """Titles, pictures, data, colours and scripts."""
     return {
         "exhibits": charts.titles(),

@@ -5,12 +5,11 @@ import csv
 import html
 import io
 import json
-from typing import Any
 
 from bench.records.words import figure
 from bench.report.study import hosts
 from bench.report.study.metrics import METRICS
-from bench.report.study.study import HOST_FIGURES, Point, Study, describe
+from bench.report.study.study import HOST_FIGURES, Point, Row, Study, describe
 
 SCHEMA = "zerohttpd-seven/report"
 SCHEMA_VERSION = 2
@@ -20,11 +19,11 @@ CALLED = {"rate": "rate_asked"}
 MARKDOWN = ("rate", "p50", "p99", "max", "cpu", "memory")
 
 
-def as_row(study: Study, point: Point) -> dict[str, Any]:
+def as_row(study: Study, point: Point) -> Row:
     """A cell as a flat row; None where nothing was measured."""
     scenario, reason = point.scenario, point.reason
     ratio = study.floor_ratio(point)
-    row: dict[str, Any] = {
+    row: Row = {
         "subject": point.subject.name,
         "kind": point.subject.kind,
         "architecture": point.subject.architecture,
@@ -86,14 +85,14 @@ def as_csv(study: Study) -> str:
     return out.getvalue()
 
 
-def _hosts(point: Point) -> dict[str, Any]:
+def _hosts(point: Point) -> Row:
     return {"hosts": [host.model_dump() for host in point.hosts]}
 
 
-def _host_columns(point: Point) -> dict[str, float | None]:
+def _host_columns(point: Point) -> Row:
     """Each host's figures as columns: `host_redis_cpu_share`; with its role where the name does
     not say it: `host_vm3_server_cpu_share`."""
-    columns: dict[str, float | None] = {}
+    columns: Row = {}
     for host in point.hosts:
         name = hosts.label(host.role, host.name).replace(" (", "_").rstrip(")")
         columns |= {f"host_{name}_{key}": getattr(host, key) for key in HOST_FIGURES}

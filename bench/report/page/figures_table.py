@@ -2,7 +2,6 @@
 """The table of all figures: a row for each cell, a column for each kind of figure measured."""
 
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import quote
 
 from bench.records.figures import QUIET, HostFigures
@@ -37,7 +36,7 @@ class TableCell:
     """One cell of the table. `sort` is what it is sorted by; empty comes last."""
 
     text: str
-    sort: Any = ""
+    sort: str | float = ""
     small: str = ""
     title: str = ""
 
@@ -52,7 +51,7 @@ class TableRow:
     cells: list[TableCell] = field(default_factory=list)
 
 
-def part(study: Study, _: Catalogue) -> dict[str, Any]:
+def part(study: Study, _: Catalogue) -> dict[str, object]:
     """The table, and the same to take along: the exports, inside of the page."""
     files = (
         ("CSV", "report.csv", "text/csv", export.as_csv(study)),

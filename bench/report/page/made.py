@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: MIT
 """How it was measured: the facts, how to repeat it, and what was not measured at all."""
 
-from typing import Any
-
 from bench.report.charts.exhibits import Catalogue
 from bench.report.study import facts
 from bench.report.study.study import Study
 
 
-def part(study: Study, charts: Catalogue) -> dict[str, Any]:
+def part(study: Study, charts: Catalogue) -> dict[str, object]:
     """What stands at the foot of the page."""
     return {
         "missing": _missing(study, charts),

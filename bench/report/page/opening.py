@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The top of the page: what was found, in a minute, and what to know before believing it."""
 
-from typing import Any
-
 from bench.records.figures import QUIET
 from bench.records.words import connections, percent, plural
 from bench.report.charts.exhibits import Catalogue
@@ -18,7 +16,7 @@ SHORT = (
 MOST_SHORT = 6
 
 
-def part(study: Study, charts: Catalogue) -> dict[str, Any]:
+def part(study: Study, charts: Catalogue) -> dict[str, object]:
     """Headline, findings and cautions."""
     first = study.scenarios[0]
     titles = charts.titles()

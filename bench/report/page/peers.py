@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Beside the seven: a table of each load of each study, then and now."""
 
-from typing import Any
+from dataclasses import dataclass
 
 from bench.readers.cost import Flame, flames
 from bench.records.peers import PeerStudy
@@ -9,7 +9,7 @@ from bench.records.words import connections, figure
 from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import peers
 from bench.report.findings.cost import sampled_how
-from bench.report.page.cost import flame_shown
+from bench.report.page.cost import ShownFlame, flame_shown
 from bench.report.study.study import Study, describe
 
 MOST_LIKE = {
@@ -23,63 +23,46 @@ MOST_LIKE = {
 """Who was at the limit, in a cell of a table; None: that is not known."""
 
 
-def part(study: Study, charts: Catalogue) -> dict[str, Any]:
-    """A section for each study; none where the sweep was made for none."""
+@dataclass(frozen=True)
+class ShownStudy:
+    """A study with all that is shown of it."""
+
+    said: PeerStudy
+    tables: list[peers.PeersTable]
+    flames: list[ShownFlame]
+    sampled: str
+    memory: list[tuple[str, str, str]]
+    """Of a connection: whose, how much, of how many."""
+
+
+def part(study: Study, charts: Catalogue) -> dict[str, object]:
+    """A section for each study; none where the sweep was made for none. And what the template puts
+    figures into words with."""
     del charts
     return {
         "peer_studies": [_study(study, asked) for asked in study.results.studies],
         "peer_facts": study.results.peers,
         "peers_left_out": study.results.left_out,
+        "load_of": lambda table: f"{describe(table.scenario)}, {connections(table.level)}",
+        "limit_of": limit_of,
+        "ratio": lambda ratio: "–" if ratio is None else f"{ratio:.2f}",
+        "figure": figure,
     }
 
 
-def _study(study: Study, asked: PeerStudy) -> dict[str, Any]:
+def _study(study: Study, asked: PeerStudy) -> ShownStudy:
     drawn = [one for one in flames(study.results) if _is_of(one, asked)]
-    return {
-        "said": asked,
-        "tables": [_table(table) for table in peers.tables(study, asked)],
-        "flames": [flame_shown(one) for one in drawn],
-        "sampled": sampled_how(drawn),
-        "memory": [
-            (name, figure(bytes_each / 1024, "KB"), f"{connections:,}")
-            for name, connections, bytes_each in peers.memory(study.results, asked)
-        ],
-    }
+    memory = [
+        (name, figure(bytes_each / 1024, "KB"), f"{connections:,}")
+        for name, connections, bytes_each in peers.memory(study.results, asked)
+    ]
+    shown = [flame_shown(one) for one in drawn]
+    return ShownStudy(asked, peers.tables(study, asked), shown, sampled_how(drawn), memory)
 
 
-def _table(table: peers.PeersTable) -> dict[str, Any]:
-    return {
-        "title": f"{describe(table.scenario)}, {connections(table.level)}",
-        "reference": table.reference,
-        "then": any(row.then for row in table.rows),
-        "then_level": None if table.then_level in (None, table.level) else f"{table.then_level:,}",
-        "rows": [_row(row) for row in table.rows],
-        "notes": [one for row in table.rows for one in row.then],
-    }
-
-
-def _row(row: peers.Row) -> dict[str, Any]:
-    now, point = row.now, row.now.point
-    bound, limit = (point.lower_bound, point.bottleneck) if point else (False, None)
-    return {
-        "subject": row.subject,
-        "then": [
-            {
-                "system": one.system,
-                "rate": figure(one.rate),
-                "ratio": _times(one.ratio),
-                "note": one.note,
-            }
-            for one in row.then
-        ],
-        "differs": row.differs,
-        "why_not": now.why_not,
-        "rate": ("\N{GREATER-THAN OR EQUAL TO} " if bound else "") + figure(now.get("rate")),
-        "ratio": _times(now.ratio),
-        "carries": _times(now.carries),
-        "limit": MOST_LIKE[limit],
-        **{key: figure(now.get(key)) for key in ("cpu", "p50", "p99", "memory")},
-    }
+def limit_of(now: peers.Now) -> str:
+    """Who was at the limit, as it is said in a table."""
+    return MOST_LIKE[now.point.bottleneck if now.point else None]
 
 
 def _is_of(one: Flame, asked: PeerStudy) -> bool:
@@ -88,7 +71,3 @@ def _is_of(one: Flame, asked: PeerStudy) -> bool:
         and one.conditions in [c._replace(mode="closed") for c in some.conditions if not c.rated]
         for some in asked.measured
     )
-
-
-def _times(ratio: float | None) -> str:
-    return "–" if ratio is None else f"{ratio:.2f}"

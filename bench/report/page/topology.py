@@ -109,7 +109,7 @@ class HostsDrawing:
 Ranks = list[list[HostBox]]
 
 
-def part(study: Study, _: Catalogue) -> dict[str, Any]:
+def part(study: Study, _: Catalogue) -> dict[str, object]:
     """The drawing, with its title, its words, and what colours it on the page."""
     drawn = drawings(study)
     colours = {name: f"var(--{name})" for name in style.COLOURS} | {"font": "inherit"}

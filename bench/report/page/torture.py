@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The page of the report: the record as one HTML file that needs nothing else, and no script."""
 
-from typing import Any
+from dataclasses import dataclass
 
 from bench.records.torture import SLICE, AttackFacts, Record, TortureCell, Verdict, share, verdict
 from bench.report.findings import torture as words
@@ -28,7 +28,7 @@ def render(record: Record) -> str:
     return template_of(__file__, "torture.html.j2").render(**_context(record)).lstrip()
 
 
-def _context(record: Record) -> dict[str, Any]:
+def _context(record: Record) -> dict[str, object]:
     return {
         "when": f"{record.started:%Y-%m-%d %H:%M}",
         "headline": words.headline(record),
@@ -41,7 +41,7 @@ def _context(record: Record) -> dict[str, Any]:
             for name, sign in words.signs(record).items()
         ],
         "subjects": record.subjects,
-        "rows": [_row(record, facts) for facts in record.attacks],
+        "rows": [_attack(record, facts) for facts in record.attacks],
         "reasons": words.reasons(record),
         "command": words.command(record),
         **look([], {_key(name): pair for name, pair in COLOURS.items()}),
@@ -52,44 +52,82 @@ def _key(name: str) -> str:
     return "v-" + name.replace(" ", "-")
 
 
-def _row(record: Record, facts: AttackFacts) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ShownVerdict:
+    """What became of a server under an attack."""
+
+    key: str
+    sign: str
+    word: str
+    share: str
+    asides: list[str]
+
+
+@dataclass(frozen=True)
+class Course:
+    """The rate over the time of a cell, and when the attack was, in the units of the drawing."""
+
+    path: str
+    begin: float
+    long: float
+    words: str
+    width: int = WIDTH
+    height: int = HEIGHT
+
+
+@dataclass(frozen=True)
+class ShownCell:
+    """A cell in all its figures."""
+
+    subject: str
+    verdict: ShownVerdict
+    rates: list[str]
+    back: str
+    losses: str
+    remarks: str
+    done: str
+    course: Course
+
+
+@dataclass(frozen=True)
+class ShownAttack:
+    """A row: a verdict for each subject (None: it was not tried); what is told one by one."""
+
+    facts: AttackFacts
+    verdicts: list[ShownVerdict | None]
+    details: list[ShownCell]
+
+
+def _attack(record: Record, facts: AttackFacts) -> ShownAttack:
     cells = [record.cell(subject, facts.name) for subject in record.subjects]
-    return {
-        "facts": facts,
-        "cells": [_cell(record, cell) if cell else None for cell in cells],
-        "details": [_detail(record, cell) for cell in cells if cell and cell.before],
-    }
+    return ShownAttack(
+        facts,
+        [_verdict(record, cell) if cell else None for cell in cells],
+        [_detail(record, cell) for cell in cells if cell and cell.before],
+    )
 
 
-def _cell(record: Record, cell: TortureCell) -> dict[str, Any]:
-    facts = record.facts(cell)
+def _verdict(record: Record, cell: TortureCell) -> ShownVerdict:
+    facts, held = record.facts(cell), share(cell)
     word = verdict(cell, facts)
-    held = share(cell)
-    return {
-        "key": _key(word),
-        "sign": words.SIGNS[word],
-        "share": "" if held is None else words.per_cent(held),
-        "word": word,
-        "asides": words.asides(cell, facts),
-    }
+    much = "" if held is None else words.per_cent(held)
+    return ShownVerdict(_key(word), words.SIGNS[word], word, much, words.asides(cell, facts))
 
 
-def _detail(record: Record, cell: TortureCell) -> dict[str, Any]:
-    facts = record.facts(cell)
-    return {
-        **_cell(record, cell),
-        "subject": cell.subject,
-        "rates": [words.rate(phase) for phase in (cell.before, cell.during, cell.after)],
-        "back": words.back(cell),
-        "losses": words.losses(cell, facts) or "–",
-        "remarks": words.remarks(cell),
-        "done": words.done(cell),
-        "drawing": _drawing(cell),
-    }
+def _detail(record: Record, cell: TortureCell) -> ShownCell:
+    return ShownCell(
+        cell.subject,
+        _verdict(record, cell),
+        [words.rate(phase) for phase in (cell.before, cell.during, cell.after)],
+        words.back(cell),
+        words.losses(cell, record.facts(cell)) or "–",
+        words.remarks(cell),
+        words.done(cell),
+        _course(cell),
+    )
 
 
-def _drawing(cell: TortureCell) -> dict[str, Any]:
-    """The rate over the time of the cell, and when the attack was."""
+def _course(cell: TortureCell) -> Course:
     most = max(cell.wanted * SLICE, *cell.course, 1)
     step = WIDTH / max(1, len(cell.course))
     steps = [
@@ -98,12 +136,10 @@ def _drawing(cell: TortureCell) -> dict[str, Any]:
     ]
     path = "".join(f"{'L' if i else 'M'}{x} {y}h{step:.1f}" for i, (x, y) in enumerate(steps))
     scale = step / SLICE
-    return {
-        "width": WIDTH,
-        "height": HEIGHT,
-        "path": path,
-        "from": round(cell.attack_from_s * scale, 1),
-        "long": round((cell.attack_to_s - cell.attack_from_s) * scale, 1),
-        "words": f"{cell.subject}: pages per second before, during and after the attack: "
+    return Course(
+        path,
+        round(cell.attack_from_s * scale, 1),
+        round((cell.attack_to_s - cell.attack_from_s) * scale, 1),
+        f"{cell.subject}: pages per second before, during and after the attack: "
         f"{words.rates(cell)}",
-    }
+    )

@@ -14,9 +14,9 @@ from bench.records.run import Reason, Run
 from bench.records.store import save
 from bench.report.charts.exhibits import Catalogue
 from bench.report.findings import peers
-from bench.report.findings.peers import Dot, Now, Row, Then
+from bench.report.findings.peers import Dot, Now, PeerRow, Then
 from bench.report.page.build import build
-from bench.report.page.peers import part
+from bench.report.page.peers import limit_of, part
 from bench.report.study.study import Study
 
 from .conftest import recorded
@@ -161,7 +161,7 @@ def test_twice_as_much_or_half_is_elsewhere(
     then: list[float | None], now: float | None, differs: bool
 ) -> None:
     published = tuple(Then("old", 1.0, ratio, "") for ratio in then)
-    assert Row("nginx", published, Now(None, carries=now)).differs == differs
+    assert PeerRow("nginx", published, Now(None, carries=now)).differs == differs
 
 
 def test_a_table_has_whom_its_load_was_for_and_comes_once() -> None:
@@ -348,7 +348,7 @@ def test_nobody_was_the_limit_only_where_that_is_known() -> None:
     nginx.bottleneck, poll.bottleneck = None, "none"
     study = Study(found)
     (shown,) = part(study, Catalogue(study, {}))["peer_studies"]
-    limits = {row["subject"]: row["limit"] for row in shown["tables"][0]["rows"]}
+    limits = {row.subject: limit_of(row.now) for row in shown.tables[0].rows}
     assert limits["nginx"] == limits["threading"] == "–", "not known, and without a figure"
     assert (limits["epoll"], limits["poll"]) == ("load generator", "nobody")
 

@@ -4,7 +4,7 @@
 import sys
 import textwrap
 from collections.abc import Callable
-from typing import Any
+from typing import Generic, TypeVar
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -51,12 +51,19 @@ def plain_table(*heads: str) -> Table:
     return table
 
 
-class ProgressTable:
+Step = TypeVar("Step")
+
+
+class ProgressTable(Generic[Step]):
     """How far something is: at a terminal a table that fills up, with a bar below it; elsewhere a
     line for each step, for logs. Use in a `with` block."""
 
     def __init__(
-        self, out: Console, table: Callable[[Any], RenderableType], total: int, columns: int
+        self,
+        out: Console,
+        table: Callable[[Step | None], RenderableType],
+        total: int,
+        columns: int,
     ) -> None:
         """`table`: what there is so far, while a step is being made or (None) none is; `total`: so
         many steps there are; `columns`: of the words for a step."""
@@ -73,7 +80,7 @@ class ProgressTable:
         # Twice a second: drawing costs CPU time on the side of the load.
         self._live = Live(console=out, refresh_per_second=2, transient=True)
 
-    def __enter__(self) -> "ProgressTable":
+    def __enter__(self) -> "ProgressTable[Step]":
         if self._out.is_terminal:
             self._live.update(Group(self._table(None), self._bar))
             self._live.start()
@@ -82,18 +89,19 @@ class ProgressTable:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def begin(self, step: Any, words: str, left: str) -> None:
+    def begin(self, step: Step, words: str, left: str) -> None:
         """This step is being made now; `left`: time until the end, in words."""
-        self._show(step, description=words, left=left)
+        self._bar.update(self._task, description=words, left=left)
+        self._show(step)
 
     def end(self, line: str, left: str) -> None:
         """It is made; `line`: what came of it."""
         self._done += 1
-        self._show(None, advance=1, left=left)
+        self._bar.update(self._task, advance=1, left=left)
+        self._show(None)
         if not self._out.is_terminal:
             say(self._out, f"[{self._done:>{len(str(self._total))}}/{self._total}] {line}")
 
-    def _show(self, step: Any, **bar: Any) -> None:
+    def _show(self, step: Step | None) -> None:
         if self._out.is_terminal:
-            self._bar.update(self._task, **bar)
             self._live.update(Group(self._table(step), self._bar))

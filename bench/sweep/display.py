@@ -18,7 +18,7 @@ WORTH_A_WORD = 1.0
 """Seconds of waiting."""
 
 
-def progress_of(out: Console, results: Results, total: int) -> ProgressTable:
+def progress_of(out: Console, results: Results, total: int) -> ProgressTable[RunSpec]:
     """Of a sweep, as it makes so many runs."""
     return ProgressTable(
         out, lambda spec: result_table(results, spec, out.height - 2), total, columns=28

@@ -60,6 +60,12 @@ def stands_still(pid: int) -> bool:
     return process is not None and process.state == "T"
 
 
+def sleeps(task: int) -> bool:
+    """Whether a thread waits in a system call, and no tracer holds it there."""
+    process = _read_process(task)
+    return process is not None and process.state == "S"
+
+
 def zombies(session: int) -> list[Process]:
     """The processes of a session that nobody has waited for."""
     return [p for p in session_processes(session) if p.state == "Z"]

@@ -12,7 +12,7 @@ import os
 import socket
 from pathlib import Path
 
-from bench.host.sockets import LISTEN, STATES, end, tcp_sockets
+from bench.host.sockets import ALL, LISTEN, STATES, TIME_WAIT, end, tcp_sockets
 
 ESTABLISHED = 1 << STATES.index("ESTABLISHED")
 
@@ -46,6 +46,11 @@ def is_read(port: int, client: socket.socket) -> bool:
 def any_unread(port: int) -> bool:
     """Whether somebody has sent to the server on `port` what it has not read."""
     return any(own.received > 0 for own in tcp_sockets(port, states=ESTABLISHED))
+
+
+def any_open(port: int) -> bool:
+    """Whether the server on `port` has a connection that one of its two ends has not ended."""
+    return bool(tcp_sockets(port, states=ALL & ~(LISTEN | TIME_WAIT)))
 
 
 def is_given_up(port: int, client: socket.socket) -> bool:

@@ -74,12 +74,13 @@ def skip_unless_visible() -> None:
         pytest.skip("this kernel does not tell which call a process sleeps in")
 
 
-def skip_unless_traceable() -> None:
-    """Skip where one process may not trace another, as in some containers; or nobody but its own
-    children, as on Ubuntu (kernel.yama.ptrace_scope=1): the servers are children of ours."""
+def skip_unless_traceable(attached: bool = True) -> None:
+    """Skip where one process may not trace another, as in some containers; or, if it shall be
+    attached, nobody but its own children, as on Ubuntu (kernel.yama.ptrace_scope=1): the servers
+    are children of ours."""
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
-    if refused := _refusal():
+    if refused := _refusal() if attached else _refusal_to_begin():
         pytest.skip(f"no tracing here: {refused}; if sysctl kernel.yama.ptrace_scope is 1, try 0")
 
 
@@ -94,6 +95,23 @@ def _refusal() -> str:
             other.communicate()  # it ends
             said = strace.communicate()[1].strip()
     return said if refused else ""
+
+
+@functools.cache
+def _refusal_to_begin() -> str:
+    """What strace says where it may not even trace what it has begun; empty if it may."""
+    words = ["strace", "-qq", "-o", "/dev/null", "true"]
+    done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)
+    return done.stderr.strip() if done.returncode else ""
+
+
+def begun_by_strace(path: Path) -> tuple[str, ...]:
+    """The prefix of a command that strace follows from its beginning: ptrace_scope 1 allows it.
+
+    The command has the process number that strace was given, and strace is a process apart, in a
+    session of its own (-DDD, since strace 5.4).
+    """
+    return ("strace", "-DDD", "-f", "-qq", "-o", str(path), "--")
 
 
 class Trace:

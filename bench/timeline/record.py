@@ -13,7 +13,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from bench.host.process import StartError, last_line
-from bench.host.programs import output_of
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
@@ -156,7 +155,9 @@ def _warm_up(url: str) -> None:
 
 def _summary(subject: Subject) -> str:
     """What the server says of itself in --help."""
-    said = output_of([str(subject.executable), "--help"])
+    said = subprocess.run(
+        [str(subject.executable), "--help"], capture_output=True, text=True
+    ).stdout
     match = re.search(rf"^{re.escape(subject.name)}: (.*)\.$", said, re.MULTILINE)
     return match[1] if match else ""
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Where the inventory is, and how its load host is reached."""
 
-import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+
+from pydantic import BaseModel, ConfigDict
 
 from bench.records.errors import UserError
 
@@ -31,13 +31,30 @@ def find(name: str) -> Path:
     return path.resolve()
 
 
+class FoundHost(BaseModel):
+    """What the playbook found of the load host, with all variables filled in: load_host.json.j2."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    connection: str
+    host: str
+    port: str
+    user: str
+    key: str
+    password: bool
+    executable: str
+    ssh_args: str
+    common_args: str
+    extra_args: str
+
+
 class WayToLoad:
-    """How the load host is reached, as the playbook found it: with all variables filled in."""
+    """How the load host is reached."""
 
     def __init__(self, file: Path) -> None:
         """`file`: what the playbook wrote. Raises UserError if it has no way that we could go."""
-        self._found: dict[str, Any] = json.loads(file.read_text())
-        if self._found["password"]:
+        self._found = FoundHost.model_validate_json(file.read_text())
+        if self._found.password:
             raise UserError(
                 "the load host is reached with a password, and nobody could type it for the sweep. "
                 "Give it a key: ssh-copy-id, and ansible_ssh_private_key_file in the inventory"
@@ -46,14 +63,14 @@ class WayToLoad:
     def command(self, words: Sequence[str], terminal: bool) -> list[str]:
         """The command line that runs a command there."""
         found = self._found
-        if found["connection"] == "local":
+        if found.connection == "local":
             return list(words)
-        ssh = [found["executable"]]
+        ssh = [found.executable]
         for option in QUIET_END:
             ssh += ["-o", option]
-        for more in ("ssh_args", "common_args", "extra_args"):
-            ssh += shlex.split(found[more])
-        for option, value in (("-p", found["port"]), ("-i", found["key"]), ("-l", found["user"])):
-            ssh += [option, str(value)] if value else []
+        for more in (found.ssh_args, found.common_args, found.extra_args):
+            ssh += shlex.split(more)
+        for option, value in (("-p", found.port), ("-i", found.key), ("-l", found.user)):
+            ssh += [option, value] if value else []
         ssh += ["-tt"] if terminal else ["-T"]
-        return [*ssh, found["host"], shlex.join(words)]
+        return [*ssh, found.host, shlex.join(words)]

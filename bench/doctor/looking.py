@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -39,7 +38,7 @@ class Facts:
     """Tracked connections: now, at most. None: not tracked."""
     ab: str | None = None
     redis_server: str | None = None
-    redis: Mapping[str, Any] | None = None
+    redis: Mapping[str, str | int | None] | None = None
     """Settings of a Redis that is there; None: a private one will be started."""
     redis_url: str = ""
     oha: str | None = None

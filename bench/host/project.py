@@ -29,7 +29,7 @@ def toml_of(file: Path) -> dict[str, Any]:
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def declaration(model: type[Model], file: Path, **more: Any) -> Model:
+def declaration(model: type[Model], file: Path, **more: object) -> Model:
     """What a TOML file says, and `more`, as a model. Raises UserError where it lacks something."""
     try:
         return model.model_validate({**toml_of(file), **more})

@@ -9,7 +9,6 @@ writes into a small database (`--db-url`), from which the latencies as they woul
 correction are worked out: of the same requests, not of a second run.
 """
 
-import json
 import math
 import os
 import shutil
@@ -19,7 +18,9 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from pydantic import BaseModel, Field
 
 from bench.host.process import last_line, run_measured
 from bench.host.programs import output_of
@@ -33,6 +34,24 @@ from bench.records.workloads import FORM
 SETUP = "scripts/setup.sh openloop"
 PROGRESS = "Storing results to"
 """How a line of oha's begins that is no trouble."""
+
+
+class OhaSummary(BaseModel):
+    """A part of oha's JSON; times in seconds."""
+
+    total: float | None = None
+    slowest: float | None = None
+    average: float | None = None
+    bytes: int | None = Field(None, alias="totalData")
+
+
+class OhaReport(BaseModel):
+    """What is read of oha's JSON."""
+
+    summary: OhaSummary
+    codes: dict[str, int] = Field(alias="statusCodeDistribution")
+    errors: dict[str, int] = Field(alias="errorDistribution")
+    percentiles: dict[str, float | None] = Field({}, alias="latencyPercentiles")
 
 
 class Times(NamedTuple):
@@ -140,24 +159,21 @@ def _run(
 def parse(text: str, rate: float) -> tuple[OpenLoopFigures | None, Latency | None, int | None]:
     """The figures, the latencies and the bytes of all bodies in oha's JSON; Nones if it is none."""
     try:
-        said: dict[str, Any] = json.loads(text)
-        summary = said["summary"]
-        codes = {str(code): int(n) for code, n in said["statusCodeDistribution"].items()}
-        errors = {str(kind): int(n) for kind, n in said["errorDistribution"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
+        said = OhaReport.model_validate_json(text)
+    except ValueError:
         return None, None, None
-    answered = sum(codes.values())
+    answered, seconds = sum(said.codes.values()), said.summary.total or 0.0
     figures = OpenLoopFigures(
         tool="oha",
         rate_asked=rate,
-        rate_done=answered / summary["total"] if summary.get("total") else 0.0,
-        seconds=summary.get("total") or 0.0,
-        sent=answered + sum(errors.values()),
+        rate_done=answered / seconds if seconds else 0.0,
+        seconds=seconds,
+        sent=answered + sum(said.errors.values()),
         succeeded=answered,
-        status_codes=codes,
-        errors=errors,
+        status_codes=said.codes,
+        errors=said.errors,
     )
-    return figures, _latency(said, answered), summary.get("totalData")
+    return figures, _latency(said, answered), said.summary.bytes
 
 
 def requests_in(database: Path) -> list[Times]:
@@ -193,21 +209,21 @@ def latency_of(seconds: Sequence[float], source: str) -> Latency | None:
     )
 
 
-def _latency(said: dict[str, Any], count: int) -> Latency | None:
+def _latency(said: OhaReport, count: int) -> Latency | None:
     """Seconds to milliseconds; None where nothing was answered."""
-    summary, percentiles = said["summary"], said.get("latencyPercentiles", {})
     figures = {
-        "p50": percentiles.get("p50"),
-        "p90": percentiles.get("p90"),
-        "p99": percentiles.get("p99"),
-        "p999": percentiles.get("p99.9"),
-        "max": summary.get("slowest"),
-        "mean": summary.get("average"),
+        "p50": said.percentiles.get("p50"),
+        "p90": said.percentiles.get("p90"),
+        "p99": said.percentiles.get("p99"),
+        "p999": said.percentiles.get("p99.9"),
+        "max": said.summary.slowest,
+        "mean": said.summary.average,
     }
-    if any(value is None for value in figures.values()):
+    known = {name: round(value * 1000, 4) for name, value in figures.items() if value is not None}
+    if len(known) < len(figures):
         return None
     return Latency(
-        **{name: round(value * 1000, 4) for name, value in figures.items()},
+        **known,
         count=count,
         source="oha --latency-correction: from when a request was due",
     )

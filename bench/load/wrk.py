@@ -14,13 +14,13 @@ been asked for meanwhile (its correction of "coordinated omission"). So they are
 are, and Little's law is not held against them.
 """
 
-import json
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from pydantic import BaseModel
 
 from bench.host.process import last_line, run_measured
 from bench.host.programs import require
@@ -40,6 +40,14 @@ class WrkOutcome(Outcome):
     """What came of a load by wrk."""
 
     figures: WrkFigures | None
+
+
+class WrkTimes(BaseModel):
+    """What wrk.lua says of latencies, in microseconds."""
+
+    percentiles_us: dict[str, float]
+    max_us: float
+    mean_us: float
 
 
 def command(load: Load) -> list[str]:
@@ -86,27 +94,26 @@ def run(
 
 def parse(text: str) -> tuple[WrkFigures | None, Latency | None]:
     """The figures and latencies that wrk.lua printed; Nones where it did not."""
-    line = next((x for x in text.splitlines() if x.startswith(BEGINS)), "")
+    line = next((x for x in text.splitlines() if x.startswith(BEGINS)), "").removeprefix(BEGINS)
     try:
-        said: dict[str, Any] = json.loads(line.removeprefix(BEGINS))
+        figures = WrkFigures.model_validate_json(line)
+        return figures, _latency(WrkTimes.model_validate_json(line), figures.complete)
     except ValueError:
         return None, None
-    figures = WrkFigures.model_validate(said)
-    return figures, _latency(said, figures.complete)
 
 
-def _latency(said: dict[str, Any], count: int) -> Latency | None:
+def _latency(said: WrkTimes, count: int) -> Latency | None:
     """Microseconds to milliseconds; None where nothing was answered."""
     if not count:
         return None
-    at = {name: value / 1000 for name, value in said["percentiles_us"].items()}
+    at = {name: value / 1000 for name, value in said.percentiles_us.items()}
     return Latency(
         p50=at["50"],
         p90=at["90"],
         p99=at["99"],
         p999=at["99.9"],
-        max=said["max_us"] / 1000,
-        mean=said["mean_us"] / 1000,
+        max=said.max_us / 1000,
+        mean=said.mean_us / 1000,
         count=count,
         source="wrk, with its own correction for coordinated omission",
     )

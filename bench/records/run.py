@@ -2,7 +2,7 @@
 """One run as it is kept: what was measured, what came of it, what was checked."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import (
     AliasChoices,
@@ -122,7 +122,7 @@ class Run(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _gather(cls, data: Any) -> Any:
+    def _gather(cls, data: object) -> object:
         """The conditions from among the fields of a file."""
         if not isinstance(data, dict) or "conditions" in data:
             return data
@@ -133,8 +133,8 @@ class Run(BaseModel):
         return rest | {"conditions": found}
 
     @model_serializer(mode="wrap")
-    def _spread(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        kept: dict[str, Any] = handler(self)
+    def _spread(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+        kept: dict[str, object] = handler(self)
         if "conditions" not in kept:
             return kept
         at = list(kept).index("conditions")

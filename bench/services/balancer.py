@@ -130,9 +130,10 @@ class Balancer:
         if self._child is not None:
             self._child.end(STOP_SECONDS)
             status, said = self._child.exit_status, words_of(last_line(self._child.stderr))
-        errors = _own_answers(self._folder / "own.log")
+        errors = _own_errors(self._folder / "own.log")
         shutil.rmtree(self._folder, ignore_errors=True)
-        return BalancerEnd(errors=len(errors), last_error=said or _words(errors), status=status)
+        last = said or (errors[-1] if errors else "")
+        return BalancerEnd(errors=len(errors), last_error=last, status=status)
 
     def _start(
         self,
@@ -216,12 +217,8 @@ def words_of(line: str) -> str:
     return said.partition(", client:")[0]
 
 
-def _own_answers(log: Path) -> list[dict[str, object]]:
+def _own_errors(log: Path) -> list[str]:
     try:
-        return [json.loads(line) for line in log.read_text().splitlines()]
+        return [f"status {json.loads(line)['status']}" for line in log.read_text().splitlines()]
     except (OSError, ValueError):
         return []
-
-
-def _words(errors: Sequence[dict[str, object]]) -> str:
-    return f"status {errors[-1].get('status')}" if errors else ""

@@ -8,7 +8,7 @@ it happens: a visit to the guestbook raises its `visitor_count`.
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import redis
 
@@ -91,9 +91,9 @@ class RunRedis:
         said = self._client.info("cpu")
         return CpuTime(float(said["used_cpu_user"]) * 1e6, float(said["used_cpu_sys"]) * 1e6)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, str | int | None]:
         """Its settings that matter to a benchmark; None for those that it will not tell."""
-        found: dict[str, Any] = {}
+        found: dict[str, str | int | None] = {}
         for name in ("save", "appendonly", "maxclients", "tcp-backlog"):
             try:
                 found[name] = self._client.config_get(name).get(name)

@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from bench.host.accounting import CpuTime, rusage_of_buried
@@ -176,7 +176,10 @@ class Footprint:
         )
 
 
-def _differences(after: Sequence[Any], before: Sequence[Any]) -> list[Any]:
+Read = TypeVar("Read", CpuTime, float, Periods)
+
+
+def _differences(after: Sequence[Read | None], before: Sequence[Read | None]) -> list[Read | None]:
     pairs = zip(after, before, strict=True)
     return [None if a is None or b is None else a - b for a, b in pairs]
 

@@ -10,9 +10,8 @@ compare servers, or figures, that are not what they are called.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from bench.host.kernel import REST_SECONDS
 from bench.host.process import HelperError, StartError
@@ -49,7 +48,7 @@ class Question(BaseModel):
 
     number: int
     call: str
-    order: dict[str, Any] = {}
+    order: dict[str, JsonValue] = {}
 
 
 class Failure(BaseModel):
@@ -65,7 +64,7 @@ class Reply(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     number: int
-    result: dict[str, Any] | None = None
+    result: dict[str, JsonValue] | None = None
     error: Failure | None = None
 
 

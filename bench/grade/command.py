@@ -5,7 +5,6 @@ import argparse
 import json
 import secrets
 from collections.abc import Sequence
-from pathlib import Path
 
 from bench.grade import sandbox
 from bench.grade.building import folder_of, require_limits
@@ -13,11 +12,11 @@ from bench.grade.exam import Exam
 from bench.grade.show import end_text, stage_text
 from bench.grade.stage import Grade, StageOutcome
 from bench.grade.stages import STAGES
-from bench.host.project import toml_of
 from bench.host.signals import SignalWatch
 from bench.load.ab import require_ab
 from bench.records.errors import UserError
 from bench.records.values import each_of
+from bench.subjects.subject import said_of
 
 NAMES = [stage.name for stage in STAGES]
 
@@ -44,7 +43,8 @@ def run(words: Sequence[str]) -> int:
             print(stage_text(outcome, explained), flush=True)
 
     with SignalWatch() as watch:
-        grade = Exam(source, seed, watch, only, told, stalled_by(source)).run()
+        kind = said_of(source).stalled_by
+        grade = Exam(source, seed, watch, only, told, kind).run()
     print(grade.model_dump_json(indent=2) if options.json else end_text(grade))
     return 0
 
@@ -73,13 +73,3 @@ def _parser() -> argparse.ArgumentParser:
     add("--json", action="store_true", help="print the whole grade as JSON, for other programs")
     add("--schema", action="store_true", help="print the JSON Schema of what --json prints")
     return parser
-
-
-def stalled_by(source: Path) -> str:
-    """What the server's own tests.toml says of it. Raises UserError if it cannot be read."""
-    file = source / "tests.toml"
-    try:
-        said = toml_of(file)
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{file} cannot be read: {error}") from error
-    return str(said.get("stalled_by", "nobody"))

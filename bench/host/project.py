@@ -4,7 +4,7 @@
 import hashlib
 import sys
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 """The project's top folder."""
 
 
-def toml_of(file: Path) -> dict[str, Any]:
+def toml_of(file: Path) -> dict[str, object]:
     """What a TOML file says; nothing if it is not there."""
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
@@ -30,10 +30,11 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def declaration(model: type[Model], file: Path, **more: object) -> Model:
-    """What a TOML file says, and `more`, as a model. Raises UserError where it lacks something."""
+    """What a TOML file says, and `more`, as a model. Raises UserError where it cannot be read, or
+    lacks something."""
     try:
         return model.model_validate({**toml_of(file), **more})
-    except ValueError as error:  # no TOML, or not the model's
+    except (OSError, ValueError, RecursionError) as error:  # no TOML, or not the model's
         words = in_words(error) if isinstance(error, ValidationError) else str(error)
         raise UserError(f"{file}: {words}") from error
 

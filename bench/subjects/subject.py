@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import unquote, urlsplit
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from bench.host.process import free_port
-from bench.host.project import ROOT, toml_of
+from bench.host.project import ROOT, declaration
 from bench.records.conditions import FLOOR_PREFIX, Conditions
 from bench.records.errors import UserError
 from bench.records.figures import Kind
@@ -192,7 +192,7 @@ def known_names(servers: Sequence[str]) -> list[str]:
 
 def server_subject(name: str, program: Path) -> Subject:
     """One of the project's servers."""
-    said = _said_of(name)
+    said = said_of(next(ROOT.glob(f"[0-9][0-9]_{name}"), ROOT / "none"))
 
     def command(place: Place) -> list[str]:
         # Its folder is given, since it may be built elsewhere than beside public/.
@@ -208,14 +208,22 @@ def server_subject(name: str, program: Path) -> Subject:
         architecture=name,
         always_closes=name == "iterative",
         executable=program,
-        has_workers="workers" in said,
-        stalled_by=str(said.get("stalled_by", "nobody")),
+        has_workers=bool(said.workers),
+        stalled_by=said.stalled_by,
     )
 
 
-def _said_of(name: str) -> dict[str, Any]:
-    """What its folder says of it; empty: nothing."""
-    return toml_of(next(ROOT.glob(f"[0-9][0-9]_{name}/tests.toml"), ROOT / "none"))
+class ServerFacts(BaseModel):
+    """What a server's own tests.toml says of it, as far as it concerns a measurement."""
+
+    workers: str = ""
+    """What --workers counts; empty: nothing."""
+    stalled_by: str = "nobody"
+
+
+def said_of(folder: Path) -> ServerFacts:
+    """What a server's folder says of it. Raises UserError if that cannot be read."""
+    return declaration(ServerFacts, folder / "tests.toml")
 
 
 def floor_subject(architecture: str) -> Subject:

@@ -5,11 +5,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
 from bench.host.project import ROOT
+from bench.records.json_file import Json
 from bench.report.page.templates import template_of
 from bench.timeline.recording import Bar, Kind, Lane, Recording
 from bench.timeline.scenarios import named
@@ -81,7 +81,7 @@ class DrawnTimeline:
             for number, (bar, top, height, row) in enumerate(found)
         ]
 
-    def arrows(self) -> list[dict[str, Any]]:
+    def arrows(self) -> list[dict[str, str | float]]:
         """Both ends of each, in milliseconds and pixels."""
         return [
             {
@@ -94,7 +94,7 @@ class DrawnTimeline:
             for arrow in self.recording.arrows
         ]
 
-    def data(self) -> list[list[Any]]:
+    def data(self) -> list[list[Json]]:
         """What the page tells of each bar; source files by name, their texts are given once."""
         return [
             [
@@ -147,7 +147,7 @@ def picture_style() -> str:
     return (TEMPLATES / "picture.css").read_text()
 
 
-def _axis(length: float) -> dict[str, Any]:
+def _axis(length: float) -> dict[str, object]:
     """What the picture's template needs beside the drawing."""
     return {
         "length": length,
@@ -175,7 +175,7 @@ def _sources(recordings: Sequence[Recording]) -> dict[str, list[str]]:
 
 def chrome_trace(recordings: Sequence[Recording]) -> str:
     """The Trace Event Format that chrome://tracing and Perfetto read; times in microseconds."""
-    events: list[dict[str, Any]] = []
+    events: list[dict[str, Json]] = []
     for process, recording in enumerate(recordings, 1):
         events.append(_named("process_name", process, 0, recording.server))
         for lane in recording.lanes:
@@ -199,11 +199,11 @@ def chrome_trace(recordings: Sequence[Recording]) -> str:
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
 
 
-def _named(what: str, process: int, task: int, name: str) -> dict[str, Any]:
+def _named(what: str, process: int, task: int, name: str) -> dict[str, Json]:
     return {"ph": "M", "name": what, "pid": process, "tid": task, "args": {"name": name}}
 
 
-def _complete(process: int, task: int, bar: Bar) -> dict[str, Any]:
+def _complete(process: int, task: int, bar: Bar) -> dict[str, Json]:
     return {
         "ph": "X",
         "name": bar.name,

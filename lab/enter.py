@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from lab import host, kernel, limits, plan, state
 from lab.errors import LabError
@@ -19,34 +19,34 @@ ALL = (
 )
 
 
-def find(name: str, host_name: str) -> dict[str, Any]:
+def find(name: str, host_name: str) -> state.Known:
     """What is known of a lab that is up and has such a host."""
     known = state.load(name)
-    if known is None or not state.is_alive(known["keeper"]):
+    if known is None or not known.keeper.alive:
         make = f"scripts/lab up{plan.name_option(name)}"
         raise LabError(f"no lab '{name}' is up; to make one: sudo {make}")
-    if host_name not in known["hosts"]:
-        raise LabError(f"no host '{host_name}' in the lab; hosts: {', '.join(known['hosts'])}")
+    if host_name not in known.hosts:
+        raise LabError(f"no host '{host_name}' in the lab; hosts: {', '.join(known.hosts)}")
     return known
 
 
 def run(name: str, host_name: str, command: list[str]) -> int:
     """Run a command in all namespaces and limits of a host; returns its exit status."""
     known = find(name, host_name)
-    identity = known["hosts"][host_name]
-    descriptor = os.pidfd_open(identity["pid"]) if state.is_alive(identity) else -1
-    if descriptor < 0 or not state.is_alive(identity):
+    identity = known.hosts[host_name]
+    descriptor = os.pidfd_open(identity.pid) if identity.alive else -1
+    if descriptor < 0 or not identity.alive:
         see = f"scripts/lab status{plan.name_option(name)}"
         raise LabError(f"host '{host_name}' is down; see {see}")
     folder = Path.cwd()
-    cpu = next(each["cpu"] for each in known["plan"]["hosts"] if each["name"] == host_name)
+    cpu = next(each.cpu for each in known.plan.hosts if each.name == host_name)
     # The name first: it is the mark by which `down` knows what is the lab's.
     kernel.enter(descriptor, kernel.NEW_HOST_NAME)
-    limits.join(known["groups"][host_name], cpu)
+    limits.join(known.groups[host_name], cpu)
     kernel.enter(descriptor, ALL)
     pid = os.fork()
     if pid == 0:
-        _become(folder, command, known["roots"][host_name])
+        _become(folder, command, known.roots[host_name])
     # Ctrl-C is for the command; it reaches both.
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)

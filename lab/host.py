@@ -5,7 +5,6 @@ sshd is the first process of the host, so whatever is started on the host ends w
 takes care, as the first process must, of processes whose parent has ended.
 """
 
-import json
 import os
 import resource
 import signal
@@ -19,6 +18,7 @@ from typing import NoReturn
 from lab import files, kernel, limits, network, state
 from lab.errors import LabError, in_words
 from lab.plan import LabHost, LabPlan
+from lab.report import Report
 
 NEW = kernel.NEW_MOUNTS | kernel.NEW_HOST_NAME | kernel.NEW_IPC | kernel.NEW_NETWORK
 DESCRIPTORS = 65_536
@@ -51,15 +51,15 @@ PidFile none
 def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: socket.socket) -> NoReturn:
     """Become the host. Runs in a new process, the first of a new process namespace.
 
-    `keeper` gets lines of JSON: first our number outside, then {"read_only": [...], "root": device}
-    just before sshd starts, or {"failed": why} instead of either. It gives one line: eth0 is there.
+    `keeper` gets a report with our number outside, then one with our root just before sshd starts,
+    or why we failed instead of either. It gives one line: eth0 is there.
     """
     try:
         _become(plan, host, groups, keeper)
     except LabError as error:
-        _tell(keeper, failed=f"host {host.name}: {error}")
+        keeper.sendall(Report(failed=f"host {host.name}: {error}").line())
     except OSError as error:
-        _tell(keeper, failed=f"host {host.name}: {in_words(error)}")
+        keeper.sendall(Report(failed=f"host {host.name}: {in_words(error)}").line())
     finally:
         os._exit(1)
 
@@ -70,7 +70,7 @@ def _become(plan: LabPlan, host: LabHost, groups: list[str], keeper: socket.sock
     kernel.unshare(NEW)
     socket.sethostname(host.name)
     kernel.set_domain(state.mark_of(plan.name))
-    _tell(keeper, pid=kernel.number_outside())
+    keeper.sendall(Report(pid=kernel.number_outside()).line())
     if not keeper.recv(1):
         sys.exit(1)
     network.set_up_host(host.address)
@@ -87,7 +87,7 @@ def _become(plan: LabPlan, host: LabHost, groups: list[str], keeper: socket.sock
     kernel.detach(files.MACHINE)
     files.MACHINE.rmdir()
     _settle(plan, host, key, public)
-    _tell(keeper, read_only=read_only, root=root_device())
+    keeper.sendall(Report(root=root_device(), read_only=read_only).line())
     _start_sshd(log)
 
 
@@ -159,7 +159,3 @@ def restore_signals() -> None:
     """Undo what Python ignores: a program would inherit that."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
-
-
-def _tell(keeper: socket.socket, **message: object) -> None:
-    keeper.sendall(json.dumps(message).encode() + b"\n")

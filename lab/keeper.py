@@ -4,7 +4,7 @@
 It stands in a network namespace with the bridge, starts the hosts in namespaces of their own,
 then waits at the door (door.py). `up` starts it, as the first process of a new process namespace:
 
-    python -m lab.keeper        a plan as JSON on its input, lines of JSON on its output
+    python -m lab.keeper        a plan as JSON on its input, reports on its output
 
 Until all hosts answer it ends with `up`; from then on only by a signal.
 """
@@ -16,12 +16,13 @@ import socket
 import sys
 import time
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from lab import files, host, kernel, limits, network, state
 from lab.door import SSH_PORT, open_door
 from lab.errors import LabError, in_words
 from lab.plan import LabHost, LabPlan
+from lab.report import Report, heard
 
 READY_SECONDS = 90.0
 
@@ -34,25 +35,25 @@ class Started(NamedTuple):
     """Its number in the keeper's process namespace."""
     line: socket.socket
 
-    def hear(self) -> dict[str, Any]:
-        """The next thing that it has to say."""
+    def hear(self) -> Report:
+        """The next thing that it has to say. Raises LabError if it has failed."""
         text = b""
         while not text.endswith(b"\n"):
             more = self.line.recv(1)
             if not more:
                 raise LabError(f"host {self.host.name} has ended without a word")
             text += more
-        said: dict[str, Any] = json.loads(text)
-        if "failed" in said:
-            raise LabError(said["failed"])
+        said = heard(text)
+        if said.failed:
+            raise LabError(said.failed)
         return said
 
 
 def main() -> int:
-    """Build the lab of the plan and keep it. Says {"ready": true} or {"failed": why}."""
+    """Build the lab of the plan and keep it. Reports that it is there, and that the lab is up."""
     kernel.die_with_parent(signal.SIGKILL)
     # If the parent had ended before that, there will be no plan.
-    _say(here=True)
+    _say(Report())
     text = sys.stdin.readline()
     if not text:
         return 1
@@ -64,7 +65,7 @@ def main() -> int:
     except OSError as error:
         return _fail(in_words(error))
     kernel.die_with_parent(0)
-    _say(ready=True)
+    _say(Report())
     return _keep()
 
 
@@ -81,7 +82,7 @@ def _build(plan: LabPlan) -> None:
         started.append(_start(plan, host_plan, limit.groups_of(host_plan.name)))
     outside = {}
     for one in started:
-        outside[one.host.name] = one.hear()["pid"]
+        outside[one.host.name] = one.hear().pid
         network.connect(one.host.name, outside[one.host.name])
         one.line.sendall(b"\n")
     ready = {one.host.name: one.hear() for one in started}
@@ -92,18 +93,18 @@ def _build(plan: LabPlan) -> None:
     open_door(Path(plan.folder, "door"), {one.address for one in plan.hosts})
     state.write_state(
         Path(plan.folder),
-        {
-            "plan": plan.to_json(),
-            "limited_by": limit.by,
-            "limited_reason": limit.reason,
-            "since": time.time(),
-            "keeper": _identity(kernel.number_outside()),
-            "hosts": {name: _identity(pid) for name, pid in outside.items()},
-            "groups": {one.name: limit.groups_of(one.name) for one in plan.hosts},
-            "roots": {name: said["root"] for name, said in ready.items()},
-            "read_only": sorted({path for said in ready.values() for path in said["read_only"]}),
-            "unseen": files.view(plan).unseen,
-        },
+        state.Known(
+            plan=plan,
+            limited_by=limit.by,
+            limited_reason=limit.reason,
+            since=time.time(),
+            keeper=state.Identity.of(kernel.number_outside()),
+            hosts={name: state.Identity.of(pid) for name, pid in outside.items()},
+            groups={one.name: limit.groups_of(one.name) for one in plan.hosts},
+            roots={name: said.root for name, said in ready.items()},
+            read_only=sorted({path for said in ready.values() for path in said.read_only}),
+            unseen=files.view(plan).unseen,
+        ),
     )
 
 
@@ -135,11 +136,6 @@ def _await_ssh(plan: LabPlan, one: Started) -> None:
         time.sleep(0.02)
 
 
-def _identity(pid: int) -> dict[str, int]:
-    """A process, so that it is told from a later one with the same number."""
-    return {"pid": pid, "started": state.start_of(pid)}
-
-
 def _keep() -> NoReturn:
     """Wait. The first process inherits those whose parents have ended, and buries them."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -158,12 +154,13 @@ def _keep() -> NoReturn:
 
 
 def _fail(why: str) -> int:
-    _say(failed=why)
+    _say(Report(failed=why))
     return 1
 
 
-def _say(**message: object) -> None:
-    print(json.dumps(message), flush=True)
+def _say(report: Report) -> None:
+    sys.stdout.buffer.write(report.line())
+    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from lab.errors import LabError
@@ -53,13 +53,9 @@ class LabPlan:
     delay: str | None
     rate: str | None
 
-    def to_json(self) -> dict[str, Any]:
-        """The plan as JSON, for `from_json`."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "LabPlan":
-        """The plan that `to_json` has written."""
+        """A plan that was written as JSON."""
         return cls(**{**data, "hosts": [LabHost(**host) for host in data["hosts"]]})
 
 

@@ -20,8 +20,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lab.errors import LabError
 from lab.plan import LabHost, LabPlan
@@ -36,6 +37,48 @@ class Owner(NamedTuple):
     uid: int
     gid: int
     home: str
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A process, so that it is told from a later one with the same number."""
+
+    pid: int
+    started: int
+
+    @classmethod
+    def of(cls, pid: int) -> "Identity":
+        """Of one that runs; OSError if there is none."""
+        return cls(pid, start_of(pid))
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        try:
+            return start_of(self.pid) == self.started
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True)
+class Known:
+    """The content of state.json."""
+
+    plan: LabPlan
+    limited_by: str
+    limited_reason: str
+    """Why hosts do not have their shares; empty if they have."""
+    since: float
+    """When it was up, in seconds since 1970."""
+    keeper: Identity
+    hosts: dict[str, Identity]
+    groups: dict[str, list[str]]
+    """The control groups of each host; none: it is not limited."""
+    roots: dict[str, int]
+    """The device of each host's `/`."""
+    read_only: list[str]
+    unseen: list[str]
+    """Folders that no host sees."""
 
 
 def owner() -> Owner:
@@ -138,15 +181,18 @@ def labs() -> list[str]:
     return sorted(path.name for path in BASE.iterdir() if not path.name.startswith("."))
 
 
-def load(name: str) -> dict[str, Any] | None:
+def load(name: str) -> Known | None:
     """What the keeper has written about a lab; None if there is none, or it is not up yet."""
     try:
-        found: dict[str, Any] = json.loads((folder_of(name) / "state.json").read_text())
+        found = json.loads((folder_of(name) / "state.json").read_text())
     except (FileNotFoundError, json.JSONDecodeError):
         return None
     except PermissionError as error:
         raise LabError(f"the lab '{name}' is somebody else's; try with sudo") from error
-    return found
+    found["plan"] = LabPlan.from_json(found["plan"])
+    found["keeper"] = Identity(**found["keeper"])
+    found["hosts"] = {host: Identity(**process) for host, process in found["hosts"].items()}
+    return Known(**found)
 
 
 def start_of(pid: int) -> int:
@@ -158,23 +204,15 @@ def start_of(pid: int) -> int:
     return int(words[19])
 
 
-def is_alive(identity: dict[str, int]) -> bool:
-    """Whether the process that state.json names still runs."""
-    try:
-        return start_of(identity["pid"]) == identity["started"]
-    except OSError:
-        return False
-
-
 def networks_in_use() -> set[str]:
     """The networks of the labs that are there, so that no two have the same addresses."""
-    return {known["plan"]["network"] for known in map(load, labs()) if known}
+    return {known.plan.network for known in map(load, labs()) if known}
 
 
-def write_state(folder: Path, data: dict[str, Any]) -> None:
+def write_state(folder: Path, known: Known) -> None:
     """Write state.json: whole, or not at all."""
     new = folder / ".state.json"
-    new.write_text(json.dumps(data, indent=1) + "\n")
+    new.write_text(json.dumps(asdict(known), indent=1) + "\n")
     os.chown(new, folder.stat().st_uid, folder.stat().st_gid)
     new.rename(folder / "state.json")
 

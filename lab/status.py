@@ -5,10 +5,11 @@ import time
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from lab import state
 from lab.errors import LabError
+from lab.plan import LabHost
+from lab.state import Known
 
 HEAD = ("HOST", "ADDRESS", "CPU", "SHARE", "LIMITED BY", "SSHD", "UP SINCE", "PROCESSES")
 
@@ -20,69 +21,70 @@ def show(name: str) -> bool:
         others = [other for other in state.labs() if other != name]
         hint = f"; there is: {', '.join(others)}" if others else ""
         raise LabError(f"no lab '{name}' is up{hint}")
-    rows = [HEAD, *(_row(known, host) for host in known["plan"]["hosts"])]
+    rows = [HEAD, *(_row(known, host) for host in known.plan.hosts)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         print("  ".join(cells).rstrip())
     for remark in _remarks(known):
         print(remark)
-    return state.is_alive(known["keeper"]) and all(map(state.is_alive, known["hosts"].values()))
+    return known.keeper.alive and all(one.alive for one in known.hosts.values())
 
 
-def _row(known: dict[str, Any], host: dict[str, Any]) -> tuple[str, ...]:
-    identity = known["hosts"][host["name"]]
-    alive = state.is_alive(identity)
+def _row(known: Known, host: LabHost) -> tuple[str, ...]:
+    identity = known.hosts[host.name]
+    alive = identity.alive
     return (
-        host["name"],
-        host["address"],
-        str(host["cpu"]),
-        _share(host) if known["groups"][host["name"]] else "not limited",
-        known["limited_by"],
-        str(identity["pid"]) if alive else "-",
-        time.strftime("%H:%M:%S", time.localtime(known["since"])) if alive else "down",
-        str(len(_family(identity["pid"]))) if alive else "0",
+        host.name,
+        host.address,
+        str(host.cpu),
+        _share(host) if known.groups[host.name] else "not limited",
+        known.limited_by,
+        str(identity.pid) if alive else "-",
+        time.strftime("%H:%M:%S", time.localtime(known.since)) if alive else "down",
+        str(len(_family(identity.pid))) if alive else "0",
     )
 
 
-def _share(host: dict[str, Any]) -> str:
-    return f"{host['share']} %" if host["share"] else "all of it"
+def _share(host: LabHost) -> str:
+    return f"{host.share} %" if host.share else "all of it"
 
 
-def _remarks(known: dict[str, Any]) -> list[str]:
+def _remarks(known: Known) -> list[str]:
     lines = []
-    if known["limited_reason"] and any(host["share"] for host in known["plan"]["hosts"]):
-        lines.append(f"One CPU for each host, but no shares of it: {known['limited_reason']}.")
-    link = [f"{what} {known['plan'][what]}" for what in ("delay", "rate") if known["plan"][what]]
+    if known.limited_reason and any(host.share for host in known.plan.hosts):
+        lines.append(f"One CPU for each host, but no shares of it: {known.limited_reason}.")
+    asked = (("delay", known.plan.delay), ("rate", known.plan.rate))
+    link = [f"{what} {much}" for what, much in asked if much]
     if link:
         lines.append(f"Each host's way out: {', '.join(link)}.")
-    if known["read_only"]:
-        lines.append(f"Read-only on the hosts: {', '.join(known['read_only'])}")
-    if known["unseen"]:
-        lines.append(f"Not to be seen on the hosts: {', '.join(known['unseen'])}")
+    if known.read_only:
+        lines.append(f"Read-only on the hosts: {', '.join(known.read_only)}")
+    if known.unseen:
+        lines.append(f"Not to be seen on the hosts: {', '.join(known.unseen)}")
     return lines + _warnings(known)
 
 
-def _warnings(known: dict[str, Any]) -> list[str]:
+def _warnings(known: Known) -> list[str]:
     """Where hosts get less of a CPU than the table says."""
     lines = []
-    hosts = known["plan"]["hosts"]
+    hosts = known.plan.hosts
     servers: dict[int, int] = defaultdict(int)
     for host in hosts:
-        if host["group"] == "zerohttpd" and host["share"] and known["groups"][host["name"]]:
-            servers[host["cpu"]] += host["share"]
+        if host.group == "zerohttpd" and host.share and known.groups[host.name]:
+            servers[host.cpu] += host.share
     for cpu, percent in servers.items():
         if percent > 100:
             lines.append(
                 f"Warning: the shares of the servers on CPU {cpu} make {percent} % together: "
                 "under load none gets all of its own."
             )
-    cpus = {host["cpu"] for host in hosts}
+    cpus = {host.cpu for host in hosts}
     for other in state.labs():
         with suppress(LabError):  # somebody else's, which only root may see
-            its = state.load(other) if other != known["plan"]["name"] else None
-            if its and state.is_alive(its["keeper"]):
-                both = sorted(cpus & {host["cpu"] for host in its["plan"]["hosts"]})
+            its = state.load(other) if other != known.plan.name else None
+            if its and its.keeper.alive:
+                both = sorted(cpus & {host.cpu for host in its.plan.hosts})
                 if both:
                     numbers = ", ".join(map(str, both))
                     lines.append(f"Warning: the lab '{other}' uses the same CPUs: {numbers}.")

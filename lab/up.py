@@ -11,12 +11,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from lab import kernel, plan, remains, state
 from lab.errors import LabError
+from lab.report import Report, heard
 
 UP_SECONDS = 120.0
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -52,7 +52,7 @@ def up(wishes: Wishes) -> None:
     _listen_to_signals()
     with state.locked():
         known = state.load(wishes.name)
-        if known and state.is_alive(known["keeper"]):
+        if known and known.keeper.alive:
             end = f"scripts/lab down{plan.name_option(wishes.name)}"
             raise LabError(f"the lab '{wishes.name}' is up already; to end it: sudo {end}")
         remains.clear(wishes.name)
@@ -93,16 +93,16 @@ def _start_keeper(lab: plan.LabPlan) -> None:
     assert keeper.stdout is not None
     deadline = time.monotonic() + UP_SECONDS
     _hear(keeper.stdout.fileno(), deadline, log)
-    keeper.stdin.write(json.dumps(lab.to_json()).encode() + b"\n")
+    keeper.stdin.write(json.dumps(asdict(lab)).encode() + b"\n")
     keeper.stdin.close()
     said = _hear(keeper.stdout.fileno(), deadline, log)
-    if "ready" not in said:
+    if said.failed:
         keeper.wait()
-        raise LabError(said["failed"])
+        raise LabError(said.failed)
 
 
-def _hear(descriptor: int, deadline: float, log: Path) -> dict[str, Any]:
-    """The next line that the keeper says."""
+def _hear(descriptor: int, deadline: float, log: Path) -> Report:
+    """The next thing that the keeper says."""
     text = b""
     while not text.endswith(b"\n"):
         if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
@@ -112,8 +112,7 @@ def _hear(descriptor: int, deadline: float, log: Path) -> dict[str, Any]:
             lines = log.read_text(errors="replace").strip().splitlines() or ["ended without a word"]
             raise LabError(f"the lab's keeper: {lines[-1]}")
         text += more
-    said: dict[str, Any] = json.loads(text)
-    return said
+    return heard(text)
 
 
 def _listen_to_signals() -> None:

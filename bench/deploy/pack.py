@@ -26,6 +26,7 @@ from pathlib import Path
 
 from bench.host.project import ROOT
 from bench.records.errors import UserError
+from bench.records.json_file import Json
 
 REQUIREMENTS = ROOT / "requirements" / "bench.txt"
 ONLY_FOR_CHARTS = ("altair*", "narwhals*", "vl_convert*")
@@ -111,7 +112,7 @@ def _is_public(path: Path) -> bool:
     return (stat.S_ISREG(mode) and mode & 0o044 == 0o044) or stat.S_ISLNK(mode)
 
 
-def pack_packages(folder: Path) -> dict[str, object]:
+def pack_packages(folder: Path) -> dict[str, Json]:
     """The two archives of Python packages, and for which hosts they are good. Raises UserError."""
     python, machine = platform.python_version().rpartition(".")[0], platform.machine()
     kind = f"{python} {machine} {ONLY_FOR_CHARTS}\n".encode()

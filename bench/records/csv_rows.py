@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from bench.records.conditions import Conditions
 from bench.records.figures import ProcessFigures
+from bench.records.json_file import Json
 from bench.records.run import Run
 
 _IDENTITY = (
@@ -29,9 +30,9 @@ CSV_COLUMNS = (
 )
 
 
-def csv_row(run: Run) -> dict[str, object]:
+def csv_row(run: Run) -> dict[str, Json]:
     """A run as a row. Figures of a run that does not hold are left empty, but for the counts."""
-    row: dict[str, object] = run.model_dump(include={*_IDENTITY, "conditions"})
+    row: dict[str, Json] = run.model_dump(include={*_IDENTITY, "conditions"})
     row["command"] = " ".join(run.ab_command)
     row["reason"] = run.reason.text if run.reason else ""
     if run.ab:

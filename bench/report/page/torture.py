@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from bench.records.torture import SLICE, AttackFacts, Record, TortureCell, Verdict, share, verdict
+from bench.records.torture import SLICE, Record, TortureCell, Verdict, share, verdict
 from bench.report.findings import torture as words
 from bench.report.page.look import look
 from bench.report.page.templates import template_of
@@ -41,7 +41,15 @@ def _context(record: Record) -> dict[str, object]:
             for name, sign in words.signs(record).items()
         ],
         "subjects": record.subjects,
-        "rows": [_attack(record, facts) for facts in record.attacks],
+        "rows": [
+            (facts, [record.cell(subject, facts.name) for subject in record.subjects])
+            for facts in record.attacks
+        ],
+        "words": words,
+        "verdict": verdict,
+        "share": share,
+        "key": _key,
+        "course": _course,
         "reasons": words.reasons(record),
         "command": words.command(record),
         **look([], {_key(name): pair for name, pair in COLOURS.items()}),
@@ -50,17 +58,6 @@ def _context(record: Record) -> dict[str, object]:
 
 def _key(name: str) -> str:
     return "v-" + name.replace(" ", "-")
-
-
-@dataclass(frozen=True)
-class ShownVerdict:
-    """What became of a server under an attack."""
-
-    key: str
-    sign: str
-    word: str
-    share: str
-    asides: list[str]
 
 
 @dataclass(frozen=True)
@@ -73,58 +70,6 @@ class Course:
     words: str
     width: int = WIDTH
     height: int = HEIGHT
-
-
-@dataclass(frozen=True)
-class ShownCell:
-    """A cell in all its figures."""
-
-    subject: str
-    verdict: ShownVerdict
-    rates: list[str]
-    back: str
-    losses: str
-    remarks: str
-    done: str
-    course: Course
-
-
-@dataclass(frozen=True)
-class ShownAttack:
-    """A row: a verdict for each subject (None: it was not tried); what is told one by one."""
-
-    facts: AttackFacts
-    verdicts: list[ShownVerdict | None]
-    details: list[ShownCell]
-
-
-def _attack(record: Record, facts: AttackFacts) -> ShownAttack:
-    cells = [record.cell(subject, facts.name) for subject in record.subjects]
-    return ShownAttack(
-        facts,
-        [_verdict(record, cell) if cell else None for cell in cells],
-        [_detail(record, cell) for cell in cells if cell and cell.before],
-    )
-
-
-def _verdict(record: Record, cell: TortureCell) -> ShownVerdict:
-    facts, held = record.facts(cell), share(cell)
-    word = verdict(cell, facts)
-    much = "" if held is None else words.per_cent(held)
-    return ShownVerdict(_key(word), words.SIGNS[word], word, much, words.asides(cell, facts))
-
-
-def _detail(record: Record, cell: TortureCell) -> ShownCell:
-    return ShownCell(
-        cell.subject,
-        _verdict(record, cell),
-        [words.rate(phase) for phase in (cell.before, cell.during, cell.after)],
-        words.back(cell),
-        words.losses(cell, record.facts(cell)) or "–",
-        words.remarks(cell),
-        words.done(cell),
-        _course(cell),
-    )
 
 
 def _course(cell: TortureCell) -> Course:

@@ -9,7 +9,7 @@ class LabError(Exception):
     """Something that the user can put right. The message says what is wrong and what to do."""
 
 
-class Refused(OSError):
+class KernelRefusal(OSError):
     """The kernel's refusal of a call in kernel.py; `filename` says in words what was tried."""
 
     def __init__(self, number: int, what: str, file_system: str = "") -> None:
@@ -21,8 +21,8 @@ class Refused(OSError):
 def in_words(error: OSError) -> str:
     """A refusal by the kernel, with the likely cure."""
     what = str(error.filename or "the kernel")
-    if isinstance(error, Refused) and error.errno == errno.ENODEV:
+    if isinstance(error, KernelRefusal) and error.errno == errno.ENODEV:
         return f"this kernel has no file system {error.file_system} (module {error.file_system})"
-    if isinstance(error, Refused) and error.errno in (errno.EPERM, errno.EACCES):
+    if isinstance(error, KernelRefusal) and error.errno in (errno.EPERM, errno.EACCES):
         return f"{what} is not allowed here: a container must be started with --privileged for this"
     return f"{what}: {error.strerror or error}"

@@ -18,7 +18,7 @@ from typing import NoReturn
 from lab import files, kernel, limits, network, state
 from lab.errors import LabError, in_words
 from lab.plan import LabHost, LabPlan
-from lab.report import Report
+from lab.progress import LabProgress
 
 NEW = kernel.NEW_MOUNTS | kernel.NEW_HOST_NAME | kernel.NEW_IPC | kernel.NEW_NETWORK
 DESCRIPTORS = 65_536
@@ -57,9 +57,9 @@ def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: socket.socke
     try:
         _become(plan, host, groups, keeper)
     except LabError as error:
-        keeper.sendall(Report(failed=f"host {host.name}: {error}").line())
+        keeper.sendall(LabProgress(failed=f"host {host.name}: {error}").line())
     except OSError as error:
-        keeper.sendall(Report(failed=f"host {host.name}: {in_words(error)}").line())
+        keeper.sendall(LabProgress(failed=f"host {host.name}: {in_words(error)}").line())
     finally:
         os._exit(1)
 
@@ -70,7 +70,7 @@ def _become(plan: LabPlan, host: LabHost, groups: list[str], keeper: socket.sock
     kernel.unshare(NEW)
     socket.sethostname(host.name)
     kernel.set_domain(state.mark_of(plan.name))
-    keeper.sendall(Report(pid=kernel.number_outside()).line())
+    keeper.sendall(LabProgress(pid=kernel.number_outside()).line())
     if not keeper.recv(1):
         sys.exit(1)
     network.set_up_host(host.address)
@@ -87,7 +87,7 @@ def _become(plan: LabPlan, host: LabHost, groups: list[str], keeper: socket.sock
     kernel.detach(files.MACHINE)
     files.MACHINE.rmdir()
     _settle(plan, host, key, public)
-    keeper.sendall(Report(root=root_device(), read_only=read_only).line())
+    keeper.sendall(LabProgress(root=root_device(), read_only=read_only).line())
     _start_sshd(log)
 
 

@@ -22,7 +22,7 @@ from lab import files, host, kernel, limits, network, state
 from lab.door import SSH_PORT, open_door
 from lab.errors import LabError, in_words
 from lab.plan import LabHost, LabPlan
-from lab.report import Report, heard
+from lab.progress import LabProgress, heard
 
 READY_SECONDS = 90.0
 
@@ -35,7 +35,7 @@ class Started(NamedTuple):
     """Its number in the keeper's process namespace."""
     line: socket.socket
 
-    def hear(self) -> Report:
+    def hear(self) -> LabProgress:
         """The next thing that it has to say. Raises LabError if it has failed."""
         text = b""
         while not text.endswith(b"\n"):
@@ -53,7 +53,7 @@ def main() -> int:
     """Build the lab of the plan and keep it. Reports that it is there, and that the lab is up."""
     kernel.die_with_parent(signal.SIGKILL)
     # If the parent had ended before that, there will be no plan.
-    _say(Report())
+    _say(LabProgress())
     text = sys.stdin.readline()
     if not text:
         return 1
@@ -65,7 +65,7 @@ def main() -> int:
     except OSError as error:
         return _fail(in_words(error))
     kernel.die_with_parent(0)
-    _say(Report())
+    _say(LabProgress())
     return _keep()
 
 
@@ -154,11 +154,11 @@ def _keep() -> NoReturn:
 
 
 def _fail(why: str) -> int:
-    _say(Report(failed=why))
+    _say(LabProgress(failed=why))
     return 1
 
 
-def _say(report: Report) -> None:
+def _say(report: LabProgress) -> None:
     sys.stdout.buffer.write(report.line())
     sys.stdout.buffer.flush()
 

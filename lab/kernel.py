@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from lab.errors import Refused
+from lab.errors import KernelRefusal
 
 NEW_MOUNTS = 0x00020000
 NEW_HOST_NAME = 0x04000000
@@ -84,7 +84,7 @@ def in_a_chroot() -> bool:
         _end_where_setns_leads()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if status not in (SAME, ANOTHER):
-        raise Refused(status if status > 0 else errno.EINTR, "setns")
+        raise KernelRefusal(status if status > 0 else errno.EINTR, "setns")
     return status == ANOTHER
 
 
@@ -141,4 +141,4 @@ def next_child_in_new_processes() -> Iterator[None]:
 
 def _check(result: int, what: str, file_system: str = "") -> None:
     if result == -1:
-        raise Refused(ctypes.get_errno(), what, file_system)
+        raise KernelRefusal(ctypes.get_errno(), what, file_system)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lab import kernel, plan, remains, state
 from lab.errors import LabError
-from lab.report import Report, heard
+from lab.progress import LabProgress, heard
 
 UP_SECONDS = 120.0
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -101,7 +101,7 @@ def _start_keeper(lab: plan.LabPlan) -> None:
         raise LabError(said.failed)
 
 
-def _hear(descriptor: int, deadline: float, log: Path) -> Report:
+def _hear(descriptor: int, deadline: float, log: Path) -> LabProgress:
     """The next thing that the keeper says."""
     text = b""
     while not text.endswith(b"\n"):

@@ -12,7 +12,8 @@ import pytest
 from lab_harness import COMMAND, NOBODY, REPOSITORY
 
 from lab import plan
-from lab.errors import LabError, Refused, in_words
+from lab.errors import KernelRefusal as Refusal
+from lab.errors import LabError, in_words
 
 
 def hosts(servers: int, cpus: list[int], **shares: int) -> dict[str, tuple[str, int, int | None]]:
@@ -70,9 +71,15 @@ def test_nonsense_is_refused_in_words(check: Callable[[], object], why: str) -> 
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (Refused(errno.EPERM, "unshare"), "unshare is not allowed here: a container must be"),
-        (Refused(errno.EBUSY, "mount tmpfs on /a"), "mount tmpfs on /a: Device or resource busy"),
-        (Refused(errno.ENODEV, "mount x on /a", "overlay"), "this kernel has no file system overl"),
+        (Refusal(errno.EPERM, "unshare"), "unshare is not allowed here: a container must be"),
+        (
+            Refusal(errno.EBUSY, "mount tmpfs on /a"),
+            "mount tmpfs on /a: Device or resource busy",
+        ),
+        (
+            Refusal(errno.ENODEV, "mount x on /a", "overlay"),
+            "this kernel has no file system overl",
+        ),
         (PermissionError(errno.EACCES, "Refused", "mounts/key"), "mounts/key: Refused"),
     ],
 )

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 
 @dataclass(frozen=True)
-class Report:
+class LabProgress:
     """How far it is, as a line of JSON; or why it goes no further."""
 
     pid: int = 0
@@ -22,6 +22,6 @@ class Report:
         return json.dumps(asdict(self)).encode() + b"\n"
 
 
-def heard(line: bytes) -> Report:
+def heard(line: bytes) -> LabProgress:
     """What such a line says."""
-    return Report(**json.loads(line))
+    return LabProgress(**json.loads(line))

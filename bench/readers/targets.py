@@ -37,7 +37,7 @@ class Target:
     """CPU time per request of one subject over that of another, at most."""
 
     subject: str | None
-    """None: any server."""
+    """None: any server. A floor has no target: it is what others are held against."""
     against: str
     """SAME, or FLOOR_PREFIX: the floor of its architecture."""
     workload: str
@@ -61,6 +61,7 @@ class Target:
             and asked.idle == self.idle
             and self.level in (0, key.concurrency)
             and self.subject in (None, key.subject)
+            and not key.subject.startswith(FLOOR_PREFIX)
         )
 
     def other(self, what: CellKey) -> CellKey:
@@ -106,7 +107,6 @@ class Cost:
     low: float
     high: float
     user: float
-    system: float
     own: float | None
     """As the server counted itself, from its start to its end."""
 
@@ -159,7 +159,6 @@ def cost_of(runs: Sequence[Run]) -> Cost | None:
         min(totals),
         max(totals),
         statistics.median(one.cpu_user_us_per_request for one in figures),
-        statistics.median(one.cpu_system_us_per_request for one in figures),
         statistics.median(own) if len(own) == len(runs) else None,
     )
 
@@ -234,13 +233,13 @@ def _most_bytes(cell: Cell) -> int:
 
 
 def _cost_table(found: Sequence[Comparison]) -> Table:
-    figures = ("us/request", "range", "user", "system", "own", "ratio", "floor's")
+    figures = ("us/request", "range", "user", "own", "ratio", "floor's")
     table = plain_table("<conditions", "<server", *figures, "<")
     for one in found:
         verdict = _verdict(one.met, one.at_most) + (", out of reach" if one.out_of_reach else "")
         ratio = "-" if one.ratio is None else f"{one.ratio:.2f}"
         least = "" if one.least is None else f"{one.least:.2f}"
-        levels = one.what.concurrency != one.against.concurrency
+        levels = one.what.concurrency >= MANY
         table.add_row(*_cost_row(one.what, one.costs[0], levels), ratio, least, verdict)
         table.add_row(*_cost_row(one.against, one.costs[1], levels), "", "", "")
     return table
@@ -250,12 +249,11 @@ def _cost_row(key: CellKey, cost: Cost | None, level: bool) -> Iterator[str]:
     yield key.conditions.describe() + (f", {key.concurrency:,} at once" if level else "")
     yield key.subject
     if cost is None:
-        yield from ("no figure", "", "", "", "")
+        yield from ("no figure", "", "", "")
         return
     yield f"{cost.total:.1f}"
     yield f"{cost.low:.1f} - {cost.high:.1f}"
     yield f"{cost.user:.1f}"
-    yield f"{cost.system:.1f}"
     yield "" if cost.own is None else f"{cost.own:.1f}"
 
 

@@ -60,6 +60,7 @@ class Target:
             and self.kept in (None, asked.keep_alive)
             and asked.idle == self.idle
             and self.level in (0, key.concurrency)
+            and not (asked.change or asked.without)
             and self.subject in (None, key.subject)
             and not key.subject.startswith(FLOOR_PREFIX)
         )
@@ -89,6 +90,7 @@ TARGETS = (
     # What a page of three waits for Redis adds to the least that a request can be.
     Target("epoll", "epoll", "guestbook", 1.6, kept=True, than="redirect"),
     Target("epoll", FLOOR_PREFIX, "redirect", 1.15, kept=True),
+    # With as few as with most at once.
     Target(None, FLOOR_PREFIX, "redirect", 1.25, kept=False),
     Target(None, FLOOR_PREFIX, "guestbook", 1.35),
     # Connections that say nothing cost a loop upon epoll nothing; poll() looks at each of them.
@@ -106,7 +108,6 @@ class Cost:
     total: float
     low: float
     high: float
-    user: float
     own: float | None
     """As the server counted itself, from its start to its end."""
 
@@ -158,7 +159,6 @@ def cost_of(runs: Sequence[Run]) -> Cost | None:
         statistics.median(totals),
         min(totals),
         max(totals),
-        statistics.median(one.cpu_user_us_per_request for one in figures),
         statistics.median(own) if len(own) == len(runs) else None,
     )
 
@@ -233,7 +233,7 @@ def _most_bytes(cell: Cell) -> int:
 
 
 def _cost_table(found: Sequence[Comparison]) -> Table:
-    figures = ("us/request", "range", "user", "own", "ratio", "floor's")
+    figures = ("us/request", "range", "own", "ratio", "floor's")
     table = plain_table("<conditions", "<server", *figures, "<")
     for one in found:
         verdict = _verdict(one.met, one.at_most) + (", out of reach" if one.out_of_reach else "")
@@ -249,11 +249,10 @@ def _cost_row(key: CellKey, cost: Cost | None, level: bool) -> Iterator[str]:
     yield key.conditions.describe() + (f", {key.concurrency:,} at once" if level else "")
     yield key.subject
     if cost is None:
-        yield from ("no figure", "", "", "")
+        yield from ("no figure", "", "")
         return
     yield f"{cost.total:.1f}"
     yield f"{cost.low:.1f} - {cost.high:.1f}"
-    yield f"{cost.user:.1f}"
     yield "" if cost.own is None else f"{cost.own:.1f}"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.host.project import ROOT
 from bench.peers.study import DeclaredStudy, names
 from bench.peers.study import chosen as chosen_studies
-from bench.records.conditions import ASPECTS, Value
+from bench.records.conditions import ASPECTS, FLOOR_PREFIX, Value
 from bench.records.errors import UserError
 from bench.records.plan import DEFAULT_WORKLOAD, Part, Plan
 from bench.records.results import KeptOptions, Results
@@ -17,6 +17,7 @@ from bench.records.values import path, positive, words_of
 from bench.records.workloads import ALL, WORKLOADS, named, workload_for
 from bench.services.redis_server import without_password
 from bench.stations.sampling import why_no_perf
+from bench.subjects.subject import discover, known_names
 from bench.sweep.runs import (
     FULL_LEVELS,
     ORDER_LEVEL,
@@ -61,9 +62,12 @@ class SweepOptions:
 
     @property
     def subjects(self) -> tuple[str, ...] | None:
-        """Those of all parts; None: the project's servers."""
+        """Those of all parts, and the floors of those parts that have some; None: the project's
+        servers."""
         named = [name for part in self.parts for name in part.subjects or ()]
-        return tuple(dict.fromkeys(named)) or None
+        known = known_names(discover())
+        floors = [FLOOR_PREFIX + x for p in self.parts if p.floors for x in p.subjects or ()]
+        return tuple(dict.fromkeys([*named, *(name for name in floors if name in known)])) or None
 
     def values(self, condition: str) -> set[Value]:
         """Those of one condition that any part has."""
@@ -71,8 +75,8 @@ class SweepOptions:
 
     @property
     def floors(self) -> bool:
-        """Whether any part has floors."""
-        return any(part.floors for part in self.parts)
+        """Whether the project's servers shall have theirs, where a part names none."""
+        return any(part.floors for part in self.parts if part.subjects is None)
 
 
 def sweep_parser() -> argparse.ArgumentParser:

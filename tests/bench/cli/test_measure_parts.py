@@ -10,7 +10,7 @@ from bench.host.project import ROOT
 from bench.records.plan import Part
 from bench.records.store import save
 from bench.subjects.declared import LeftOut, Stranger
-from bench.subjects.subject import discover
+from bench.subjects.subject import discover, select
 from bench.sweep.options import SweepOptions
 from bench.sweep.sweep import Done
 
@@ -25,6 +25,7 @@ def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Part]:
     servers and floors are built; of the strangers h2o is missing."""
 
     def sweep(options: SweepOptions) -> Done:
+        select(options.subjects, options.floors, options.programs)  # all are here
         parts.extend(options.parts)
         save(results_of([of_memory(3_000_000)]), tmp_path)
         return Done(0, tmp_path)

@@ -64,7 +64,7 @@ def test_a_cost_is_the_median_of_runs_that_hold() -> None:
     found = cost_of(cost("epoll", 40, 20, 100))
     assert found is not None
     assert (found.total, found.low, found.high) == (40, 20, 100)
-    assert (found.user, found.own) == (10, None)
+    assert found.own is None
     runs = cost("epoll", 40, 20, 100)
     for run in runs:
         run.server_statistics = ServerStatistics(cpu_us_per_request=run.run * 10.0)
@@ -98,6 +98,13 @@ def test_only_what_was_measured_under_the_same_conditions_is_compared() -> None:
     found = results(*cost("epoll", 10), *cost("nginx", 20, conditions=kept))
     assert comparisons(found) == []
     assert said(found) == (1, "Nothing here has a target.\n")
+
+
+def test_a_server_that_was_changed_has_no_target() -> None:
+    for change in ({"change": "edge"}, {"without": "more"}):
+        asked = REDIRECT._replace(**change)
+        runs = [cost(name, 20, conditions=asked) for name in ("epoll", "nginx", "floor-epoll")]
+        assert comparisons(results(*(run for its in runs for run in its))) == []
 
 
 def test_servers_are_compared_at_the_same_level() -> None:

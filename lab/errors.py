@@ -21,7 +21,7 @@ class KernelRefusal(OSError):
 def in_words(error: OSError) -> str:
     """A refusal by the kernel, with the likely cure."""
     what = str(error.filename or "the kernel")
-    if isinstance(error, KernelRefusal) and error.errno == errno.ENODEV:
+    if isinstance(error, KernelRefusal) and error.errno == errno.ENODEV and error.file_system:
         return f"this kernel has no file system {error.file_system} (module {error.file_system})"
     if isinstance(error, KernelRefusal) and error.errno in (errno.EPERM, errno.EACCES):
         return f"{what} is not allowed here: a container must be started with --privileged for this"

@@ -189,10 +189,13 @@ def load(name: str) -> Known | None:
         return None
     except PermissionError as error:
         raise LabError(f"the lab '{name}' is somebody else's; try with sudo") from error
-    found["plan"] = LabPlan.from_json(found["plan"])
-    found["keeper"] = Identity(**found["keeper"])
-    found["hosts"] = {host: Identity(**process) for host, process in found["hosts"].items()}
-    return Known(**found)
+    try:
+        found["plan"] = LabPlan.from_json(found["plan"])
+        found["keeper"] = Identity(**found["keeper"])
+        found["hosts"] = {host: Identity(**process) for host, process in found["hosts"].items()}
+        return Known(**found)
+    except (KeyError, TypeError) as error:
+        raise LabError(f"the lab '{name}' was made by another version of this project") from error
 
 
 def start_of(pid: int) -> int:

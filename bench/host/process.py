@@ -281,10 +281,10 @@ class Helper:
                     said = last_line(self._child.stderr) or "it said nothing"
                     raise HelperError(f"{module} did not start: {said}")
                 watch.sleep(0.005)
+            self._first = int(self._child.stdout.split("\n")[0]) if tells else 0
         except BaseException:
             self._child.end()
             raise
-        self._first = int(self._child.stdout.split("\n")[0]) if tells else 0
 
     def __enter__(self: Own) -> Own:
         return self

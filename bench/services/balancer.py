@@ -220,5 +220,5 @@ def words_of(line: str) -> str:
 def _own_errors(log: Path) -> list[str]:
     try:
         return [f"status {json.loads(line)['status']}" for line in log.read_text().splitlines()]
-    except (OSError, ValueError):
+    except (OSError, ValueError, KeyError):
         return []

@@ -91,9 +91,11 @@ class RunningCrowd(Helper):
     def tally(self) -> CrowdTally:
         """What it has done, behind its first line. Raises CannotTakePart if it cannot say."""
         lines = self._child.stdout.splitlines()
-        if not lines[1:]:
-            raise CannotTakePart(f"its crowd failed: {last_line(self._child.stderr)}")
-        return CrowdTally(**json.loads(lines[1]))
+        try:
+            return CrowdTally(**json.loads(lines[1]))
+        except (IndexError, ValueError) as error:  # killed before, or while it wrote
+            said = last_line(self._child.stderr) or "it said nothing"
+            raise CannotTakePart(f"its crowd failed: {said}") from error
 
 
 def page(name: str) -> Page:

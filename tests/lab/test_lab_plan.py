@@ -80,6 +80,7 @@ def test_nonsense_is_refused_in_words(check: Callable[[], object], why: str) -> 
             Refusal(errno.ENODEV, "mount x on /a", "overlay"),
             "this kernel has no file system overl",
         ),
+        (Refusal(errno.ENODEV, "make a device"), "make a device: No such device"),
         (PermissionError(errno.EACCES, "Refused", "mounts/key"), "mounts/key: Refused"),
     ],
 )

@@ -132,8 +132,11 @@ def unmatched(found: Sequence[Change]) -> Iterator[str]:
 
 
 def _what(key: CellKey) -> dict[str, str]:
-    """All that cells may differ in: conditions by their options."""
-    asked = {one.option: one.word(getattr(key.conditions, one.name)) for one in ASPECTS}
+    """All that cells may differ in: conditions by their options. --rate says of an open loop that
+    it is one."""
+    mode = key.conditions.mode
+    conditions = key.conditions._replace(mode="closed" if mode == "open" else mode)
+    asked = {one.option: one.word(getattr(conditions, one.name)) for one in ASPECTS}
     which = {"subject": key.subject, "connections": f"{key.concurrency:,}"}
     return {**which, "workload": key.conditions.workload, **asked}
 

@@ -13,6 +13,9 @@ STARTS = frozenset({"main", "start_thread"})
 Owner = Literal["server", "library", "kernel"]
 
 
+OWN_MEMORY = ("[vdso", "[vsyscall", "[heap", "[stack", "[unknown", "[anon")
+
+
 class Function(NamedTuple):
     """A function, and whose it is."""
 
@@ -25,10 +28,13 @@ Stack = tuple[Function, ...]
 
 
 def owner_of(place: str) -> Owner:
-    """By the file that it lies in, as perf and callgrind call it."""
-    if place.startswith("[k"):
+    """By the file that it lies in, as perf and callgrind call it. In brackets are the kernel and
+    its modules, and what of the process's own memory is no file: the vdso, the heap."""
+    if place.startswith("bpf_prog_"):
         return "kernel"
-    return "library" if place.startswith("[") or ".so" in place else "server"
+    if place.startswith("["):
+        return "library" if place.startswith(OWN_MEMORY) else "kernel"
+    return "library" if ".so" in place else "server"
 
 
 def from_start(stack: Stack) -> Stack:

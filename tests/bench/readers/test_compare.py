@@ -204,6 +204,7 @@ def test_cells_of_one_side_say_what_the_other_has_not() -> None:
         "  subject: poll after",
         "  --quota: 10 after",
     ]
+    assert why(both, [*both, *cells_of(mode="open", rate=500.0)])[1:] == ["  --rate: 500 after"]
     crossed = [*both, *cells_of(20, idle=50)], [*both, *cells_of(20), *cells_of(idle=50)]
     assert why(*crossed) == ["6 of 8 cells are in one only, in combinations of its own."]
 

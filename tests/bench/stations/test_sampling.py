@@ -15,7 +15,7 @@ from bench.host.signals import SignalWatch
 from bench.records.conditions import Conditions
 from bench.records.figures import Frame
 from bench.stations.counting import counts, traces, what_was_counted
-from bench.stations.profile_tree import Function, Stack, tree
+from bench.stations.profile_tree import Function, Owner, Stack, owner_of, tree
 from bench.stations.sampling import Sampler, stacks_of, why_no_perf
 from bench.subjects.subject import stranger_subject
 
@@ -246,3 +246,20 @@ def test_without_perf_a_peer_of_go_looks_at_itself(name: str) -> None:
     assert run.stacks.count > 10
     names = {frame.name for frame in run.stacks.frames}
     assert any("serve" in one.lower() or "workerpool" in one.lower() for one in names), names
+
+
+@pytest.mark.parametrize(
+    ("place", "owner"),
+    [
+        ("[kernel.kallsyms]", "kernel"),
+        ("[nf_conntrack]", "kernel"),
+        ("bpf_prog_6deef7357e7b4530", "kernel"),
+        ("[vdso]", "library"),
+        ("[unknown]", "library"),
+        ("/usr/lib/x86_64-linux-gnu/libc.so.6", "library"),
+        ("/srv/zerohttpd/epoll", "server"),
+    ],
+)
+def test_whose_a_function_is(place: str, owner: Owner) -> None:
+    """A module of the kernel is no user space."""
+    assert owner_of(place) == owner

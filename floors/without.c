@@ -11,16 +11,16 @@
  *     defer     TCP_DEFER_ACCEPT: a connection is shown before its first bytes
  *     inherit   options that come from the listener: three of them are set for
  *               each connection
- *     at-once   an event loop's recv() right behind accept(): there is nothing,
- *               and so the client is watched first
+ *     at-once   an event loop's recv() right behind accept(): it is told that
+ *               nothing is there yet, and so the client is watched first
  *     gather    one call for head and body: now they are two
  *     send      send() for what is in one piece: it goes by sendmsg()
  *     sendfile  files go out through a buffer of ours
  *     nodelay   TCP_NODELAY: Nagle's algorithm waits for acknowledgements
  *     cache     a look at a kept file: it seems to be another, and so each is
  *               opened, and read if it is small
- *     date      a second that lasts: each look at the clock finds the next one,
- *               or the one before, and the field Date is made anew
+ *     date      the field Date, kept for a second: time() says now and one
+ *               second later by turns, so it is made anew each time
  *     pipeline  one call for an event loop's commands to Redis: each has its
  *               own
  *

@@ -54,11 +54,14 @@ ABOUT_COST = (
     "of its runs. The floor is the barest program of the same architecture, measured in turns with "
     "it: it makes the system calls that this architecture cannot do without, and parses nothing. "
     "So the floor's share of the time (the median of the ratios, round by round) is what no "
-    "program of this interface can avoid. User and kernel time are these microseconds, divided as "
-    "the samples are that perf took under the same load (see the last section); with some hundred "
+    "program of this interface can avoid. User and kernel time are these microseconds, divided in "
+    "the proportion in which perf's samples fell into either under the same load (see the last "
+    "section, where what is too small to be seen counts with its caller); with some hundred "
     "samples that leaves the user's part uncertain by a tenth. The kernel's own division is not "
     "used, for it is made at the kernel's tick, a few times in a run. Without perf the two are not "
-    "told apart."
+    "told apart. Each column is a median of its own: where runs differ much, as with kept "
+    "connections, two columns may say otherwise than their ratio, which holds runs of the same "
+    "round together."
 )
 ABOUT_CALLS = (
     "For a request, as strace counts them under ten connections. strace slows a server down, so "
@@ -69,8 +72,8 @@ ABOUT_TRICKS = (
     "preloaded library (floors/without.c), so that nothing else differs. Both are measured in "
     "turns, run by run, and the figure is the median of the ratios: +10 % means that a request "
     "costs a tenth more without the trick. Where not all runs say the same, or it is less than "
-    "3 %, the two cannot be told apart, and the trick has brought nothing that could be seen. "
-    "`control` is the library alone: what it shows is the method's own error."
+    "3 %, the two cannot be told apart: that says nothing of the trick, neither that it helps nor "
+    "that it does not. `control` is the library alone: as much may be the method's own error."
 )
 ABOUT_EXPERIMENTS = (
     "The same, for what a server could do otherwise: a patch of its source in course/experiments/, "
@@ -243,7 +246,7 @@ def brought(found: Sequence[Difference]) -> str:
         cases = [f"`{d.name}` ({d.conditions.describe()}: {d.verdict})" for d in dear]
         words.append(f"Cheaper without: {', '.join(cases)}.")
     if none:
-        words.append(f"Nothing that could be seen: {', '.join(f'`{name}`' for name in none)}.")
+        words.append(f"Not told apart: {', '.join(f'`{name}`' for name in none)}.")
     return " ".join(words)
 
 

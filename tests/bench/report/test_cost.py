@@ -135,7 +135,7 @@ def test_a_trick_that_costs_something_was_seen() -> None:
         "`more` brings most: without it redirect costs +30%. "
         "Cheaper without: `gather` (redirect: -20%)."
     )
-    assert words.brought([trick("defer")]) == "Nothing that could be seen: `defer`."
+    assert words.brought([trick("defer")]) == "Not told apart: `defer`."
 
 
 def test_tricks_stand_in_the_order_in_which_they_are_described() -> None:

@@ -200,8 +200,8 @@ def calls_table(found: Sequence[ServerCost]) -> TextTable:
     return TextTable(("system call", *(line.subject for line in counted)), [*rows, *last])
 
 
-TRICK_HEAD = ("trick", "where", "with", "without", "without it")
-EXPERIMENT_HEAD = ("experiment", "where", "as it is", "otherwise", "otherwise it costs")
+TRICK_HEAD = ("trick", "where", "with", "without", "without it", "all runs")
+EXPERIMENT_HEAD = ("experiment", "where", "as it is", "otherwise", "otherwise it costs", "all runs")
 
 
 def difference_table(head: tuple[str, ...], found: Sequence[Difference]) -> TextTable:
@@ -223,7 +223,8 @@ def _in_order(found: Sequence[Difference]) -> list[Difference]:
 def _sides(found: Difference) -> tuple[str, ...]:
     usual, other = (_figure(s.cost.total if s.cost else None) for s in (found.usual, found.other))
     where = f"{found.subject}: {found.conditions.describe()}"
-    return (found.name, where, usual, other, found.verdict)
+    low_high = found.ratio and f"{found.ratio.low - 1:+.0%} to {found.ratio.high - 1:+.0%}"
+    return (found.name, where, usual, other, found.verdict, low_high or "")
 
 
 def brought(found: Sequence[Difference]) -> str:

@@ -100,7 +100,7 @@ def run(words: Sequence[str]) -> int:
     names = each_of("part", words_of(chosen.only) or PARTS, PARTS)
     programs, out = chosen.programs.resolve(), console()
     servers = tuple(server_names(words_of(chosen.servers)))
-    select(servers, programs=programs)
+    select(servers, programs=programs)  # what is not built is no reason to leave it out
     others = {*discover()} - {*servers}
     every = parts_of(chosen, servers)
     parts: list[Part] = []

@@ -219,6 +219,7 @@ def words_of(line: str) -> str:
 
 def _own_errors(log: Path) -> list[str]:
     try:
-        return [f"status {json.loads(line)['status']}" for line in log.read_text().splitlines()]
-    except (OSError, ValueError, KeyError):
+        answers = [json.loads(line) for line in log.read_text().splitlines()]
+    except (OSError, ValueError):
         return []
+    return [f"status {answer.get('status')}" for answer in answers]

@@ -14,6 +14,7 @@ Owner = Literal["server", "library", "kernel"]
 
 
 OWN_MEMORY = ("[vdso", "[vsyscall", "[heap", "[stack", "[unknown", "[anon")
+"""How a place in brackets begins that is the process's own."""
 
 
 class Function(NamedTuple):

@@ -29,10 +29,13 @@ static int check_template(struct app *app, const char *root, char *error,
                           size_t size) {
     struct file *file = cache_borrow(app->templates, GUESTBOOK_TEMPLATE, 0);
 
-    if (file == NULL && errno == ENOSYS) {
-        snprintf(error, size,
-                 "this system has no openat2(2), by which files are opened; "
-                 "take Linux 5.6 or newer, and no emulator of it");
+    /* openat2(2) itself never says EPERM for a file that may not be read. */
+    if (file == NULL && (errno == ENOSYS || errno == EPERM)) {
+        snprintf(
+            error, size,
+            "openat2(2), which opens all files, is refused (%s); use Linux "
+            "5.6 or newer, and allow it in the container's seccomp profile",
+            strerror(errno));
         return -1;
     }
     if (file == NULL) {

@@ -62,8 +62,8 @@ static void print_help(const struct architecture *architecture) {
         "  -h, --help          print this and exit\n"
         "  -V, --version       print the version and exit\n"
         "\n"
-        "SIGINT and SIGTERM finish what is in flight, print statistics and "
-        "exit.\n",
+        "SIGINT, SIGTERM and SIGHUP finish what is in flight, print "
+        "statistics and exit.\n",
         architecture->name, architecture->name, architecture->summary,
         DEFAULT_PORT, DEFAULT_WORKERS, DEFAULT_BACKLOG, DEFAULT_TIME_SCALE);
 }

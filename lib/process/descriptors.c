@@ -18,14 +18,17 @@
 /* How many there may be; asked for once, because it costs a system call. */
 static size_t descriptors;
 
+/* Any descriptor will do. One with O_PATH can neither be read nor written
+   (EBADF), and "/" is there also where a container has no /dev/null. */
 void descriptors_open_standard(void) {
     int descriptor;
 
     do {
-        descriptor = open("/dev/null", O_RDWR);
+        descriptor = open("/", O_PATH);
     } while (descriptor >= 0 && descriptor <= STDERR_FILENO);
     if (descriptor < 0)
-        server_give_up("cannot open /dev/null: %s", strerror(errno));
+        server_give_up("cannot open a descriptor (%s); allow more (ulimit -n)",
+                       strerror(errno));
     close(descriptor);
 }
 

@@ -129,6 +129,9 @@ void stop_init(const int *listeners, size_t count) {
     handle(SIGALRM, on_tick);
     handle(SIGTERM, on_stop);
     handle(SIGINT, on_stop);
+    /* nohup(1) has it ignored, and so it stays. */
+    if (signal(SIGHUP, SIG_IGN) != SIG_IGN)
+        handle(SIGHUP, on_stop);
     /* What our starter has blocked stays so beyond exec: we would not hear. */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a server stops.  SIGINT or SIGTERM sets a flag.  From then on a timer
+ * How a server stops.  SIGINT, SIGTERM or SIGHUP sets a flag.  Then a timer
  * sends SIGALRM again and again, which wakes every process and thread that
  * sleeps; ever more rarely, and once more when time is up.  So it does no harm
  * that a signal may come between a look at the flag and the call that sleeps:
@@ -19,10 +19,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* From now on SIGINT and SIGTERM stop the server, whose listening sockets these
-   are, one or more: the process that calls this owns them, and they must stay
-   where they are.  The first is the one that server_somebody_waits() means.
-   Call it before any fork; where there is no memory to share, it exits 1. */
+/* From now on SIGINT, SIGTERM and SIGHUP stop the server.  These are its
+   listening sockets, one or more: the process that calls this owns them, and
+   they must stay where they are.  The first is the one that
+   server_somebody_waits() means. Call it before any fork; where there is no
+   memory to share, it exits 1. */
 void stop_init(const int *listeners, size_t count);
 
 /* From now on signals leave the listening sockets alone: they may be closed.

@@ -90,31 +90,52 @@ static bool parse_position(struct view digits, uint64_t *position) {
     return digits.length > 0;
 }
 
+/* A list may have empty elements, which do not count: RFC 9110, section
+   5.6.1.2.  Returns false if the list has none besides them, or several. */
+static bool only_element(struct view list, struct view *only) {
+    *only = VIEW("");
+    while (list.length > 0) {
+        struct view element = view_trim(view_cut(&list, ','));
+        if (element.length > 0 && only->length > 0)
+            return false;
+        if (element.length > 0)
+            *only = element;
+    }
+    return only->length > 0;
+}
+
+/* "-500": the last 500 bytes. */
+static enum http_range parse_suffix(struct view digits, uint64_t size,
+                                    uint64_t *first, uint64_t *last) {
+    uint64_t count;
+
+    if (!parse_position(digits, &count))
+        return HTTP_RANGE_NONE;
+    if (count == 0)
+        return HTTP_RANGE_UNSATISFIABLE;
+    if (size == 0) /* can be satisfied, but no Content-Range says that */
+        return HTTP_RANGE_NONE;
+    *first = count < size ? size - count : 0;
+    *last = size - 1;
+    return HTTP_RANGE_OK;
+}
+
 enum http_range http_parse_range(struct view value, uint64_t size,
                                  uint64_t *first, uint64_t *last) {
     static const struct view unit = VIEW_INITIALIZER("bytes=");
     uint64_t low, high = UINT64_MAX;
 
-    if (!view_starts_with_ignoring_case(value, unit))
+    if (!view_starts_with_ignoring_case(value, unit) ||
+        !only_element(view_from(value, unit.length), &value))
         return HTTP_RANGE_NONE;
-    value = view_trim(view_from(value, unit.length));
     size_t dash = view_find(value, '-');
     if (dash == value.length)
         return HTTP_RANGE_NONE;
     struct view from = view_part(value, 0, dash);
     struct view to = view_from(value, dash + 1);
 
-    if (from.length == 0) { /* the last so many bytes */
-        if (!parse_position(to, &high))
-            return HTTP_RANGE_NONE;
-        if (high == 0)
-            return HTTP_RANGE_UNSATISFIABLE;
-        if (size == 0) /* can be satisfied, but no Content-Range says that */
-            return HTTP_RANGE_NONE;
-        *first = high < size ? size - high : 0;
-        *last = size - 1;
-        return HTTP_RANGE_OK;
-    }
+    if (from.length == 0)
+        return parse_suffix(to, size, first, last);
     if (!parse_position(from, &low) ||
         (to.length > 0 && !parse_position(to, &high)) || high < low)
         return HTTP_RANGE_NONE;

@@ -35,7 +35,10 @@ enum http_range {
 
 /*
  * Reads a Range value for something of `size` bytes: RFC 9110, section 14.1.2.
- * One range is served; of several, which the RFC lets a server ignore, none.
+ * One range is served.  Several are ignored, as section 14.2 allows: each of
+ * them would need a head and a piece of the file, and a request for thousands
+ * of small or overlapping ones (CVE-2011-3192) costs a server more than the
+ * whole file.  Section 15.3.7.2 describes what a server sends for them.
  * *first and *last are set only with HTTP_RANGE_OK.
  */
 enum http_range http_parse_range(struct view value, uint64_t size,

@@ -221,6 +221,13 @@ static const struct range_row ranges[] = {
     RANGE("bytes=-1", 18446744073709551615u, 18446744073709551614u,
           18446744073709551614u),
 
+    /* Empty elements of a list do not count: section 5.6.1.2. */
+    RANGE("bytes=0-1,", 10, 0, 1),
+    RANGE("bytes=,0-1", 10, 0, 1),
+    RANGE("bytes= , ,\t3-5 ,,", 10, 3, 5),
+    RANGE("bytes=-3,", 10, 7, 9),
+
+    BEHIND("bytes=10-,", 10),
     BEHIND("bytes=10-", 10),
     BEHIND("bytes=10-10", 10),
     BEHIND("bytes=10-20", 10),
@@ -254,7 +261,10 @@ static const struct range_row ranges[] = {
     NO_RANGE("1-2"),
     NO_RANGE("bytes=0-1,3-4"),
     NO_RANGE("bytes=0-1, 3-4"),
+    NO_RANGE("bytes=0-1,,3-4"),
     NO_RANGE("bytes=,"),
+    NO_RANGE("bytes= , ,"),
+    NO_RANGE("bytes=,a-b"),
     NO_RANGE("bytes=1-2\0"),
     NO_RANGE("bytes=1-2\r\n"),
 };

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import signal
+from pathlib import Path
+
 import pytest
 
 from ..client import fetch, send
+from ..conftest import Start
 from ..harness import Server
 from ..site import SECRET
 
@@ -144,3 +148,23 @@ def test_one_byte_targets(server: Server) -> None:
         if byte != ord("?"):
             assert fetch(server, f"/%{byte:02x}").status in expected, f"%{byte:02x}"
     assert fetch(server, "/%3f").status == 404
+
+
+@pytest.mark.of_servers("preforking", "epoll")
+def test_public_is_replaced(start: Start, site: Path, tmp_path: Path) -> None:
+    """A switched link takes effect with a restart; a replaced file does so at once (0.3 s)."""
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "name.txt").write_text(name)
+    for name in ("templates", "redirects"):
+        (tmp_path / name).symlink_to(site / name)
+    (tmp_path / "public").symlink_to("old")
+    server = start(root=tmp_path)
+    (tmp_path / "switched").symlink_to("new")
+    (tmp_path / "switched").rename(tmp_path / "public")
+    assert fetch(server, "/name.txt").body == b"old"
+    (tmp_path / "old/replaced.txt").write_text("replaced")
+    (tmp_path / "old/replaced.txt").rename(tmp_path / "old/name.txt")
+    assert fetch(server, "/name.txt").body == b"replaced"
+    assert server.stop(signal.SIGHUP) == 0
+    assert fetch(start(root=tmp_path), "/name.txt").body == b"new"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shutil
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -276,3 +277,13 @@ def test_redis_by_host_name(start: Start, redis: PrivateRedis) -> None:
     """A host name for Redis."""
     server = start(redis=f"redis://localhost:{redis.port}/200")
     assert fetch(server, "/guestbook").status == 200
+
+
+@pytest.mark.of_servers("epoll")
+def test_without_dev_null(start: Start) -> None:
+    """A container may have no /dev; the server does not need it (0.2 s)."""
+    without = 'mount -t tmpfs none /dev && exec "$0" "$@" <&- >&-'
+    inside = ("unshare", "--mount", "sh", "-c")
+    if subprocess.run([*inside, without, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("this user may not mount")
+    assert fetch(start("--log", prefix=(*inside, without)), "/t/digits.txt").status == 200

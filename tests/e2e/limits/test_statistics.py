@@ -33,7 +33,7 @@ def _whole(server: Server, data: bytes) -> bytes:
         return client.read_to_end()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_statistics(start: Start, number: int) -> None:
     """At the end the figures say exactly what was served."""
     server = start()

@@ -372,3 +372,12 @@ def test_several_servers_side_by_side(binary: Path, site: Path) -> None:
         assert both[0].port != both[1].port
         for server in both:
             assert fetch(server, "/t/digits.txt").status == 200
+
+
+@pytest.mark.of_servers("preforking", "epoll")
+def test_nohup(start: Start) -> None:
+    """A server that nohup(1) has started goes on after SIGHUP (0.3 s)."""
+    server = start(prefix=("nohup",))
+    server.send_signal(signal.SIGHUP)
+    assert fetch(server, "/t/digits.txt").status == 200
+    assert server.stop() == 0

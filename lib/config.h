@@ -168,6 +168,12 @@
 /* Trouble may go on for days: the log repeats what it says of it after this
    time, and tells how often it has happened meanwhile. */
 #define NEWS_PAUSE           60000
+/* How long the start and the end of a server wait for the reader of what they
+   print.  A line printed meanwhile waits for none (process/output.h). */
+#define OUTPUT_TIMEOUT       1000
+/* How long the log writer rests after it has emptied its pipe, whose capacity
+   is 10,000 lines: at ten times the rate of the fastest server enough. */
+#define WRITER_REST          10
 /* After something has run out (descriptors, processes, memory) no connection is
    kept alive for this long.  While the shortage lasts, it is tried again every
    PAUSE, and each failure begins this time anew. */

@@ -23,7 +23,7 @@
 #define CONFINED true
 #endif
 
-enum { HELP = 'h', VERSION_OPTION = 'V', NO_CONFINEMENT = 256, PRINT_CALLS };
+enum { HELP = 'h', VERSION_OPTION = 'V', NO_CONFINEMENT = 256, PRINT_CALLS, EACH };
 
 static void print_help(const struct architecture *architecture) {
     printf(
@@ -52,6 +52,9 @@ static void print_help(const struct architecture *architecture) {
         "  -l, --log           access log, Common Log Format, on standard "
         "output;\n"
         "                      start and end are then told on standard error\n"
+        "  --each-worker       print the requests of each worker at the end, "
+        "not only\n"
+        "                      least, median and most\n"
         "  -u, --user NAME     become this user once the port is bound (root "
         "only)\n"
         "  --no-confinement    keep all system calls, files and ports: for "
@@ -136,6 +139,7 @@ void options_parse(struct options *options,
         {"backlog", required_argument, NULL, 'b'},
         {"time-scale", required_argument, NULL, 't'},
         {"log", no_argument, NULL, 'l'},
+        {"each-worker", no_argument, NULL, EACH},
         {"user", required_argument, NULL, 'u'},
         {"no-confinement", no_argument, NULL, NO_CONFINEMENT},
         {"print-syscalls", no_argument, NULL, PRINT_CALLS},
@@ -185,6 +189,9 @@ void options_parse(struct options *options,
             break;
         case 'u':
             options->user = optarg;
+            break;
+        case EACH:
+            options->each_worker = true;
             break;
         case NO_CONFINEMENT:
             options->confined = false;

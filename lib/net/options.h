@@ -29,6 +29,7 @@ struct options {
     int backlog;
     int time_scale; /* clients get 1/N of their time */
     bool log;
+    bool each_worker; /* its requests are printed at the end */
     const char *user; /* to become, or NULL */
     bool confined;
 };

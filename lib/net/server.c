@@ -5,6 +5,7 @@
 #include "app/log_line.h"
 #include "config.h"
 #include "net/transmit.h"
+#include "process/output.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,6 +19,24 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+/* ---- Notes: what is printed at the start and at the end ---- */
+
+/* In memory first: stdio would lose lines if their reader is slow. */
+static void open_notes(struct server *server) {
+    server->notes = open_memstream(&server->text, &server->text_length);
+    if (server->notes == NULL)
+        server_give_up("no memory: %s", strerror(errno));
+}
+
+/* With an access log on standard output they go to standard error. */
+static void print_notes(struct server *server) {
+    int descriptor = server->options.log ? STDERR_FILENO : STDOUT_FILENO;
+
+    fclose(server->notes);
+    output_text(descriptor, server->text, server->text_length);
+    free(server->text);
+}
 
 /* ---- The start ---- */
 
@@ -128,7 +147,10 @@ void server_start(struct server *server,
     *server = (struct server){.architecture = architecture};
     descriptors_open_standard();
     options_parse(options, architecture, argc, argv);
-    server->notes = options->log ? stderr : stdout;
+    if (output_open() < 0)
+        server_give_up("no memory to share (%s); allow it more",
+                       strerror(errno));
+    open_notes(server);
     descriptors_raise_limit();
     if (redis_parse(&server->redis, options->redis, error, sizeof error) < 0)
         server_give_up("%s", error);
@@ -148,6 +170,8 @@ void server_start(struct server *server,
     /* The C library reads the time zone when it is first needed: here, once,
        and not in every child. */
     tzset();
+    if (output_start_writers(options->log) < 0)
+        server_give_up("cannot start a log writer: %s", strerror(errno));
     if (options->confined)
         server->files_confined =
             confine_files_and_ports(options->root, redis_port(&server->redis));
@@ -155,7 +179,7 @@ void server_start(struct server *server,
         give_up_confinement();
 }
 
-void server_ready(const struct server *server) {
+void server_ready(struct server *server) {
     int calls = 0;
 
     print_banner(server); /* beforehand: it needs calls that serving does not */
@@ -165,7 +189,7 @@ void server_ready(const struct server *server) {
         give_up_confinement();
     fprintf(server->notes, "redis         %s\n", server->redis.text);
     print_confinement(server, calls);
-    fflush(server->notes); /* before any fork: a child would print it again */
+    print_notes(server);
 }
 
 /* ---- Accepting ---- */
@@ -191,19 +215,14 @@ void server_accept_without_waiting(const struct server *server) {
 
 /* ---- After each exchange ---- */
 
-/* A line of the access log.  Written in one piece, so that lines of many
-   workers do not mix (in a pipe: lines of up to 4,096 bytes, pipe(7)), and
-   without stdio, whose buffer a fork would double.  A production server hands
-   its log to a thread: here whoever does not empty a pipe holds us up. */
+/* Without stdio, whose buffer a fork would double. */
 static void log_exchange(const struct client *client,
                          const struct exchange *exchange) {
     struct buffer line = {0};
 
     log_line_append(&line, client->address, exchange);
-    if (!line.failed &&
-        write(STDOUT_FILENO, line.data, line.length) < (ssize_t)line.length) {
-        /* Nobody reads the log: no reason not to serve. */
-    }
+    if (!line.failed)
+        output_line(STDOUT_FILENO, line.data, line.length);
     buffer_free(&line);
 }
 
@@ -225,8 +244,14 @@ int server_end(struct server *server) {
     for (size_t i = 0; i < server->listeners_count; i++)
         close(server->listeners[i]);
     free(server->listeners);
+    open_notes(server);
     statistics_print(server->counters, server->options.workers,
-                     server->architecture->has_workers, server->notes);
+                     !server->architecture->has_workers ? NO_WORKERS
+                     : server->options.each_worker      ? EACH_WORKER
+                                                        : WORKERS_SUMMARY,
+                     server->notes);
+    print_notes(server);
+    output_close();
     app_close(&server->app);
     return EXIT_SUCCESS;
 }

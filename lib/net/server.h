@@ -21,7 +21,9 @@ struct server {
     int listener;              /* where this process accepts */
     int *listeners;            /* all: one, or one for each worker */
     size_t listeners_count;
-    FILE *notes;        /* where start and end are told */
+    FILE *notes;        /* writes to the text: what start and end print */
+    char *text;
+    size_t text_length;
     int files_confined; /* as confine_files_and_ports() told */
 };
 
@@ -33,7 +35,7 @@ void server_start(struct server *server,
 
 /* The start is over: gives up what serving does not need (process/confine.h),
    and prints the banner.  Call it before any fork. */
-void server_ready(const struct server *server);
+void server_ready(struct server *server);
 
 /* In each worker, where each is to have a listener (.listener_each of its
    architecture, has_workers too): from now on this process accepts at that one.

@@ -22,10 +22,16 @@ static void add(_Atomic uint64_t *counter, uint64_t count) {
     atomic_fetch_add_explicit(counter, count, memory_order_relaxed);
 }
 
+/* The first digit of a status.  RFC 9110, section 15: a client treats a status
+   outside of 100 to 599 as 500, and so it is counted. */
+static size_t class_of(int status) {
+    return status >= 100 && status <= 599 ? (size_t)status / 100 : 5;
+}
+
 void statistics_count(struct counters *counters,
                       const struct exchange *exchange) {
     add(&counters->requests, 1);
-    add(&counters->responses[exchange->response.status / 100], 1);
+    add(&counters->responses[class_of(exchange->response.status)], 1);
     add(&counters->bytes, exchange_bytes(exchange));
     if (exchange->continued)
         add(&counters->responses[1], 1);
@@ -70,8 +76,34 @@ static void print_resources(uint64_t requests, FILE *stream) {
             (double)peak / 1024);
 }
 
+static int compare(const void *a, const void *b) {
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+    return (left > right) - (left < right);
+}
+
+/* How evenly the workers were used.  Idle: those without a single request. */
+static void print_workers(const struct counters *counters, size_t workers,
+                          FILE *stream) {
+    uint64_t *requests = malloc(workers * sizeof requests[0]);
+    size_t idle = 0;
+
+    if (requests == NULL)
+        return;
+    for (size_t i = 0; i < workers; i++)
+        requests[i] = counters[i].requests;
+    qsort(requests, workers, sizeof requests[0], compare);
+    while (idle < workers && requests[idle] == 0)
+        idle++;
+    fprintf(stream,
+            "per worker    least %" PRIu64 "  median %" PRIu64 "  most %" PRIu64
+            "  idle %zu\n",
+            requests[0], requests[workers / 2], requests[workers - 1], idle);
+    free(requests);
+}
+
 void statistics_print(const struct counters *counters, size_t workers,
-                      bool each, FILE *stream) {
+                      enum statistics_workers detail, FILE *stream) {
     uint64_t requests = 0, bytes = 0, responses[6] = {0};
 
     for (size_t i = 0; i < workers; i++) {
@@ -85,8 +117,9 @@ void statistics_print(const struct counters *counters, size_t workers,
         fprintf(stream, "  %zuxx %" PRIu64, digit, responses[digit]);
     fprintf(stream, "\nbytes         %" PRIu64 "\n", bytes);
     print_resources(requests, stream);
-    for (size_t i = 0; each && i < workers; i++)
+    if (detail != NO_WORKERS)
+        print_workers(counters, workers, stream);
+    for (size_t i = 0; detail == EACH_WORKER && i < workers; i++)
         fprintf(stream, "worker %-5zu  %" PRIu64 "\n", i + 1,
                 counters[i].requests);
-    fflush(stream);
 }

@@ -27,9 +27,13 @@ struct counters *statistics_create(size_t workers);
 void statistics_count(struct counters *counters,
                       const struct exchange *exchange);
 
-/* Tells the sums, the CPU time of this process and of its ended children, and
-   with `each` the requests of each worker. */
+/* What is printed of the workers: nothing; least, median and most requests, and
+   how many workers had none; that, and the requests of each. */
+enum statistics_workers { NO_WORKERS, WORKERS_SUMMARY, EACH_WORKER };
+
+/* Prints the sums, and the CPU time of this process and of its ended children.
+ */
 void statistics_print(const struct counters *counters, size_t workers,
-                      bool each, FILE *stream);
+                      enum statistics_workers detail, FILE *stream);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "process/confine.h"
 
+#include "process/output.h"
+
 #include <asm/unistd.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -41,6 +43,7 @@ static const struct call common[] = {
     CALL(pread64),
     /* messages and the log */
     CALL(write),
+    CALL(wait4), /* for the log writer; 02 and 03 for all children */
     /* memory */
     CALL(brk),
     CALL(mmap),
@@ -187,9 +190,7 @@ static void on_other_call(int signal_number, siginfo_t *info, void *context) {
     char *digit = strstr(text, " is not") - 1;
     for (int rest = info->si_syscall; rest > 0 && *digit == ' '; rest /= 10)
         *digit-- = (char)('0' + rest % 10);
-    if (write(STDERR_FILENO, text, strlen(text)) < 0) {
-        /* Nobody to tell. */
-    }
+    output_line(STDERR_FILENO, text, strlen(text));
     errno = error;
     REFUSE((ucontext_t *)context);
 }

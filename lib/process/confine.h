@@ -56,7 +56,7 @@ struct call {
    for their number by set_tid_address. */
 #define FORKING_CALLS                                                          \
     FORK_CALLS, CALL(set_robust_list), CALL(prctl), CALL(getppid),             \
-        CALL(wait4), CALL(kill)
+        CALL(kill)
 #ifdef __GLIBC__
 #define FORK_CALLS CALL(clone)
 #elif defined SYS_fork

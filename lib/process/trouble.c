@@ -3,10 +3,12 @@
 
 #include "config.h"
 #include "process/clock.h"
+#include "process/output.h"
 #include "process/shared.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,14 +36,17 @@ void *server_share(size_t size) {
 }
 
 void server_give_up(const char *format, ...) {
+    static char text[3 * PATH_MAX]; /* the stack may be what lacks */
     va_list arguments;
 
-    /* Not with stderr: that takes 8 KB of stack, which may be what lacks. */
-    dprintf(STDERR_FILENO, "%s: ", program_invocation_short_name);
+    int name = snprintf(text, sizeof text, "%.80s: ",
+                        program_invocation_short_name);
     va_start(arguments, format);
-    vdprintf(STDERR_FILENO, format, arguments);
+    vsnprintf(text + name, sizeof text - (size_t)name - 1, format, arguments);
     va_end(arguments);
-    dprintf(STDERR_FILENO, "\n");
+    size_t length = strlen(text);
+    text[length] = '\n';
+    output_text(STDERR_FILENO, text, length + 1);
     exit(EXIT_FAILURE);
 }
 
@@ -54,7 +59,7 @@ bool news_are_due(struct news *news, int64_t now, int pause) {
 
 void news_tell(struct news *news, const char *format, ...) {
     unsigned times = atomic_exchange(&news->untold, 0);
-    char text[1000], count[64] = "";
+    char text[1000], count[64] = "", line[1200];
     va_list arguments;
 
     va_start(arguments, format);
@@ -68,8 +73,9 @@ void news_tell(struct news *news, const char *format, ...) {
     if (times > 1)
         snprintf(count, sizeof count, " (%u times since the last such line)",
                  times);
-    dprintf(STDERR_FILENO, "%s: %s%s\n", program_invocation_short_name, text,
-            count);
+    int length = snprintf(line, sizeof line, "%.80s: %s%s\n",
+                          program_invocation_short_name, text, count);
+    output_line(STDERR_FILENO, line, (size_t)length);
 }
 
 void server_is_out_of(const char *what) {

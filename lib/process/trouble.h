@@ -28,9 +28,9 @@ struct news {
    not for a pause, in milliseconds. */
 bool news_are_due(struct news *news, int64_t now, int pause);
 
-/* Tells it on standard error, as one line in one write(2), so that lines of
-   many workers do not mix: the program's name, the text, and how often it has
-   come since the last such line, which begins to count anew. */
+/* Prints one line on standard error, and waits for no reader
+   (process/output.h): the program's name, the text, and how often it has come
+   since the last such line, which begins to count anew. */
 __attribute__((format(printf, 2, 3))) void news_tell(struct news *news,
                                                      const char *format, ...);
 

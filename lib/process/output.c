@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+#include "process/output.h"
+
+#include "config.h"
+#include "process/clock.h"
+#include "process/shared.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What all processes know of a descriptor: a line may be dropped in one and
+   the count be printed by another. */
+struct loss {
+    _Atomic unsigned lines; /* dropped since the last count was printed */
+    _Atomic bool torn;      /* the last line was written in part */
+};
+
+static struct loss own[STDERR_FILENO + 1], *losses = own;
+static struct {
+    bool is_socket;
+    bool is_file;
+    bool needs_writer; /* it could not be opened anew */
+    pid_t writer;      /* the process that writes for us; 0: none does */
+} outputs[STDERR_FILENO + 1];
+
+/* ---- The start ---- */
+
+/* Replaces the descriptor by one of the same file that never waits. */
+static bool reopen(int descriptor) {
+    char path[40];
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+    int again = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (again < 0)
+        return false;
+    dup2(again, descriptor);
+    close(again);
+    return true;
+}
+
+int output_open(void) {
+    struct stat status;
+    struct loss *shared = shared_memory(sizeof own);
+
+    if (shared == NULL)
+        return -1;
+    losses = shared;
+    for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++) {
+        if (fstat(i, &status) < 0)
+            continue;
+        outputs[i].is_socket = S_ISSOCK(status.st_mode);
+        if (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode))
+            outputs[i].needs_writer = !reopen(i);
+        outputs[i].is_file = S_ISREG(status.st_mode);
+    }
+    return 0;
+}
+
+/* ---- The log writer ---- */
+
+/* The pipe's capacity.  More needs a privilege (pipe(7), pipe-max-size). */
+#define WRITER_ROOM (1024 * 1024)
+
+/* Its whole life: copies bytes until no process has the pipe open for writing.
+   It rests after each read.  So most lines find it asleep on a timer, and it
+   costs the server no call to wake it. */
+static void copy(int pipe, int file) {
+    static char bytes[64 * 1024];
+    ssize_t count;
+
+    while ((count = read(pipe, bytes, sizeof bytes)) > 0) {
+        for (ssize_t done = 0, more = 1; more > 0 && done < count; done += more)
+            more = write(file, bytes + done, (size_t)(count - done));
+        if (count < (ssize_t)sizeof bytes)
+            poll(NULL, 0, WRITER_REST);
+    }
+}
+
+/* It keeps the pipe and the file only: else the port would stay in use.  In a
+   session of its own it gets no Ctrl-C, and it ends after the server, not with
+   it. */
+static void write_log(int descriptor, int pipe) {
+    setsid();
+    signal(SIGTERM, SIG_IGN);
+    dup2(descriptor, STDOUT_FILENO);
+    dup2(pipe, STDIN_FILENO);
+    for (int i = (int)sysconf(_SC_OPEN_MAX); i > STDOUT_FILENO; i--)
+        close(i);
+    copy(STDIN_FILENO, STDOUT_FILENO);
+    _exit(EXIT_SUCCESS);
+}
+
+static int start_writer(int descriptor) {
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -1;
+    (void)fcntl(ends[1], F_SETPIPE_SZ, WRITER_ROOM); /* else it has 64 KB */
+    if (fcntl(ends[1], F_SETFL, O_NONBLOCK) < 0)
+        return -1;
+    outputs[descriptor].writer = fork();
+    if (outputs[descriptor].writer == 0)
+        write_log(descriptor, ends[0]);
+    if (outputs[descriptor].writer > 0)
+        dup2(ends[1], descriptor);
+    close(ends[0]);
+    close(ends[1]);
+    return outputs[descriptor].writer;
+}
+
+int output_start_writers(bool log) {
+    for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++) {
+        bool is_log = log && i == STDOUT_FILENO;
+        if ((outputs[i].needs_writer || (is_log && outputs[i].is_file)) &&
+            start_writer(i) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+void output_close(void) {
+    int64_t until = clock_milliseconds() + OUTPUT_TIMEOUT;
+
+    for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++) {
+        if (outputs[i].writer <= 0)
+            continue;
+        close(i); /* the last descriptor of the pipe: the writer ends */
+        while (waitpid(outputs[i].writer, NULL, WNOHANG) == 0 &&
+               clock_milliseconds() < until)
+            poll(NULL, 0, WRITER_REST);
+    }
+}
+
+/* ---- Printing ---- */
+
+static ssize_t write_now(int descriptor, const char *text, size_t length) {
+    if (outputs[descriptor].is_socket)
+        return send(descriptor, text, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return write(descriptor, text, length);
+}
+
+/* Notes what became of some lines. */
+static bool was_written(struct loss *loss, unsigned lines, size_t length,
+                        ssize_t written) {
+    if (written == (ssize_t)length)
+        return true;
+    if (written > 0)
+        loss->torn = true;
+    atomic_fetch_add(&loss->lines, lines);
+    return false;
+}
+
+/* One process prints the count; then it begins anew. */
+static void print_loss(int descriptor, struct loss *loss) {
+    bool torn = atomic_exchange(&loss->torn, false);
+    unsigned lines = atomic_exchange(&loss->lines, 0);
+    char text[200];
+
+    if (lines == 0)
+        return;
+    int length = snprintf(text, sizeof text,
+                          "%s%.80s: %u lines were dropped here, because they "
+                          "could not be written at once\n",
+                          torn ? "\n" : "", program_invocation_short_name,
+                          lines);
+    ssize_t written = write_now(descriptor, text, (size_t)length);
+    if (!was_written(loss, lines, (size_t)length, written) && written <= 0)
+        loss->torn |= torn;
+}
+
+void output_line(int descriptor, const char *line, size_t length) {
+    struct loss *loss = &losses[descriptor];
+
+    if (atomic_load_explicit(&loss->lines, memory_order_relaxed) > 0)
+        print_loss(descriptor, loss);
+    was_written(loss, 1, length, write_now(descriptor, line, length));
+}
+
+void output_text(int descriptor, const char *text, size_t length) {
+    int64_t now, until = clock_milliseconds() + OUTPUT_TIMEOUT;
+    struct pollfd entry = {.fd = descriptor, .events = POLLOUT};
+
+    while (length > 0 && (now = clock_milliseconds()) < until) {
+        ssize_t count = write_now(descriptor, text, length);
+        if (count > 0) {
+            text += count;
+            length -= (size_t)count;
+        } else if (count < 0 && errno == EAGAIN) {
+            poll(&entry, 1, (int)(until - now));
+        } else if (errno != EINTR) {
+            break;
+        }
+    }
+    for (size_t i = 0; i < length; i++)
+        losses[descriptor].lines += text[i] == '\n';
+}

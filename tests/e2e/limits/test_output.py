@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: MIT
+"""Readers of standard output and standard error that do not read: service goes on.
+
+The module takes about 10 s for one server: three tests wait a second for OUTPUT_TIMEOUT.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ..client import fetch
+from ..conftest import Start
+from ..harness import Server
+from ..redisbox import PrivateRedis
+from ..timing import wait_until
+
+NO_REDIS = "redis://127.0.0.1:1"
+LONG = "/t/none-" + "x" * 400
+DROPPED = re.compile(r"\w+: (\d+) lines were dropped here")
+
+
+def _prefix(how: str) -> tuple[str, ...]:
+    """The prefix of a command whose descriptors are what a shell makes of `how`."""
+    return ("sh", "-c", f'exec "$0" "$@" {how}')
+
+
+# Takes a descriptor from the socket with that path, and becomes the rest of the command with it.
+TAKE = """
+import os, socket, sys
+way = socket.socket(socket.AF_UNIX)
+way.connect(sys.argv[1])
+(taken,) = socket.recv_fds(way, 1, 1)[1]
+os.dup2(taken, int(sys.argv[2]))
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+@contextlib.contextmanager
+def _handed_over(way: Path, descriptor: int, number: int) -> Iterator[tuple[str, ...]]:
+    """The prefix of a command that gets our descriptor, and not one of the same file."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(way))
+        listener.listen()
+
+        def give() -> None:
+            with listener.accept()[0] as taker:
+                socket.send_fds(taker, [b"x"], [descriptor])
+
+        thread = threading.Thread(target=give)
+        thread.start()
+        yield sys.executable, "-c", TAKE, str(way), str(number)
+        thread.join()
+
+
+class Pipe:
+    """A named pipe of one page; it is read only if the test says so."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        os.mkfifo(path)
+        self._reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        fcntl.fcntl(self._reader, fcntl.F_SETPIPE_SZ, 4096)
+        self._writer = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+
+    def fill(self) -> None:
+        """Leave no room for a byte."""
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(self._writer, b"x" * 4096)
+
+    def read(self) -> str:
+        """All that is in it now."""
+        try:
+            return os.read(self._reader, 1 << 20).decode()
+        except BlockingIOError:
+            return ""
+
+    def close(self) -> None:
+        """Close both ends of ours."""
+        os.close(self._reader)
+        os.close(self._writer)
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Iterator[Pipe]:
+    """A pipe that is not read."""
+    one = Pipe(tmp_path / "pipe")
+    yield one
+    one.close()
+
+
+def _ask(server: Server, target: str, times: int) -> None:
+    """Ask some times, one after another. The last line may be written after its client has left."""
+    for _ in range(times):
+        assert fetch(server, target).status in (200, 404)
+    time.sleep(0.2)
+
+
+def _accounted(text: str) -> int:
+    """The lines of an access log, and those that were dropped."""
+    dropped = sum(int(count) for count in DROPPED.findall(text))
+    return dropped + len(re.findall(r'^127\.0\.0\.1 .* \d+\r?$', text, re.MULTILINE))
+
+
+def test_full_pipe_of_standard_error(start: Start, pipe: Pipe) -> None:
+    """Redis goes away, and the line about it finds no room: files are served at once."""
+    with PrivateRedis() as redis:
+        server = start("--workers", "2", redis=redis.url(1), prefix=_prefix(f"2> '{pipe.path}'"))
+        assert fetch(server, "/guestbook").status == 200
+        pipe.fill()
+        redis.kill()
+        assert [fetch(server, "/guestbook").status for _ in range(4)] == [503] * 4
+        assert [fetch(server, "/t/digits.txt").status for _ in range(4)] == [200] * 4
+        pipe.read()
+        redis.start()
+        wait_until(lambda: fetch(server, "/guestbook").status == 200, "Redis is back")
+        wait_until(lambda: DROPPED.search(pipe.read()), "the count is printed")
+        server.finish()
+
+
+def test_full_pipe_of_the_access_log(start: Start, pipe: Pipe) -> None:
+    """Each request is a line of the log, or is counted with the next line."""
+    server = start("--log", "--workers", "2", prefix=_prefix(f"> '{pipe.path}'"))
+    _ask(server, LONG, 30)
+    text = pipe.read()
+    assert text.count("\n") < 30, "the pipe had room for all"
+    _ask(server, "/t/digits.txt", 1)
+    assert _accounted(text + pipe.read()) == 31
+    server.finish()
+
+
+def test_full_socket_of_the_access_log(start: Start, tmp_path: Path) -> None:
+    """As systemd's journal has it: MSG_DONTWAIT needs no flag of the socket."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, _handed_over(tmp_path / "way", theirs.fileno(), 1) as prefix:
+        ours.setblocking(False)
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        server = start("--log", "--workers", "2", prefix=prefix)
+        _ask(server, LONG, 30)
+        text = ours.recv(1 << 20).decode()
+        assert text.count("\n") < 30, "the socket had room for all"
+        _ask(server, "/t/digits.txt", 1)
+        assert _accounted(text + ours.recv(1 << 20).decode()) == 31
+        assert not fcntl.fcntl(theirs, fcntl.F_GETFL) & os.O_NONBLOCK
+        server.finish()
+
+
+def test_stopped_terminal(start: Start, tmp_path: Path) -> None:
+    """Ctrl-S stops the terminal, and not the server. The shell's descriptor stays as it was."""
+    keyboard, screen = pty.openpty()
+    with _handed_over(tmp_path / "way", screen, 1) as prefix:
+        server = start("--log", "--workers", "2", prefix=prefix)
+        termios.tcflow(screen, termios.TCOOFF)
+        _ask(server, LONG, 30)
+        termios.tcflow(screen, termios.TCOON)
+        _ask(server, "/t/digits.txt", 1)
+        assert _accounted(os.read(keyboard, 1 << 20).decode()) == 31
+        assert not fcntl.fcntl(screen, fcntl.F_GETFL) & os.O_NONBLOCK
+        server.finish()
+    os.close(screen)
+    os.close(keyboard)
+
+
+@pytest.mark.of_servers("preforking", "epoll")
+def test_end_while_nobody_reads(start: Start, pipe: Pipe) -> None:
+    """The statistics wait a second for their reader, and no longer."""
+    server = start("--workers", "2", prefix=("sh", "-c", 'exec "$0" "$@"'))
+    server.finish()
+    pipe.fill()
+    whole = [*server.command(), "--log"]
+    shell = ["sh", "-c", f'exec "$0" "$@" 2> {pipe.path}', *whole]
+    with subprocess.Popen(shell, stdout=subprocess.DEVNULL) as process:
+        time.sleep(1.5)  # the banner has waited for its second
+        assert process.poll() is None
+        process.terminate()
+        assert process.wait(10) == 0
+
+
+@pytest.fixture
+def frozen_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, which a test can freeze; it is thawed at the end."""
+    if shutil.which("fsfreeze") is None or shutil.which("mkfs.ext4") is None:
+        pytest.skip("fsfreeze or mkfs.ext4 is not installed")
+    image, disk = tmp_path / "image", tmp_path / "disk"
+    disk.mkdir()
+    image.write_bytes(bytes(8 << 20))
+    subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
+    mount = ["mount", "-o", "loop", str(image), str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("this user may not mount")
+    yield disk
+    subprocess.run(["fsfreeze", "-u", str(disk)], capture_output=True, check=False)
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_log_on_a_disk_that_hangs(start: Start, frozen_disk: Path) -> None:
+    """A write(2) to it waits without end; requests do not."""
+    log = frozen_disk / "log"
+    server = start("--log", "--workers", "2", prefix=_prefix(f">> '{log}'"))
+    _ask(server, "/t/digits.txt", 1)
+    subprocess.run(["fsfreeze", "-f", str(frozen_disk)], check=True)
+    try:
+        _ask(server, LONG, 30)
+    finally:
+        subprocess.run(["fsfreeze", "-u", str(frozen_disk)], check=True)
+    wait_until(lambda: log.read_text().count("\n") == 31, "all lines are there")
+    server.finish()

@@ -174,6 +174,10 @@ int redis_begin(const struct redis_server *server, unsigned address) {
     return descriptor;
 }
 
+int redis_connect_time(const struct redis_server *server) {
+    return REDIS_CONNECT_TIMEOUT / (int)server->count;
+}
+
 int redis_outcome(int descriptor) {
     int error = 0;
     socklen_t length = sizeof error;
@@ -251,15 +255,22 @@ bool redis_is_scarce(const struct redis_server *server, int64_t now) {
                                       memory_order_relaxed);
 }
 
+void redis_fails_one(const struct redis_server *server, const char *reason,
+                     int64_t now) {
+    tell(server, &server->shared->failure, "failed on one connection",
+         view_of(reason), now);
+}
+
 /* Called at each try that fails.  So what could not be told because it was too
    soon (REDIS_NEWS) is told by a later one. */
 bool redis_is_down(const struct redis_server *server, const char *reason,
                    int64_t since, int64_t now) {
     struct redis_shared *shared = server->shared;
 
-    if (atomic_load(&shared->answered_at) > since) {
-        tell(server, &shared->failure, "fails one of many", view_of(reason),
-             now);
+    /* Not only "later": the clock's steps have some milliseconds, and a reply
+       in the same step may have come after the call began. */
+    if (atomic_load(&shared->answered_at) >= since) {
+        redis_fails_one(server, reason, now);
         return false;
     }
     atomic_store(&shared->retry_at, now + REDIS_RETRY);
@@ -315,7 +326,6 @@ void redis_misbehaves(const struct redis_server *server,
     tell(server, &server->shared->nonsense, "gives an unexpected reply",
          reply->type == RESP_ERROR ? reply->text : VIEW("of another type"),
          clock_milliseconds());
-    redis_is_missed(server, 1);
 }
 
 void redis_is_missed(const struct redis_server *server, size_t requests) {

@@ -5,7 +5,7 @@
 
 /* A reply to a command of ours is an array of strings at most.  One with arrays
    in arrays in arrays could make us call ourselves till the stack is full. */
-#define DEPTH_LIMIT 8
+#define DEPTH_LIMIT  8
 /* A number and its sign; INT64_MIN has 20 characters. */
 #define NUMBER_LIMIT (sizeof((struct resp_skip *)NULL)->line - 2)
 

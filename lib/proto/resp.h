@@ -45,9 +45,9 @@ ssize_t resp_parse(struct view input, struct resp_reply *reply);
 
 /* How far one reply has been skipped.  All zero: there is none to skip. */
 struct resp_skip {
-    uint64_t replies;   /* still to skip; the elements of arrays count as well */
-    uint64_t string;    /* bytes of a string, with its CR LF, still to come */
-    char line[32];      /* the first bytes of a line that is not whole yet */
+    uint64_t replies; /* still to skip; the elements of arrays count as well */
+    uint64_t string;  /* bytes of a string, with its CR LF, still to come */
+    char line[32];    /* the first bytes of a line that is not whole yet */
     size_t line_length; /* bytes of that line so far; may exceed the array */
     bool after_cr;      /* the last of them is a CR */
 };

@@ -67,10 +67,12 @@ static bool fail_alone(struct redis_client *client, struct view reason) {
     return fail(client, reason);
 }
 
-/* The connection is lost.  If Redis has replied on it, the next call finds out
-   whether Redis still accepts connections. */
+/* The connection is lost.  If Redis has replied on it, or to another call just
+   before, the next call finds out whether Redis still accepts connections. */
 static bool lose(struct redis_client *client, struct view reason) {
-    return client->heard ? fail_alone(client, reason) : fail(client, reason);
+    bool answers =
+        client->heard || redis_answers(client->server, clock_milliseconds());
+    return answers ? fail_alone(client, reason) : fail(client, reason);
 }
 
 static bool fail_with(struct redis_client *client, int error) {
@@ -78,7 +80,9 @@ static bool fail_with(struct redis_client *client, int error) {
         return fail(client, VIEW("no reply in time"));
     if (error == ENOMEM)
         return fail_alone(client, VIEW("out of memory"));
-    return lose(client, view_of(strerror(error)));
+    if (error == ECONNRESET)
+        return lose(client, view_of(strerror(error)));
+    return fail(client, view_of(strerror(error)));
 }
 
 /* MSG_DONTWAIT, if the socket's own timeout would end too late for this call:
@@ -122,8 +126,9 @@ static bool send_all(struct redis_client *client, struct view bytes) {
 }
 
 /* Sleeps until more of the reply has come.  Time may be over because we were
-   stopped (SIGSTOP), and the reply may be there: then it is read, but not waited
-   for.  A reply that is too large has no such right, since it may never end. */
+   stopped (SIGSTOP), and the reply may be there: then it is read, but not
+   waited for.  A reply that is too large has no such right, since it may never
+   end. */
 static bool receive_some(struct redis_client *client) {
     struct buffer *input = &client->input;
     bool skips = client->skip.replies > 0;
@@ -133,9 +138,8 @@ static bool receive_some(struct redis_client *client) {
         return fail_with(client, ENOMEM);
     if (skips && clock_milliseconds() > client->deadline)
         return fail_with(client, ETIMEDOUT);
-    ssize_t count =
-        recv(client->descriptor, room, input->capacity - input->length,
-             how_to_wait(client));
+    ssize_t count = recv(client->descriptor, room,
+                         input->capacity - input->length, how_to_wait(client));
     if (count < 0 && (errno == EINTR || errno == EAGAIN) &&
         wait_for(client, POLLIN, client->deadline))
         return true;
@@ -267,7 +271,8 @@ static bool connect_to_any(struct redis_client *client) {
             return true;
         redis_client_close(client);
     }
-    for (unsigned i = 0; i < server->count && client->call != CALL_REFUSED; i++) {
+    for (unsigned i = 0; i < server->count && client->call != CALL_REFUSED;
+         i++) {
         unsigned address = (first + i) % server->count;
         if (!begin(client, address)) {
             fail_with(client, errno);

@@ -8,17 +8,17 @@
 
 struct redis_client {
     const struct redis_server *server;
-    int descriptor;   /* -1: not connected */
-    bool ready;       /* AUTH and SELECT have been answered */
-    bool heard;       /* Redis has replied on this connection */
-    bool lent;        /* a forked child's parent has it, too */
-    bool fresh;       /* not yet given back to its pool */
-    bool suspect;     /* look whether there is a reply that nobody asked for */
-    enum {            /* how far this call has come */
-        CALL_CONNECTS,
-        CALL_ASKS,    /* the command has begun to leave */
-        CALL_REFUSED, /* no connection was available */
-        CALL_BROKEN,  /* its connection is lost, but Redis may be well */
+    int descriptor; /* -1: not connected */
+    bool ready;     /* AUTH and SELECT have been answered */
+    bool heard;     /* Redis has replied on this connection */
+    bool lent;      /* a forked child's parent has it, too */
+    bool fresh;     /* not yet given back to its pool */
+    bool suspect;   /* look whether there is a reply that nobody asked for */
+    enum {          /* how far this call has come */
+           CALL_CONNECTS,
+           CALL_ASKS,    /* the command has begun to leave */
+           CALL_REFUSED, /* no connection was available */
+           CALL_BROKEN,  /* its connection is lost, but Redis may be well */
     } call;
     int64_t deadline; /* of this call */
     int64_t begun_at; /* clock_milliseconds() of the connection's beginning */

@@ -44,12 +44,14 @@ static bool fail_alone(struct redis_pipeline *pipeline, const char *reason,
     return false;
 }
 
-/* The connection is lost.  If Redis has replied on it, the next command finds
-   out whether Redis still accepts connections. */
+/* The connection is lost.  If Redis has replied on it, or on another one just
+   before, the next command finds out whether Redis still accepts connections.
+ */
 static bool lose(struct redis_pipeline *pipeline, const char *reason,
                  int64_t now) {
-    return pipeline->heard ? fail_alone(pipeline, reason, now)
-                           : fail(pipeline, reason, now);
+    return pipeline->heard || redis_answers(pipeline->server, now)
+               ? fail_alone(pipeline, reason, now)
+               : fail(pipeline, reason, now);
 }
 
 /* No connection is to be had just now.  It is tried again after a pause, with

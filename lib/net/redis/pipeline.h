@@ -33,9 +33,9 @@ struct redis_pipeline {
     struct buffer output; /* commands that have not gone out yet */
     size_t gone;          /* bytes of it that have: kept until Redis is heard */
     struct resp_skip leaving; /* where in a command the last send ended */
-    struct buffer input;  /* replies that have not been taken yet */
-    size_t taken;         /* bytes at the input's front that have been */
-    struct resp_skip skip; /* a reply that is too large */
+    struct buffer input;      /* replies that have not been taken yet */
+    size_t taken;             /* bytes at the input's front that have been */
+    struct resp_skip skip;    /* a reply that is too large */
 };
 
 void redis_pipeline_init(struct redis_pipeline *pipeline,

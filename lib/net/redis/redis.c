@@ -250,6 +250,11 @@ bool redis_may_try(const struct redis_server *server, int64_t now) {
                                           now + REDIS_RETRY);
 }
 
+bool redis_answers(const struct redis_server *server, int64_t now) {
+    int64_t answered_at = atomic_load(&server->shared->answered_at);
+    return answered_at != 0 && now - answered_at < REDIS_RETRY;
+}
+
 bool redis_is_scarce(const struct redis_server *server, int64_t now) {
     return now < atomic_load_explicit(&server->shared->scarce_until,
                                       memory_order_relaxed);
@@ -267,9 +272,11 @@ bool redis_is_down(const struct redis_server *server, const char *reason,
                    int64_t since, int64_t now) {
     struct redis_shared *shared = server->shared;
 
-    /* Not only "later": the clock's steps have some milliseconds, and a reply
-       in the same step may have come after the call began. */
-    if (atomic_load(&shared->answered_at) >= since) {
+    int64_t answered_at = atomic_load(&shared->answered_at);
+
+    /* The clock's steps have some milliseconds: a call that begins and fails in
+       one step may have seen a reply to another call in between. */
+    if (answered_at > since || answered_at >= now) {
         redis_fails_one(server, reason, now);
         return false;
     }

@@ -86,6 +86,10 @@ bool redis_is_shortage(int error);
    threads may, every REDIS_RETRY; the others need not wait in vain. */
 bool redis_may_try(const struct redis_server *server, int64_t now);
 
+/* Has it answered any call within REDIS_RETRY?  Then a new connection that
+   broke is no sign that Redis is down. */
+bool redis_answers(const struct redis_server *server, int64_t now);
+
 /* Has Redis lately refused a connection for want of clients, or have we found
    no port for one?  Then nobody keeps one that he does not use. */
 bool redis_is_scarce(const struct redis_server *server, int64_t now);

@@ -97,8 +97,12 @@
 #define REDIS_SCARCE          5000
 /* The log tells at most once in this time that Redis has gone or is back. */
 #define REDIS_NEWS            1000
-/* Fifty remarks of 4,000 bytes fit five times over. */
+/* Fifty remarks of 4,000 bytes fit five times over.  A larger reply, which
+   another program's remarks can cause, is skipped: its request fails. */
 #define REDIS_REPLY_LIMIT     (1024 * 1024)
+/* No string in Redis is longer (its proto-max-bulk-len), so a longer one comes
+   from another program and is not skipped: the connection is closed. */
+#define REDIS_SKIP_LIMIT      (512 * 1024 * 1024)
 /* Commands that wait for a Redis that says nothing must not fill the memory. */
 #define REDIS_BACKLOG_LIMIT   (16 * 1024 * 1024)
 

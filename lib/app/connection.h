@@ -77,8 +77,8 @@ char *connection_room(struct connection *connection, size_t *size);
 /* So many bytes came; 0: the client will send no more. */
 void connection_received(struct connection *connection, size_t count);
 
-/* Redis has replied, or cannot be had: NULL.  The reply is used up when this
-   returns. */
+/* Redis has replied, or is unavailable: NULL; see exchange_replied().  The
+   reply is used up when this returns. */
 void connection_replied(struct connection *connection,
                         const struct resp_reply *reply);
 

@@ -153,13 +153,34 @@ bool exchange_accepts(const struct exchange *exchange,
            (expected != RESP_ARRAY || reply->all_strings);
 }
 
+/* Does Redis say that it accepts no commands just now, but will do so again by
+   itself? */
+static bool is_passing(const struct resp_reply *reply) {
+    static const struct view codes[] = {
+        VIEW_INITIALIZER("LOADING "), VIEW_INITIALIZER("BUSY "),
+        VIEW_INITIALIZER("MASTERDOWN "), VIEW_INITIALIZER("TRYAGAIN "),
+        VIEW_INITIALIZER("CLUSTERDOWN ")};
+
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+        if (reply->type == RESP_ERROR &&
+            view_starts_with(reply->text, codes[i]))
+            return true;
+    return false;
+}
+
 enum exchange_result exchange_replied(struct exchange *exchange,
                                       const struct resp_reply *reply) {
-    if (reply == NULL) {
+    if (reply == NULL || is_passing(reply)) {
         response_error(&exchange->response, 503,
                        "The guestbook's memory, Redis, cannot be reached just "
                        "now. Please try again in a moment.");
         response_field(&exchange->response, VIEW("Retry-After"), VIEW("1"));
+        return EXCHANGE_ANSWERED;
+    }
+    if (!exchange_accepts(exchange, reply)) {
+        response_error(&exchange->response, 502,
+                       "The guestbook's memory, Redis, gave a reply that this "
+                       "server cannot use. The server's log gives the reason.");
         return EXCHANGE_ANSWERED;
     }
     exchange->page.step++;

@@ -54,7 +54,9 @@ int exchange_take_body(struct exchange *exchange, struct buffer *input);
 enum exchange_result exchange_answer(struct exchange *exchange,
                                      struct view input);
 
-/* Redis has replied, or cannot be had: NULL. */
+/* Redis has replied, or is unavailable: NULL, which is answered 503.  A reply
+   that exchange_accepts() rejects is answered 502; or 503, if Redis itself says
+   that it will accept commands soon. */
 enum exchange_result exchange_replied(struct exchange *exchange,
                                       const struct resp_reply *reply);
 
@@ -66,10 +68,10 @@ struct view exchange_command(const struct exchange *exchange);
    left-over reply to an older command must not be mistaken for success. */
 bool exchange_changes_something(const struct exchange *exchange);
 
-/* Is that the type of reply that the handler asked for?  Where it is not, the
-   driver reports it and answers with NULL instead.  Unless it is an error that
-   Redis reports, the driver also closes its connection to Redis: each reply may
-   belong to the command before. */
+/* Is that the type of reply that the handler asked for?  If it is not, the
+   driver reports it.  Unless it is an error that Redis reports, the driver also
+   closes its connection to Redis: each reply may belong to the command before.
+ */
 bool exchange_accepts(const struct exchange *exchange,
                       const struct resp_reply *reply);
 

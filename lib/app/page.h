@@ -18,7 +18,7 @@
  *
  * It is called only with replies of the type that it asked for, or with a
  * RESP_NULL where that is a RESP_STRING: there is no such key.  When Redis is
- * unavailable the exchange answers 503 itself.
+ * unavailable or replies otherwise, the exchange answers 503 or 502 itself.
  */
 #ifndef APP_PAGE_H
 #define APP_PAGE_H

@@ -35,6 +35,7 @@ static struct view text_of(int status) {
         STATUS(431, "Request Header Fields Too Large"),
         STATUS(500, "Internal Server Error"),
         STATUS(501, "Not Implemented"),
+        STATUS(502, "Bad Gateway"),
         STATUS(503, "Service Unavailable"),
         STATUS(505, "HTTP Version Not Supported"),
 #undef STATUS

@@ -164,21 +164,18 @@ static void ask_once(struct serving *serving, struct redis_client **redis) {
     struct connection *connection = &serving->connection;
     struct redis_pool *pool = serving->worker->redis;
     struct resp_reply reply;
-    struct resp_reply *answer = &reply;
 
     bool called = redis_pool_call(
         pool, redis, exchange_command(&connection->exchange), &reply);
     moment_set(&serving->worker->moment, time(NULL));
-    if (!called) {
-        answer = NULL;
-    } else if (!exchange_accepts(&connection->exchange, &reply)) {
+    if (called && !exchange_accepts(&connection->exchange, &reply)) {
         redis_misbehaves(pool->server, &reply);
-        /* It may be the reply to another command, with ours behind it. */
+        /* It may be the reply to another command, with ours behind it.  Only
+           its type is looked at after that. */
         if (reply.type != RESP_ERROR)
             redis_client_close(*redis);
-        answer = NULL;
     }
-    connection_replied(connection, answer);
+    connection_replied(connection, called ? &reply : NULL);
 }
 
 /* All that the exchange asks, one after another.  Then the connection to Redis

@@ -273,22 +273,25 @@ static void give_reply(struct evented *evented,
     drive(evented, serving, false);
 }
 
-/* No reply will come to those who have asked so far.  One of them may ask again
-   at once, and then stands at the end of the queue: so remember who is last
-   now, and stop after that one. */
-static void give_up_redis(struct evented *evented) {
+/* The first in the queue gets this reply, or NULL; no reply will come to the
+   others who have asked so far.  One of them may ask again at once, and then
+   stands at the end of the queue: so remember who is last now, and stop after
+   that one. */
+static void give_up_redis(struct evented *evented,
+                          const struct resp_reply *reply) {
     struct serving *last = evented->last_asker;
 
     if (evented->first_asker == NULL)
         return;
-    for (bool more = true; more;) {
+    for (bool more = true; more; reply = NULL) {
         more = evented->first_asker != last;
-        give_reply(evented, NULL);
+        give_reply(evented, reply);
     }
 }
 
 /* Takes one reply, if one is there: 1, 0 or -1, as redis_pipeline_next().  One
-   of a wrong type may belong to another command, and so may all behind it. */
+   of a wrong type may belong to another command, and so may all behind it: the
+   connection is closed.  Only the type of the reply is looked at after that. */
 static int take_reply(struct evented *evented) {
     struct redis_pipeline *redis = &evented->redis;
     struct resp_reply reply;
@@ -296,16 +299,15 @@ static int take_reply(struct evented *evented) {
     int result = redis_pipeline_next(redis, &reply, evented->now);
     if (result <= 0)
         return result;
-    if (exchange_accepts(&evented->first_asker->connection.exchange, &reply)) {
-        give_reply(evented, &reply);
-        return 1;
+    if (!exchange_accepts(&evented->first_asker->connection.exchange, &reply)) {
+        redis_misbehaves(&evented->server->redis, &reply);
+        if (reply.type != RESP_ERROR) {
+            redis_pipeline_close(redis);
+            give_up_redis(evented, &reply);
+            return 0;
+        }
     }
-    redis_misbehaves(&evented->server->redis, &reply);
-    if (reply.type != RESP_ERROR) {
-        redis_pipeline_close(redis);
-        return -1;
-    }
-    give_reply(evented, NULL);
+    give_reply(evented, &reply);
     return 1;
 }
 
@@ -322,7 +324,7 @@ static void redis_ready(struct evented *evented, unsigned readiness) {
     while (works && result > 0)
         result = take_reply(evented);
     if (!works || result < 0)
-        give_up_redis(evented);
+        give_up_redis(evented, NULL);
 }
 
 /* ---- Rounds ---- */
@@ -386,7 +388,7 @@ void evented_end_round(struct evented *evented) {
        long round of ours must not count against Redis' time. */
     if (!redis_pipeline_check(redis, evented->now) ||
         !redis_pipeline_flush(redis, clock_milliseconds()))
-        give_up_redis(evented);
+        give_up_redis(evented, NULL);
     redis_pipeline_watch(redis);
     DL_FOREACH_SAFE (evented->closed, serving, next)
         slab_give_back(&evented->memory, serving);

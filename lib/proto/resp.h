@@ -5,7 +5,8 @@
  *
  * Pure, and free of allocation: a reply points into the bytes that it was
  * parsed from, and an array's elements are parsed one at a time while they are
- * walked.
+ * walked.  Only a reply that is too large for that has a state: it is skipped
+ * as its bytes come, and they need not be kept.
  */
 #ifndef PROTO_RESP_H
 #define PROTO_RESP_H
@@ -32,12 +33,42 @@ struct resp_reply {
     struct view items; /* of an array: their bytes, for resp_next */
 };
 
+#define RESP_MALFORMED (-1) /* the bytes are not RESP2 */
+#define RESP_TOO_LARGE (-2) /* RESP2, but too large or too deeply nested */
+
 /*
  * Parses one whole reply, with everything in it.  Returns how many bytes it
- * has, 0 if more are needed, -1 if the bytes are no RESP2 or go beyond
- * REDIS_REPLY_LIMIT.
+ * has, 0 if more are needed, RESP_MALFORMED, or RESP_TOO_LARGE if it has more
+ * than REDIS_REPLY_LIMIT bytes or arrays nested more than eight deep.
  */
 ssize_t resp_parse(struct view input, struct resp_reply *reply);
+
+/* How far one reply has been skipped.  All zero: there is none to skip. */
+struct resp_skip {
+    uint64_t replies; /* still to skip; the elements of arrays count as well */
+    uint64_t string;  /* bytes of a string, with its CR LF, still to come */
+    char line[32];    /* the first bytes of a line that is not whole yet */
+    size_t line_length; /* bytes of that line so far; may exceed the array */
+    bool after_cr;      /* the last of them is a CR */
+};
+
+/* Begins to skip one reply. */
+void resp_skip_begin(struct resp_skip *skip);
+
+/* Skips what the input holds of it.  Returns how many bytes that are, or
+   RESP_MALFORMED.  The reply has ended when skip->replies is 0. */
+ssize_t resp_skip(struct resp_skip *skip, struct view input);
+
+/*
+ * Takes the next reply from the front of the input.  Returns 1 if there is one,
+ * 0 if more bytes are needed, -1 if they are not RESP2.  *used is the number of
+ * bytes to drop: with 1 when the reply is no longer needed, with 0 at once.
+ *
+ * A reply that is too large is skipped.  At its end an RESP_ERROR with our own
+ * words is returned in its place, so that only its own request fails.
+ */
+int resp_read(struct resp_skip *skip, struct view input, size_t *used,
+              struct resp_reply *reply);
 
 /* Takes the next element from the front of items.  Returns false at the end. */
 bool resp_next(struct view *items, struct resp_reply *item);

@@ -269,13 +269,12 @@ void dialogue_reply(struct dialogue *dialogue, struct view bytes) {
     must(copy != NULL);
     if (bytes.length > 0)
         memcpy(copy, bytes.data, bytes.length);
-    bool usable = resp_parse((struct view){copy, bytes.length}, &parsed) > 0 &&
-                  exchange_accepts(&dialogue->connection.exchange, &parsed);
+    bool whole = resp_parse((struct view){copy, bytes.length}, &parsed) > 0;
     buffer_append_number(&dialogue->replies, (int64_t)bytes.length);
     buffer_append(&dialogue->replies, VIEW(" "));
     buffer_append(&dialogue->replies, bytes);
     inside = true;
-    connection_replied(&dialogue->connection, usable ? &parsed : NULL);
+    connection_replied(&dialogue->connection, whole ? &parsed : NULL);
     inside = false;
     free(copy);
 }

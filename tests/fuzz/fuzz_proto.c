@@ -134,6 +134,24 @@ static void walk(const struct resp_reply *reply, struct view input) {
     must(count == reply->count && items.length == 0);
 }
 
+/* Skipped byte by byte, a reply ends where the parser sees its end. */
+static void must_skip_alike(struct view input, ssize_t parsed) {
+    struct resp_skip skip;
+    size_t at = 0;
+    ssize_t used = 1;
+
+    resp_skip_begin(&skip);
+    for (; used > 0 && skip.replies > 0 && at < input.length; at++)
+        used = resp_skip(&skip, view_part(input, at, 1));
+    if (parsed > 0)
+        must(skip.replies == 0 && at == (size_t)parsed);
+    if (parsed ==
+        0) /* what it sees of a line that has not ended, it may judge */
+        must(used < 0 || skip.replies > 0);
+    if (parsed == RESP_MALFORMED)
+        must(used < 0 || skip.replies > 0);
+}
+
 static void fuzz_resp(struct view input) {
     struct resp_reply reply;
     ssize_t whole = resp_parse(input, &reply);
@@ -155,6 +173,7 @@ static void fuzz_resp(struct view input) {
         free(prefix);
     }
     must(result == whole);
+    must_skip_alike(input, whole);
 
     struct buffer command = {0};
     resp_append_command(&command, &input, 1);

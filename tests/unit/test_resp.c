@@ -14,7 +14,7 @@
 struct row {
     const char *name;
     struct view input;
-    bool good;
+    ssize_t result; /* 0: all of the input is one reply */
     struct view found;
 };
 
@@ -74,9 +74,10 @@ static ssize_t parse(struct view input, size_t seen, const void *vector) {
     return used;
 }
 
-#define GOOD(input, found)        {"reply " found, V(input), true, V(found)}
-#define NAMED(name, input, found) {name, V(input), true, V(found)}
-#define BAD(name, input)          {name, V(input), false, V("")}
+#define GOOD(input, found)        {"reply " found, V(input), 0, V(found)}
+#define NAMED(name, input, found) {name, V(input), 0, V(found)}
+#define BAD(name, input)          {name, V(input), RESP_MALFORMED, V("")}
+#define LARGE(name, input)        {name, V(input), RESP_TOO_LARGE, V("")}
 #define NEST(input)               "*1\r\n" input
 
 static const struct row rows[] = {
@@ -164,13 +165,127 @@ static const struct row rows[] = {
     BAD("array, bad element", "*2\r\n:1\r\nx\r\n"),
     BAD("array, bad element deep down", "*1\r\n*1\r\n:x\r\n"),
     BAD("array, empty line for an element", "*1\r\n\r\n"),
-    BAD("arrays nine deep",
-        NEST(NEST(NEST(NEST(NEST(NEST(NEST(NEST(NEST(":1\r\n")))))))))),
+    BAD("integer of 31 digits", ":0000000000000000000000000000001\r\n"),
+    LARGE("arrays nine deep",
+          NEST(NEST(NEST(NEST(NEST(NEST(NEST(NEST(NEST(":1\r\n")))))))))),
 };
 
 static void reply(void **state) {
     const struct row *row = *state;
-    feed(parse, row, row->input, row->good ? (ssize_t)row->input.length : -1);
+    feed(parse, row, row->input,
+         row->result == 0 ? (ssize_t)row->input.length : row->result);
+}
+
+/* ---- Skipping ---- */
+
+static void append_string(struct buffer *input, size_t length) {
+    buffer_append(input, VIEW("$"));
+    buffer_append_number(input, (int64_t)length);
+    buffer_append(input, VIEW("\r\n"));
+    append_times(input, VIEW("x"), length);
+    buffer_append(input, VIEW("\r\n"));
+}
+
+/* In pieces of so many bytes, as the whole state must survive between them. */
+static ssize_t skip_in_pieces(struct view input, size_t size) {
+    struct resp_skip skip;
+    size_t at = 0;
+
+    resp_skip_begin(&skip);
+    while (skip.replies > 0 && at < input.length) {
+        size_t rest = input.length - at;
+        ssize_t used =
+            resp_skip(&skip, view_part(input, at, size < rest ? size : rest));
+        if (used < 0)
+            return used;
+        at += (size_t)used;
+    }
+    return skip.replies > 0 ? 0 : (ssize_t)at;
+}
+
+/* It ends where the parser does, and rejects the same bytes; but no reply is
+   too deeply nested for it. */
+static ssize_t skip_reply(struct view input, size_t seen, const void *size) {
+    struct resp_reply reply_read;
+    ssize_t parsed = resp_parse(input, &reply_read);
+    ssize_t skipped = skip_in_pieces(input, *(const size_t *)size);
+    (void)seen;
+
+    if (parsed != RESP_TOO_LARGE && skipped != RESP_MALFORMED)
+        assert_int_equal(skipped, parsed);
+    return skipped;
+}
+
+static void skipped(void **state) {
+    static const size_t sizes[] = {1, 2, 3, 7, 1000};
+    const struct row *row = *state;
+
+    for (size_t i = 0; i < ROWS(sizes); i++)
+        feed(skip_reply, &sizes[i], row->input,
+             row->result == RESP_MALFORMED ? RESP_MALFORMED
+                                           : (ssize_t)row->input.length);
+}
+
+static void numbers_without_end_are_not_skipped(void **state) {
+    struct buffer input = {0};
+    (void)state;
+
+    buffer_append(&input, VIEW("$"));
+    append_times(&input, VIEW("0"), 100);
+    assert_int_equal(skip_in_pieces(buffer_view(&input), 1), RESP_MALFORMED);
+    buffer_free(&input);
+}
+
+/* Reads the input as it comes, in packets; it holds one reply that is too
+   large, and :7 behind it.  The reader never keeps more than the limit. */
+static void expect_large_and_seven(struct buffer *all) {
+    struct buffer input = {0};
+    struct resp_skip state = {0};
+    struct resp_reply got[3];
+    size_t replies = 0, used;
+
+    assert_false(all->failed);
+    for (size_t at = 0; at < all->length; at += 4096) {
+        size_t rest = all->length - at;
+        buffer_append(
+            &input, view_part(buffer_view(all), at, rest < 4096 ? rest : 4096));
+        int result = 1;
+        while (result > 0) {
+            result =
+                resp_read(&state, buffer_view(&input), &used, &got[replies]);
+            assert_true(result >= 0);
+            replies += (size_t)result;
+            assert_true(replies < ROWS(got));
+            buffer_consume(&input, used);
+        }
+        assert_true(input.length <= REDIS_REPLY_LIMIT + 4096);
+    }
+    assert_int_equal(replies, 2);
+    assert_int_equal(got[0].type, RESP_ERROR);
+    assert_int_equal(got[1].integer, 7);
+    assert_int_equal(input.length, 0);
+    buffer_free(&input);
+    buffer_free(all);
+}
+
+static void read_behind_large_replies(void **state) {
+    static const struct view behind = V("$2\r\nab\r\n:7\r\n");
+    struct buffer all = {0};
+    (void)state;
+
+    append_string(&all, 3 * REDIS_REPLY_LIMIT);
+    buffer_append(&all, VIEW(":7\r\n"));
+    expect_large_and_seven(&all);
+    append_times(&all, VIEW("*1\r\n"), 600000); /* a tower */
+    buffer_append(&all, behind);
+    expect_large_and_seven(&all);
+    buffer_append(&all, VIEW("*300001\r\n")); /* of small ones */
+    append_times(&all, VIEW("$2\r\nab\r\n"), 300000);
+    buffer_append(&all, behind);
+    expect_large_and_seven(&all);
+    append_times(&all, VIEW("+"), 2 * REDIS_REPLY_LIMIT); /* a line */
+    buffer_append(&all, VIEW("\r\n:7\r\n"));
+    expect_large_and_seven(&all);
 }
 
 /* ---- Commands ---- */
@@ -241,14 +356,6 @@ static void expect_at_every_length(struct buffer *input, ssize_t expected) {
     buffer_free(input);
 }
 
-static void append_string(struct buffer *input, size_t length) {
-    buffer_append(input, VIEW("$"));
-    buffer_append_number(input, (int64_t)length);
-    buffer_append(input, VIEW("\r\n"));
-    append_times(input, VIEW("x"), length);
-    buffer_append(input, VIEW("\r\n"));
-}
-
 static void replies_at_the_limit(void **state) {
     size_t around = sizeof "$1000000\r\n\r\n" - 1;
     struct buffer input = {0};
@@ -258,9 +365,9 @@ static void replies_at_the_limit(void **state) {
     assert_int_equal(input.length, REDIS_REPLY_LIMIT);
     expect_at_every_length(&input, REDIS_REPLY_LIMIT);
     append_string(&input, REDIS_REPLY_LIMIT - around + 1);
-    expect_at_every_length(&input, -1);
+    expect_at_every_length(&input, RESP_TOO_LARGE);
     append_string(&input, REDIS_REPLY_LIMIT);
-    expect_at_every_length(&input, -1);
+    expect_at_every_length(&input, RESP_TOO_LARGE);
 }
 
 static void lines_without_end(void **state) {
@@ -272,11 +379,12 @@ static void lines_without_end(void **state) {
     expect_at_every_length(&input, 0);
     buffer_append(&input, VIEW("+"));
     append_times(&input, VIEW("x"), REDIS_REPLY_LIMIT);
-    expect_at_every_length(&input, -1);
+    expect_at_every_length(&input, RESP_TOO_LARGE);
 }
 
-/* Refused when the number is read, not when memory is full. */
-static void huge_lengths_are_refused_at_once(void **state) {
+/* Known when the number is read, not when memory is full.  Beyond any length
+   that Redis has, there is nothing to skip. */
+static void huge_lengths_are_found_at_once(void **state) {
     struct buffer input = {0};
     struct resp_reply reply_read;
     (void)state;
@@ -286,7 +394,16 @@ static void huge_lengths_are_refused_at_once(void **state) {
         buffer_append(&input, array ? VIEW("*") : VIEW("$"));
         buffer_append_number(&input, REDIS_REPLY_LIMIT / (array ? 3 : 1) + 1);
         buffer_append(&input, VIEW("\r\n"));
-        assert_int_equal(resp_parse(buffer_view(&input), &reply_read), -1);
+        assert_int_equal(resp_parse(buffer_view(&input), &reply_read),
+                         RESP_TOO_LARGE);
+        buffer_clear(&input);
+        buffer_append(&input, array ? VIEW("*") : VIEW("$"));
+        buffer_append_number(&input, REDIS_SKIP_LIMIT / (array ? 3 : 1) + 1);
+        buffer_append(&input, VIEW("\r\n"));
+        assert_int_equal(resp_parse(buffer_view(&input), &reply_read),
+                         RESP_MALFORMED);
+        assert_int_equal(skip_in_pieces(buffer_view(&input), 1),
+                         RESP_MALFORMED);
     }
     buffer_free(&input);
 }
@@ -297,17 +414,21 @@ static void towers_do_not_reach_the_stack(void **state) {
     (void)state;
 
     append_times(&input, VIEW("*1\r\n"), 200000);
-    assert_int_equal(resp_parse(buffer_view(&input), &reply_read), -1);
+    assert_int_equal(resp_parse(buffer_view(&input), &reply_read),
+                     RESP_TOO_LARGE);
     buffer_free(&input);
 }
 
 int main(void) {
     SUITE_ADD_TABLE(reply, rows);
+    SUITE_ADD_TABLE(skipped, rows);
+    suite_add("numbers without end", numbers_without_end_are_not_skipped, NULL);
+    suite_add("behind large replies", read_behind_large_replies, NULL);
     suite_add("commands", commands, NULL);
     suite_add("commands come back", commands_come_back_as_arrays, NULL);
     suite_add("replies at the limit", replies_at_the_limit, NULL);
     suite_add("lines without end", lines_without_end, NULL);
-    suite_add("huge lengths", huge_lengths_are_refused_at_once, NULL);
+    suite_add("huge lengths", huge_lengths_are_found_at_once, NULL);
     suite_add("towers of arrays", towers_do_not_reach_the_stack, NULL);
     return suite_run("resp");
 }

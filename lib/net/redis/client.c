@@ -14,6 +14,11 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+/* A wait may begin so late in a call and still last as long as the socket's own
+   timeout, so that most calls need no poll(2).  A call may take as much longer.
+ */
+#define CALL_SLACK 100
+
 struct redis_client *redis_client_create(const struct redis_server *server) {
     struct redis_client *client = malloc(sizeof *client);
 
@@ -45,6 +50,7 @@ void redis_client_close(struct redis_client *client) {
     client->descriptor = -1;
     client->ready = client->heard = client->lent = false;
     client->taken = 0;
+    client->skip = (struct resp_skip){0};
     buffer_free(&client->input);
 }
 
@@ -55,17 +61,59 @@ static bool fail(struct redis_client *client, struct view reason) {
     return false;
 }
 
+/* Only this connection has failed: Redis may be well. */
+static bool fail_alone(struct redis_client *client, struct view reason) {
+    client->call = CALL_BROKEN;
+    return fail(client, reason);
+}
+
+/* The connection is lost.  If Redis has replied on it, or to another call just
+   before, the next call finds out whether Redis still accepts connections. */
+static bool lose(struct redis_client *client, struct view reason) {
+    bool answers =
+        client->heard || redis_answers(client->server, clock_milliseconds());
+    return answers ? fail_alone(client, reason) : fail(client, reason);
+}
+
 static bool fail_with(struct redis_client *client, int error) {
     if (error == EAGAIN || error == EINPROGRESS || error == ETIMEDOUT)
         return fail(client, VIEW("no reply in time"));
+    if (error == ENOMEM)
+        return fail_alone(client, VIEW("out of memory"));
+    if (error == ECONNRESET)
+        return lose(client, view_of(strerror(error)));
     return fail(client, view_of(strerror(error)));
+}
+
+/* MSG_DONTWAIT, if the socket's own timeout would end too late for this call:
+   then wait_for() waits. */
+static int how_to_wait(const struct redis_client *client) {
+    int64_t left = client->deadline - clock_milliseconds();
+    return left > REDIS_REPLY_TIMEOUT - CALL_SLACK ? 0 : MSG_DONTWAIT;
+}
+
+/* Sleeps until the socket is ready.  False, with errno: not before the
+   deadline. */
+static bool wait_for(const struct redis_client *client, short events,
+                     int64_t deadline) {
+    struct pollfd ready = {.fd = client->descriptor, .events = events};
+    int result;
+
+    do {
+        int64_t left = deadline - clock_milliseconds();
+        result = poll(&ready, 1, left > 0 ? (int)left : 0);
+    } while (result < 0 && errno == EINTR && !server_is_out_of_time());
+    if (result == 0)
+        errno = ETIMEDOUT;
+    return result > 0;
 }
 
 static bool send_all(struct redis_client *client, struct view bytes) {
     while (bytes.length > 0) {
-        ssize_t count =
-            send(client->descriptor, bytes.data, bytes.length, MSG_NOSIGNAL);
-        if (count < 0 && errno == EINTR && !server_is_out_of_time())
+        ssize_t count = send(client->descriptor, bytes.data, bytes.length,
+                             MSG_NOSIGNAL | how_to_wait(client));
+        if (count < 0 && (errno == EINTR || errno == EAGAIN) &&
+            wait_for(client, POLLOUT, client->deadline))
             continue;
         /* Redis has closed; if it said something before, that tells why. */
         if (count < 0 && (errno == EPIPE || errno == ECONNRESET))
@@ -77,42 +125,50 @@ static bool send_all(struct redis_client *client, struct view bytes) {
     return true;
 }
 
-/* Sleeps until one whole reply is there.  The socket's receive timeout limits
-   each wait; the deadline limits all of them together. */
+/* Sleeps until more of the reply has come.  Time may be over because we were
+   stopped (SIGSTOP), and the reply may be there: then it is read, but not
+   waited for.  A reply that is too large has no such right, since it may never
+   end. */
+static bool receive_some(struct redis_client *client) {
+    struct buffer *input = &client->input;
+    bool skips = client->skip.replies > 0;
+
+    char *room = buffer_reserve(input, skips ? 65536 : 4096);
+    if (room == NULL)
+        return fail_with(client, ENOMEM);
+    if (skips && clock_milliseconds() > client->deadline)
+        return fail_with(client, ETIMEDOUT);
+    ssize_t count = recv(client->descriptor, room,
+                         input->capacity - input->length, how_to_wait(client));
+    if (count < 0 && (errno == EINTR || errno == EAGAIN) &&
+        wait_for(client, POLLIN, client->deadline))
+        return true;
+    if (count == 0)
+        return lose(client, VIEW("it closed the connection"));
+    if (count < 0)
+        return fail_with(client, errno);
+    input->length += (size_t)count;
+    return true;
+}
+
+/* Sleeps until one whole reply is there. */
 static bool receive_reply(struct redis_client *client,
                           struct resp_reply *reply) {
-    int64_t deadline = clock_milliseconds() + REDIS_REPLY_TIMEOUT;
     struct buffer *input = &client->input;
+    int result;
 
     buffer_consume(input, client->taken);
-    client->taken = 0;
-    for (;;) {
-        ssize_t parsed = resp_parse(buffer_view(input), reply);
-        if (parsed < 0)
-            return fail(client, VIEW(REDIS_NONSENSE));
-        client->taken = (size_t)parsed;
-        if (parsed > 0)
-            break;
-        /* Time may be over because we were stopped (SIGSTOP), and the reply
-           there: then it is taken, but not waited for. */
-        bool late = clock_milliseconds() > deadline;
-        char *room = buffer_reserve(input, 4096);
-        if (room == NULL)
-            return fail_with(client, ENOMEM);
-        ssize_t count =
-            recv(client->descriptor, room, input->capacity - input->length,
-                 late ? MSG_DONTWAIT : 0);
-        if (count < 0 && errno == EINTR && !server_is_out_of_time())
-            continue;
-        if (count == 0)
-            return fail(client, VIEW("it closed the connection"));
-        if (count < 0)
-            return fail_with(client, errno);
-        input->length += (size_t)count;
+    while ((result = resp_read(&client->skip, buffer_view(input),
+                               &client->taken, reply)) == 0) {
+        buffer_consume(input, client->taken);
+        if (!receive_some(client))
+            return false;
     }
+    if (result < 0)
+        return fail_alone(client, VIEW(REDIS_NONSENSE));
     client->used_at = clock_milliseconds();
     if (!client->heard && redis_is_refusal(reply)) {
-        client->refused = true;
+        client->call = CALL_REFUSED;
         redis_refuses(client->server, reply, client->used_at);
         return fail(client, reply->text);
     }
@@ -124,27 +180,21 @@ static bool receive_reply(struct redis_client *client,
    and nobody knows which of them is the one too many. */
 static bool has_asked_for_all(struct redis_client *client) {
     return client->input.length == client->taken ||
-           fail(client, VIEW(REDIS_NONSENSE));
+           fail_alone(client, VIEW(REDIS_NONSENSE));
 }
 
 /* The socket has begun to connect, without blocking.  Once it is connected its
    calls block, for no longer than its timeouts. */
 static bool make_ready(struct redis_client *client) {
-    struct pollfd connecting = {.fd = client->descriptor, .events = POLLOUT};
     struct timeval timeout = {.tv_sec = REDIS_REPLY_TIMEOUT / 1000,
                               .tv_usec = REDIS_REPLY_TIMEOUT % 1000 * 1000};
     struct buffer commands = {0};
     struct resp_reply reply;
-    int result;
 
-    int64_t deadline = clock_milliseconds() + REDIS_CONNECT_TIMEOUT;
-    do {
-        int64_t left = deadline - clock_milliseconds();
-        result = poll(&connecting, 1, left > 0 ? (int)left : 0);
-    } while (result < 0 && errno == EINTR && !server_is_out_of_time());
-    if (result == 0)
-        errno = ETIMEDOUT;
-    if (result <= 0 || redis_outcome(client->descriptor) < 0)
+    int64_t deadline =
+        clock_milliseconds() + redis_connect_time(client->server);
+    if (!wait_for(client, POLLOUT, deadline) ||
+        redis_outcome(client->descriptor) < 0)
         return fail_with(client, errno);
     int flags = fcntl(client->descriptor, F_GETFL);
     if (fcntl(client->descriptor, F_SETFL, flags & ~O_NONBLOCK) < 0 ||
@@ -171,12 +221,13 @@ static bool make_ready(struct redis_client *client) {
 }
 
 static bool begin(struct redis_client *client, unsigned address) {
+    client->call = CALL_CONNECTS;
     client->begun_at = clock_milliseconds();
     client->descriptor = redis_begin(client->server, address);
     if (client->descriptor >= 0)
         return true;
     if (redis_is_shortage(errno)) {
-        client->refused = true;
+        client->call = CALL_REFUSED;
         redis_refuses(client->server, NULL, client->begun_at);
     }
     return false;
@@ -220,7 +271,8 @@ static bool connect_to_any(struct redis_client *client) {
             return true;
         redis_client_close(client);
     }
-    for (unsigned i = 0; i < server->count && !client->refused; i++) {
+    for (unsigned i = 0; i < server->count && client->call != CALL_REFUSED;
+         i++) {
         unsigned address = (first + i) % server->count;
         if (!begin(client, address)) {
             fail_with(client, errno);
@@ -238,7 +290,7 @@ static bool call(struct redis_client *client, struct view command,
         redis_client_close(client);
     if (!client->ready && !connect_to_any(client))
         return false;
-    client->asked = true;
+    client->call = CALL_ASKS;
     return send_all(client, command) && receive_reply(client, reply) &&
            has_asked_for_all(client);
 }
@@ -250,15 +302,20 @@ enum redis_answer redis_client_call(struct redis_client *client,
 
     if (!redis_may_try(client->server, begun))
         return REDIS_FAILS;
-    client->asked = client->refused = false;
+    client->call = CALL_CONNECTS;
+    client->deadline = begun + REDIS_REPLY_TIMEOUT;
     if (call(client, command, reply)) {
         redis_is_up(client->server, client->used_at);
         return REDIS_REPLIED;
     }
-    if (client->refused)
+    if (client->call == CALL_REFUSED)
         return REDIS_REFUSES;
-    bool down = redis_is_down(client->server, client->reason, begun,
-                              clock_milliseconds());
+    int64_t now = clock_milliseconds();
+    if (client->call == CALL_BROKEN) {
+        redis_fails_one(client->server, client->reason, now);
+        return REDIS_FAILS;
+    }
+    bool down = redis_is_down(client->server, client->reason, begun, now);
     /* Others are answered: Redis was only too busy to let us in. */
-    return down || client->asked ? REDIS_FAILS : REDIS_REFUSES;
+    return down || client->call == CALL_ASKS ? REDIS_FAILS : REDIS_REFUSES;
 }

@@ -8,18 +8,24 @@
 
 struct redis_client {
     const struct redis_server *server;
-    int descriptor;   /* -1: not connected */
-    bool ready;       /* AUTH and SELECT have been answered */
-    bool heard;       /* Redis has replied on this connection */
-    bool asked;       /* in this call, the command has begun to leave */
-    bool refused;     /* in this call, no connection was to be had */
-    bool lent;        /* a forked child's parent has it, too */
-    bool fresh;       /* not yet given back to its pool */
-    bool suspect;     /* look whether there is a reply that nobody asked for */
+    int descriptor; /* -1: not connected */
+    bool ready;     /* AUTH and SELECT have been answered */
+    bool heard;     /* Redis has replied on this connection */
+    bool lent;      /* a forked child's parent has it, too */
+    bool fresh;     /* not yet given back to its pool */
+    bool suspect;   /* look whether there is a reply that nobody asked for */
+    enum {          /* how far this call has come */
+           CALL_CONNECTS,
+           CALL_ASKS,    /* the command has begun to leave */
+           CALL_REFUSED, /* no connection was available */
+           CALL_BROKEN,  /* its connection is lost, but Redis may be well */
+    } call;
+    int64_t deadline; /* of this call */
     int64_t begun_at; /* clock_milliseconds() of the connection's beginning */
     int64_t used_at;  /* that of the last reply */
     struct buffer input;
     size_t taken;              /* bytes of the input that are the last reply */
+    struct resp_skip skip;     /* a reply that is too large */
     char reason[100];          /* of the last failure, for the log */
     struct redis_client *next; /* in a pool */
 };
@@ -31,12 +37,13 @@ void redis_client_destroy(struct redis_client *client); /* closes it */
 enum redis_answer {
     REDIS_REPLIED,
     REDIS_REFUSES, /* no connection is to be had: try again in a PAUSE */
-    REDIS_FAILS,   /* down, slow, or talking nonsense */
+    REDIS_FAILS,   /* down or slow, or its connection broke */
 };
 
 /*
- * Carries one command to Redis and sleeps until its reply is whole, for twice
- * REDIS_REPLY_TIMEOUT at most; connects first where that is needed.  The reply
+ * Carries one command to Redis and sleeps until its reply is whole; connects
+ * first if that is needed.  All of it takes REDIS_REPLY_TIMEOUT at most, and
+ * CALL_SLACK (client.c).  The reply
  * points into the client and is good until the next call.  Where there is none
  * the connection is closed, for a late reply would be taken for the next one's;
  * and where it was refused, the command has not been carried out.

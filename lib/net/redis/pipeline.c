@@ -3,6 +3,7 @@
 
 #include "config.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -21,7 +22,8 @@ void redis_pipeline_close(struct redis_pipeline *pipeline) {
     pipeline->connecting = pipeline->pausing = pipeline->heard = false;
     pipeline->refused_at = 0;
     pipeline->handshake = 0;
-    pipeline->due = pipeline->due_now = 0;
+    pipeline->due = pipeline->expected = 0;
+    pipeline->leaving = pipeline->skip = (struct resp_skip){0};
     pipeline->gone = pipeline->taken = 0;
     buffer_free(&pipeline->output);
     buffer_free(&pipeline->input);
@@ -32,6 +34,24 @@ static bool fail(struct redis_pipeline *pipeline, const char *reason,
     redis_is_down(pipeline->server, reason, now, now);
     redis_pipeline_close(pipeline);
     return false;
+}
+
+/* Only this connection has failed: the next command begins another. */
+static bool fail_alone(struct redis_pipeline *pipeline, const char *reason,
+                       int64_t now) {
+    redis_fails_one(pipeline->server, reason, now);
+    redis_pipeline_close(pipeline);
+    return false;
+}
+
+/* The connection is lost.  If Redis has replied on it, or on another one just
+   before, the next command finds out whether Redis still accepts connections.
+ */
+static bool lose(struct redis_pipeline *pipeline, const char *reason,
+                 int64_t now) {
+    return pipeline->heard || redis_answers(pipeline->server, now)
+               ? fail_alone(pipeline, reason, now)
+               : fail(pipeline, reason, now);
 }
 
 /* No connection is to be had just now.  It is tried again after a pause, with
@@ -47,7 +67,8 @@ static bool pause_refused(struct redis_pipeline *pipeline,
     }
     source_close(pipeline->watcher, &pipeline->source);
     buffer_clear(&pipeline->input);
-    pipeline->gone = pipeline->taken = pipeline->due_now = 0;
+    pipeline->gone = pipeline->taken = pipeline->expected = 0;
+    pipeline->leaving = (struct resp_skip){0};
     pipeline->tried = 0;
     pipeline->connecting = false;
     pipeline->pausing = true;
@@ -67,7 +88,7 @@ static bool begin(struct redis_pipeline *pipeline, int64_t now) {
         pipeline->source.descriptor = redis_begin(server, pipeline->address);
         if (pipeline->source.descriptor >= 0) {
             pipeline->connecting = true;
-            pipeline->deadline = now + REDIS_CONNECT_TIMEOUT;
+            pipeline->deadline = now + redis_connect_time(server);
             return true;
         }
         if (redis_is_shortage(errno))
@@ -95,6 +116,10 @@ static bool append(struct redis_pipeline *pipeline, struct view command,
     /* Also where a try is under way: who joins it would wait as long. */
     if (!redis_may_try(pipeline->server, now))
         return false;
+    /* A reply belongs to no command: it would be taken for this one's. */
+    if (pipeline->due + pipeline->handshake == 0 &&
+        pipeline->input.length > pipeline->taken)
+        fail_alone(pipeline, REDIS_NONSENSE, now);
     if (pipeline->source.descriptor < 0 && !pipeline->pausing) {
         if (!begin(pipeline, now))
             return false;
@@ -106,10 +131,6 @@ static bool append(struct redis_pipeline *pipeline, struct view command,
     }
     if (output->length + command.length > REDIS_BACKLOG_LIMIT)
         return false;
-    /* There is a reply that nobody asked for: we would take it for ours. */
-    if (pipeline->due + pipeline->handshake == 0 &&
-        pipeline->input.length > pipeline->taken)
-        return fail(pipeline, REDIS_NONSENSE, now);
     buffer_append(output, command);
     if (output->failed) {
         output->failed = false; /* what it holds is whole */
@@ -140,6 +161,24 @@ static void forget_gone(struct redis_pipeline *pipeline) {
         buffer_free(&pipeline->output); /* it was long once: need not stay so */
 }
 
+/* How many commands begin in the bytes that were sent.  It is asked only after
+   the kernel has taken a part: else all that wait have left. */
+static size_t count_begun(struct redis_pipeline *pipeline, struct view sent) {
+    struct resp_skip *leaving = &pipeline->leaving;
+    size_t begun = 0;
+
+    while (sent.length > 0) {
+        if (leaving->replies == 0) {
+            resp_skip_begin(leaving);
+            begun++;
+        }
+        ssize_t used = resp_skip(leaving, sent);
+        assert(used > 0); /* they are our own */
+        sent = view_from(sent, (size_t)used);
+    }
+    return begun;
+}
+
 bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now) {
     struct view rest =
         view_from(buffer_view(&pipeline->output), pipeline->gone);
@@ -157,12 +196,18 @@ bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now) {
             return true;
         if (pipeline->connecting)
             return begin_elsewhere(pipeline, errno, now);
-        return fail(pipeline, strerror(errno), now);
+        return lose(pipeline, strerror(errno), now);
     }
     pipeline->connecting = false;
-    if (pipeline->due_now == 0) /* none was under way: the time begins now */
+    if (pipeline->expected == 0) /* none was under way: the time begins now */
         pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
-    pipeline->due_now = pipeline->due;
+    if ((size_t)count < rest.length) {
+        pipeline->expected +=
+            count_begun(pipeline, view_part(rest, 0, (size_t)count));
+    } else {
+        pipeline->expected = pipeline->due + pipeline->handshake;
+        pipeline->leaving = (struct resp_skip){0};
+    }
     pipeline->gone += (size_t)count;
     forget_gone(pipeline);
     return true;
@@ -175,7 +220,7 @@ bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->taken = 0;
     char *room = buffer_reserve(input, 65536);
     if (room == NULL)
-        return fail(pipeline, "out of memory", now);
+        return fail_alone(pipeline, "out of memory", now);
     ssize_t count = recv(pipeline->source.descriptor, room,
                          input->capacity - input->length, MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
@@ -189,7 +234,7 @@ bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now) {
         return true;
     }
     if (count <= 0)
-        return fail(pipeline,
+        return lose(pipeline,
                     count == 0 ? "it closed the connection" : strerror(errno),
                     now);
     input->length += (size_t)count;
@@ -216,7 +261,7 @@ static int take_handshake(struct redis_pipeline *pipeline,
 }
 
 static int talks_nonsense(struct redis_pipeline *pipeline, int64_t now) {
-    fail(pipeline, REDIS_NONSENSE, now);
+    fail_alone(pipeline, REDIS_NONSENSE, now);
     return -1;
 }
 
@@ -224,8 +269,7 @@ static int talks_nonsense(struct redis_pipeline *pipeline, int64_t now) {
    nobody knows which of them is the one too many. */
 static int take_due(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->due--;
-    pipeline->due_now--;
-    if (pipeline->due_now == 0 && pipeline->input.length > pipeline->taken)
+    if (pipeline->expected == 0 && pipeline->input.length > pipeline->taken)
         return talks_nonsense(pipeline, now);
     pipeline->tried = 0;
     pipeline->server->shared->address = pipeline->address;
@@ -238,24 +282,27 @@ int redis_pipeline_next(struct redis_pipeline *pipeline,
     for (;;) {
         struct view rest =
             view_from(buffer_view(&pipeline->input), pipeline->taken);
-        ssize_t parsed = resp_parse(rest, reply);
-        if (parsed == 0)
+        size_t used;
+        int result = resp_read(&pipeline->skip, rest, &used, reply);
+        pipeline->taken += used;
+        if (result == 0)
             return 0;
         /* A refusal may come before the first command could be sent. */
-        if (parsed > 0 && !pipeline->heard && redis_is_refusal(reply))
+        if (result > 0 && !pipeline->heard && redis_is_refusal(reply))
             return pause_refused(pipeline, reply, now) ? 0 : -1;
-        if (parsed < 0 || pipeline->due_now + pipeline->handshake == 0)
+        if (result < 0 || pipeline->expected == 0)
             return talks_nonsense(pipeline, now);
         pipeline->heard = true;
         pipeline->refused_at = 0;
+        pipeline->expected--;
         forget_gone(pipeline);
-        pipeline->taken += (size_t)parsed;
-        pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
-        int result = take_handshake(pipeline, reply, now);
+        result = take_handshake(pipeline, reply, now);
         if (result < 0)
             return -1;
-        if (result == 0)
+        if (result == 0) {
+            pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
             return take_due(pipeline, now);
+        }
     }
 }
 

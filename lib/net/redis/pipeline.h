@@ -28,12 +28,14 @@ struct redis_pipeline {
     unsigned tried;     /* addresses that have failed since the last success */
     unsigned handshake; /* replies to AUTH and SELECT that are still to come */
     size_t due;         /* replies to commands that are still to come */
-    size_t due_now;     /* of those, for commands that have begun to leave */
+    size_t expected;    /* replies to what has begun to leave, as AUTH */
     int64_t deadline;   /* by when the connection or the next reply must come */
     struct buffer output; /* commands that have not gone out yet */
     size_t gone;          /* bytes of it that have: kept until Redis is heard */
-    struct buffer input;  /* replies that have not been taken yet */
-    size_t taken;         /* bytes at the input's front that have been */
+    struct resp_skip leaving; /* where in a command the last send ended */
+    struct buffer input;      /* replies that have not been taken yet */
+    size_t taken;             /* bytes at the input's front that have been */
+    struct resp_skip skip;    /* a reply that is too large */
 };
 
 void redis_pipeline_init(struct redis_pipeline *pipeline,

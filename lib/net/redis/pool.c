@@ -16,12 +16,14 @@ void redis_pool_init(struct redis_pool *pool, const struct redis_server *server,
     *pool = (struct redis_pool){.server = server,
                                 .threads = threads,
                                 .lock = PTHREAD_MUTEX_INITIALIZER,
-                                .given_back = PTHREAD_COND_INITIALIZER};
+                                .given_back = PTHREAD_COND_INITIALIZER,
+                                .available = PTHREAD_COND_INITIALIZER};
     if (!threads)
         return; /* nobody waits; a new child is spared this code's page fault */
     pthread_condattr_init(&attributes); /* none of these fails on Linux */
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&pool->given_back, &attributes);
+    pthread_cond_init(&pool->available, &attributes);
     pthread_condattr_destroy(&attributes);
 }
 
@@ -59,34 +61,48 @@ void redis_pool_destroy(struct redis_pool *pool) {
     while ((client = take_idle(pool)) != NULL)
         redis_client_destroy(client);
     pthread_cond_destroy(&pool->given_back);
+    pthread_cond_destroy(&pool->available);
     pthread_mutex_destroy(&pool->lock);
 }
 
-/* Sleeps for so many milliseconds, or until another thread gives one back. */
-static void wait_for_another(struct redis_pool *pool, long time) {
+/* Sleeps for so many milliseconds, or until another thread signals. */
+static void wait_for_signal(struct redis_pool *pool, pthread_cond_t *condition,
+                            unsigned *waiting, long time) {
     struct timespec end;
 
-    pool->waiting++;
+    ++*waiting;
     clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_nsec += time % 1000 * 1000000;
     end.tv_sec += time / 1000 + end.tv_nsec / 1000000000;
     end.tv_nsec %= 1000000000;
-    pthread_cond_timedwait(&pool->given_back, &pool->lock, &end);
-    pool->waiting--;
+    pthread_cond_timedwait(condition, &pool->lock, &end);
+    --*waiting;
+}
+
+static bool is_available(const struct redis_pool *pool) {
+    return pool->idle != NULL || pool->fresh < REDIS_NEW_AT_ONCE;
+}
+
+/* Called whenever one is idle or fewer are new, and by each borrower that was
+   served: one change may be enough for two, and each signal wakes one. */
+static void serve_next(struct redis_pool *pool) {
+    if (pool->borrowing > 0 && is_available(pool))
+        pthread_cond_signal(&pool->available);
 }
 
 /* Sleeps until one is idle, or another may begin.  False: for as long as a
    reply may take there was none, and clients of Redis are scarce; or time is
    up. */
-static bool is_available(struct redis_pool *pool) {
+static bool wait_till_available(struct redis_pool *pool) {
     int64_t begun = clock_milliseconds(), now = begun;
 
-    while (pool->idle == NULL && pool->fresh >= REDIS_NEW_AT_ONCE) {
+    while (!is_available(pool)) {
         bool in_vain = now - begun >= REDIS_REPLY_TIMEOUT &&
                        redis_is_scarce(pool->server, now);
         if (in_vain || server_is_out_of_time())
             return false;
-        wait_for_another(pool, REDIS_REPLY_TIMEOUT);
+        wait_for_signal(pool, &pool->available, &pool->borrowing,
+                        REDIS_REPLY_TIMEOUT);
         now = clock_milliseconds();
     }
     return true;
@@ -96,11 +112,12 @@ struct redis_client *redis_pool_borrow(struct redis_pool *pool) {
     struct redis_client *client = NULL;
 
     pthread_mutex_lock(&pool->lock);
-    if (is_available(pool) && (client = take_idle(pool)) == NULL &&
+    if (wait_till_available(pool) && (client = take_idle(pool)) == NULL &&
         (client = redis_client_create(pool->server)) != NULL) {
         client->fresh = true;
         pool->fresh++;
     }
+    serve_next(pool);
     pthread_mutex_unlock(&pool->lock);
     redis_is_missed(pool->server, client == NULL);
     return client;
@@ -119,14 +136,15 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
     pthread_mutex_lock(&pool->lock);
     is_known(pool, client);
     if (keep && redis_is_scarce(pool->server, now))
-        keep = pool->waiting > 0 && now - client->begun_at < REDIS_RETRY;
+        keep = pool->refused + pool->borrowing > 0 &&
+               now - client->begun_at < REDIS_RETRY;
     if (keep)
         LL_PREPEND(pool->idle, client);
-    bool wake = pool->waiting > 0;
+    if (pool->refused > 0) /* one that is not kept leaves a place in Redis */
+        pthread_cond_signal(&pool->given_back);
+    serve_next(pool);
     bool look = now - pool->looked_at >= REDIS_IDLE;
     pthread_mutex_unlock(&pool->lock);
-    if (wake)
-        pthread_cond_signal(&pool->given_back);
     note(pool, keep);
     if (!keep)
         redis_client_destroy(client);
@@ -145,10 +163,11 @@ static void swap_refused(struct redis_pool *pool,
     }
     pthread_mutex_lock(&pool->lock);
     if (pool->idle == NULL)
-        wait_for_another(pool, PAUSE);
+        wait_for_signal(pool, &pool->given_back, &pool->refused, PAUSE);
     struct redis_client *other = take_idle(pool);
     if (other != NULL)
         is_known(pool, *client);
+    serve_next(pool);
     pthread_mutex_unlock(&pool->lock);
     if (other != NULL) {
         redis_client_destroy(*client);

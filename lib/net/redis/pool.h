@@ -25,12 +25,14 @@ struct redis_pool {
     /* In memory shared with the parent, if that should know whether we keep a
        connection while we do not use it; else NULL. */
     _Atomic bool *keeping;
-    pthread_mutex_t lock; /* guards the rest */
-    pthread_cond_t given_back;
+    pthread_mutex_t lock;      /* guards the rest */
+    pthread_cond_t given_back; /* signals one to a thread that was refused */
+    pthread_cond_t available;  /* signals one, or room for one, to a borrower */
     struct redis_client *idle;
-    int64_t looked_at; /* when, for what to spare; clock_milliseconds() */
-    unsigned waiting;  /* threads that wait for one */
-    unsigned fresh;    /* those lent that are new */
+    int64_t looked_at;  /* when, for what to spare; clock_milliseconds() */
+    unsigned refused;   /* threads that wait for one that is given back */
+    unsigned borrowing; /* threads that wait for what is available */
+    unsigned fresh;     /* those lent that are new */
 };
 
 void redis_pool_init(struct redis_pool *pool, const struct redis_server *server,
@@ -43,8 +45,9 @@ struct redis_client *redis_pool_borrow(struct redis_pool *pool);
 void redis_pool_return(struct redis_pool *pool, struct redis_client *client);
 
 /*
- * As redis_client_call(), but where the connection is refused waits and tries
- * again, for REDIS_REPLY_TIMEOUT; then, and where Redis fails, returns false.
+ * As redis_client_call().  If the connection is refused it waits and tries
+ * again, and begins the last try within REDIS_REPLY_TIMEOUT; after that, and if
+ * Redis fails, it returns false.
  * Meanwhile *client may be exchanged for one that was given back.
  */
 bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,

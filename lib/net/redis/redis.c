@@ -174,6 +174,10 @@ int redis_begin(const struct redis_server *server, unsigned address) {
     return descriptor;
 }
 
+int redis_connect_time(const struct redis_server *server) {
+    return REDIS_CONNECT_TIMEOUT / (int)server->count;
+}
+
 int redis_outcome(int descriptor) {
     int error = 0;
     socklen_t length = sizeof error;
@@ -246,9 +250,20 @@ bool redis_may_try(const struct redis_server *server, int64_t now) {
                                           now + REDIS_RETRY);
 }
 
+bool redis_answers(const struct redis_server *server, int64_t now) {
+    int64_t answered_at = atomic_load(&server->shared->answered_at);
+    return answered_at != 0 && now - answered_at < REDIS_RETRY;
+}
+
 bool redis_is_scarce(const struct redis_server *server, int64_t now) {
     return now < atomic_load_explicit(&server->shared->scarce_until,
                                       memory_order_relaxed);
+}
+
+void redis_fails_one(const struct redis_server *server, const char *reason,
+                     int64_t now) {
+    tell(server, &server->shared->failure, "failed on one connection",
+         view_of(reason), now);
 }
 
 /* Called at each try that fails.  So what could not be told because it was too
@@ -257,9 +272,12 @@ bool redis_is_down(const struct redis_server *server, const char *reason,
                    int64_t since, int64_t now) {
     struct redis_shared *shared = server->shared;
 
-    if (atomic_load(&shared->answered_at) > since) {
-        tell(server, &shared->failure, "fails one of many", view_of(reason),
-             now);
+    int64_t answered_at = atomic_load(&shared->answered_at);
+
+    /* The clock's steps have some milliseconds: a call that begins and fails in
+       one step may have seen a reply to another call in between. */
+    if (answered_at > since || answered_at >= now) {
+        redis_fails_one(server, reason, now);
         return false;
     }
     atomic_store(&shared->retry_at, now + REDIS_RETRY);
@@ -315,7 +333,6 @@ void redis_misbehaves(const struct redis_server *server,
     tell(server, &server->shared->nonsense, "gives an unexpected reply",
          reply->type == RESP_ERROR ? reply->text : VIEW("of another type"),
          clock_milliseconds());
-    redis_is_missed(server, 1);
 }
 
 void redis_is_missed(const struct redis_server *server, size_t requests) {

@@ -15,9 +15,9 @@
 
 #define REDIS_ADDRESSES 8
 
-/* What is said of replies that resp_parse() refuses, or that nobody has asked
-   for. */
-#define REDIS_NONSENSE "its replies are no RESP2, too many or too long"
+/* The log's words for replies that resp_read() rejects, and for a reply that
+   belongs to no command. */
+#define REDIS_NONSENSE "its replies are not RESP2, or too many"
 
 /* What all processes of a server know together, so that a hundred workers say
    once, and not a hundred times, that Redis has gone.  Times are those of
@@ -61,6 +61,10 @@ int redis_parse(struct redis_server *server, const char *url, char *error,
    non-blocking, or -1 with errno set. */
 int redis_begin(const struct redis_server *server, unsigned address);
 
+/* How long one of its addresses may take to connect, in milliseconds: all of
+   them together have REDIS_CONNECT_TIMEOUT. */
+int redis_connect_time(const struct redis_server *server);
+
 /* Has a connection that began been made?  0, or -1 with errno set. */
 int redis_outcome(int descriptor);
 
@@ -82,6 +86,10 @@ bool redis_is_shortage(int error);
    threads may, every REDIS_RETRY; the others need not wait in vain. */
 bool redis_may_try(const struct redis_server *server, int64_t now);
 
+/* Has it answered any call within REDIS_RETRY?  Then a new connection that
+   broke is no sign that Redis is down. */
+bool redis_answers(const struct redis_server *server, int64_t now);
+
 /* Has Redis lately refused a connection for want of clients, or have we found
    no port for one?  Then nobody keeps one that he does not use. */
 bool redis_is_scarce(const struct redis_server *server, int64_t now);
@@ -90,17 +98,20 @@ bool redis_is_scarce(const struct redis_server *server, int64_t now);
  * What happened, for all to know and for the log, which tells it on standard
  * error, but not again and again.
  *
- * It is down: a call that began at `since` has failed.  But where anybody was
- * answered since, it is only this call that failed: false.
+ * It is down: a call that began at `since` could not connect, or had no reply
+ * in time.  If any call was answered since then, only this one has failed:
+ * false.
  */
 bool redis_is_down(const struct redis_server *server, const char *reason,
                    int64_t since, int64_t now);
+/* Only the requests on one connection have failed: the next one may connect. */
+void redis_fails_one(const struct redis_server *server, const char *reason,
+                     int64_t now);
 /* There is no connection to be had just now: by its refusal, or where that is
    NULL for a shortage of our own, which errno tells. */
 void redis_refuses(const struct redis_server *server,
                    const struct resp_reply *refusal, int64_t now);
-/* It has refused a command, or answered what no Redis would: one request has
-   done without it. */
+/* It has rejected a command, or its reply cannot be used: one request fails. */
 void redis_misbehaves(const struct redis_server *server,
                       const struct resp_reply *reply);
 /* So many requests have done without it; the log will say so when it is back.

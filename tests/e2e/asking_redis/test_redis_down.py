@@ -389,7 +389,9 @@ def test_memory_full(start: Start) -> None:
     """Redis that refuses to write refuses the remark; what can be read is served."""
     with PrivateRedis("--maxmemory", "1") as full:
         server = start(redis=full.url())
-        assert sign(server, "Ann", "refused").status == 503
+        response = sign(server, "Ann", "refused")
+        assert response.status == 502
+        assert response.field("Retry-After") is None
         assert fetch(server, "/go/name").status == 404
         assert full.client().remarks() == []
 

@@ -108,7 +108,7 @@ def test_error_replies_keep_the_connection(start: Start, own: PrivateRedis) -> N
     client.do("RPUSH", "link:list", "x")
     before = client.connections()
     for _ in range(20):
-        assert fetch(server, "/go/list").status == 503
+        assert fetch(server, "/go/list").status == 502
     assert fetch(server, "/guestbook").status == 200
     assert client.connections() - before <= _spare(server)
 

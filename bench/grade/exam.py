@@ -12,7 +12,8 @@ from bench.grade.building import Built, NotBuilt
 from bench.grade.check import Stage
 from bench.grade.proof import COMPILER, mistake, shortened
 from bench.grade.sandbox import REDIS_LIMITS, isolation
-from bench.grade.scene import Scene, make_site
+from bench.grade.scene import Scene
+from bench.grade.site import make_site
 from bench.grade.stage import CheckOutcome, FaultFound, Grade, StageOutcome
 from bench.grade.stages import STAGES
 from bench.grade.trying import STRACE, World

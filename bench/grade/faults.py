@@ -50,7 +50,7 @@ CHILD_ACCEPTS = FaultKind(
 IGNORES_END = FaultKind(
     "ignores-end",
     "You do not notice that a client has left",
-    "recv() returned 0: the client will send nothing more, and each later recv() returns 0 at once. "
+    "recv() returned 0: the client will send no more, and each later recv() returns 0 at once. "
     "The server must pass the 0 on to connection_received() and close the connection, not call "
     "recv() again.",
     "recv(2), RETURN VALUE; `receive` in lib/net/blocking.c; connection_received in "
@@ -71,8 +71,8 @@ LOCK_KEPT = FaultKind(
 ONE_REDIS_QUESTION = FaultKind(
     "one-redis-question",
     "Only one client at a time may ask Redis",
-    "Several clients asked for the guestbook at once, and Redis took its time for each reply. They "
-    "were answered one after another: each waited until Redis had answered all clients before it. A "
+    "Several clients asked for the guestbook at once, and Redis replied late. They were answered "
+    "one after another: each waited until Redis had answered all clients before it. A "
     "lock that is held during the question does this; so does a single connection without a queue.",
     "redis_pool_borrow in lib/net/redis/pool.h: its lock is held only while a connection is taken; "
     "course/book/09-redis.md",
@@ -164,8 +164,8 @@ NO_REDIS = FaultKind(
 REDIS_LEAK = FaultKind(
     "redis-leak",
     "You keep what you have borrowed",
-    "Pages were read one after another, and each left a connection to Redis open. When Redis or your "
-    "descriptors have no more, redis_pool_borrow() returns NULL.",
+    "Pages were read one after another, and each left a connection to Redis open. When Redis or "
+    "your descriptors have no more, redis_pool_borrow() returns NULL.",
     "redis_pool_borrow and redis_pool_return in lib/net/redis/pool.h: one for each other, on every "
     "way out",
     r"connect\(",
@@ -320,6 +320,15 @@ WRONG_REPLY = FaultKind(
     "course/book/09-redis.md, its second half; lib/net/redis/pool.h",
     r"connect\(|recv|send",
 )
+OUT_OF_STEP = FaultKind(
+    "out-of-step",
+    "You keep a connection to Redis whose replies do not fit",
+    "A reply did not fit its command, and the connection was used again. From then on each command "
+    "gets the reply to an earlier one. Close such a connection: redis_client_close().",
+    "`ask_once` in lib/net/blocking.c; exchange_accepts in lib/app/exchange.h",
+    r"connect\(|recv|send",
+    brings=("wrong-reply", "no-redis"),
+)
 CUTS_OFF = FaultKind(
     "cuts-off",
     "SIGTERM cuts off whom you are serving",
@@ -372,7 +381,7 @@ DEAR = FaultKind(
 DATA_RACE = FaultKind(
     "data-race",
     "Threads use the same memory without a lock",
-    "Two threads use the same memory at the same time, and at least one writes. It works a thousand "
+    "Two threads use the same memory at once, and at least one writes. It works a thousand "
     "times and then loses a client, or crashes. Often it is a queue, a `struct client` that main() "
     "overwrites for the next client, or something that main() frees while threads still serve.",
     "pthread_mutex_lock(3); `queue_take` in 05_prethreading/main.c; pthread_join(3); `make tsan`",

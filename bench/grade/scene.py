@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What a check works with: a site that nobody has seen before, a Redis, a server, clients."""
+"""What a check works with: a site, a Redis, a running server, clients."""
 
 import contextlib
 import math
 import os
 import random
 import re
-import shutil
 import signal
-import string
 import threading
 import time
 from collections import Counter
@@ -34,9 +32,9 @@ from bench.grade.faults import (
     FaultKind,
 )
 from bench.grade.sandbox import MEMORY, Limits, confined, end_strangers, forget_strangers, user
+from bench.grade.site import SeededSite
 from bench.grade.stage import Failed, NotHere
 from bench.host.process import StartError, demand_seconds
-from bench.host.project import ROOT
 from bench.host.signals import SignalWatch, signal_name
 from bench.host.sockets import ALL, LISTEN, end, tcp_sockets
 from bench.load.client import Client, NoAnswer, Response, request
@@ -59,46 +57,6 @@ _STRANGE = re.compile(rb"[\0-\x08\x0a-\x1f\x7f]")
 """RFC 9110, section 5.5: in no line of a head."""
 ENDED_BY: dict[int, FaultKind] = {signal.SIGPIPE: SIGPIPE, signal.SIGSYS: UNLISTED_CALL}
 """By what these signals tell."""
-
-
-@dataclass
-class SeededSite:
-    """What is served: the project's own, and files whose names and contents are this seed's."""
-
-    root: Path
-    small: dict[str, bytes]
-    """By path."""
-    big: tuple[str, bytes]
-    moved: dict[str, str]
-    """Redirects: from where to where."""
-    secret: str
-    """In a file beside public/, which nobody may see."""
-
-
-def word(dice: random.Random, length: int = 8) -> str:
-    """A word that nobody can guess."""
-    return "".join(dice.choices(string.ascii_lowercase + string.digits, k=length))
-
-
-def make_site(root: Path, dice: random.Random) -> SeededSite:
-    """Fill the folder."""
-    for name in ("public", "templates"):
-        shutil.copytree(ROOT / name, root / name)
-    folder = root / "public" / word(dice)
-    folder.mkdir()
-    small = {}
-    for _ in range(3):
-        name, content = f"{word(dice)}.txt", dice.randbytes(dice.randint(20, 6000))
-        (folder / name).write_bytes(content)
-        small[f"/{folder.name}/{name}"] = content
-    big = dice.randbytes(dice.randint(6_000_000, 8_000_000))
-    name = f"{word(dice)}.bin"
-    (folder / name).write_bytes(big)
-    moved = {f"/{word(dice)}/{word(dice)}": f"/{word(dice)}" for _ in range(4)}
-    (root / "redirects").write_text("".join(f"{a} {b}\n" for a, b in moved.items()))
-    secret = word(dice, 24)
-    (root / f"{word(dice)}.secret").write_text(secret)
-    return SeededSite(root, small, (f"/{folder.name}/{name}", big), moved, secret)
 
 
 @dataclass
@@ -128,6 +86,8 @@ class Scene:
     """What it is if it exits by itself with an error."""
     redis_url: str = ""
     """In place of the Redis' own: of something in between."""
+    disturb: Callable[[], None] = lambda: None
+    """Make what stands in between send one reply too many, if something does."""
     built: Built | None = None
     """From which it can be built once more, with other flags."""
     left: Callable[[], float] = lambda: math.inf

@@ -26,8 +26,8 @@ class Failed(Exception):
         proof_kind: str = "",
     ) -> None:
         """`seen`: what was done and what came of it, in a sentence. `port`: the client's, by which
-        a trace is searched; `proof`: one that is better than a trace, `proof_kind` what it is. Not `sure`: a busy machine
-        could be to blame; it is tried again."""
+        a trace is searched; `proof`: one that is better than a trace, `proof_kind` what it is. Not
+        `sure`: a busy machine could be to blame; it is tried again."""
         super().__init__(seen)
         self.fault, self.seen, self.port, self.sure = fault, seen, port, sure
         self.proof, self.proof_kind = list(proof), proof_kind

@@ -125,8 +125,8 @@ class RunningServer:
             if time.monotonic() > deadline:
                 what = "printed no url line" if subject.announces else "did not listen"
                 raise StartError(
-                    f"{subject.name} {what} within {subject.start_seconds:.0f} s; it has "
-                    f"{len(self.pids())} processes, and a thread of the first ran, or wanted to, "
+                    f"{subject.name} {what} within {subject.start_seconds:.0f} s; its "
+                    f"processes: {len(self.pids())}; a thread of the first ran, or wanted to, "
                     f"for {self._child.demand_seconds() or 0:.1f} s"
                     + (f"; it said: {said}" if said else "")
                 )
@@ -173,8 +173,8 @@ class RunningServer:
         self._child.send(signal.SIGTERM)
 
     def stop(self, patience: float = STOP_SECONDS) -> "Ended":
-        """End it by SIGTERM, by SIGKILL if it does not obey within `patience` seconds, with all that
-        it left behind. May be called twice."""
+        """End it by SIGTERM, by SIGKILL if it does not obey within `patience` seconds, with all
+        that it left behind. May be called twice."""
         try:
             obeyed = self._child.end(patience, signal.SIGTERM)
             return Ended(

@@ -25,7 +25,8 @@ from bench.grade.faults import (
     WRONG_LENGTH,
 )
 from bench.grade.proof import MOST_LINES
-from bench.grade.scene import CLOSE, Scene, word
+from bench.grade.scene import CLOSE, Scene
+from bench.grade.site import word
 from bench.grade.stage import Failed
 from bench.grade.waiting import in_accept
 from bench.load.client import NoAnswer, request

@@ -320,15 +320,6 @@ WRONG_REPLY = FaultKind(
     "course/book/09-redis.md, its second half; lib/net/redis/pool.h",
     r"connect\(|recv|send",
 )
-OUT_OF_STEP = FaultKind(
-    "out-of-step",
-    "You keep a connection to Redis whose replies do not fit",
-    "A reply did not fit its command, and the connection was used again. From then on each command "
-    "gets the reply to an earlier one. Close such a connection: redis_client_close().",
-    "`ask_once` in lib/net/blocking.c; exchange_accepts in lib/app/exchange.h",
-    r"connect\(|recv|send",
-    brings=("wrong-reply", "no-redis"),
-)
 CUTS_OFF = FaultKind(
     "cuts-off",
     "SIGTERM cuts off whom you are serving",

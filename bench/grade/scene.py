@@ -86,8 +86,6 @@ class Scene:
     """What it is if it exits by itself with an error."""
     redis_url: str = ""
     """In place of the Redis' own: of something in between."""
-    disturb: Callable[[], None] = lambda: None
-    """Make what stands in between send one reply too many, if something does."""
     built: Built | None = None
     """From which it can be built once more, with other flags."""
     left: Callable[[], float] = lambda: math.inf
@@ -342,6 +340,12 @@ class Scene:
         if self.trace is not None and self.trace.exists():
             return re.findall(r"\+\+\+ killed by (SIG\w+)", self.trace.read_text(errors="replace"))
         return ["a signal or an exit"] * len(set(before) - set(self.pids()))
+
+    def fruitless(self) -> list[str]:
+        """The calls of recv that returned 0, as a trace shows."""
+        if self.trace is None or not self.trace.exists():
+            return []
+        return re.findall(r"(?:recv|read).* = 0 ", self.trace.read_text(errors="replace"))
 
     def demand_seconds(self) -> float:
         """For how long the busiest of its threads has run, or wanted to, so far."""

@@ -135,19 +135,17 @@ class World:
         """Raises Failed, Interrupted, UserError."""
         with ExitStack() as stack:
             stack.callback(bury_orphans)
-            url, disturb = "", self.scene.disturb
+            url = ""
             if check.redis_delay_ms:
                 slow = SlowRedis(self.scene.redis.url, check.redis_delay_ms, (), self.scene.watch)
                 stack.callback(slow.close)
                 url = slow.url
-                disturb = slow.add_reply
             scene = replace(
                 self.scene,
                 dice=random.Random(f"{self.seed} {stage.name} {check.name}"),
                 trace=trace,
                 limits=check.limits,
                 redis_url=url,
-                disturb=disturb,
             )
             stack.callback(scene.stop)
             stack.enter_context(scene.guarded())

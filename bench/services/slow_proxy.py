@@ -12,15 +12,12 @@ One loop and no library, since it runs on the CPU of the load: Redis, ab and thi
 import collections
 import contextlib
 import select
-import signal
 import socket
 import sys
 import time
 from collections.abc import Sequence
 
 CHUNK = 65536
-EXTRA = b"$2\r\nno\r\n"
-"""A reply that no command has asked for."""
 BACKLOG = 4096
 
 
@@ -33,17 +30,12 @@ class Proxy:
         self._listener = socket.create_server((address, 0), backlog=BACKLOG)
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
-        self._adds = False
         self._set = select.epoll()
         self._set.register(self._listener, select.EPOLLIN)
         self._partners: dict[int, tuple[socket.socket, socket.socket, bool]] = {}
         """By descriptor: itself, its partner, whether it is the side of Redis."""
         self._due: collections.deque[tuple[float, socket.socket, bytes]] = collections.deque()
         """What is held back, in the order in which it is due (the delay is the same for all)."""
-
-    def add(self, *_: object) -> None:
-        """Put EXTRA behind the next reply."""
-        self._adds = True
 
     def run(self) -> None:
         """For ever."""
@@ -72,8 +64,6 @@ class Proxy:
             if not data:
                 self._close(one, other)
             elif from_redis:
-                if self._adds:
-                    data, self._adds = data + EXTRA, False
                 self._due.append((time.monotonic() + self._delay, other, data))
             else:
                 self._ask(one, other, data)
@@ -120,7 +110,6 @@ def main(arguments: Sequence[str]) -> None:
     """Run until ended by a signal."""
     address, host, port, milliseconds = arguments
     proxy = Proxy(address, (host, int(port)), float(milliseconds) / 1000)
-    signal.signal(signal.SIGUSR1, proxy.add)
     print(proxy.port, flush=True)
     proxy.run()
 

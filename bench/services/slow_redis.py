@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A slow Redis before another one, as a process of its own."""
 
-import signal
 from collections.abc import Sequence
 from urllib.parse import urlsplit, urlunsplit
 
@@ -31,7 +30,3 @@ class SlowRedis(Helper):
         super().__init__("bench.services.slow_proxy", words, cpus, watch)
         password = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
         self.url = urlunsplit(parts._replace(netloc=f"{password}{address}:{self._first}"))
-
-    def add_reply(self) -> None:
-        """Send one reply behind the next one of Redis that no command has asked for."""
-        self._child.send(signal.SIGUSR1)

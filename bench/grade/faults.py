@@ -55,7 +55,7 @@ IGNORES_END = FaultKind(
     "recv() again.",
     "recv(2), RETURN VALUE; `receive` in lib/net/blocking.c; connection_received in "
     "lib/app/connection.h",
-    r"(recv|read)\w*\(.* = 0\b",
+    r"(recv|read).* = 0 <",
     brings=(*BROKEN_SERVICE, "no-timeout", "dear"),
 )
 LOCK_KEPT = FaultKind(

@@ -85,7 +85,7 @@ class World:
                 failures.append(failed)
                 if trace and (attempt or check.traced):
                     proof = proof or excerpt(trace, failed, self._ready)
-                if attempt or failed.proof or self._is_plain(failed):
+                if attempt or (failed.proof and failed.sure) or self._is_plain(failed):
                     break
                 continue
             if not failures or (attempt and not failures[0].sure):

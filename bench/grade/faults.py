@@ -45,7 +45,7 @@ CHILD_ACCEPTS = FaultKind(
     "and accepts clients itself, so each client leaves one more process.",
     "_exit(2), after the client is served: `serve` and main() in 02_forking/main.c",
     r"accept|clone",
-    brings=(*BROKEN_SERVICE, "zombies", "orphans"),
+    brings=(*BROKEN_SERVICE, "zombies", "orphans", "no-redis"),
 )
 IGNORES_END = FaultKind(
     "ignores-end",
@@ -299,8 +299,8 @@ SPINS = FaultKind(
 )
 REDIS_STOPS_ALL = FaultKind(
     "redis-stops-all",
-    "Without Redis you answer nobody",
-    "Redis was gone. Files do not need it, and what needs it is to be answered 503 at once.",
+    "Without Redis you do not answer as you should",
+    "Redis was gone, or did not reply. Files do not need it. What needs it must be answered 503.",
     "connection_replied(connection, NULL) in lib/app/connection.h",
     r"connect\(|poll|ECONNREFUSED",
 )

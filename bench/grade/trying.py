@@ -25,7 +25,7 @@ from bench.grade.faults import (
     UNLISTED_CALL,
 )
 from bench.grade.proof import excerpt, finding, shortened
-from bench.grade.scene import Scene
+from bench.grade.scene import ENDED_BY, Scene
 from bench.grade.stage import OVER, CheckOutcome, Failed, NotHere
 from bench.grade.waiting import kept_lock
 from bench.host.process import StartError
@@ -85,7 +85,7 @@ class World:
                 failures.append(failed)
                 if trace and (attempt or check.traced):
                     proof = proof or excerpt(trace, failed, self._ready)
-                if attempt or failed.proof or self._is_plain(failed):
+                if attempt or (failed.proof and failed.sure) or self._is_plain(failed):
                     break
                 continue
             if not failures or (attempt and not failures[0].sure):
@@ -164,7 +164,8 @@ class World:
                     scene.alive()
                 return note
             except StartError as error:
-                raise Failed(NEVER_SERVES, str(error), sure=False) from error
+                fault = ENDED_BY.get(-(error.status or 0), NEVER_SERVES)
+                raise Failed(fault, str(error), sure=False) from error
             except redis.RedisError as error:
                 raise Failed(CRASH, f"the Redis of the examination broke: {error}") from error
 

@@ -94,6 +94,10 @@ def heads(scene: Scene) -> None:
     head = scene.get(path, method="HEAD")
     if head.field("Content-Length") != str(len(scene.site.small[path])):
         raise Failed(WRONG_ANSWER, f"HEAD {path} did not tell the file's length")
+    with scene.client() as client:
+        scene.talk(client, request("HEAD", path, CLOSE), method="HEAD")
+        if body := client.rest()[0]:
+            raise Failed(WRONG_ANSWER, f"HEAD {path} was answered with a body of {len(body)} bytes")
 
 
 def closes(scene: Scene) -> None:
@@ -130,7 +134,11 @@ def closes(scene: Scene) -> None:
 
 def children_end(scene: Scene) -> None:
     """A process that has served a client is not left in the accept loop."""
-    before, path = set(scene.pids()), next(iter(scene.site.small))
+    path = next(iter(scene.site.small))
+    before: set[int] = set()
+    while before != (now := set(scene.pids())):  # until those of the start are there
+        before = now
+        scene.watch.sleep(SOON_SECONDS)
     for _ in range(CHILDREN):
         scene.get(path)
 
@@ -143,6 +151,7 @@ def children_end(scene: Scene) -> None:
             CHILD_ACCEPTS,
             f"{CHILDREN} clients were served, one after another; {len(processes)} processes that "
             "did not exist before wait in accept() now",
+            sure=False,
             proof=[f"{pid} accept4( <has not returned>" for pid in processes][:MOST_LINES],
             proof_kind="/proc/PID/syscall: process, call",
         )
@@ -161,9 +170,33 @@ def guestbook(scene: Scene) -> None:
     shown = scene.get("/guestbook").body.decode(errors="replace")
     if html.escape(remark, quote=False) not in shown:
         raise Failed(WRONG_ANSWER, f"the remark {remark!r} is not on the page (escaped)")
+    other_bodies(scene)
     path, target = scene.dice.choice(list(scene.site.moved.items()))
     if scene.get(path).field("Location") != target:
         raise Failed(WRONG_ANSWER, f"{path} does not lead to {target}")
+
+
+def other_bodies(scene: Scene) -> None:
+    """A remark in chunks, and one from a client that waits for `100 Continue`."""
+    remark = word(scene.dice, 40)
+    body = f"guest-name={word(scene.dice)}&guest-remarks={remark}".encode()
+    chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    head = request("POST", "/guestbook", CLOSE, FORM, "Transfer-Encoding: chunked")
+    status = scene.ask(head + chunked).status
+    if status != 303 or remark not in scene.get("/guestbook").body.decode(errors="replace"):
+        raise Failed(WRONG_ANSWER, f"a remark in one chunk was answered {status}, and is not shown")
+    length = f"Content-Length: {len(body)}"
+    with scene.client() as client:
+        client.send(request("POST", "/guestbook", CLOSE, FORM, length, "Expect: 100-continue"))
+        answer = scene.talk(client, b"")
+        if answer.status == 100:
+            answer = scene.talk(client, body)
+        if answer.status != 303:
+            raise Failed(
+                WRONG_ANSWER,
+                f"a remark with `Expect: 100-continue` was answered {answer.status}, not 303",
+                client.port,
+            )
 
 
 def big(scene: Scene) -> None:

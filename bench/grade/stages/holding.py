@@ -103,7 +103,10 @@ def kept(scene: Scene) -> None:
     fault = BY_NATURE if scene.stalled_by == "one" else NOT_KEPT
     with scene.client() as client:
         for number, path in enumerate(paths):
-            answer = scene.talk(client, request("GET", path), fault=fault if number else NO_ANSWER)
+            # The first head is longer than the others: what was kept of it must be forgotten.
+            fields = () if number else (f"X-Padding: {'a' * 700}",)
+            data = request("GET", path, *fields)
+            answer = scene.talk(client, data, fault=fault if number else NO_ANSWER)
             scene.same(answer, path)
             if answer.closes:
                 raise Failed(

@@ -123,8 +123,8 @@ PATCHES = (
         "ignores-end",
         "bad-input",
         RECEIVED,
-        "        while (count == 0 && !server_is_stopping())\n"
-        f"            count = recv(serving->client->socket, room, size, 0);\n{RECEIVED}",
+        "    {\n        while (count == 0 && !server_is_stopping())\n"
+        f"            count = recv(serving->client->socket, room, size, 0);\n{RECEIVED}\n    }}",
     ),
     _whole(
         "one-redis-question",

@@ -78,22 +78,25 @@ static void set_options(const struct options *options, int descriptor) {
                "SO_SNDTIMEO");
 }
 
+/* -1 with errno set: this kernel has no such family, or descriptors lack. */
 static int make_socket(const struct options *options, int family) {
     int descriptor = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (descriptor < 0)
-        server_give_up("cannot make a socket: %s", strerror(errno));
-    set_options(options, descriptor);
+    if (descriptor >= 0)
+        set_options(options, descriptor);
     return descriptor;
 }
 
-static void start_listening(const struct options *options, int descriptor,
+static bool start_listening(const struct options *options, int descriptor,
                             const struct sockaddr *address, socklen_t length) {
+    return bind(descriptor, address, length) == 0 &&
+           listen(descriptor, options->backlog) == 0;
+}
+
+__attribute__((noreturn)) static void
+give_up_listening(const struct options *options) {
     const char *cure = "give another --address or --port";
 
-    if (bind(descriptor, address, length) == 0 &&
-        listen(descriptor, options->backlog) == 0)
-        return;
     if (errno == EADDRINUSE)
         cure = "stop the program that uses it, or give another --port";
     if (errno == EACCES)
@@ -102,10 +105,28 @@ static void start_listening(const struct options *options, int descriptor,
                    options->address, strerror(errno), cure);
 }
 
+/* A socket that listens at the address; -1 with errno set. */
+static int listen_at(const struct options *options,
+                     const struct addrinfo *address) {
+    int descriptor = make_socket(options, address->ai_family);
+
+    if (descriptor < 0 || start_listening(options, descriptor, address->ai_addr,
+                                          address->ai_addrlen))
+        return descriptor;
+    int error = errno;
+    close(descriptor);
+    errno = error;
+    return -1;
+}
+
+/* A name may have addresses that this machine does not have: ::1 where IPv6 is
+   switched off.  Then the next one is tried.  Any other error is final: a port
+   that is in use at the first address must not move us to the second. */
 int listener_open(const struct options *options) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE},
                     *found;
+    int descriptor = -1;
 
     int result = getaddrinfo(options->address, options->port, &hints, &found);
     if (result != 0)
@@ -113,8 +134,14 @@ int listener_open(const struct options *options) {
             "cannot listen on '%s' (%s); give --address an address of this "
             "machine",
             options->address, gai_strerror(result));
-    int descriptor = make_socket(options, found->ai_family);
-    start_listening(options, descriptor, found->ai_addr, found->ai_addrlen);
+    errno = EADDRNOTAVAIL;
+    for (const struct addrinfo *each = found;
+         each != NULL && descriptor < 0 &&
+         (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT);
+         each = each->ai_next)
+        descriptor = listen_at(options, each);
+    if (descriptor < 0)
+        give_up_listening(options);
     freeaddrinfo(found);
     return descriptor;
 }
@@ -130,10 +157,14 @@ int listener_open_beside(const struct options *options, int first) {
         server_give_up("cannot tell the address of the listening socket: %s",
                        strerror(errno));
     int descriptor = make_socket(options, address.ss_family);
+    if (descriptor < 0)
+        give_up_listening(options);
     set_option(first, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on, "SO_REUSEPORT");
     set_option(descriptor, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on,
                "SO_REUSEPORT");
-    start_listening(options, descriptor, (struct sockaddr *)&address, length);
+    if (!start_listening(options, descriptor, (struct sockaddr *)&address,
+                         length))
+        give_up_listening(options);
     return descriptor;
 }
 

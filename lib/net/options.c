@@ -23,7 +23,13 @@
 #define CONFINED true
 #endif
 
-enum { HELP = 'h', VERSION_OPTION = 'V', NO_CONFINEMENT = 256, PRINT_CALLS, EACH };
+enum {
+    HELP = 'h',
+    VERSION_OPTION = 'V',
+    NO_CONFINEMENT = 256,
+    PRINT_CALLS,
+    EACH
+};
 
 static void print_help(const struct architecture *architecture) {
     printf(

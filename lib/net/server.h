@@ -21,7 +21,7 @@ struct server {
     int listener;              /* where this process accepts */
     int *listeners;            /* all: one, or one for each worker */
     size_t listeners_count;
-    FILE *notes;        /* writes to the text: what start and end print */
+    FILE *notes; /* writes to the text: what start and end print */
     char *text;
     size_t text_length;
     int files_confined; /* as confine_files_and_ports() told */

@@ -55,8 +55,7 @@ struct call {
    call fork where there is one, glibc never; and its children, since 1.2.4, ask
    for their number by set_tid_address. */
 #define FORKING_CALLS                                                          \
-    FORK_CALLS, CALL(set_robust_list), CALL(prctl), CALL(getppid),             \
-        CALL(kill)
+    FORK_CALLS, CALL(set_robust_list), CALL(prctl), CALL(getppid), CALL(kill)
 #ifdef __GLIBC__
 #define FORK_CALLS CALL(clone)
 #elif defined SYS_fork

@@ -169,11 +169,11 @@ static void print_loss(int descriptor, struct loss *loss) {
 
     if (lines == 0)
         return;
-    int length = snprintf(text, sizeof text,
-                          "%s%.80s: %u lines were dropped here, because they "
-                          "could not be written at once\n",
-                          torn ? "\n" : "", program_invocation_short_name,
-                          lines);
+    int length =
+        snprintf(text, sizeof text,
+                 "%s%.80s: %u lines were dropped here, because they "
+                 "could not be written at once\n",
+                 torn ? "\n" : "", program_invocation_short_name, lines);
     ssize_t written = write_now(descriptor, text, (size_t)length);
     if (!was_written(loss, lines, (size_t)length, written) && written <= 0)
         loss->torn |= torn;

@@ -15,9 +15,10 @@
  *                      never waits.  Only the access log has one.
  *
  * A pipe or terminal that we may not open (it belongs to another user) gets a
- * log writer as well.  Rare lines on a standard error that is a file are written
- * directly: the kernel keeps them in memory, but a file system that hangs
- * stops the process.  A production server sends all lines to a log writer.
+ * log writer as well.  Rare lines on a standard error that is a file are
+ * written directly: the kernel keeps them in memory, but a file system that
+ * hangs stops the process.  A production server sends all lines to a log
+ * writer.
  */
 #ifndef PROCESS_OUTPUT_H
 #define PROCESS_OUTPUT_H

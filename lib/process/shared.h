@@ -7,7 +7,15 @@
 #ifndef PROCESS_SHARED_H
 #define PROCESS_SHARED_H
 
+#include <stdatomic.h>
 #include <stddef.h>
+
+/* An atomic that is not lock-free takes a lock of this process.  In shared
+   memory it would guard nothing; and a signal handler could wait for a lock
+   that the code it interrupted holds.  2 means: always lock-free. */
+_Static_assert(ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
+                   ATOMIC_LONG_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2,
+               "this processor has no lock-free atomics of the sizes needed");
 
 /* Some bytes of a mapping that several such pieces share: each mapping more
    makes each fork slower. */

@@ -3,6 +3,7 @@
 
 #include "config.h"
 #include "process/clock.h"
+#include "process/shared.h"
 #include "process/trouble.h"
 
 #include <errno.h>

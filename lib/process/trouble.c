@@ -39,8 +39,8 @@ void server_give_up(const char *format, ...) {
     static char text[3 * PATH_MAX]; /* the stack may be what lacks */
     va_list arguments;
 
-    int name = snprintf(text, sizeof text, "%.80s: ",
-                        program_invocation_short_name);
+    int name =
+        snprintf(text, sizeof text, "%.80s: ", program_invocation_short_name);
     va_start(arguments, format);
     vsnprintf(text + name, sizeof text - (size_t)name - 1, format, arguments);
     va_end(arguments);

@@ -8,6 +8,11 @@
 #ifndef PROTO_BYTES_H
 #define PROTO_BYTES_H
 
+#ifdef NDEBUG /* assert checks bounds here and in others: without it, a fault  \
+                 in a parser would read or write other memory */
+#error "build without -DNDEBUG: it removes the checks of bounds"
+#endif
+
 #include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>

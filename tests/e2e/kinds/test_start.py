@@ -211,6 +211,27 @@ def test_addresses(start: Start) -> None:
         assert connection.recv(15) == b"HTTP/1.1 200 OK"
 
 
+NAMESAKE = r"""
+set -e
+ip link set lo up
+ip -6 addr add fd00::1/64 dev lo
+printf '127.0.0.1 namesake\nfd00::2 namesake\n' > "$0"
+mount --bind "$0" /etc/hosts
+exec "$@"
+"""
+
+
+@pytest.mark.of_servers("epoll")
+def test_second_address_of_a_name(binary: Path, site: Path, tmp_path: Path) -> None:
+    """The first address is not of this machine: the next one is tried."""
+    prefix = ("unshare", "-m", "-n", "sh", "-c", NAMESAKE, str(tmp_path / "hosts"))
+    tried = subprocess.run([*prefix, "true"], capture_output=True, check=False)
+    if tried.returncode != 0:
+        pytest.skip("no namespace of our own, or no IPv6 in it")
+    with Server(binary, site, "redis://127.0.0.1:1", ("--address", "namesake"), prefix) as server:
+        assert server.host == "127.0.0.1"
+
+
 def test_all_addresses(start: Start) -> None:
     """The wildcard addresses listen everywhere, and print a URL that can be opened."""
     for address, locals_ in {"0.0.0.0": ("127.0.0.1", "127.0.0.3"), "::": ("::1",)}.items():

@@ -114,7 +114,7 @@ def _ask(server: Server, target: str, times: int) -> None:
 def _accounted(text: str) -> int:
     """The lines of an access log, and those that were dropped."""
     dropped = sum(int(count) for count in DROPPED.findall(text))
-    return dropped + len(re.findall(r'^127\.0\.0\.1 .* \d+\r?$', text, re.MULTILINE))
+    return dropped + len(re.findall(r"^127\.0\.0\.1 .* \d+\r?$", text, re.MULTILINE))
 
 
 def test_full_pipe_of_standard_error(start: Start, pipe: Pipe) -> None:

@@ -36,7 +36,7 @@ def _whole(server: Server, data: bytes) -> bytes:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_statistics(start: Start, number: int) -> None:
     """At the end the figures say exactly what was served."""
-    server = start()
+    server = start("--workers", "4", "--each-worker")
     sent = [request("GET", "/t/digits.txt", CLOSE)] * 5
     sent += [request("GET", "/guestbook", CLOSE)] * 2 + [request("HEAD", "/t/80k.bin", CLOSE)]
     sent += [request("GET", "/t/none", CLOSE)] * 3 + [b"nonsense\r\n\r\n"]
@@ -57,13 +57,27 @@ def test_statistics(start: Start, number: int) -> None:
     assert re.fullmatch(r"user \d+\.\d{3} s  system \d+\.\d{3} s", figures["cpu"])
     assert re.fullmatch(r"\d+\.\d us", figures["cpu/request"])
     assert re.fullmatch(r"\d+\.\d MB \(largest process\)", figures["peak memory"])
-    workers = [int(v) for k, v in figures.items() if k.startswith("worker ")]
+    workers = sorted(int(v) for k, v in figures.items() if k.startswith("worker "))
     if server.kind.has_workers:
         assert len(workers) == 4
         assert sum(workers) == 18
+        least, median, most, idle = map(int, re.findall(r"\d+", figures["per worker"]))
+        assert (least, median, most) == (workers[0], workers[2], workers[3])
+        assert idle == workers.count(0)
     else:
         assert workers == []
     assert not processes.session_processes(server.pid)
+
+
+@pytest.mark.of_servers("preforking", "prethreading")
+def test_statistics_of_many_workers(start: Start) -> None:
+    """One line for all of them, unless --each-worker is given."""
+    server = start("--workers", "50")
+    fetch(server, "/t/digits.txt")
+    assert server.stop() == 0
+    figures = server.statistics()
+    assert figures["per worker"] == "least 0  median 0  most 1  idle 49"
+    assert not [key for key in figures if key.startswith("worker ")]
 
 
 def test_statistics_of_keep_alive(start: Start) -> None:

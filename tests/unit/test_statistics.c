@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* What a server counts: lib/net/statistics.c. */
+#include "harness.h"
+#include "net/statistics.h"
+
+static void count(struct counters *counters, int status) {
+    struct exchange exchange = {.response.status = status};
+
+    statistics_count(counters, &exchange);
+}
+
+/* A handler may answer with any number: it is counted among the five. */
+static void any_status_has_its_class(void **state) {
+    struct counters *counters = statistics_create(1);
+    (void)state;
+
+    assert_non_null(counters);
+    for (int digit = 1; digit <= 5; digit++)
+        count(counters, digit * 100 + 99);
+    for (size_t digit = 1; digit <= 5; digit++)
+        assert_int_equal(counters->responses[digit], 1);
+    count(counters, 0);
+    count(counters, 99);
+    count(counters, 600);
+    count(counters, 700);
+    count(counters, 999);
+    count(counters, -1);
+    assert_int_equal(counters->responses[0], 0);
+    assert_int_equal(counters->responses[5], 7);
+    assert_int_equal(counters->bytes, 0);
+    assert_int_equal(counters->requests, 11);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_status_has_its_class),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

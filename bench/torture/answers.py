@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple, get_args
 from bench.load.client import RESET, request
 
 Outcome = Literal["good", "unavailable", "refused", "failed", "wrong"]
-"""good: whole and right. unavailable: a whole 502 or 503. refused: nobody listens. failed: reset, cut
-off, or not there in time. wrong: whole, and not what was asked for."""
+"""good: whole and right. unavailable: a whole 502 or 503. refused: nobody listens. failed: reset,
+cut off, or not there in time. wrong: whole, and not what was asked for."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 UNAVAILABLE = (502, 503)
 ANNOUNCED = re.compile(rb"^content-length:[ \t]*(\d+)[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)

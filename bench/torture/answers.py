@@ -13,10 +13,10 @@ from typing import Literal, NamedTuple, get_args
 from bench.load.client import RESET, request
 
 Outcome = Literal["good", "unavailable", "refused", "failed", "wrong"]
-"""good: whole and right. unavailable: a whole 503. refused: nobody listens. failed: reset, cut off,
-or not there in time. wrong: whole, and not what was asked for."""
+"""good: whole and right. unavailable: a whole 502 or 503. refused: nobody listens. failed: reset,
+cut off, or not there in time. wrong: whole, and not what was asked for."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-UNAVAILABLE = 503
+UNAVAILABLE = (502, 503)
 ANNOUNCED = re.compile(rb"^content-length:[ \t]*(\d+)[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 FORM = "application/x-www-form-urlencoded"
@@ -97,8 +97,8 @@ def judge(received: bytes, page: Page, file: bytes | None = None) -> tuple[Outco
     length, status = ANNOUNCED.search(head), int(found[1])
     if length and len(body) < int(length[1]):
         return "failed", f"cut off at {len(body)} of {int(length[1])} bytes"
-    if status == UNAVAILABLE:
-        return "unavailable", "503"
+    if status in UNAVAILABLE:
+        return "unavailable", str(status)
     wrong = ""
     if length and len(body) > int(length[1]):
         wrong = f"{len(body)} bytes where {int(length[1])} were announced"

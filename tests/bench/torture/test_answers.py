@@ -29,6 +29,7 @@ HEAD = b"HTTP/1.1 %s\r\nDate: x\r\nContent-Length: %d\r\n\r\n"
         (HEAD % (b"200 OK", 5) + b"hell", "failed", "cut off at 4 of 5 bytes"),
         (HEAD % (b"503 Service Unavailable", 5) + b"sorr", "failed", "cut off at 4 of 5 bytes"),
         (HEAD % (b"503 Service Unavailable", 5) + b"sorry", "unavailable", "503"),
+        (HEAD % (b"502 Bad Gateway", 5) + b"sorry", "unavailable", "502"),
         (HEAD % (b"500 Oh", 5) + b"sorry", "wrong", "status 500"),
         (HEAD % (b"200 OK", 5) + b"hello!", "wrong", "6 bytes where 5 were announced"),
         (HEAD % (b"200 OK", 5) + b"jello", "wrong", "another body"),

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""What fails one request fails no other: replies that are too large, errors, killed connections.
+
+Takes 15 s for all seven servers.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ..claims import of
+from ..client import Client, fetch, request, sign
+from ..conftest import Start
+from ..redisbox import Conversation, FalseRedis, PrivateRedis
+from ..timing import undisturbed
+
+CLIENTS = 8
+EACH = 10
+LARGE = b"x" * 2_000_000
+
+
+@pytest.fixture
+def own() -> Iterator[PrivateRedis]:
+    """A Redis of the test's own, to be disturbed."""
+    with PrivateRedis() as redis:
+        yield redis
+
+
+def test_a_remark_of_another_program_is_too_large(start: Start, own: PrivateRedis) -> None:
+    """Pages that would show it are 502; posts among them are stored, each once."""
+    server = start("--workers", "8", redis=own.url())
+    client = own.client()
+    assert fetch(server, "/guestbook").status == 200
+    client.do("RPUSH", "guestbook_remarks", LARGE)
+
+    def visit(_number: int) -> list[int]:
+        return [fetch(server, "/guestbook").status for _ in range(EACH)]
+
+    def post(number: int) -> list[int]:
+        return [sign(server, "Ann", f"{number}.{i}").status for i in range(EACH)]
+
+    def attempt() -> None:
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            posts = [pool.submit(post, number) for number in range(CLIENTS // 2)]
+            pages = [pool.submit(visit, number) for number in range(CLIENTS // 2)]
+        assert Counter(s for one in posts for s in one.result()) == {303: CLIENTS // 2 * EACH}
+        assert Counter(s for one in pages for s in one.result()) == {502: CLIENTS // 2 * EACH}
+
+    undisturbed(2, attempt)
+    stored = Counter(remark for remark in client.remarks() if remark != LARGE)
+    assert len(stored) == CLIENTS // 2 * EACH
+    assert "unavailable" not in server.stderr
+    assert "the reply is too large and was skipped" in server.stderr
+    client.do("DEL", "guestbook_remarks")
+    assert fetch(server, "/guestbook").status == 200
+
+
+@of("preforking", "epoll")
+def test_large_replies_keep_the_connection(start: Start, own: PrivateRedis) -> None:
+    """Their bytes are skipped: what comes behind them on the same connection is read."""
+    server = start("--workers", "1", redis=own.url())
+    client = own.client()
+    assert fetch(server, "/guestbook").status == 200
+    before = client.connections()
+    for _ in range(30):  # of 1.5 MB, and no part of it is large
+        client.do("RPUSH", "guestbook_remarks", b"y" * 50_000)
+    for _ in range(5):
+        response = fetch(server, "/guestbook")
+        assert (response.status, response.field("Retry-After")) == (502, None)
+        assert fetch(server, "/go/none").status == 404
+    assert client.connections() == before
+
+
+@of("preforking", "epoll")
+def test_a_key_of_a_wrong_type(start: Start, own: PrivateRedis) -> None:
+    """It is 502, to try again is no use, and the log has Redis' own words."""
+    server = start(redis=own.url())
+    own.client().do("SET", "guestbook_remarks", "x")
+    for response in (fetch(server, "/guestbook"), sign(server, "Ann", "x")):
+        assert (response.status, response.field("Retry-After")) == (502, None)
+    assert "WRONGTYPE Operation against a key" in server.stderr
+    assert "unavailable" not in server.stderr
+
+
+@of("prethreading", "epoll")
+def test_killed_connections_are_no_outage(start: Start, own: PrivateRedis) -> None:
+    """CLIENT KILL fails the requests on its connections; the next ones connect."""
+    server = start("--workers", "8", redis=own.url())
+    own.client().do("SET", "link:name", "/there")
+    assert fetch(server, "/go/name").status == 302
+    statuses: list[int] = []
+    over = threading.Event()
+
+    def visit() -> None:
+        while not over.is_set():
+            statuses.append(fetch(server, "/go/name").status)
+
+    threads = [threading.Thread(target=visit) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    killer = own.client()
+    for _ in range(50):
+        killer.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        time.sleep(0.02)
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert set(statuses) <= {302, 503}
+    assert statuses.count(503) <= 50 * 8
+    assert "unavailable" not in server.stderr
+
+
+@of("preforking", "epoll")
+@pytest.mark.waits
+def test_one_deadline_for_a_call(start: Start) -> None:
+    """AUTH, SELECT and the command have one deadline together, not one each."""
+    answered = []
+
+    def script(conversation: Conversation) -> None:
+        while (words := conversation.next_command()) is not None:
+            time.sleep(1.5)
+            conversation.send(b"+OK\r\n")
+            answered.append(words[0])
+
+    def attempt() -> None:
+        with FalseRedis(script) as false:
+            url = false.url.replace("redis://", "redis://:secret@").removesuffix("0") + "1"
+            server = start("--workers", "1", redis=url)
+            with Client(server) as client:
+                answered.clear()
+                assert client.exchange(request("GET", "/go/name")).status == 503
+                assert answered == [b"AUTH"]
+
+    undisturbed(3, attempt)

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import NamedTuple
 
+from bench.host.environment import forget_foreign_variables
 from bench.records.errors import Interrupted, UserError
 
 USAGE_ERROR = 2
@@ -69,6 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stdout is None:  # whoever started us has closed it: nobody wants to read
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if arguments is None:
+        forget_foreign_variables()
         _begin_in_utf8()
     words = sys.argv[1:] if arguments is None else list(arguments)
     name: str = parser().parse_args(words[:1]).command
@@ -101,9 +103,10 @@ def _begin_in_utf8() -> None:
     """All texts here are UTF-8, and all that is made of them. Python reads and writes as the locale
     says, but for a word at its start (PEP 540; with the locale C it does so itself)."""
     utf8 = codecs.lookup(locale.getpreferredencoding(False)).name == "utf-8"
-    if not utf8 and os.environ.get("PYTHONUTF8") != "1":
-        os.environ["PYTHONUTF8"] = "1"
-        os.execv(sys.executable, sys.orig_argv)
+    if sys.flags.utf8_mode or not utf8:
+        os.environ["PYTHONUTF8"] = "1"  # for the processes that are started from here
+    if not utf8:
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
 def _is_unread(pipe: int) -> bool:

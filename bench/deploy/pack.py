@@ -140,6 +140,7 @@ def pack_packages(folder: Path) -> dict[str, Json]:
 def _install(target: Path) -> None:
     """Everything is pinned in the file, so nothing has to be looked for."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    pip += ["--no-user", "--prefix", "", "--root", ""]  # whatever the user's pip.conf says
     what = ["--no-deps", "--target", str(target), "--requirement", str(REQUIREMENTS)]
     said = subprocess.run(pip + what, capture_output=True, text=True)
     if said.returncode:

@@ -33,12 +33,6 @@ SOURCES = ("lib/**/*.[ch]", "[0-9][0-9]_*/*.[ch]")
 """What a patch may change."""
 CONTEXT = 1
 """Lines around a change: few, so that a patch outlives what is done to its neighbours."""
-COMMAND = """\
-#!{python}
-import sys
-from bench.cli.main import main
-sys.exit(main())
-"""
 
 
 def make_copy(folder: Path) -> None:
@@ -70,9 +64,7 @@ def _lend_packages(folder: Path) -> None:
     venv.EnvBuilder(symlinks=True).create(place)
     packages = next(place.glob("lib/python*/site-packages"))
     (packages / "lent.pth").write_text(f"{folder.resolve()}\n{sysconfig.get_path('purelib')}\n")
-    command = place / "bin" / "zerohttpd"
-    command.write_text(COMMAND.format(python=place.resolve() / "bin" / "python"))
-    command.chmod(0o755)
+    shutil.copy(ROOT / "scripts" / "zerohttpd", place / "bin")
     for stamp in (ROOT / ".venv").glob(".[ci]*"):
         shutil.copy2(stamp, place)
 

@@ -109,6 +109,8 @@ measure: ## CPU and memory against nginx, Go and the barest loops
 	@$(ZEROHTTPD) measure $(ARGS)
 
 peers: ## what people would use instead, then and now: make peers, or STUDY=now
+	@$(SETUP) read
+	@$(ZEROHTTPD) peers --list $(STUDY) >/dev/null
 	@$(SETUP) build bench peers
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) peers $(STUDY) $(ARGS)

@@ -26,6 +26,8 @@ USAGE_ERROR = 2
 INTERRUPTED = 128 + signal.SIGINT
 NOBODY_READS = 128 + signal.SIGPIPE
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+MADE_AS = {"sweep": "bench", "hosts": "bench"}
+"""The target of make that runs a command, where it has another name."""
 DISTRIBUTION = "zerohttpd-seven"
 
 
@@ -84,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Interrupted as interrupted:  # where somebody does, it has been put away
         return interrupted.exit_status
     except UserError as error:
-        print(f"zerohttpd: {error}", file=sys.stderr)
+        print(f"{MADE_AS.get(name, name)}: {error}", file=sys.stderr)
         return USAGE_ERROR
     except OSError as error:
         if isinstance(error, BrokenPipeError) and _is_unread(sys.stdout.fileno()):

@@ -31,6 +31,11 @@ LEFT_OUT = (
 )
 SOURCES = ("lib/**/*.[ch]", "[0-9][0-9]_*/*.[ch]")
 """What a patch may change."""
+OWN = (
+    *("0[1-7]_*", ".*", "bench", "course", "deploy", "docs", "floors", "lab", "lib", "public"),
+    *("requirements", "scripts", "templates", "tests"),
+)
+"""The folders of the project. Others in the top folder, such as 08_mine, are the user's."""
 CONTEXT = 1
 """Lines around a change: few, so that a patch outlives what is done to its neighbours."""
 
@@ -41,7 +46,7 @@ def make_copy(folder: Path) -> None:
         raise UserError(f"{folder} is there already: name another one (INTO=...), or remove it")
     try:
         for name in project_files(ROOT, only_public=False):
-            if any(fnmatch(name, pattern) for pattern in LEFT_OUT):
+            if not _is_own(name) or any(fnmatch(name, pattern) for pattern in LEFT_OUT):
                 continue
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -52,6 +57,11 @@ def make_copy(folder: Path) -> None:
             _lend_packages(folder)
     except OSError as error:
         raise UserError(f"cannot make the copy: {error}") from error
+
+
+def _is_own(name: str) -> bool:
+    folder, slash, _ = name.partition("/")
+    return not slash or any(fnmatch(folder, pattern) for pattern in OWN)
 
 
 def _lend_packages(folder: Path) -> None:

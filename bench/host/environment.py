@@ -13,9 +13,10 @@ FOREIGN = Path(__file__).resolve().parents[2] / "scripts" / "foreign-variables"
 def forget_foreign_variables() -> None:
     """Remove the variables of `scripts/foreign-variables` from this process' environment, and set
     HOME where it is missing."""
-    patterns = [line for line in FOREIGN.read_text(encoding="utf-8").split("\n") if line[:1].isupper()]
-    for name in [name for name in os.environ if any(fnmatch.fnmatchcase(name, x) for x in patterns)]:
-        del os.environ[name]
+    lines = FOREIGN.read_text(encoding="utf-8").splitlines()
+    for pattern in (line for line in lines if line[:1].isupper()):
+        for name in fnmatch.filter(list(os.environ), pattern):
+            del os.environ[name]
     if not os.environ.get("HOME"):
         os.environ["HOME"] = _home()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.environment import forget_foreign_variables
+from bench.records.inherited import forget_foreign_variables
 
 forget_foreign_variables()
 REPOSITORY = Path(__file__).resolve().parents[1]

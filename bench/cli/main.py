@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import NamedTuple
 
-from bench.host.environment import forget_foreign_variables
 from bench.records.errors import Interrupted, UserError
+from bench.records.inherited import forget_foreign_variables
 
 USAGE_ERROR = 2
 INTERRUPTED = 128 + signal.SIGINT

@@ -24,9 +24,9 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from bench.host.environment import forget_foreign_variables
 from bench.host.project import ROOT
 from bench.records.errors import UserError
+from bench.records.inherited import forget_foreign_variables
 from bench.records.json_file import Json
 
 REQUIREMENTS = ROOT / "requirements" / "bench.txt"

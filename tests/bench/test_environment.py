@@ -26,8 +26,15 @@ FILES = {
 HOSTILE: dict[str, dict[str, str]] = {
     "pip": {"PIP_USER": "1", "PIP_TARGET": "T/pip", "PIP_CONFIG_FILE": "T/pip.conf"},
     "terminal": {
-        **{"TERM": "none", "COLUMNS": "1", "LINES": "0", "FORCE_COLOR": "1", "NO_COLOR": "1"},
-        **{"CLICOLOR_FORCE": "1", "COLORTERM": "x", "PAGER": "false", "EDITOR": "false"},
+        "TERM": "none",
+        "COLUMNS": "1",
+        "LINES": "0",
+        "FORCE_COLOR": "1",
+        "NO_COLOR": "1",
+        "CLICOLOR_FORCE": "1",
+        "COLORTERM": "x",
+        "PAGER": "false",
+        "EDITOR": "false",
     },
     "git": {"GIT_DIR": "T/none", "GIT_CONFIG_COUNT": "x", "GIT_CEILING_DIRECTORIES": "/"},
 }

@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: MIT
 # ZeroHTTPd Seven.  `make help` lists the targets.
 
+# Of what is exported, only CC, CPPFLAGS, CFLAGS, LDFLAGS and LDLIBS count here. The other variables
+# are ordinary words, such as NAME or SERVER: they count only if they are given to make.
+$(foreach name,ARGS BIN BUILD FLOOR FROM HOSTS INTO N NAME RESULTS SCENARIO SERVER STEP STUDY TARGET \
+	TIME V,$(if $(findstring environment,$(origin $(name))),$(eval undefine $(name))))
+unexport $(filter $(subst *,%,$(shell sed '/^#/d' scripts/foreign-variables)),$(.VARIABLES))
+
 ifeq ($(origin CC),default)
 CC = gcc
 endif
@@ -103,6 +109,8 @@ measure: ## CPU and memory against nginx, Go and the barest loops
 	@$(ZEROHTTPD) measure $(ARGS)
 
 peers: ## what people would use instead, then and now: make peers, or STUDY=now
+	@$(SETUP) read
+	@$(ZEROHTTPD) peers --list $(STUDY) >/dev/null
 	@$(SETUP) build bench peers
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) peers $(STUDY) $(ARGS)
@@ -146,11 +154,10 @@ hint: ## a hint to it: make hint N=07 STEP=1, 2, 3, answer
 	@$(SETUP) read
 	@$(ZEROHTTPD) hint $(N) --step $(or $(STEP),1)
 
-# FROM is an ordinary word, and so may be set in somebody's environment: only make's own counts.
 new: ## begin a server of your own: make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
 	@$(SETUP) build bench
 	@test -n $(call quoted,NAME) || { echo 'say which: make new NAME=08_mine FROM=scratch'; exit 1; }
-	@$(ZEROHTTPD) new $(call quoted,NAME) $(if $(filter-out environment,$(origin FROM)),--from $(call quoted,FROM))
+	@$(ZEROHTTPD) new $(call quoted,NAME) $(if $(FROM),--from $(call quoted,FROM))
 
 # The graded program is built by the grading itself, within limits: here only what it stands on,
 # and the seven that it is compared with.

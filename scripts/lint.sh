@@ -4,7 +4,9 @@
 #
 #     scripts/lint.sh [PART...]       layout tidy warnings shell python types rooms licence
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/environment.sh
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+cd "$project"
 
 # Into the array `files`: what git knows or would take, not what a build has left lying about. Git
 # refuses a folder of somebody else's, unless told; and no part passes that has looked at nothing.

@@ -8,7 +8,9 @@
 # One list serves all versions of Python from the oldest on. The hashes make it safe that no
 # address of a package index is in these files: pip takes its own, whichever that is.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/environment.sh
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+cd "$project"
 
 scripts/setup.sh lint
 oldest=$(sed -n 's/^readonly oldest_python=//p' scripts/setup.sh)

@@ -13,7 +13,9 @@
 # is compiled with Rust's cargo into build/tools. Where any of this cannot be done it says what to
 # install, and ends with status 1.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/environment.sh
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+cd "$project"
 
 readonly venv=.venv
 readonly groups="build bench read openloop hosts test sanitize fuzz lint compare peers trace fault package:NAME"
@@ -313,8 +315,8 @@ install_requirements() {
 run_pip() { # --requirement FILE...
     local said=$venv/pip.log status=0 watched=
     [[ -t 2 ]] && watched=yes
-    "$venv/bin/python" -m pip install --require-hashes --disable-pip-version-check \
-        --progress-bar off "$@" 2>&1 | tee "$said" | awk -v watched="$watched" '
+    "$venv/bin/python" -m pip install --no-user \
+        --require-hashes --disable-pip-version-check --progress-bar off "$@" 2>&1 | tee "$said" | awk -v watched="$watched" '
             !watched { next }
             /^ *(Downloading|Using cached) / { got++ }
             /^Installing / { then = "; unpacking" }
@@ -349,12 +351,13 @@ explain_pip() { # WHAT IT SAID
 # Editable: bench/ and lab/ are read where they lie. A .venv that came from another checkout, copied
 # or as a link, would run that one's.
 install_project() {
-    if [[ $(sha256sum <pyproject.toml) == "$(cat "$(stamp_of project)" 2>/dev/null)" &&
+    if [[ $(cat pyproject.toml scripts/zerohttpd | sha256sum) == "$(cat "$(stamp_of project)" 2>/dev/null)" &&
         $(installed_from) -ef bench/__init__.py ]]; then return; fi
     mkdir -p build
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps \
-        --no-build-isolation --editable . >&2 || die "pip could not install the command zerohttpd; see above"
-    sha256sum <pyproject.toml >"$(stamp_of project)"
+    PIP_CONFIG_FILE=/dev/null "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+        --no-index --no-deps --no-build-isolation --editable . >&2 || die "pip could not install the command zerohttpd; see above"
+    cp scripts/zerohttpd "$venv/bin/zerohttpd"
+    cat pyproject.toml scripts/zerohttpd | sha256sum >"$(stamp_of project)"
 }
 
 # Asked from elsewhere: Python prefers the folder that it is started in.

@@ -4,6 +4,8 @@
 pytest loads this file before it reads its command line (addopts in pyproject.toml). A conftest.py
 is loaded later: `--server epoll` would then be an unknown option, and a file to be tested, as soon
 as there is a file ./epoll.
+
+The tests start programs of the project and git: none of them inherits what the user has exported.
 """
 
 from __future__ import annotations
@@ -12,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.records.inherited import forget_foreign_variables
+
+forget_foreign_variables()
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 

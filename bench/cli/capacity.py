@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.readers.capacity import show
 from bench.readers.console import console
-from bench.records.values import positive, words_of
+from bench.records.values import positive, value_of, words_of
 
 
 def run(words: Sequence[str]) -> int:
@@ -21,5 +21,5 @@ def run(words: Sequence[str]) -> int:
     parser.add_argument("results", type=Path, help="a results.json, or the folder that holds it")
     parser.add_argument("--fleets", metavar="N,N", default="4,40,400", help="hosts (%(default)s)")
     chosen = parser.parse_args(words)
-    fleets = [positive(word) for word in words_of([chosen.fleets])]
+    fleets = [value_of("--fleets", x, positive, "4,40,400") for x in words_of([chosen.fleets])]
     return show(chosen.results, fleets, console())

@@ -5,6 +5,7 @@ the experiments. A page and a document are made of its results, and lie beside t
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from bench.cli.cost_parts import build_experiments, how_stacks, parts_of
@@ -12,7 +13,7 @@ from bench.host.project import ROOT
 from bench.readers.console import console, say
 from bench.records import store
 from bench.records.errors import UserError
-from bench.records.values import positive, words_of
+from bench.records.values import add_value, positive, words_of
 from bench.report.page.build import build
 from bench.report.page.cost_markdown import markdown
 from bench.subjects.subject import select
@@ -62,9 +63,12 @@ def finish(source: Path, document: Path | None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="zerohttpd cost", description=__doc__, allow_abbrev=False)
     add = parser.add_argument
-    add("--runs", type=positive, default=5, metavar="N", help="of each cell (%(default)s)")
-    add("--requests", type=positive, default=20_000, metavar="N", help="of each run (%(default)s)")
-    add("--concurrency", type=positive, default=50, metavar="N", help="of ab (%(default)s)")
+    number = partial(add_value, parser, parse=positive)
+    number("--runs", example="5", default=5, metavar="N", help="of each cell (%(default)s)")
+    number(
+        "--requests", example="20000", default=20_000, metavar="N", help="of each run (%(default)s)"
+    )
+    number("--concurrency", example="50", default=50, metavar="N", help="of ab (%(default)s)")
     add("--servers", nargs="+", metavar="NAME", default=[], help="these only (all)")
     add("--tricks-of", default="epoll", metavar="NAME", help="switch its tricks off (%(default)s)")
     add("--no-experiments", action="store_true", help="leave the experiments out")

@@ -4,6 +4,7 @@ thing otherwise, measured in turns."""
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -16,7 +17,7 @@ from bench.readers.cost import Difference, experiments
 from bench.records import store
 from bench.records.conditions import CHANGES, Value
 from bench.records.plan import Part, Plan
-from bench.records.values import positive
+from bench.records.values import add_value, positive
 from bench.subjects.subject import select
 from bench.sweep import sweep
 from bench.sweep.options import SweepOptions
@@ -73,8 +74,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="zerohttpd experiment", description=__doc__)
     add = parser.add_argument
     add("name", nargs="?", help=f"{', '.join(CHANGES)}; none: what each of them is about")
-    add("--runs", type=positive, default=7, metavar="N", help="of each cell (%(default)s)")
-    add("--requests", type=positive, default=4000, metavar="N", help="of each run (%(default)s)")
-    add("--concurrency", type=positive, default=50, metavar="N", help="of ab (%(default)s)")
+    number = partial(add_value, parser, parse=positive)
+    number("--runs", example="7", default=7, metavar="N", help="of each cell (%(default)s)")
+    number(
+        "--requests", example="4000", default=4000, metavar="N", help="of each run (%(default)s)"
+    )
+    number("--concurrency", example="50", default=50, metavar="N", help="of ab (%(default)s)")
     add("--results", type=Path, default=ROOT / "results", metavar="DIR", help="(results/)")
     return parser

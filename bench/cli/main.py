@@ -20,11 +20,14 @@ from importlib import metadata
 from typing import NamedTuple
 
 from bench.records.errors import Interrupted, UserError
+from bench.records.inherited import forget_foreign_variables
 
 USAGE_ERROR = 2
 INTERRUPTED = 128 + signal.SIGINT
 NOBODY_READS = 128 + signal.SIGPIPE
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+MADE_AS = {"sweep": "bench", "hosts": "bench"}
+"""The target of make that runs a command, where it has another name."""
 DISTRIBUTION = "zerohttpd-seven"
 
 
@@ -69,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stdout is None:  # whoever started us has closed it: nobody wants to read
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if arguments is None:
+        forget_foreign_variables()
         _begin_in_utf8()
     words = sys.argv[1:] if arguments is None else list(arguments)
     name: str = parser().parse_args(words[:1]).command
@@ -82,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Interrupted as interrupted:  # where somebody does, it has been put away
         return interrupted.exit_status
     except UserError as error:
-        print(f"zerohttpd: {error}", file=sys.stderr)
+        print(f"{MADE_AS.get(name, name)}: {error}", file=sys.stderr)
         return USAGE_ERROR
     except OSError as error:
         if isinstance(error, BrokenPipeError) and _is_unread(sys.stdout.fileno()):
@@ -101,9 +105,10 @@ def _begin_in_utf8() -> None:
     """All texts here are UTF-8, and all that is made of them. Python reads and writes as the locale
     says, but for a word at its start (PEP 540; with the locale C it does so itself)."""
     utf8 = codecs.lookup(locale.getpreferredencoding(False)).name == "utf-8"
-    if not utf8 and os.environ.get("PYTHONUTF8") != "1":
-        os.environ["PYTHONUTF8"] = "1"
-        os.execv(sys.executable, sys.orig_argv)
+    if sys.flags.utf8_mode or not utf8:
+        os.environ["PYTHONUTF8"] = "1"  # for the processes that are started from here
+    if not utf8:
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
 def _is_unread(pipe: int) -> bool:

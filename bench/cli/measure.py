@@ -6,6 +6,7 @@ system calls. It is a sweep; `zerohttpd targets` reads its results again."""
 import argparse
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from bench.cli.calls import calls_part
@@ -14,7 +15,7 @@ from bench.readers import targets
 from bench.readers.console import console, say
 from bench.records import store
 from bench.records.plan import Part, Plan
-from bench.records.values import each_of, positive, words_of
+from bench.records.values import add_value, each_of, positive, words_of
 from bench.subjects.subject import available, discover, select, server_names
 from bench.sweep import sweep
 from bench.sweep.options import SweepOptions
@@ -135,9 +136,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="zerohttpd measure", description=__doc__)
     add = parser.add_argument
     add("--only", nargs="+", metavar="PART", default=[], help=", ".join(PARTS))
-    add("--runs", type=positive, default=5, metavar="N", help="of each cell (%(default)s)")
-    add("--requests", type=positive, default=8000, metavar="N", help="of each run (%(default)s)")
-    add("--concurrency", type=positive, default=100, metavar="N", help="of ab (%(default)s)")
+    number = partial(add_value, parser, parse=positive)
+    number("--runs", example="5", default=5, metavar="N", help="of each cell (%(default)s)")
+    number(
+        "--requests", example="8000", default=8000, metavar="N", help="of each run (%(default)s)"
+    )
+    number("--concurrency", example="100", default=100, metavar="N", help="of ab (%(default)s)")
     add("--servers", nargs="+", metavar="NAME", default=[], help="only these of the project (all)")
     add("--programs", type=Path, default=ROOT, metavar="DIR", help="where the executables are")
     add("--results", type=Path, default=ROOT / "results", metavar="DIR", help="(results/)")

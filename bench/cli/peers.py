@@ -21,7 +21,7 @@ def run(words: Sequence[str]) -> int:
     wanted = _parser().parse_args(words)
     out = console()
     if wanted.list:
-        for name in names():
+        for name in [one.name for one in chosen(wanted.studies)]:
             say(out, f"{name:<16}{study(name).said.title}: {study(name).said.question}")
         return 0
     studies = chosen(wanted.studies)
@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--yes", action="store_true", help="fetch packages without a question, however many")
     add("--no-install", action="store_true", help="take what is there")
     add("--only-install", action="store_true", help="fetch what is missing, and measure nothing")
-    add("--list", action="store_true", help="say which studies there are")
+    add("--list", action="store_true", help="list the studies and measure nothing")
     add("--hosts", type=Path, metavar="FILE", help="run on the hosts that this file names")
     add("--results", type=Path, default=ROOT / "results", metavar="DIR", help="(results/)")
     return parser

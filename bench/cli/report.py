@@ -5,6 +5,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.records.errors import UserError
 from bench.report.page.build import build
 
 
@@ -18,6 +19,11 @@ def run(words: Sequence[str]) -> int:
     parser.add_argument("results", type=Path, help="folder of a sweep or a torture")
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: report.html in it")
     chosen = parser.parse_args(words)
+    if not chosen.results.exists():
+        raise UserError(
+            f"there is no file or folder {chosen.results}; give the folder of a sweep, "
+            "e.g. make report RESULTS=results/2026-11-25_12-30-00"
+        )
     print(
         f"Making a page of {chosen.results}; its charts as pictures take the longest.", flush=True
     )

@@ -19,7 +19,7 @@ from bench.host.signals import SignalWatch
 from bench.live.look import Server as Looked
 from bench.live.web import Live
 from bench.records.errors import Interrupted, UserError
-from bench.records.values import milliseconds, positive
+from bench.records.values import add_value, milliseconds, positive
 from bench.services.private_redis import ExistingRedis, PrivateRedis
 from bench.services.slow_redis import SlowRedis
 from bench.subjects.banner import lines_of, url_in
@@ -67,13 +67,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("server", metavar="SERVER", help="iterative, ..., epoll")
-    add("--port", type=port_number, default=8000, help="(%(default)s; 0: any free one)")
+    value = partial(add_value, parser)
+    port = partial(value, parse=port_number, example="8000", metavar="PORT")
+    port("--port", default=8000, help="(%(default)s; 0: any free one)")
     live = "of the page that shows who waits for what (%(default)s; if taken: any free one)"
-    add("--live-port", type=port_number, default=LIVE_PORT, metavar="PORT", help=live)
+    port("--live-port", default=LIVE_PORT, help=live)
     add("--redis", metavar="URL", help="use this Redis; default: a private one, thrown away")
-    add("--redis-delay", type=milliseconds, metavar="MS", help="delay each reply of Redis (0)")
+    delay = "delay each reply of Redis (0)"
+    value("--redis-delay", parse=milliseconds, example="5", metavar="MS", help=delay)
     workers = "processes of preforking, threads of prethreading (their own default)"
-    add("--workers", type=positive, metavar="N", help=workers)
+    value("--workers", parse=positive, example="100", metavar="N", help=workers)
     return parser
 
 

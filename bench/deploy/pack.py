@@ -26,6 +26,7 @@ from pathlib import Path
 
 from bench.host.project import ROOT
 from bench.records.errors import UserError
+from bench.records.inherited import forget_foreign_variables
 from bench.records.json_file import Json
 
 REQUIREMENTS = ROOT / "requirements" / "bench.txt"
@@ -40,6 +41,7 @@ SOURCE_FILES = ("Makefile", "redirects", "pyproject.toml")
 
 def main(arguments: Sequence[str]) -> int:
     """Make the archives in the folder given; print what they are, as JSON."""
+    forget_foreign_variables()
     folder = Path(arguments[0]).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -140,6 +142,7 @@ def pack_packages(folder: Path) -> dict[str, Json]:
 def _install(target: Path) -> None:
     """Everything is pinned in the file, so nothing has to be looked for."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    pip += ["--no-user"]  # whatever the user's pip.conf says
     what = ["--no-deps", "--target", str(target), "--requirement", str(REQUIREMENTS)]
     said = subprocess.run(pip + what, capture_output=True, text=True)
     if said.returncode:

@@ -31,14 +31,13 @@ LEFT_OUT = (
 )
 SOURCES = ("lib/**/*.[ch]", "[0-9][0-9]_*/*.[ch]")
 """What a patch may change."""
+OWN = (
+    *("0[1-7]_*", ".*", "bench", "course", "deploy", "docs", "floors", "lab", "lib", "public"),
+    *("requirements", "scripts", "templates", "tests"),
+)
+"""The folders of the project. Others in the top folder, such as 08_mine, are the user's."""
 CONTEXT = 1
 """Lines around a change: few, so that a patch outlives what is done to its neighbours."""
-COMMAND = """\
-#!{python}
-import sys
-from bench.cli.main import main
-sys.exit(main())
-"""
 
 
 def make_copy(folder: Path) -> None:
@@ -47,7 +46,7 @@ def make_copy(folder: Path) -> None:
         raise UserError(f"{folder} is there already: name another one (INTO=...), or remove it")
     try:
         for name in project_files(ROOT, only_public=False):
-            if any(fnmatch(name, pattern) for pattern in LEFT_OUT):
+            if not _is_own(name) or any(fnmatch(name, pattern) for pattern in LEFT_OUT):
                 continue
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -60,6 +59,11 @@ def make_copy(folder: Path) -> None:
         raise UserError(f"cannot make the copy: {error}") from error
 
 
+def _is_own(name: str) -> bool:
+    folder, slash, _ = name.partition("/")
+    return not slash or any(fnmatch(folder, pattern) for pattern in OWN)
+
+
 def _lend_packages(folder: Path) -> None:
     """A .venv of its own, which finds the packages of ours, but bench/ and lab/ in the copy.
 
@@ -70,9 +74,7 @@ def _lend_packages(folder: Path) -> None:
     venv.EnvBuilder(symlinks=True).create(place)
     packages = next(place.glob("lib/python*/site-packages"))
     (packages / "lent.pth").write_text(f"{folder.resolve()}\n{sysconfig.get_path('purelib')}\n")
-    command = place / "bin" / "zerohttpd"
-    command.write_text(COMMAND.format(python=place.resolve() / "bin" / "python"))
-    command.chmod(0o755)
+    shutil.copy(ROOT / "scripts" / "zerohttpd", place / "bin")
     for stamp in (ROOT / ".venv").glob(".[ci]*"):
         shutil.copy2(stamp, place)
 

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Words of a command line as values. All raise UserError for a word that is none."""
 
+import argparse
+import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import TypeVar
 
 from bench.records.errors import UserError
 
@@ -12,6 +16,31 @@ LEAST_QUOTA = 10
 """The kernel grants no less than a millisecond in each period, and a period is 10 ms."""
 
 
+Read = TypeVar("Read")
+
+
+def value_of(option: str, text: str, parse: Callable[[str], Read], example: str = "") -> Read:
+    """The value of an option, as `parse` reads it. Raises UserError, which names the option and
+    gives the example."""
+    try:
+        return parse(text)
+    except UserError as error:
+        more = f"; give e.g. {example}" if example else ""
+        raise UserError(f"{option}: {error}{more}") from error
+
+
+def add_value(
+    parser: argparse.ArgumentParser,
+    option: str,
+    parse: Callable[[str], object],
+    example: str,
+    **more: object,
+) -> None:
+    """Add an option with one value to a command line; a wrong value is reported by `value_of`."""
+    read = partial(value_of, option, parse=parse, example=example)
+    parser.add_argument(option, type=read, **more)  # type: ignore[arg-type]
+
+
 def words_of(values: Sequence[str] | None) -> list[str]:
     """Names or numbers, given as several words or with commas between them."""
     return [word for value in values or () for word in value.split(",") if word]
@@ -19,27 +48,40 @@ def words_of(values: Sequence[str] | None) -> list[str]:
 
 def positive(text: str) -> int:
     """A whole number above 0."""
-    if not text.isdecimal() or int(text) == 0:
-        raise UserError(f"{text!r} is not a whole number above 0")
+    if _whole(text) == 0:
+        raise UserError(f"{text!r} is not above 0")
     return int(text)
 
 
 def whole(text: str) -> int:
     """A whole number, 0 included."""
-    if not text.isdecimal():
-        raise UserError(f"{text!r} is not a whole number, 0 or more")
-    return int(text)
+    return _whole(text)
+
+
+def _whole(text: str) -> int:
+    if text.isdecimal():
+        return int(text)
+    try:
+        float(text)
+    except ValueError:
+        raise UserError(f"{text!r} is not a number") from None
+    raise UserError(f"{text!r} is not a whole number")
+
+
+def within(text: str, least: float, most: float) -> float:
+    """A number between two others. Raises UserError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not least <= value <= most:
+        raise UserError(f"{text!r} is not a number from {least:g} to {most:g}")
+    return value
 
 
 def milliseconds(text: str) -> float:
     """A time of 0 to LONGEST_DELAY_MS milliseconds."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= LONGEST_DELAY_MS:
-        raise UserError(f"{text!r} is not a number of milliseconds: 0 to {LONGEST_DELAY_MS:,}")
-    return value
+    return within(text, 0, LONGEST_DELAY_MS)
 
 
 def quota(text: str) -> float:

@@ -4,6 +4,7 @@
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from bench.host.project import ROOT
@@ -13,7 +14,7 @@ from bench.records.conditions import ASPECTS, FLOOR_PREFIX, Value
 from bench.records.errors import UserError
 from bench.records.plan import DEFAULT_WORKLOAD, Part, Plan
 from bench.records.results import KeptOptions, Results
-from bench.records.values import path, positive, words_of
+from bench.records.values import add_value, path, positive, value_of, words_of
 from bench.records.workloads import ALL, WORKLOADS, named, workload_for
 from bench.services.redis_server import without_password
 from bench.stations.sampling import why_no_perf
@@ -127,12 +128,13 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"{', '.join(WORKLOADS)}; or {ALL} ({DEFAULT_WORKLOAD})",
     )
-    add("--path", type=path, help="ask for this path, in place of a workload")
+    add_value(sub, "--path", path, "/about", help="ask for this path, in place of a workload")
     for aspect in ASPECTS:
         add(aspect.option, dest=aspect.name, nargs="+", metavar=aspect.metavar, help=aspect.help)
-    add("--requests", type=positive, metavar="N", help="of each run (never below the level)")
-    add("--runs", type=positive, metavar="N", help="of each cell; the figure is their median")
-    add("--timeout", type=positive, metavar="SECONDS", help="after which a run is broken off")
+    number = partial(add_value, sub, parse=positive)
+    number("--requests", example="5000", metavar="N", help="of each run (never below the level)")
+    number("--runs", example="3", metavar="N", help="of each cell; the figure is their median")
+    number("--timeout", example="30", metavar="SECONDS", help="after which a run is broken off")
     where = "where the servers' executables are (the project's folder)"
     add("--programs", type=Path, default=ROOT, metavar="DIR", help=where)
     add("--redis", metavar="URL", help="use this Redis; default: a private one, thrown away")
@@ -153,7 +155,10 @@ def chosen_options(options: argparse.Namespace, command: Sequence[str] = ()) -> 
         )
     plan = Plan(
         full=options.full,
-        levels=tuple(positive(word) for word in words_of(options.levels)) or None,
+        levels=tuple(
+            value_of("--levels", word, positive, "20,100,500") for word in words_of(options.levels)
+        )
+        or None,
         requests=options.requests,
         runs=options.runs,
         timeout=options.timeout,
@@ -191,7 +196,9 @@ def _varied(options: argparse.Namespace) -> dict[str, tuple[Value, ...]]:
         if aspect.name == "keep_alive":
             words = [each for word in words for each in BOTH.get(word, (word,))]
         if words:
-            found[aspect.name] = tuple(aspect.parse(word) for word in words)
+            found[aspect.name] = tuple(
+                value_of(aspect.option, word, aspect.parse) for word in words
+            )
     return found
 
 

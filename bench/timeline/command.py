@@ -68,7 +68,9 @@ def make(names: Sequence[str] | None, scenario: str, folder: Path, recorded: boo
     folder.mkdir(parents=True, exist_ok=True)
     for text, one in zip(texts, pictures, strict=True):
         (folder / f"{scenario}-{one.server}.trace").write_text(text)
-    page = folder / f"{scenario}.html"
+    # A page of some servers does not replace the page of all.
+    only = [one.server for one in pictures] if set(names) < set(discover()) else []
+    page = folder / f"{'-'.join([scenario, *only])}.html"
     page.write_text(render(pictures, note, chrome_of(page).name), encoding="utf-8")
     chrome_of(page).write_text(chrome_trace(pictures))
     return page

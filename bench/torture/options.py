@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.host.project import ROOT
 from bench.records.errors import UserError
-from bench.records.values import words_of
+from bench.records.values import value_of, within, words_of
 from bench.subjects.subject import Subject, available, select
 from bench.torture import attacks
 from bench.torture.attacks import ATTACKS, Attack
@@ -46,8 +46,8 @@ def parse(arguments: Sequence[str]) -> TortureOptions:
         subjects,
         attacks.select(words_of(said.attacks)),
         notes,
-        within("--seconds", said.seconds, SHORTEST, LONGEST),
-        within("--minutes", said.minutes, 0.1, MOST_MINUTES),
+        value_of("--seconds", said.seconds, lambda x: within(x, SHORTEST, LONGEST), f"{SECONDS}"),
+        value_of("--minutes", said.minutes, lambda x: within(x, 0.1, MOST_MINUTES), f"{MINUTES:g}"),
         said.results,
         said.markdown,
         tuple(arguments),
@@ -88,14 +88,3 @@ def chosen(names: list[str]) -> tuple[list[Subject], list[str]]:
     servers = select(None)
     strangers, left_out = available(BESIDE)
     return [*servers, *strangers], list(left_out.values())
-
-
-def within(option: str, text: str, least: float, most: float) -> float:
-    """A number. Raises UserError."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not least <= value <= most:
-        raise UserError(f"{option}: {text!r} is not a number from {least:g} to {most:g}")
-    return value

@@ -17,20 +17,20 @@ from bench.host.project import ROOT
 def folder(tmp_path: Path) -> Path:
     """A repository with the script, and a source without a licence."""
     (tmp_path / "scripts").mkdir()
-    shutil.copy(ROOT / "scripts" / "lint.sh", tmp_path / "scripts")
+    for name in ("lint.sh", "environment.sh", "foreign-variables"):
+        shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts")
     (tmp_path / "bare.c").write_text("int main(void) { return 0; }\n")
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
     return tmp_path
 
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run it with nobody's settings of git, and none of a git that has called us."""
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    """Run it without the user's settings of git."""
     settings = {"HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
     if (folder / "not-ours").exists():
         settings["GIT_TEST_ASSUME_DIFFERENT_OWNER"] = "1"
     return subprocess.run(
-        command, cwd=folder, env=outside | settings, capture_output=True, text=True
+        command, cwd=folder, env=os.environ | settings, capture_output=True, text=True
     )
 
 

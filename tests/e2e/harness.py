@@ -302,9 +302,7 @@ class Server:
     def is_at_rest(self, workers: int) -> bool:
         """Whether it has the processes and threads, zombies included, of one that serves nobody."""
         found = processes.session_processes(self.pid)
-        threads = sum(len(processes.tasks(process.pid)) for process in found)
-        if b"__tsan_init" in self.binary.read_bytes():
-            threads -= len(found)  # ThreadSanitizer has one of its own in each
+        threads = sum(processes.own_threads(process.pid) for process in found)
         alone, threaded, forked = (1, 1), (1, 1 + workers), (1 + workers, 1 + workers)
         rest = {"": alone, "threads": threaded, "processes": forked}[self.kind.workers]
         return (len(found), threads) == rest

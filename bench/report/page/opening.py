@@ -12,7 +12,9 @@ SHORT = (
     *("rates", "hosts", "instances-keep", "cpu", "latency", "holding", "floors"),
     *("delays", "idles", "memory"),
 )
-"""Charts whose titles are findings for who has a minute, the most telling first."""
+"""Charts whose titles are findings for who has a minute, the most telling first. If the
+headline gives the rates of one level, the chart of the rates is not among them: its title gives the
+best rate of any level."""
 MOST_SHORT = 6
 
 
@@ -21,15 +23,14 @@ def part(study: Study, charts: Catalogue) -> dict[str, object]:
     first = study.scenarios[0]
     titles = charts.titles()
     where = topology.title(study) or study.results.machine.describe()
-    short = [key for key in SHORT if titles.get(key)][:MOST_SHORT]
+    in_order = ordering.finding(study, first)
+    short = [key for key in SHORT if titles.get(key) and not (in_order and key == "rates")]
     return {
         "title": f"ZeroHTTPd Seven: benchmark of {study.results.started:%Y-%m-%d}",
         "when": f"{study.results.started:%Y-%m-%d %H:%M}",
-        "headline": findings.in_its_slice(
-            first.quota, ordering.finding(study, first) or findings.headline(study, first)
-        ),
+        "headline": findings.in_its_slice(first.quota, in_order or findings.headline(study, first)),
         "machine_line": f"{where}; {describe(first)}",
-        "short": [{"anchor": f"figure-{key}", "text": titles[key]} for key in short],
+        "short": [{"anchor": f"figure-{key}", "text": titles[key]} for key in short[:MOST_SHORT]],
         "cautions": _cautions(study),
     }
 

@@ -201,8 +201,8 @@ def test_who_leaves_shuts_the_door(start: Start) -> None:
 
 
 @of("preforking")
-def test_who_comes_when_all_workers_have_left(start: Start) -> None:
-    """Ctrl-C may reach them before their parent, who then serves whoever came meanwhile."""
+def test_parent_serves_clients_after_all_workers_have_exited(start: Start) -> None:
+    """Ctrl-C may reach the workers first. The parent then serves the connections that wait."""
     server = start("--workers", "2")
     wait_until(lambda: server.is_at_rest(2), "it has all its workers")
     with server.suspended(), Client(server) as client:

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT
+"""The environment that all programs of the project inherit."""
+
+import fnmatch
+import os
+import pwd
+from pathlib import Path
+
+FOREIGN = Path(__file__).resolve().parents[2] / "scripts" / "foreign-variables"
+"""Names and patterns of variables, one a line; the Makefile and the scripts read it too."""
+
+
+def forget_foreign_variables() -> None:
+    """Remove the variables of `scripts/foreign-variables` from this process' environment, and set
+    HOME where it is missing."""
+    lines = FOREIGN.read_text(encoding="utf-8").splitlines()
+    for pattern in (line for line in lines if line[:1].isupper()):
+        for name in fnmatch.filter(list(os.environ), pattern):
+            del os.environ[name]
+    if not os.environ.get("HOME"):
+        os.environ["HOME"] = _home()
+
+
+def _home() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:  # containers may run as a user who is in no list
+        return "/"

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Each script reads this file first. It removes the variables of scripts/foreign-variables and all
+# functions that were exported, and sets HOME where it is missing.
+unset CDPATH
+project=$(\builtin cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+while read -r name; do
+    # shellcheck disable=SC2163 # the variable that is named
+    unset -f "$name"
+done < <(compgen -A function)
+while read -r pattern; do
+    [[ $pattern == [A-Z]* ]] || continue
+    while read -r name; do
+        # shellcheck disable=SC2053 # it is a pattern
+        [[ $name == $pattern ]] || continue
+        # BASHOPTS and SHELLOPTS are read-only: they cannot be unset.
+        case $name in
+        BASHOPTS | SHELLOPTS) export -n "${name?}" ;;
+        *) unset "$name" ;;
+        esac
+    done < <(compgen -e)
+done <"$project/scripts/foreign-variables"
+unset name pattern
+# Bash finds ~ in the list of users where HOME is not set: services and containers may lack it.
+[[ -n ${HOME-} ]] || { unset HOME && export HOME=~; }

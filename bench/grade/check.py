@@ -20,6 +20,9 @@ class Trial:
     """Of the server's command line."""
     gate: bool = False
     """Who fails here need not try the rest."""
+    also_closed: bool = False
+    """It is tried even if a gate has failed, for the cause. If it succeeds then, it counts
+    nothing."""
     traced: bool = False
     """The ends of its processes are traced from the beginning, where that is allowed."""
     starts_server: bool = True

@@ -45,7 +45,7 @@ def run(words: Sequence[str]) -> int:
     with SignalWatch() as watch:
         kind = said_of(source).stalled_by
         grade = Exam(source, seed, watch, only, told, kind).run()
-    print(grade.model_dump_json(indent=2) if options.json else end_text(grade))
+    print(grade.model_dump_json(indent=2) if options.json else end_text(grade, options.server))
     return 0
 
 

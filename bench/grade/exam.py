@@ -10,9 +10,10 @@ from pathlib import Path
 
 from bench.grade.building import Built, NotBuilt
 from bench.grade.check import Stage
-from bench.grade.proof import mistake, shortened
+from bench.grade.proof import COMPILER, mistake, shortened
 from bench.grade.sandbox import REDIS_LIMITS, isolation
-from bench.grade.scene import Scene, make_site
+from bench.grade.scene import Scene
+from bench.grade.site import make_site
 from bench.grade.stage import CheckOutcome, FaultFound, Grade, StageOutcome
 from bench.grade.stages import STAGES
 from bench.grade.trying import STRACE, World
@@ -93,6 +94,7 @@ class Exam:
                 read="the compiler's first message; the later ones may follow from it",
                 seen=mistake(lines),
                 proof=shortened(lines),
+                proof_kind=COMPILER,
             )
         return StageOutcome(stage="builds", title="It compiles", checks=[check])
 

@@ -16,8 +16,69 @@ class FaultKind:
     """Where it is explained, or done right."""
     trace: str = ""
     """Lines of a trace that prove it: a regular expression; of the client's socket in any case."""
+    brings: tuple[str, ...] = ()
+    """Faults that may be its consequences. A later finding of one of them costs no points."""
 
 
+BROKEN_SERVICE = (
+    *("no-answer", "wrong-answer", "wrong-length", "never-closes", "short-write", "ignores-end"),
+    *("loses-pipelined", "one-recv", "bad-head", "one-stops-all", "crash", "spins", "cuts-off"),
+    *("deaf", "bad-status", "fails-under-load", "descriptor-leak", "workers-pile-up"),
+    *("dies-at-limit", "redis-stops-all", "redis-not-back", "wrong-reply", "redis-leak"),
+    *("takes-memory", "one-redis-question", "lock-kept"),
+)
+"""What a process that is confused, stuck or busy may fail in."""
+
+NEVER_SERVES = FaultKind(
+    "never-serves",
+    "You never began to serve",
+    "The server was started and did not reach server_ready(), which prints the line `url`. Either "
+    "it ended before, or it did something else: a loop without an end, a wait, or children that "
+    "make children.",
+    "main() in your main.c, from its first line to server_ready()",
+    r"clone|fork|exit|\w+\(",
+)
+CHILD_ACCEPTS = FaultKind(
+    "child-accepts",
+    "Your child goes on in the accept loop",
+    "After fork() the child serves one client and must then end. Instead it went back to the loop "
+    "and accepts clients itself, so each client leaves one more process.",
+    "_exit(2), after the client is served: `serve` and main() in 02_forking/main.c",
+    r"accept|clone",
+    brings=(*BROKEN_SERVICE, "zombies", "orphans"),
+)
+IGNORES_END = FaultKind(
+    "ignores-end",
+    "You do not notice that a client has left",
+    "recv() returned 0: the client will send no more, and each later recv() returns 0 at once. "
+    "The server must pass the 0 on to connection_received() and close the connection, not call "
+    "recv() again.",
+    "recv(2), RETURN VALUE; `receive` in lib/net/blocking.c; connection_received in "
+    "lib/app/connection.h",
+    r"(recv|read)\w*\(.* = 0\b",
+    brings=(*BROKEN_SERVICE, "no-timeout", "dear"),
+)
+LOCK_KEPT = FaultKind(
+    "lock-kept",
+    "Threads wait for a lock that is not released",
+    "A thread took a mutex and did not release it: on a way out after an error, or because it "
+    "sleeps while it has the lock. Every thread that needs the lock waits for it.",
+    "pthread_mutex_lock(3): an unlock on each way out of the function, also after an error, and "
+    "before each call that may sleep",
+    r"futex\(",
+    brings=BROKEN_SERVICE,
+)
+ONE_REDIS_QUESTION = FaultKind(
+    "one-redis-question",
+    "Only one client at a time may ask Redis",
+    "Several clients asked for the guestbook at once, and Redis replied late. They were answered "
+    "one after another: each waited until Redis had answered all clients before it. A "
+    "lock that is held during the question does this; so does a single connection without a queue.",
+    "redis_pool_borrow in lib/net/redis/pool.h: its lock is held only while a connection is taken; "
+    "course/book/09-redis.md",
+    r"futex|connect\(|poll",
+    brings=("fails-under-load", "dear", "one-stops-all"),
+)
 NEVER_CLOSES = FaultKind(
     "never-closes",
     "You never close",
@@ -27,6 +88,7 @@ NEVER_CLOSES = FaultKind(
     "close(2); NEED_CLOSE, at the end of `blocking_serve` in lib/net/blocking.c; what the parent "
     "closes: main() in 02_forking/main.c",
     r"close\(",
+    brings=("descriptor-leak", "fails-under-load"),
 )
 ONE_RECV = FaultKind(
     "one-recv",
@@ -56,13 +118,13 @@ FIXED_ANSWER = FaultKind(
 NO_ANSWER = FaultKind(
     "no-answer",
     "You do not answer",
-    "A whole request came, and no whole answer went back in time.",
+    "A client got no whole answer.",
     "the table of needs in lib/app/connection.h; `blocking_serve` in lib/net/blocking.c",
 )
 WRONG_ANSWER = FaultKind(
     "wrong-answer",
     "You answer with something else",
-    "The answer is whole, but it is not what was asked for.",
+    "The answer is whole HTTP, but it is not what was asked for.",
     "connection_pending and connection_sent in lib/app/connection.h",
 )
 BAD_HEAD = FaultKind(
@@ -81,6 +143,7 @@ WRONG_LENGTH = FaultKind(
     "RFC 9110, section 8.6; send what connection_pending says, and no byte of it changed: "
     "`send_some` in lib/net/blocking.c",
     r"send|write",
+    brings=("no-answer", "wrong-answer", "loses-pipelined", "fails-under-load", "wrong-length"),
 )
 NOT_KEPT = FaultKind(
     "not-kept",
@@ -101,8 +164,8 @@ NO_REDIS = FaultKind(
 REDIS_LEAK = FaultKind(
     "redis-leak",
     "You keep what you have borrowed",
-    "Each page took a connection to Redis from the pool, and none came back. So each page makes "
-    "another one, until Redis or your descriptors have no more, and redis_pool_borrow() says NULL.",
+    "Pages were read one after another, and each left a connection to Redis open. When Redis or "
+    "your descriptors have no more, redis_pool_borrow() returns NULL.",
     "redis_pool_borrow and redis_pool_return in lib/net/redis/pool.h: one for each other, on every "
     "way out",
     r"connect\(",
@@ -131,8 +194,8 @@ SIGPIPE = FaultKind(
 )
 CRASH = FaultKind(
     "crash",
-    "Something that a client sent ended you",
-    "A process of the server is gone, though nobody told it to stop.",
+    "A process of yours ended while clients were served",
+    "A process of the server has ended before it was asked to stop.",
     "core(5); build it with `make debug` and send it the same again",
     r"\+\+\+|--- SIG",
 )
@@ -308,11 +371,12 @@ DEAR = FaultKind(
 )
 DATA_RACE = FaultKind(
     "data-race",
-    "The queue has no lock (or something else that threads share)",
-    "Two threads touch the same memory at once, and at least one writes. It works a thousand times "
-    "and then loses a client, or crashes. It may be the queue, or something that main() takes down "
-    "at the end while threads still serve.",
+    "Threads use the same memory without a lock",
+    "Two threads use the same memory at once, and at least one writes. It works a thousand "
+    "times and then loses a client, or crashes. Often it is a queue, a `struct client` that main() "
+    "overwrites for the next client, or something that main() frees while threads still serve.",
     "pthread_mutex_lock(3); `queue_take` in 05_prethreading/main.c; pthread_join(3); `make tsan`",
+    brings=BROKEN_SERVICE,
 )
 NOT_SANITIZED = FaultKind(
     "not-sanitized",

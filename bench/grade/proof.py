@@ -12,8 +12,13 @@ MOST_COLUMNS = 110
 MOST_OF_A_LINE = 200
 
 
-def finding(failed: Failed, proof: Sequence[str]) -> FaultFound:
-    """What is told of a failure."""
+TRACE = "a trace: process, seconds since it served, call"
+COMPILER = "what the compiler printed"
+SANITIZER = "what the thread sanitizer printed"
+
+
+def finding(failed: Failed, trace: Sequence[str]) -> FaultFound:
+    """What is reported of a failure; `trace`: the proof of one that has none of its own."""
     fault = failed.fault
     return FaultFound(
         fault=fault.name,
@@ -21,7 +26,8 @@ def finding(failed: Failed, proof: Sequence[str]) -> FaultFound:
         meaning=fault.meaning,
         read=fault.read,
         seen=failed.seen,
-        proof=list(proof),
+        proof=failed.proof or list(trace),
+        proof_kind=failed.proof_kind if failed.proof else TRACE,
     )
 
 

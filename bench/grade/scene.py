@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What a check works with: a site that nobody has seen before, a Redis, a server, clients."""
+"""What a check works with: a site, a Redis, a running server, clients."""
 
 import contextlib
 import math
 import os
 import random
 import re
-import shutil
 import signal
-import string
 import threading
 import time
 from collections import Counter
@@ -34,9 +32,9 @@ from bench.grade.faults import (
     FaultKind,
 )
 from bench.grade.sandbox import MEMORY, Limits, confined, end_strangers, forget_strangers, user
+from bench.grade.site import SeededSite
 from bench.grade.stage import Failed, NotHere
 from bench.host.process import StartError, demand_seconds
-from bench.host.project import ROOT
 from bench.host.signals import SignalWatch, signal_name
 from bench.host.sockets import ALL, LISTEN, end, tcp_sockets
 from bench.load.client import Client, NoAnswer, Response, request
@@ -47,8 +45,8 @@ from bench.subjects.subject import Place, Subject
 PATIENCE = 4.0
 """Seconds that a client waits for what takes milliseconds. Short of REQUEST_TIMEOUT: nobody else's
 time may be over meanwhile."""
-START_SECONDS = 15.0
-"""Within which it prints its url; who does not is waited for twice, which is half of a minute."""
+START_SECONDS = 5.0
+"""Within which it prints its url. It takes milliseconds."""
 LOOK_SECONDS = 0.02
 DYING_SECONDS = 0.2
 SAME_FILE = 3
@@ -59,46 +57,6 @@ _STRANGE = re.compile(rb"[\0-\x08\x0a-\x1f\x7f]")
 """RFC 9110, section 5.5: in no line of a head."""
 ENDED_BY: dict[int, FaultKind] = {signal.SIGPIPE: SIGPIPE, signal.SIGSYS: UNLISTED_CALL}
 """By what these signals tell."""
-
-
-@dataclass
-class SeededSite:
-    """What is served: the project's own, and files whose names and contents are this seed's."""
-
-    root: Path
-    small: dict[str, bytes]
-    """By path."""
-    big: tuple[str, bytes]
-    moved: dict[str, str]
-    """Redirects: from where to where."""
-    secret: str
-    """In a file beside public/, which nobody may see."""
-
-
-def word(dice: random.Random, length: int = 8) -> str:
-    """A word that nobody can guess."""
-    return "".join(dice.choices(string.ascii_lowercase + string.digits, k=length))
-
-
-def make_site(root: Path, dice: random.Random) -> SeededSite:
-    """Fill the folder."""
-    for name in ("public", "templates"):
-        shutil.copytree(ROOT / name, root / name)
-    folder = root / "public" / word(dice)
-    folder.mkdir()
-    small = {}
-    for _ in range(3):
-        name, content = f"{word(dice)}.txt", dice.randbytes(dice.randint(20, 6000))
-        (folder / name).write_bytes(content)
-        small[f"/{folder.name}/{name}"] = content
-    big = dice.randbytes(dice.randint(6_000_000, 8_000_000))
-    name = f"{word(dice)}.bin"
-    (folder / name).write_bytes(big)
-    moved = {f"/{word(dice)}/{word(dice)}": f"/{word(dice)}" for _ in range(4)}
-    (root / "redirects").write_text("".join(f"{a} {b}\n" for a, b in moved.items()))
-    secret = word(dice, 24)
-    (root / f"{word(dice)}.secret").write_text(secret)
-    return SeededSite(root, small, (f"/{folder.name}/{name}", big), moved, secret)
 
 
 @dataclass
@@ -147,7 +105,11 @@ class Scene:
             raise NotHere("processes that have ended still count here: init does not wait for them")
         place = Place(self.redis_url or self.redis.url, self.folder)
         server = replace(self.server, command=command, start_seconds=START_SECONDS)
-        self.running = RunningServer(server, place, (), self.watch)
+        try:
+            self.running = RunningServer(server, place, (), self.watch)
+        except StartError:
+            end_strangers()
+            raise
         if not listens_here(self.running.url):
             raise StartError(f"it listens at {self.running.url[:60]!r}, which is no address here")
 
@@ -229,6 +191,13 @@ class Scene:
             self.alive()
             first = data.split(b"\r\n", 1)[0][:60].decode("latin-1")
             in_time = isinstance(error, NoAnswer) and error.in_time
+            if isinstance(error, NoAnswer) and (extra := error.received.find(b"HTTP/1.")) > 0:
+                raise Failed(
+                    WRONG_LENGTH,
+                    f"{extra} bytes more than the Content-Length of the answer before came: "
+                    f"{error.received[: min(extra, 40)]!r}",
+                    client.port,
+                ) from error
             raise Failed(fault, f"`{first}`: {error}", client.port, sure=in_time) from error
         strange = next((line for line in answer.head.split(b"\r\n") if _STRANGE.search(line)), None)
         if strange is not None:
@@ -371,6 +340,12 @@ class Scene:
         if self.trace is not None and self.trace.exists():
             return re.findall(r"\+\+\+ killed by (SIG\w+)", self.trace.read_text(errors="replace"))
         return ["a signal or an exit"] * len(set(before) - set(self.pids()))
+
+    def fruitless(self) -> list[str]:
+        """The calls of recv that returned 0, as a trace shows."""
+        if self.trace is None or not self.trace.exists():
+            return []
+        return re.findall(r"(?:recv|read).* = 0 ", self.trace.read_text(errors="replace"))
 
     def demand_seconds(self) -> float:
         """For how long the busiest of its threads has run, or wanted to, so far."""

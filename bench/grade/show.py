@@ -5,7 +5,7 @@ import textwrap
 
 from bench.grade.stage import OVER, CheckOutcome, Grade, StageOutcome
 
-SIGNS = {"right": "ok", "failed": "NO", "by nature": "--", "not tried": ".."}
+SIGNS = {"right": "ok", "failed": "NO", "follows": "->", "by nature": "--", "not tried": ".."}
 WIDTH = 92
 
 
@@ -24,16 +24,17 @@ def stage_text(outcome: StageOutcome, explained: set[str]) -> str:
     return "\n".join("".join(c if c.isprintable() else "?" for c in line) for line in lines)
 
 
-def end_text(grade: Grade) -> str:
-    """What is said last."""
+def end_text(grade: Grade, folder: str) -> str:
+    """What is printed last; `folder`: as the user has named the server."""
     isolated = textwrap.fill(
         "It ran with " + "; ".join(grade.isolation) + ".", WIDTH, break_on_hyphens=False
     )
-    skipped = [c for s in grade.stages for c in s.checks if c.note == OVER]
+    skipped = {s.stage: sum(c.of for c in s.checks if c.note == OVER) for s in grade.stages}
+    rest = " ".join(name for name, points in skipped.items() if points)
     hint = (
-        f"\n{sum(c.of for c in skipped)} points were not tried, for the minute was over: what "
-        "failed took it. Mend that, and grade again."
-        if skipped
+        f"\n{sum(skipped.values())} points were not tried, because the minute was over. Grade the "
+        f"rest with:\n  make grade SERVER={folder} ARGS='--only {rest}'"
+        if rest
         else ""
     )
     return (
@@ -47,6 +48,10 @@ def _finding(check: CheckOutcome, explained: set[str]) -> list[str]:
     if found is None:
         return []
     lines = ["", f"         >>> {found.title}  [{found.fault}]"]
+    if found.follows:
+        lines.append(
+            f"             This may follow from [{found.follows}] above: it costs no points."
+        )
     told = [f"Seen: {found.seen}.", found.meaning, f"Read: {found.read}"]
     if found.fault in explained:
         told[1:] = ["(Explained above.)"]
@@ -57,6 +62,6 @@ def _finding(check: CheckOutcome, explained: set[str]) -> list[str]:
             break_long_words=False, break_on_hyphens=False,
         )  # fmt: skip
     if found.proof:
-        lines.append(" " * 13 + "The proof (of a trace: process, seconds since it served, call):")
+        lines.append(f"{' ' * 13}The proof ({found.proof_kind}):")
         lines += [" " * 15 + line for line in found.proof]
     return [*lines, ""]

@@ -10,7 +10,7 @@ from bench.grade.faults import FaultKind
 
 OVER = "the minute was over"
 """Why a check was not tried."""
-Came = Literal["right", "failed", "by nature", "not tried"]
+Came = Literal["right", "failed", "follows", "by nature", "not tried"]
 
 
 class Failed(Exception):
@@ -23,13 +23,14 @@ class Failed(Exception):
         port: int = 0,
         sure: bool = True,
         proof: Sequence[str] = (),
+        proof_kind: str = "",
     ) -> None:
         """`seen`: what was done and what came of it, in a sentence. `port`: the client's, by which
-        a trace is searched; `proof`: one that is better than a trace. Not `sure`: a busy machine
-        could be to blame; it is tried again."""
+        a trace is searched; `proof`: one that is better than a trace, `proof_kind` what it is. Not
+        `sure`: a busy machine could be to blame; it is tried again."""
         super().__init__(seen)
         self.fault, self.seen, self.port, self.sure = fault, seen, port, sure
-        self.proof = list(proof)
+        self.proof, self.proof_kind = list(proof), proof_kind
 
 
 class NotHere(Exception):
@@ -46,7 +47,11 @@ class FaultFound(BaseModel):
     read: str
     seen: str
     proof: list[str] = []
-    """A piece of a trace, or what /proc showed."""
+    """A piece of a trace, or what /proc or a compiler printed."""
+    proof_kind: str = ""
+    """What the lines of `proof` are, in words."""
+    follows: str = ""
+    """The short name of an earlier fault that may be the cause; empty if there is none."""
 
 
 class CheckOutcome(BaseModel):

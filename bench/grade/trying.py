@@ -2,21 +2,32 @@
 """One check: tried, tried again, and traced for a proof."""
 
 import contextlib
+import functools
 import os
 import random
 import re
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import redis
 
 from bench.grade.check import Stage, Trial
-from bench.grade.faults import BY_NATURE, CRASH, NO_ANSWER, UNLISTED_CALL
-from bench.grade.proof import excerpt, finding
-from bench.grade.scene import ENDED_BY, Scene
+from bench.grade.faults import (
+    BY_NATURE,
+    CRASH,
+    FAULTS,
+    LOCK_KEPT,
+    NEVER_SERVES,
+    NO_ANSWER,
+    UNLISTED_CALL,
+)
+from bench.grade.proof import excerpt, finding, shortened
+from bench.grade.scene import Scene
 from bench.grade.stage import OVER, CheckOutcome, Failed, NotHere
+from bench.grade.waiting import kept_lock
 from bench.host.process import StartError
 from bench.host.programs import output_of
 from bench.services.slow_redis import SlowRedis
@@ -25,7 +36,10 @@ from bench.timeline.record import TRACED
 STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
 ENDS_ONLY = ("-e", "trace=none")
 TRIES = 3
-_UNLISTED = re.compile(r"system call +(\d+) is not in its list")
+_UNLISTED = re.compile(r".*system call +(\d+) is not in its list.*")
+ONLY_SLEEP = {"nanosleep", "clock_nanosleep", "sched_yield"}
+"""Calls whose refusal breaks nothing: they are mentioned, and the finding stays what it is."""
+PROC = "/proc/PID/task/TID/syscall: thread, call"
 
 
 @dataclass
@@ -39,14 +53,18 @@ class World:
     _scenes: int = 0
     _ready: float = 0
     """When the server of the last check listened; what it did before is no proof."""
+    _served: bool = False
+    """It has printed its url once."""
     _closed: str = ""
     """Why nothing else is tried; empty while it is."""
+    _found: list[str] = field(default_factory=list)
+    """Names of the faults so far, but for consequences."""
 
     def check(self, stage: Stage, check: Trial) -> CheckOutcome:
         """One check, tried again where its failure may be the machine's, and once more for a
         proof."""
         outcome = CheckOutcome(check=check.name, points=0, of=check.points, came="failed")
-        if self._closed:
+        if self._closed and not (check.also_closed and self._served):
             outcome.came, outcome.note = "not tried", self._closed
             return outcome
         failures: list[Failed] = []
@@ -67,10 +85,13 @@ class World:
                 failures.append(failed)
                 if trace and (attempt or check.traced):
                     proof = proof or excerpt(trace, failed, self._ready)
-                if failed.fault is BY_NATURE or failed.proof or attempt:
+                if attempt or failed.proof or self._is_plain(failed):
                     break
                 continue
             if not failures or (attempt and not failures[0].sure):
+                if self._closed:
+                    outcome.came, outcome.note = "not tried", self._closed
+                    return outcome
                 outcome.points, outcome.came = check.points, "right"
                 outcome.note = note or ""
                 if failures:
@@ -80,12 +101,35 @@ class World:
         if not failures:
             outcome.came, outcome.note = "not tried", OVER
             return outcome
-        first = failures[0]
-        outcome.came = "by nature" if first.fault is BY_NATURE else "failed"
-        if check.gate:
-            self._closed = "it serves no file yet"
-        outcome.finding = finding(first, first.proof or proof)
+        return self._judged(outcome, check, failures, proof)
+
+    def _judged(
+        self, outcome: CheckOutcome, check: Trial, failures: Sequence[Failed], trace: Sequence[str]
+    ) -> CheckOutcome:
+        """What came of a check that has failed. A failure with a proof of its own is the cause."""
+        cause = next((one for one in failures if one.proof), failures[0])
+        outcome.finding = finding(cause, trace)
+        outcome.finding.follows = self._cause_of(cause)
+        if cause.fault is BY_NATURE:
+            outcome.came = "by nature"
+        elif outcome.finding.follows:
+            outcome.came, outcome.points = "follows", check.points
+        else:
+            self._found.append(cause.fault.name)
+        if check.gate or (cause.fault is NEVER_SERVES and not self._served):
+            never = cause.fault is NEVER_SERVES
+            self._closed = "it never began to serve" if never else "it serves no file yet"
         return outcome
+
+    def _cause_of(self, failed: Failed) -> str:
+        """The name of the earlier fault that may have caused it, or an empty text."""
+        return next((n for n in self._found if failed.fault.name in FAULTS[n].brings), "")
+
+    def _is_plain(self, failed: Failed) -> bool:
+        """Whether no second attempt is needed, neither to be sure nor for a proof."""
+        if failed.fault is NEVER_SERVES:
+            return not self._served
+        return failed.fault is BY_NATURE or (failed.sure and bool(self._cause_of(failed)))
 
     def _once(self, stage: Stage, check: Trial, trace: Path | None, whole: bool) -> str | None:
         """Raises Failed, Interrupted, UserError."""
@@ -113,13 +157,14 @@ class World:
                 scene.redis.prepare()
                 if check.starts_server:
                     scene.start(check.options, tracer)
+                    self._served = True
                 self._ready = time.time()
                 note = self._run(check, scene)
                 if check.starts_server:
                     scene.alive()
                 return note
             except StartError as error:
-                raise Failed(ENDED_BY.get(-(error.status or 0), NO_ANSWER), str(error)) from error
+                raise Failed(NEVER_SERVES, str(error), sure=False) from error
             except redis.RedisError as error:
                 raise Failed(CRASH, f"the Redis of the examination broke: {error}") from error
 
@@ -132,17 +177,31 @@ class World:
             scene.alive()
             raise Failed(NO_ANSWER, f"a client's connection broke: {error}", sure=False) from error
         except Failed as failed:
-            unlisted = _UNLISTED.search(scene.said())
-            if unlisted is None:
-                raise
-            seen = f"the server said: {unlisted[0]} (it is {call_name(int(unlisted[1]))}); {failed}"
-            raise Failed(UNLISTED_CALL, seen, proof=[unlisted.string.splitlines()[0]]) from failed
+            raise cause_of(failed, scene) from failed
 
     def _file(self) -> Path:
         self._scenes += 1
         return self.scene.folder / f"{self._scenes}.trace"
 
 
+def cause_of(failed: Failed, scene: Scene) -> Failed:
+    """The failure itself, or what the server shows to be its cause."""
+    if failed.proof or failed.fault is BY_NATURE:
+        return failed
+    if locked := kept_lock(scene.pids() if scene.running is not None else []):
+        seen = f"{failed.seen}; {len(locked)} threads of the server wait for the same lock"
+        return Failed(LOCK_KEPT, seen, proof=shortened(locked), proof_kind=PROC)
+    refused = {call_name(int(found[1])): found[0] for found in _UNLISTED.finditer(scene.said())}
+    for name, line in refused.items():
+        if name not in ONLY_SLEEP:
+            seen = f"the server printed that the system call {name} is not in its list; {failed}"
+            return Failed(UNLISTED_CALL, seen, proof=[line], proof_kind="standard error")
+    if refused:
+        failed.seen += f" (it was also refused {', '.join(refused)}, which is not in its list)"
+    return failed
+
+
+@functools.cache
 def call_name(number: int) -> str:
     """A system call's, as the C library's headers have it."""
     said = output_of(["cc", "-dM", "-E", "-include", "sys/syscall.h", "-x", "c", "/dev/null"])

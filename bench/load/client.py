@@ -136,6 +136,15 @@ class Client(Connection):
         except NoAnswer as end:
             return end.in_time
 
+    def rest(self, seconds: float | None = None) -> tuple[bytes, bool]:
+        """What comes until the server ends the connection, and whether it does within so long."""
+        until = time.monotonic() + (self._patience if seconds is None else seconds)
+        try:
+            while True:
+                self._more(until)
+        except NoAnswer as end:
+            return self._received, end.in_time
+
     def _more(self, until: float) -> None:
         left = until - time.monotonic()
         try:

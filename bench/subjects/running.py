@@ -34,6 +34,9 @@ STOP_SECONDS = 20.0
 """How long it may take to end: the 5 s that it grants requests in flight, and more for a machine so
 busy that a hundred processes come to their ends late."""
 
+NEVER_SERVED_SECONDS = 0.5
+"""The same for a server that never began to serve: no request is in flight."""
+
 
 def without(trick: str, command: Sequence[str]) -> list[str]:
     """The same command, with one of the tricks of floors/without.c switched off."""
@@ -101,7 +104,7 @@ class RunningServer:
             try:
                 self.url = self._await(subject, place, watch)
             except StartError as error:
-                error.status = self.stop().status
+                error.status = self.stop(NEVER_SERVED_SECONDS).status
                 raise
             undo.pop_all()
 
@@ -122,7 +125,9 @@ class RunningServer:
             if time.monotonic() > deadline:
                 what = "printed no url line" if subject.announces else "did not listen"
                 raise StartError(
-                    f"{subject.name} {what} within {subject.start_seconds:.0f} s"
+                    f"{subject.name} {what} within {subject.start_seconds:.0f} s; its "
+                    f"processes: {len(self.pids())}; a thread of the first ran, or wanted to, "
+                    f"for {self._child.demand_seconds() or 0:.1f} s"
                     + (f"; it said: {said}" if said else "")
                 )
             watch.sleep(0.005)
@@ -167,11 +172,11 @@ class RunningServer:
         """Send SIGTERM and do not wait."""
         self._child.send(signal.SIGTERM)
 
-    def stop(self) -> "Ended":
-        """End it by SIGTERM, by SIGKILL if it does not obey, with all that it left behind. May be
-        called twice."""
+    def stop(self, patience: float = STOP_SECONDS) -> "Ended":
+        """End it by SIGTERM, by SIGKILL if it does not obey within `patience` seconds, with all
+        that it left behind. May be called twice."""
         try:
-            obeyed = self._child.end(STOP_SECONDS, signal.SIGTERM)
+            obeyed = self._child.end(patience, signal.SIGTERM)
             return Ended(
                 obeyed=obeyed,
                 status=self._child.exit_status,

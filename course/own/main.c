@@ -3,25 +3,22 @@
  * NAME: a server of your own.  (Here will stand its idea, in a sentence.)
  *
  * It compiles and runs as it is: it answers every client with the same words,
- * one client after another.  It becomes a whole server in five stages.  After
- * each one
+ * one client after another.  It becomes a whole server in five stages.  Each
+ * has a command that checks what the stage is about:
  *
- *     make grade SERVER=FOLDER
+ *     1  bytes in, bytes out   receive() and send_some()
+ *            make grade SERVER=FOLDER ARGS='--only serves bad-input'
+ *     2  Redis                 ask_redis(), for the guestbook
+ *            make grade SERVER=FOLDER ARGS='--only serves redis'
+ *     3  patience              a silent client must not hold you for ever
+ *            make grade SERVER=FOLDER ARGS='--only silent'
+ *     4  many at once          your architecture, the loop in main()
+ *            make grade SERVER=FOLDER \
+ *                ARGS='--only races silent leaves-nothing load'
+ *     5  the end               on SIGTERM serve those in flight, and go
+ *            make grade SERVER=FOLDER ARGS='--only ends'
  *
- * says what it can do now and what stands in the way of the rest; here is which
- * of its headings a stage is about.
- *
- *     1  bytes in, bytes out   receive() and send_some(): "It serves", "Right
- *                              under bad input"
- *     2  Redis                 ask_redis(): the guestbook, "Redis goes and
- *                              comes back"
- *     3  patience              who says nothing must not hold you for ever:
- *                              "who is silent is sent away" and the two below
- *     4  many at once          your architecture, the loop in main(): "One is
- *                              silent, the others are served", "It leaves
- *                              nothing behind", "Under load"
- *     5  the end               on SIGTERM serve those in flight, and go: "A
- *                              graceful end"
+ *     all of it: make grade SERVER=FOLDER
  *
  * What is done for you: the command line, the listening socket and the
  * application (net/server.h), HTTP and the guestbook (app/connection.h).  What
@@ -69,9 +66,9 @@ struct serving {
  *
  *   - connection_room() says where bytes go, and how many;
  *   - recv(2) puts them there.  It may bring a part of the request only;
- *   - moment_set() tells the application the time;
- *   - connection_received() is told how many came (0: no more will come).
- *     Then the connection knows what it needs next.
+ *   - moment_set(&serving->moment, time(NULL)) gives the application the time;
+ *   - connection_received(&serving->connection, (size_t)count): so many bytes
+ *     came (0: no more will come).  Then the connection knows what it needs.
  *
  * If recv fails: connection_abandon(); but EINTR (a signal came) and EAGAIN
  * (nothing was there) are no failures: the connection still needs to receive.
@@ -93,8 +90,8 @@ static void receive(struct serving *serving) {
  *   - transmit() sends some of connection_pending(), with one system call, and
  *     says how many bytes went out.  The client may have room for less than
  *     all;
- *   - connection_sent() is told how many.  While some is left it needs
- *     NEED_SEND again.
+ *   - connection_sent(&serving->connection, (uint64_t)count): so many went
+ *     out.  While some is left it needs NEED_SEND again.
  *
  * If transmit fails, or sends nothing (0: the file is shorter now):
  * connection_abandon(); EINTR and EAGAIN are no failures here, either.

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""All stages, in their order."""
+"""All stages. Those that find causes and cost little time come before those that wait."""
 
 from bench.grade.stages.answering import BAD_INPUT, SERVES
 from bench.grade.stages.ending import ENDS
 from bench.grade.stages.holding import SILENT
 from bench.grade.stages.leaving import LEAVES_NOTHING
 from bench.grade.stages.loading import UNDER_LOAD
+from bench.grade.stages.racing import RACES
 from bench.grade.stages.redis import REDIS
 
-STAGES = (SERVES, BAD_INPUT, SILENT, LEAVES_NOTHING, REDIS, ENDS, UNDER_LOAD)
+STAGES = (SERVES, RACES, BAD_INPUT, REDIS, ENDS, SILENT, LEAVES_NOTHING, UNDER_LOAD)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Stages 1 and 2: it serves; and it is right under bad input."""
+"""It serves; and it is right under bad input."""
 
 import contextlib
 import html
@@ -10,8 +10,10 @@ from urllib.parse import quote_plus
 from bench.grade.check import Stage, Trial
 from bench.grade.faults import (
     BELIEVES,
+    CHILD_ACCEPTS,
     CRASH,
     FIXED_ANSWER,
+    IGNORES_END,
     LOSES_PIPELINED,
     NEVER_CLOSES,
     NO_ANSWER,
@@ -22,13 +24,20 @@ from bench.grade.faults import (
     WRONG_ANSWER,
     WRONG_LENGTH,
 )
-from bench.grade.scene import CLOSE, Scene, word
+from bench.grade.proof import MOST_LINES
+from bench.grade.scene import CLOSE, Scene
+from bench.grade.site import word
 from bench.grade.stage import Failed
+from bench.grade.waiting import in_accept
 from bench.load.client import NoAnswer, request
 
 SMALL_BUFFER = 16_384
 FORM = "Content-Type: application/x-www-form-urlencoded"
 RESETS, LEAVE_SECONDS = 12, 0.03
+LEAVERS, SOON_SECONDS, BUSY_SHARE = 3, 0.4, 0.5
+MANY = 30
+"""Calls of recv that return 0, of a few clients that have left."""
+CHILDREN = 6
 BAD = (
     b"GET\r\n\r\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
@@ -91,8 +100,17 @@ def closes(scene: Scene) -> None:
     """The connection ends behind an answer that says so."""
     path = scene.dice.choice(list(scene.site.small))
     with scene.client() as client:
-        scene.talk(client, request("GET", path, CLOSE))
-        if not client.ends():
+        answer = scene.talk(client, request("GET", path, CLOSE))
+        extra, ended = client.rest()
+        if extra:
+            raise Failed(
+                WRONG_LENGTH,
+                f"{path}: the head said Content-Length: {answer.field('Content-Length')}, and "
+                f"{len(answer.body) + len(extra)} bytes came behind the head; the last were "
+                f"{extra[-40:]!r}",
+                client.port,
+            )
+        if not ended:
             raise Failed(
                 NEVER_CLOSES,
                 f"{path} was answered whole, and {scene.patience:.0f} s later the connection was "
@@ -107,6 +125,27 @@ def closes(scene: Scene) -> None:
                 "descriptor of that connection",
                 client.port,
             )
+    children_end(scene)
+
+
+def children_end(scene: Scene) -> None:
+    """A process that has served a client is not left in the accept loop."""
+    before, path = set(scene.pids()), next(iter(scene.site.small))
+    for _ in range(CHILDREN):
+        scene.get(path)
+
+    def left() -> list[int]:
+        return in_accept([pid for pid in scene.pids() if pid not in before])
+
+    scene.until(lambda: not left(), SOON_SECONDS)
+    if len(processes := left()) >= CHILDREN // 2:
+        raise Failed(
+            CHILD_ACCEPTS,
+            f"{CHILDREN} clients were served, one after another; {len(processes)} processes that "
+            "did not exist before wait in accept() now",
+            proof=[f"{pid} accept4( <has not returned>" for pid in processes][:MOST_LINES],
+            proof_kind="/proc/PID/syscall: process, call",
+        )
 
 
 def guestbook(scene: Scene) -> None:
@@ -163,6 +202,7 @@ def pieces(scene: Scene) -> None:
         answer = scene.talk(client, b"", fault=ONE_RECV)
     if answer.body != scene.site.small[path]:
         raise Failed(ONE_RECV, f"{path}, in pieces, was answered {answer.status}", client.port)
+    ends_of_requests(scene)
 
 
 def bad_requests(scene: Scene) -> None:
@@ -190,6 +230,28 @@ def pipelined(scene: Scene) -> str | None:
             if answer.closes:
                 return "it keeps no connection" if number == 0 else None
     return None
+
+
+def ends_of_requests(scene: Scene) -> None:
+    """Clients that end their side in the middle of a head. Raises Failed if a thread then runs
+    on."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(LEAVERS):
+            client = stack.enter_context(scene.client())
+            client.send(b"GET /half")
+            client.socket.shutdown(socket.SHUT_WR)
+        scene.watch.sleep(SOON_SECONDS)
+        before, begun = scene.demand_seconds(), time.monotonic()
+        scene.watch.sleep(SOON_SECONDS)
+        share = (scene.demand_seconds() - before) / (time.monotonic() - begun)
+        # Under a trace it rests at each call.
+        if share > BUSY_SHARE or scene.trace is not None and len(scene.fruitless()) > MANY:
+            raise Failed(
+                IGNORES_END,
+                f"{LEAVERS} clients sent half a request and ended their side (FIN); "
+                f"{SOON_SECONDS} s later a thread ran, or wanted to, for {share:.0%} of the time",
+                client.port,
+            )
 
 
 def resets(scene: Scene) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Stage 6: the end."""
+"""The end."""
 
 import contextlib
 

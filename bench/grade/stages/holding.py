@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Stage 3: some clients are silent, and the others are served."""
+"""Some clients are silent, and the others are served."""
 
 import contextlib
 import threading
@@ -20,7 +20,7 @@ from bench.grade.faults import (
 )
 from bench.grade.scene import CLOSE, Scene
 from bench.grade.stage import Failed
-from bench.grade.stages.answering import SMALL_BUFFER
+from bench.grade.stages.answering import BUSY_SHARE, SMALL_BUFFER
 from bench.load.client import Client, request
 
 SETTLE_SECONDS = 0.3
@@ -34,7 +34,6 @@ CUT_OFF_SECONDS = 7.0
 DRIP_SECONDS, DRIPPING_SECONDS = 0.06, 5.0
 """Between two bytes; and in all."""
 WATCHED_SECONDS = 0.6
-BUSY_SHARE = 0.5
 
 
 def hold(scene: Scene, stack: ExitStack, count: int) -> list[Client]:

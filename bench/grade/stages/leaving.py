@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Stage 4: what is left when clients have gone, and where the system gives no more."""
+"""What is left when clients have gone, and where the system gives no more."""
 
 from contextlib import suppress
 from threading import Barrier, BrokenBarrierError
@@ -25,6 +25,7 @@ FEW_TASKS = 40
 CROWD = 70
 ACCEPTED_IN = 1.0
 """Seconds within which a server takes a crowd, or as much of it as it wants."""
+RESETS, RESET_SECONDS = 50, 0.01
 PAGES = (30, 40)
 """More than it may have connections to Redis."""
 SLACK = 4
@@ -48,9 +49,30 @@ def visit(scene: Scene, count: int) -> None:
                 client.reset()
 
 
+def reset(scene: Scene) -> None:
+    """Clients that reset their connection, half of them in the middle of a head and half in the
+    middle of a body. Raises Failed if their descriptors stay open."""
+    body = b"POST /guestbook HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n" + (
+        b"Content-Type: application/x-www-form-urlencoded\r\n\r\nguest-name="
+    )
+    for number in range(RESETS):
+        with scene.client() as client:
+            client.send(body if number % 2 else b"GET / HTTP/1.1\r\nHo")
+            scene.watch.sleep(RESET_SECONDS)  # until the server waits for the rest
+            client.reset()
+    if not scene.until(lambda: scene.useless_descriptors() <= SLACK):
+        scene.alive()
+        raise Failed(
+            DESCRIPTOR_LEAK,
+            f"{RESETS} clients reset their connection in the middle of a head or a body; "
+            f"{scene.useless_descriptors()} descriptors that lead to none of them are still open",
+        )
+
+
 def descriptors(scene: Scene) -> None:
     """None is open that leads to a client who has gone."""
     scene.must_look()
+    reset(scene)
     count = scene.dice.randint(50, 70)
     visit(scene, count)
     if not scene.until(lambda: scene.useless_descriptors() <= SLACK):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Stage 7: under load, beside the seven.
+"""Under load, beside the seven.
 
 The load is made and judged as that of a sweep: by `bench.load.ab` and `bench.sweep.checks`. How the
 server is started and what it has used is the examination's own. A station starts servers with all
@@ -19,7 +19,6 @@ from bench.grade.check import Stage, Trial
 from bench.grade.faults import DEAR, FAILS_UNDER_LOAD
 from bench.grade.scene import Scene
 from bench.grade.stage import Failed
-from bench.grade.stages.racing import races
 from bench.host.accounting import rusage_of_buried
 from bench.host.project import ROOT
 from bench.load import ab
@@ -101,8 +100,5 @@ def _used(scene: Scene) -> float:
 UNDER_LOAD = Stage(
     "load",
     "Under load, beside the seven",
-    (
-        Trial("load", 10, load, starts_server=False, seconds=8),
-        Trial("threads do not race", 5, races, starts_server=False, seconds=6),
-    ),
+    (Trial("load", 10, load, starts_server=False, seconds=8),),
 )

@@ -2,13 +2,15 @@
 """Data races: the same program, built with the thread sanitizer, under load."""
 
 import re
+import signal
 import subprocess
 from contextlib import ExitStack
 from dataclasses import replace
 
 from bench.grade.building import COMPILE_SECONDS, NotBuilt
+from bench.grade.check import Stage, Trial
 from bench.grade.faults import CRASH, DATA_RACE, NOT_SANITIZED
-from bench.grade.proof import mistake, shortened
+from bench.grade.proof import COMPILER, SANITIZER, mistake, shortened
 from bench.grade.sandbox import Limits
 from bench.grade.scene import Scene
 from bench.grade.stage import Failed, NotHere
@@ -16,7 +18,7 @@ from bench.grade.stages.holding import hold
 from bench.load.client import request
 
 RACERS, ROUNDS = 8, 6
-RACE_SECONDS = 15.0
+RACE_SECONDS = 8.0
 _RACE = re.compile(r"^SUMMARY: ThreadSanitizer: data race (?:.*/)?(\S+) in (\w+)", re.MULTILINE)
 
 
@@ -41,7 +43,10 @@ def races(scene: Scene) -> str | None:
             raise NotHere("the compiler here has no thread sanitizer") from error
         lines = str(error).splitlines()
         raise Failed(
-            NOT_SANITIZED, f"built with -fsanitize=thread: {mistake(lines)}", proof=shortened(lines)
+            NOT_SANITIZED,
+            f"built with -fsanitize=thread: {mistake(lines)}",
+            proof=shortened(lines),
+            proof_kind=COMPILER,
         ) from error
     slow = replace(
         scene,
@@ -63,8 +68,9 @@ def races(scene: Scene) -> str | None:
     found = _RACE.search(said)
     if found:
         raise Failed(DATA_RACE, f"the thread sanitizer saw a data race: {found[1]} in {found[2]}",
-                     proof=_pieces(said))  # fmt: skip
-    if slow.ended is not None and slow.ended.status not in (0, 66):
+                     proof=_pieces(said), proof_kind=SANITIZER)  # fmt: skip
+    # Where it had to be killed, it did not end in time: that is judged elsewhere.
+    if slow.ended is not None and slow.ended.status not in (0, 66, -signal.SIGKILL):
         raise Failed(CRASH, f"with the thread sanitizer it {slow.ended.describe()}")
     return None
 
@@ -92,3 +98,10 @@ def _pieces(said: str) -> list[str]:
     lines = [line.strip() for line in report.partition("SUMMARY")[0].splitlines()]
     return [re.sub(r"(#\d+ \w+) .*/((?:\d\d_|lib/)\S+).*", r"\1 \2", one)
             for one in lines if wanted.search(one)][:8]  # fmt: skip
+
+
+RACES = Stage(
+    "races",
+    "Threads do not race",
+    (Trial("threads do not race", 5, races, starts_server=False, seconds=6, also_closed=True),),
+)

@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""Stage 5: Redis goes away, comes back, and answers each his own."""
+"""Redis goes away, comes back, and answers each his own."""
 
 import contextlib
+import time
 from collections.abc import Iterator
 
 from bench.grade.check import Stage, Trial
-from bench.grade.faults import NO_REDIS, REDIS_NOT_BACK, REDIS_STOPS_ALL, WRONG_REPLY
-from bench.grade.scene import Scene, word
+from bench.grade.faults import (
+    BY_NATURE,
+    NO_REDIS,
+    ONE_REDIS_QUESTION,
+    REDIS_NOT_BACK,
+    REDIS_STOPS_ALL,
+    WRONG_REPLY,
+)
+from bench.grade.scene import Scene
+from bench.grade.site import word
 from bench.grade.stage import Failed
 from bench.services.redis_server import connect
 
@@ -14,6 +23,9 @@ BACK_SECONDS = 5.0
 DELAY_MS = 5.0
 """Each reply comes so much later, so that many are under way at once."""
 ROUNDS = 4
+SLOW_MS, AT_ONCE = 100.0, 10
+SERIAL_SHARE = 0.7
+"""Of the time that they would take one after another: what takes more was served so."""
 
 
 @contextlib.contextmanager
@@ -54,6 +66,26 @@ def back(scene: Scene) -> None:
         )
 
 
+def at_once(scene: Scene) -> str | None:
+    """Pages for several clients at once, from a Redis that takes its time: their waits overlap."""
+    if scene.get("/guestbook").status != 200:
+        raise Failed(NO_REDIS, "the guestbook was not answered 200")
+    begun = time.monotonic()
+    scene.get("/guestbook")
+    alone = time.monotonic() - begun
+    begun = time.monotonic()
+    scene.together([lambda: scene.get("/guestbook")] * AT_ONCE)
+    took = time.monotonic() - begun
+    if took > alone * AT_ONCE * SERIAL_SHARE:
+        raise Failed(
+            BY_NATURE if scene.stalled_by == "one" else ONE_REDIS_QUESTION,
+            f"each reply of Redis came {SLOW_MS:.0f} ms late; one client had its page after "
+            f"{alone:.2f} s, {AT_ONCE} clients at once had theirs after {took:.2f} s",
+            sure=False,
+        )
+    return f"a page after {alone:.2f} s, {AT_ONCE} at once after {took:.2f} s"
+
+
 def own_replies(scene: Scene) -> None:
     """Short links, asked for by many at once: each leads where it should."""
     links = {word(scene.dice): f"/{word(scene.dice)}" for _ in range(8)}
@@ -80,8 +112,9 @@ REDIS = Stage(
     "redis",
     "Redis goes and comes back",
     (
-        Trial("down", 4, down, seconds=4),
-        Trial("back again", 3, back, seconds=4),
+        Trial("many ask at once", 2, at_once, redis_delay_ms=SLOW_MS, seconds=3),
         Trial("each his own reply", 3, own_replies, redis_delay_ms=DELAY_MS),
+        Trial("down", 3, down, seconds=4),
+        Trial("back again", 2, back, seconds=4),
     ),
 )

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""The site of an examination: names and contents are drawn from the seed."""
+
+import random
+import shutil
+import string
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.host.project import ROOT
+
+
+@dataclass
+class SeededSite:
+    """What is served: the project's own, and files whose names and contents are this seed's."""
+
+    root: Path
+    small: dict[str, bytes]
+    """By path."""
+    big: tuple[str, bytes]
+    moved: dict[str, str]
+    """Redirects: from where to where."""
+    secret: str
+    """In a file beside public/, which nobody may see."""
+
+
+def word(dice: random.Random, length: int = 8) -> str:
+    """A word that nobody can guess."""
+    return "".join(dice.choices(string.ascii_lowercase + string.digits, k=length))
+
+
+def make_site(root: Path, dice: random.Random) -> SeededSite:
+    """Fill the folder."""
+    for name in ("public", "templates"):
+        shutil.copytree(ROOT / name, root / name)
+    folder = root / "public" / word(dice)
+    folder.mkdir()
+    small = {}
+    for _ in range(3):
+        name, content = f"{word(dice)}.txt", dice.randbytes(dice.randint(20, 6000))
+        (folder / name).write_bytes(content)
+        small[f"/{folder.name}/{name}"] = content
+    big = dice.randbytes(dice.randint(6_000_000, 8_000_000))
+    name = f"{word(dice)}.bin"
+    (folder / name).write_bytes(big)
+    moved = {f"/{word(dice)}/{word(dice)}": f"/{word(dice)}" for _ in range(4)}
+    (root / "redirects").write_text("".join(f"{a} {b}\n" for a, b in moved.items()))
+    secret = word(dice, 24)
+    (root / f"{word(dice)}.secret").write_text(secret)
+    return SeededSite(root, small, (f"/{folder.name}/{name}", big), moved, secret)

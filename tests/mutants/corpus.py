@@ -59,6 +59,4 @@ def mutants() -> Iterator[Mutant]:
     for file in sorted(HERE.glob("*.toml")):
         data = tomllib.loads(file.read_text(encoding="utf-8"))
         for entry in data["mutant"]:
-            yield Mutant(
-                **{**entry, "named": tuple(entry["named"]), "kinds": tuple(data["kinds"])}
-            )
+            yield Mutant(**{**entry, "named": tuple(entry["named"]), "kinds": tuple(data["kinds"])})

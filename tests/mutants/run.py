@@ -74,10 +74,10 @@ def judge(job: Job, grade: Grade) -> Result:
     """Compare the findings with those that name the mutant."""
     checks = [check for stage in grade.stages for check in stage.checks]
     findings = [c.finding for c in checks if c.finding and c.finding.fault != BY_NATURE]
-    follow = [f.fault for f in findings if getattr(f, "follows", "")]
+    follow = [f.fault for f in findings if f.follows]
     names = list(dict.fromkeys(f.fault for f in findings))
     right = set(job.mutant.named if job.mutant else ())
-    first = [f.fault for f in findings if not getattr(f, "follows", "")]
+    first = [f.fault for f in findings if not f.follows]
     return Result(
         kind=job.kind,
         server=job.server,

@@ -33,6 +33,7 @@ LIBRARIES = (
     ("make", "-s", "tsan", "TARGET=build/tsan/objects/libzerohttpd.a"),
 )
 BY_NATURE = "by-nature"
+UNCHANGED = "unchanged-"
 
 
 class Job(NamedTuple):
@@ -46,8 +47,8 @@ class Job(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The mutant's, or `unchanged`."""
-        return self.mutant.name if self.mutant else f"unchanged-{self.number}"
+        """The mutant's, or that of a run without one."""
+        return self.mutant.name if self.mutant else f"{UNCHANGED}{self.number}"
 
 
 class Result(NamedTuple):
@@ -120,7 +121,7 @@ def table(results: Sequence[Result]) -> Iterator[str]:
     yield "| kind | mutants | found | named right | with false findings | median s | longest s |"
     yield "|---|---|---|---|---|---|---|"
     for kind in KINDS:
-        of = [r for r in results if r.kind == kind and not r.mutant.startswith("unchanged")]
+        of = [r for r in results if r.kind == kind and not r.mutant.startswith(UNCHANGED)]
         if of:
             times = sorted(r.seconds for r in of)
             found, named = sum(r.found for r in of), sum(r.named for r in of)
@@ -140,8 +141,11 @@ def table(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _read(file: Path) -> list[Result]:
+    """The results so far, but for those of mutants that have left the corpus."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return [Result(**json.loads(line)) for line in lines]
+    results = [Result(**json.loads(line)) for line in lines]
+    corpus = {(kind, mutant.name) for mutant in mutants() for kind in mutant.kinds}
+    return [r for r in results if r.mutant.startswith(UNCHANGED) or (r.kind, r.mutant) in corpus]
 
 
 def _jobs(options: argparse.Namespace) -> Iterator[Job]:

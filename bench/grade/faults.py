@@ -55,7 +55,7 @@ IGNORES_END = FaultKind(
     "recv() again.",
     "recv(2), RETURN VALUE; `receive` in lib/net/blocking.c; connection_received in "
     "lib/app/connection.h",
-    r"(recv|read)\w*\(.* = 0\b",
+    r"(recv|read).* = 0 <",
     brings=(*BROKEN_SERVICE, "no-timeout", "dear"),
 )
 LOCK_KEPT = FaultKind(
@@ -284,8 +284,8 @@ NOT_JOINED = FaultKind(
 DIES_AT_LIMIT = FaultKind(
     "dies-at-limit",
     "Where threads or processes run out, you give up",
-    "The system refused another one (EAGAIN), as it does at a limit of processes. Who is there "
-    "already must still be served, and who comes must wait, not be dropped.",
+    "More clients came than processes and threads were allowed; fork() and pthread_create() then "
+    "fail with EAGAIN. The clients that are being served must go on, and the others must wait.",
     "fork(2), pthread_create(3): what they return, EAGAIN; `fork_for` in 02_forking/main.c",
     r"clone|EAGAIN",
 )
@@ -314,8 +314,8 @@ REDIS_NOT_BACK = FaultKind(
 )
 WRONG_REPLY = FaultKind(
     "wrong-reply",
-    "Somebody got the reply of another",
-    "Several clients asked at once, and what Redis said to one of them was told to another. A "
+    "A client got the reply of another",
+    "Several clients asked at once, and one got another reply than Redis has for its question. A "
     "connection to Redis answers in order: it is one user's at a time, or has a queue.",
     "course/book/09-redis.md, its second half; lib/net/redis/pool.h",
     r"connect\(|recv|send",

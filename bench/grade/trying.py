@@ -129,7 +129,7 @@ class World:
         """Whether no second attempt is needed, neither to be sure nor for a proof."""
         if failed.fault is NEVER_SERVES:
             return not self._served
-        return failed.fault is BY_NATURE or (failed.sure and bool(self._cause_of(failed)))
+        return failed.fault is BY_NATURE or bool(self._cause_of(failed))
 
     def _once(self, stage: Stage, check: Trial, trace: Path | None, whole: bool) -> str | None:
         """Raises Failed, Interrupted, UserError."""

@@ -98,6 +98,12 @@ def own_replies(scene: Scene) -> None:
     def follow(name: str) -> None:
         for _ in range(ROUNDS):
             answer = scene.get(f"/go/{name}")
+            if answer.status >= 500:
+                raise Failed(
+                    NO_REDIS,
+                    f"/go/{name} is in Redis; among {len(links)} clients at once one was answered "
+                    f"{answer.status}",
+                )
             if answer.field("Location") != links[name]:
                 raise Failed(
                     WRONG_REPLY,

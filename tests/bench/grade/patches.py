@@ -20,6 +20,10 @@ class Patch(NamedTuple):
     base: str
     changes: tuple[tuple[str, str], ...]
 
+    def more(self, before: str, after: str) -> Patch:
+        """The same with one change more."""
+        return self._replace(changes=(*self.changes, (before, after)))
+
     def apply(self, folder: Path) -> Path:
         """A folder of a server that has it."""
         server = folder / "08_patched"
@@ -60,6 +64,10 @@ HERE = """\
 """
 
 
+LOCK = "static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;"
+LOST = "        lost = true, connection_abandon(connection);\n}"
+
+
 def _forking(fault: str, start: str, failed: str) -> Patch:
     """A child for each client, in place of the threads."""
     code = f"""\
@@ -82,6 +90,10 @@ def _forking(fault: str, start: str, failed: str) -> Patch:
     return Patch(fault, "leaves-nothing", WHOLE, ((PUT, code), calls, count))
 
 
+GOES_ON = _forking("child-accepts", "while (waitpid(-1, NULL, 1) > 0);", "")._replace(
+    stage="serves"
+)
+
 PATCHES = (
     Patch("fixed-answer", "serves", SKELETON, ()),
     Patch(
@@ -96,6 +108,45 @@ PATCHES = (
             (READY, f"    signal(SIGPIPE, SIG_DFL);\n{READY}"),
         ),
     ),
+    _whole(
+        "never-serves", "serves", READY, f"    for (volatile int i = 0; i < 1;)\n        ;\n{READY}"
+    ),
+    GOES_ON._replace(changes=tuple((a, b.replace("_exit(0);", "")) for a, b in GOES_ON.changes)),
+    _whole(
+        "wrong-length",
+        "serves",
+        SENT,
+        f"    {{\n{SENT}\n        if (connection_need(connection) == NEED_DONE)\n"
+        '            send(serving->client->socket, "-", 1, MSG_NOSIGNAL);\n    }',
+    ),
+    _whole(
+        "ignores-end",
+        "bad-input",
+        RECEIVED,
+        "        while (count == 0 && !server_is_stopping())\n"
+        f"            count = recv(serving->client->socket, room, size, 0);\n{RECEIVED}",
+    ),
+    _whole(
+        "one-redis-question",
+        "redis",
+        "    bool called =",
+        f"    {LOCK}\n    pthread_mutex_lock(&one);\n    bool called =",
+    ).more(CALLED, f"    pthread_mutex_unlock(&one);\n{CALLED}"),
+    _whole(
+        "lock-kept",
+        "redis",
+        "    bool called =",
+        f"    {LOCK}\n    pthread_mutex_lock(&one);\n    pthread_mutex_unlock(&one);\n"
+        "    bool called =",
+    ).more(CALLED, f"    if (!called)\n        pthread_mutex_lock(&one);\n{CALLED}"),
+    _whole(
+        "descriptor-leak",
+        "leaves-nothing",
+        CLOSE,
+        f"    if (!lost)\n    {CLOSE}    lost = false;\n",
+    )
+    .more("        connection_abandon(connection);\n}", LOST)
+    .more("struct serving {", "static _Thread_local bool lost;\nstruct serving {"),
     _forking("zombies", "", "poll(NULL, 0, 10);"),
     _forking("dies-at-limit", "while (waitpid(-1, NULL, 1) > 0);", "close(client.socket);"),
     Patch(
@@ -321,13 +372,13 @@ PATCHES = (
     ),
     _whole(
         "not-sanitized",
-        "load",
+        "races",
         "#include <pthread.h>",
         "#ifdef __SANITIZE_THREAD__\n#error not looked at\n#endif\n#include <pthread.h>",
     ),
     _whole(
         "data-race",
-        "load",
+        "races",
         "static void queue_put(const struct client *client) {\n"
         "    pthread_mutex_lock(&queue.lock);",
         "static void queue_put(const struct client *client) {",

@@ -76,7 +76,7 @@ def test_a_program_that_means_harm_does_none(tmp_path: Path) -> None:
         done = run(str(tmp_path / "08_harm"), "--json", "--only", "serves")
     assert done.returncode == 0, done.stderr
     found = Grade.model_validate_json(done.stdout)
-    assert found.faults == ["no-answer"]
+    assert found.faults == ["never-serves"]
     finding = found.stages[1].checks[0].finding
     assert finding is not None
     said = re.search(

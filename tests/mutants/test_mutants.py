@@ -37,7 +37,7 @@ def test_names_are_unique() -> None:
 
 def test_names_of_faults_are_known() -> None:
     named = {name for mutant in CORPUS for name in mutant.named}
-    assert named - set(FAULTS) == PROPOSED
+    assert named - set(FAULTS) <= PROPOSED
 
 
 def test_each_text_occurs_once() -> None:

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: MIT
+"""Mutants: the servers with one fault each, which measure the grader.
+
+corpus   reads the TOML files next to it and applies a mutant to a copy of the sources
+run      grades mutants, several at a time, and prints the table of docs/mutants.md
+"""

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""The corpus: each mutant replaces one text of the sources, which occurs once in its file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+HERE = Path(__file__).parent
+KINDS = {"blocking": "03_preforking", "threaded": "04_threading", "evented": "07_epoll"}
+"""Each kind, and the server that represents it where a mutant names no other."""
+
+
+class Mutant(NamedTuple):
+    """One fault in one file."""
+
+    name: str
+    title: str
+    """What is wrong, for the table."""
+    file: str
+    """Path below the project's top folder; SERVER stands for the server's folder."""
+    old: str
+    new: str
+    named: tuple[str, ...]
+    """The findings that name this fault correctly."""
+    kinds: tuple[str, ...]
+    more: tuple[tuple[str, str], ...] = ()
+    """Further replacements in the same file: old and new."""
+    server: str = ""
+    """The server whose fault it is; empty: the one of each kind."""
+
+    def changed(self, root: Path) -> str:
+        """The file's text with the fault. Raises ValueError unless each old text occurs once."""
+        text = (root / self.file).read_text(encoding="utf-8")
+        for old, new in ((self.old, self.new), *self.more):
+            if (count := text.count(old)) != 1:
+                raise ValueError(f"{self.name}: {self.file} has {old!r} {count} times, not once")
+            text = text.replace(old, new)
+        return text
+
+    def apply(self, root: Path) -> None:
+        """Build the fault into a copy of the project. Raises ValueError."""
+        (root / self.file).write_text(self.changed(root), encoding="utf-8")
+
+    def server_of(self, kind: str) -> str:
+        """The folder of the server that is graded for a kind."""
+        return self.server or KINDS[kind]
+
+
+def mutants() -> Iterator[Mutant]:
+    """All of them, file by file."""
+    for file in sorted(HERE.glob("*.toml")):
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
+        for entry in data["mutant"]:
+            yield Mutant(**{**entry, "named": tuple(entry["named"]), "kinds": tuple(data["kinds"])})

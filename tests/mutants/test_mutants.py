@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""The corpus fits the sources: each old text occurs once, and each mutant compiles. About 10 s."""
+
+from __future__ import annotations
+
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from bench.grade.faults import FAULTS
+from bench.host.project import ROOT
+
+from .corpus import KINDS, mutants
+
+CORPUS = list(mutants())
+PROPOSED = {
+    *("chunks", "closes-twice", "head-with-body", "keeps-too-long", "memory-leak", "no-continue"),
+    *("no-redis-timeout", "redis-made-anew", "reply-in-pieces", "state-left"),
+    *("worker-not-replaced", "workers-end"),
+}
+"""Names for which the grader has no fault yet."""
+
+
+def test_each_kind_has_enough_mutants() -> None:
+    for kind in KINDS:
+        of = [mutant for mutant in CORPUS if kind in mutant.kinds]
+        own = [mutant for mutant in of if len(mutant.kinds) < len(KINDS)]
+        assert len(of) >= 60
+        assert len(own) > len(of) / 2
+
+
+def test_names_are_unique() -> None:
+    for kind in KINDS:
+        names = [mutant.name for mutant in CORPUS if kind in mutant.kinds]
+        assert len(names) == len(set(names))
+
+
+def test_names_of_faults_are_known() -> None:
+    named = {name for mutant in CORPUS for name in mutant.named}
+    assert named - set(FAULTS) <= PROPOSED
+
+
+def test_each_text_occurs_once() -> None:
+    for mutant in CORPUS:
+        assert mutant.changed(ROOT) != (ROOT / mutant.file).read_text(encoding="utf-8")
+
+
+def test_each_mutant_compiles(tmp_path: Path) -> None:
+    def compiled(number: int) -> str:
+        mutant = CORPUS[number]
+        copy = tmp_path / f"{number}.c"
+        copy.write_text(mutant.changed(ROOT), encoding="utf-8")
+        words = [
+            "cc",
+            "-std=gnu11",
+            "-D_GNU_SOURCE",
+            "-fsyntax-only",
+            "-w",
+            "-I",
+            str(ROOT / "lib"),
+        ]
+        words += ["-iquote", str((ROOT / mutant.file).parent), str(copy)]
+        done = subprocess.run(words, capture_output=True, text=True)
+        return done.stderr
+
+    with ThreadPoolExecutor(2) as pool:
+        wrong = [said for said in pool.map(compiled, range(len(CORPUS))) if said]
+    assert not wrong, "\n".join(wrong)

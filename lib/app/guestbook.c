@@ -98,9 +98,9 @@ static size_t room_for(const struct view *remarks, size_t count) {
 
 /* Redis keeps the newest remark last; the page shows it first.  False: there is
    no memory for so large a page now, and the response says so. */
-static bool append_remarks(struct page *page) {
+static bool append_remarks(struct page *page, const struct resp_reply *reply) {
     struct view newest_last[REMARKS_SHOWN];
-    struct view items = page->reply->items;
+    struct view items = reply->items;
     struct buffer *html = &page->kept;
     struct resp_reply item;
     size_t count = 0;
@@ -227,7 +227,7 @@ static void show(struct page *page, int status, const struct entry *entry) {
                  4);
         break;
     case 1:
-        if (append_remarks(page))
+        if (append_remarks(page, page->reply))
             page_ask(page, RESP_INTEGER,
                      (struct view[]){VIEW("INCR"), VIEW("visitor_count")}, 2);
         break;

@@ -66,17 +66,20 @@ static void serve(struct worker worker, const struct client *client,
     struct redis_pool redis;
 
     worker.redis = &redis;
+    worker.server->app.budget.slot = place;
     redis_lending_open(&lending, place, &redis);
     blocking_serve(&worker, client);
     redis_lending_leave(&lending, place, &redis);
 }
 
 /* What the parent does whenever it has slept. */
-static void look_after_children(void) {
+static void look_after_children(const struct server *server) {
     size_t place;
 
-    while (children_reap(&children, false, &place))
+    while (children_reap(&children, false, &place)) {
         redis_lending_take_back(&lending, place);
+        budget_reset(&server->app.budget, place);
+    }
     redis_lending_spare(&lending, children.pids);
     if (server_is_stopping())
         children_stop(&children); /* idle ones make room */
@@ -93,7 +96,7 @@ static void fork_for(struct worker *worker, const struct client *client) {
            !server_is_out_of_time()) {
         server_is_out_of("processes");
         children_sleep(&children, -1, PAUSE);
-        look_after_children();
+        look_after_children(worker->server);
     }
     if (child == 0) {
         serve(*worker, client, place);
@@ -108,9 +111,10 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     server_accept_without_waiting(&server);
-    children_init(&children, CHILDREN_LIMIT);
+    size_t limit = server_room_in_memory(CHILDREN_LIMIT, 0, CHILD_MEMORY);
+    children_init(&children, limit);
     children_listen(&children);
-    redis_lending_init(&lending, &server.redis, CHILDREN_LIMIT);
+    redis_lending_init(&lending, &server.redis, limit);
     struct worker worker = {.server = &server,
                             .counters = server.counters,
                             .others_wait = others_wait};
@@ -118,7 +122,7 @@ int main(int argc, char **argv) {
     server_ready(&server);
     while (server_goes_on()) {
         bool comes = children_sleep(&children, server.listener, REDIS_IDLE);
-        look_after_children();
+        look_after_children(&server);
         if (comes && server_accept(&server, 0, &client))
             fork_for(&worker, &client);
     }

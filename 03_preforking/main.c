@@ -77,6 +77,7 @@ static void work(struct server *server, size_t number) {
     struct redis_pool redis;
     struct client client;
 
+    server->app.budget.slot = number;
     redis_lending_open(&lending, number, &redis);
     struct worker worker = {.server = server,
                             .counters = &server->counters[number],
@@ -115,18 +116,34 @@ static void replace_workers(struct server *server) {
     }
     if (!children_are_complete(&workers))
         server_is_out_of("processes");
-    if (children_reap(&workers, children_are_complete(&workers), &number))
+    if (children_reap(&workers, children_are_complete(&workers), &number)) {
         is_busy[number] = true; /* nobody is free there, till it is replaced */
+        budget_reset(&server->app.budget, number);
+    }
     redis_lending_spare(&lending, workers.pids);
     if (!server_is_stopping())
         poll(NULL, 0, PAUSE);
+}
+
+/* Where memory is short, fewer workers than wanted are better than many that
+   the kernel kills. */
+static size_t room_for_workers(struct options *options) {
+    size_t wanted = options->workers;
+
+    options->workers = server_room_in_memory(wanted, 0, CHILD_MEMORY);
+    if (options->workers < wanted)
+        fprintf(stderr,
+                "%s: memory for %zu workers only; allow it more, or give fewer "
+                "--workers\n",
+                architecture.name, options->workers);
+    return options->workers;
 }
 
 int main(int argc, char **argv) {
     struct server server;
 
     server_start(&server, &architecture, argc, argv);
-    size_t count = server.options.workers;
+    size_t count = room_for_workers(&server.options);
     children_init(&workers, count);
     is_busy = server_share(count * sizeof *is_busy);
     redis_lending_init(&lending, &server.redis, count);

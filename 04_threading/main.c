@@ -173,7 +173,8 @@ int main(int argc, char **argv) {
     size_t room = server_room_for_clients(CHILDREN_LIMIT, 2);
     if (room > CHILDREN_LIMIT)
         room = CHILDREN_LIMIT;
-    room = server_room_in_memory(room, THREAD_STACK + THREAD_HEAP);
+    room =
+        server_room_in_memory(room, THREAD_STACK + THREAD_HEAP, THREAD_MEMORY);
     sem_init(&room_for_threads, 0, (unsigned)room);
     redis_pool_init(&redis, &server.redis, true);
     pthread_attr_init(&attributes);

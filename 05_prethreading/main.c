@@ -218,7 +218,7 @@ int main(int argc, char **argv) {
                        "give fewer --workers, or allow fewer descriptors",
                        count, room);
     size_t threads_room =
-        server_room_in_memory(count, THREAD_STACK + THREAD_HEAP);
+        server_room_in_memory(count, THREAD_STACK + THREAD_HEAP, 1);
     if (threads_room < count)
         server_give_up("memory for %zu threads only; give fewer --workers",
                        threads_room);

@@ -38,6 +38,11 @@
 #define PATH_SIZE            1024
 #define SHORT_PATH           64
 
+/* Responses above this size are counted (app/budget.h): all of them together
+   may take 1/MEMORY_SHARE of what the machine or the control group grants.  The
+   rest is for connections, small responses, Redis' replies and the kernel. */
+#define LARGE_RESPONSE      16384
+#define MEMORY_SHARE        4
 /* How long a client may take.  All but SEND_TIMEOUT are deadlines.
 
    For the first byte of a connection that was accepted before any had come,
@@ -158,6 +163,17 @@
 #define THREAD_HEAP          (64 * 1024)
 #define CONNECTION_MEMORY    (8 * 1024)
 #define RESERVED_MEMORY      (512 * 1024)
+/* What one client really takes of the memory that the machine or the control
+   group grants: a child with its page tables, a thread with the used part of
+   its stack; the kernel's part of a connection is included. */
+#define CHILD_MEMORY         (384 * 1024)
+#define THREAD_MEMORY        (64 * 1024)
+/* A block from this size on goes back to the kernel when it is freed; glibc's
+   own first value. */
+#define LARGE_BLOCK          (128 * 1024)
+/* The dearest request of a server without Redis' reply: a page of 333 KB, twice
+   while it is made, and a block of connections of an event loop. */
+#define REQUEST_MEMORY       (1024 * 1024)
 /* The largest block that the C library takes from its heap.  A larger one gets
    a mapping of its own (mallopt(3), M_MMAP_THRESHOLD: 128 KB). */
 #define HEAP_BLOCK           (127 * 1024)

@@ -13,6 +13,8 @@ void exchange_free(struct exchange *exchange) {
     buffer_free(&exchange->page.kept);
     buffer_free(&exchange->page.command);
     response_free(&exchange->response);
+    if (exchange->page.held > 0)
+        (void)page_hold(&exchange->page, 0); /* which cannot fail */
     free(exchange->path.text);
     exchange->path.text = NULL;
     exchange->head = exchange->body = 0;

@@ -82,30 +82,48 @@ static void free_entry(struct entry *entry) {
 
 /* ---- Making the page ---- */
 
-/* Redis keeps the newest remark last; the page shows it first. */
-static void append_remarks(struct buffer *html,
-                           const struct resp_reply *reply) {
+/* How many bytes the remarks need as HTML, if any of them is long.  Only then
+   is each character looked at: most text needs no escape. */
+static size_t room_for(const struct view *remarks, size_t count) {
+    size_t plain = 0, escaped = 0;
+
+    for (size_t i = 0; i < count; i++)
+        plain += remarks[i].length + sizeof "<li class=\"remark\"><p></p></li>";
+    if (plain <= LARGE_RESPONSE / HTML_GROWTH)
+        return plain;
+    for (size_t i = 0; i < count; i++)
+        escaped += html_length(remarks[i]) - remarks[i].length;
+    return plain + escaped;
+}
+
+/* Redis keeps the newest remark last; the page shows it first.  False: there is
+   no memory for so large a page now, and the response says so. */
+static bool append_remarks(struct page *page, const struct resp_reply *reply) {
     struct view newest_last[REMARKS_SHOWN];
     struct view items = reply->items;
+    struct buffer *html = &page->kept;
     struct resp_reply item;
     size_t count = 0;
-    size_t room = 0;
 
-    while (count < REMARKS_SHOWN && resp_next(&items, &item)) {
+    while (count < REMARKS_SHOWN && resp_next(&items, &item))
         newest_last[count++] = item.text;
-        room += item.text.length + sizeof "<li class=\"remark\"><p></p></li>";
-    }
+    size_t room = room_for(newest_last, count);
+    /* Twice, and room for the template: for a moment the remarks and the page
+       that has them are both in memory. */
+    if (!page_hold(page,
+                   room > LARGE_RESPONSE / 2 ? 2 * room + LARGE_RESPONSE : 0))
+        return false;
     if (count == 0)
         buffer_append(html, VIEW("<li class=\"remark none\"><p>No remarks yet. "
                                  "Yours could be the first.</p></li>\n"));
-    /* Most text needs no escape: this is nearly always all the memory that is
-       needed, asked for once. */
+    /* Nearly always this is all the memory that is needed, asked for once. */
     buffer_reserve(html, room);
     while (count-- > 0) {
         buffer_append(html, VIEW("<li class=\"remark\"><p>"));
         html_append_text(html, newest_last[count]);
         buffer_append(html, VIEW("</p></li>\n"));
     }
+    return true;
 }
 
 /* 1234567 becomes 1,234,567. */
@@ -125,6 +143,29 @@ static void append_field(struct buffer *typed, struct buffer *error,
                          const struct field *field) {
     html_append_text(typed, buffer_view(&field->typed));
     html_append_text(error, view_of(field->error));
+}
+
+/* The page is large if its values are: then it needs the budget's consent.  The
+   remarks are in the page from now on, and their own memory is free again. */
+static void fill_page(struct page *page, int status, struct view template,
+                      const struct template_value *values, size_t count) {
+    struct response *response = page->response;
+    size_t room = template.length + 64;
+
+    for (size_t i = 0; i < count; i++)
+        room += values[i].html.length;
+    size_t needed = room + page->kept.length;
+    if (needed > page->held && !page_hold(page, needed))
+        return;
+    response_start(response, status);
+    response_field(response, VIEW("Content-Type"),
+                   VIEW("text/html; charset=utf-8"));
+    response_field(response, VIEW("Cache-Control"), VIEW("no-store"));
+    buffer_reserve(&response->body, room);
+    template_append(&response->body, template, values, count);
+    response->body.failed |= page->kept.failed;
+    buffer_free(&page->kept);
+    (void)page_hold(page, response->body.capacity); /* no more than before */
 }
 
 static void finish_page(struct page *page, int status,
@@ -164,17 +205,11 @@ static void finish_page(struct page *page, int status,
         {VIEW("GUEST_REMARKS_ERROR"), buffer_view(&html[TYPED_ERROR])},
     };
 
-    response_start(response, status);
-    response_field(response, VIEW("Content-Type"),
-                   VIEW("text/html; charset=utf-8"));
-    response_field(response, VIEW("Cache-Control"), VIEW("no-store"));
-    buffer_reserve(&response->body, page->kept.length + file->text.length + 64);
-    template_append(&response->body, buffer_view(&file->text), values, VALUES);
+    fill_page(page, status, buffer_view(&file->text), values, VALUES);
     for (size_t i = 0; i < VALUES; i++) {
         response->body.failed |= html[i].failed;
         buffer_free(&html[i]);
     }
-    response->body.failed |= page->kept.failed;
     cache_return(templates, file);
 }
 
@@ -192,9 +227,9 @@ static void show(struct page *page, int status, const struct entry *entry) {
                  4);
         break;
     case 1:
-        append_remarks(&page->kept, page->reply);
-        page_ask(page, RESP_INTEGER,
-                 (struct view[]){VIEW("INCR"), VIEW("visitor_count")}, 2);
+        if (append_remarks(page, page->reply))
+            page_ask(page, RESP_INTEGER,
+                     (struct view[]){VIEW("INCR"), VIEW("visitor_count")}, 2);
         break;
     case 2:
         page->kept_number = page->reply->integer;

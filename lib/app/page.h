@@ -23,6 +23,7 @@
 #ifndef APP_PAGE_H
 #define APP_PAGE_H
 
+#include "app/budget.h"
 #include "app/response.h"
 #include "proto/http.h"
 #include "proto/path.h"
@@ -33,6 +34,7 @@ struct app {
     struct cache *public;
     struct cache *templates;
     struct redirect *redirects; /* a hash table */
+    struct budget budget;       /* of large responses */
 };
 
 struct page {
@@ -51,12 +53,18 @@ struct page {
        text into the buffer, a number into its place. */
     struct buffer kept;
     int64_t kept_number;
+    size_t held; /* bytes that it has taken from the budget */
 
     struct buffer command;   /* to be carried to Redis; empty: done */
     enum resp_type expected; /* the type of its reply */
 };
 
 typedef void page_handler(struct page *page);
+
+/* Changes what this page takes from the budget to so many bytes; LARGE_RESPONSE
+   or fewer count as none.  If the budget is exhausted: false, and the response
+   is a 503. */
+bool page_hold(struct page *page, size_t bytes);
 
 /* Asks Redis for a reply of that type, with a command of so many words. */
 void page_ask(struct page *page, enum resp_type expected,

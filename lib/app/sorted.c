@@ -10,6 +10,7 @@
 #define LONGEST_WORD    10
 #define LONGEST_FIRST   (WORDS_IN_FIRST * (LONGEST_WORD + 1))
 #define LONGEST_OTHER   (WORDS_IN_OTHERS * (LONGEST_WORD + 1))
+#define ROOM            (LONGEST_FIRST + STRINGS * LONGEST_OTHER)
 #define SEED            20090401u
 
 /* A linear congruential generator with the constants of Numerical Recipes:
@@ -51,9 +52,11 @@ void sorted_page(struct page *page) {
     struct buffer *body = &page->response->body;
     uint32_t state = SEED;
 
+    if (!page_hold(page, 2 * ROOM))
+        return;
     /* Room for all of them first: if the buffer grew later, its bytes could
        move, and the views would still point to the old place. */
-    if (buffer_reserve(text, LONGEST_FIRST + STRINGS * LONGEST_OTHER) == NULL) {
+    if (buffer_reserve(text, ROOM) == NULL) {
         buffer_clear(text); /* it failed, but the answer does not need it */
         response_error(page->response, 503, "Memory is short.");
         return;
@@ -81,4 +84,6 @@ void sorted_page(struct page *page) {
         buffer_append(body, VIEW("</li>\n"));
     }
     buffer_append(body, VIEW("</ol>\n</html>\n"));
+    buffer_free(text);
+    (void)page_hold(page, body->capacity); /* no more than before */
 }

@@ -16,8 +16,9 @@ void evented_init(struct evented *evented, struct server *server,
     redis_pipeline_init(&evented->redis, &server->redis, &evented->watcher);
     /* Each client may be receiving a different large file: one descriptor more
        for each. */
-    evented->limit = server_room_in_memory(
-        server_room_for_clients(OPEN_FILES, 1), CONNECTION_MEMORY);
+    evented->limit =
+        server_room_in_memory(server_room_for_clients(OPEN_FILES, 1),
+                              CONNECTION_MEMORY, CONNECTION_MEMORY);
     evented_begin_round(evented);
 }
 

@@ -122,6 +122,17 @@ static void open_listeners(struct server *server) {
     server->listeners_count = count;
 }
 
+/* A counter for each worker or child; 04 to 07 use the first one only. */
+static void open_budget(struct server *server) {
+    size_t slots = server->architecture->has_workers ? server->options.workers
+                                                     : CHILDREN_LIMIT;
+    struct budget *budget = &server->app.budget;
+
+    budget->limit = memory_init() / MEMORY_SHARE;
+    budget->slots = slots;
+    budget->taken = server_share(slots * sizeof budget->taken[0]);
+}
+
 /* A program whose stack is too small crashes and says nothing.  So this comes
    before main(), whose variables alone may be too much.  A soft limit we may
    raise ourselves. */
@@ -159,6 +170,7 @@ void server_start(struct server *server,
         become(options->user);
     if (app_open(&server->app, options->root, error, sizeof error) < 0)
         server_give_up("%s", error);
+    open_budget(server);
     server->counters = statistics_create(options->workers);
     if (server->counters == NULL)
         server_give_up("no memory for the statistics: %s", strerror(errno));
@@ -182,6 +194,7 @@ void server_start(struct server *server,
 void server_ready(struct server *server) {
     int calls = 0;
 
+    server_need_memory(REQUEST_MEMORY);
     print_banner(server); /* beforehand: it needs calls that serving does not */
     if (server->options.confined)
         calls = confine_calls(server->architecture->calls);

@@ -9,6 +9,7 @@
 #include "net/statistics.h"
 #include "process/children.h"
 #include "process/descriptors.h"
+#include "process/memory.h"
 #include "process/stop.h"
 #include "process/trouble.h"
 

@@ -6,12 +6,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
-#include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -56,51 +52,4 @@ size_t server_room_for_clients(size_t served, size_t more) {
     room =
         room > served * (1 + more) ? room - served * more : room / (1 + more);
     return room > 0 ? room : 1;
-}
-
-/* Memory that is not touched costs nothing, so one may ask for all at once. */
-static bool is_there(size_t size) {
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    if (memory == MAP_FAILED)
-        return false;
-    munmap(memory, size);
-    return true;
-}
-
-/* Where memory is limited (ulimit -v, -d), two habits of glibc would leave none
-   for the requests.
-
-   It makes heaps for threads, up to eight a processor, of 64 MB of addresses
-   each.  With M_ARENA_MAX all threads share one.
-
-   And it keeps the stacks of threads that have ended, up to 40 MB of them.
-   These may be more than we counted: some threads are still ending when others
-   have begun in their places.  So the heap takes its part at the start.  We
-   allocate and free one block larger than the heap's free rest, so the heap
-   grows now, by M_TOP_PAD more, and keeps that memory.  To set M_TOP_PAD also
-   switches off glibc's dynamic threshold: the size from which a block gets a
-   mapping of its own then stays at 128 KB (mallopt(3)). */
-static void keep_memory_for_requests(void) {
-#if defined(M_ARENA_MAX) && defined(M_TOP_PAD)
-    struct rlimit addresses;
-    struct rlimit data;
-
-    if (getrlimit(RLIMIT_AS, &addresses) < 0 ||
-        getrlimit(RLIMIT_DATA, &data) < 0 ||
-        (addresses.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY))
-        return;
-    mallopt(M_ARENA_MAX, 1);
-    mallopt(M_TOP_PAD, RESERVED_MEMORY);
-    void *volatile block = malloc(HEAP_BLOCK); /* or it would be left out */
-    free(block);
-#endif
-}
-
-size_t server_room_in_memory(size_t most, size_t each) {
-    while (most > 1 && !is_there(most * each + RESERVED_MEMORY))
-        most -= most / 32 + 1;
-    keep_memory_for_requests();
-    return most > 0 ? most : 1;
 }

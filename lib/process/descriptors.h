@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What there is room for: descriptors and memory, and for whom. */
+/* How many descriptors there are, and for how many clients. */
 #ifndef PROCESS_DESCRIPTORS_H
 #define PROCESS_DESCRIPTORS_H
 
@@ -18,9 +18,5 @@ void descriptors_raise_limit(void);
    at once, and each of these takes `more` beside its own: a connection to
    Redis, a file.  At least 1. */
 size_t server_room_for_clients(size_t served, size_t more);
-
-/* For how many there is memory, of so many at most, if each takes that much
-   (bytes), and RESERVED_MEMORY is left.  At least 1. */
-size_t server_room_in_memory(size_t most, size_t each);
 
 #endif

@@ -59,30 +59,51 @@ __attribute__((constructor)) static void fill_set(void) {
     byte_set_fill(&plain_bytes, stands_for_itself);
 }
 
-void html_append_text(struct buffer *html, struct view text) {
-    size_t plain = 0; /* bytes at the front that can go out as they are */
+/* Takes the bytes at the front of the text that stay as they are, and what
+   comes next, for which *instead stands (empty: the text ends). */
+static struct view take_piece(struct view *text, struct view *instead) {
+    struct view rest = *text;
+    size_t plain = 0;
 
+    *instead = (struct view){NULL, 0};
     for (;;) {
-        plain += view_span(view_from(text, plain), &plain_bytes);
-        if (plain == text.length)
+        plain += view_span(view_from(rest, plain), &plain_bytes);
+        if (plain == rest.length)
             break;
-        unsigned char byte = (unsigned char)text.data[plain];
+        unsigned char byte = (unsigned char)rest.data[plain];
         size_t length =
-            byte < 0x80 ? 1 : utf8_character(view_from(text, plain));
-        struct view instead = {NULL, 0};
+            byte < 0x80 ? 1 : utf8_character(view_from(rest, plain));
         if (length == 1)
-            instead = reference_for(text.data[plain]);
+            *instead = reference_for(rest.data[plain]);
         else if (length == 0 ||
-                 is_unwanted(code_point(view_from(text, plain), length)))
-            instead = REPLACEMENT;
-        if (instead.length == 0) {
-            plain += length;
-            continue;
+                 is_unwanted(code_point(view_from(rest, plain), length)))
+            *instead = REPLACEMENT;
+        if (instead->length > 0) {
+            *text = view_from(rest, plain + (length > 0 ? length : 1));
+            return view_part(rest, 0, plain);
         }
-        buffer_append(html, view_part(text, 0, plain));
-        buffer_append(html, instead);
-        text = view_from(text, plain + (length > 0 ? length : 1));
-        plain = 0;
+        plain += length;
     }
-    buffer_append(html, text);
+    *text = view_from(rest, plain);
+    return rest;
+}
+
+void html_append_text(struct buffer *html, struct view text) {
+    struct view instead;
+
+    do {
+        buffer_append(html, take_piece(&text, &instead));
+        buffer_append(html, instead);
+    } while (text.length > 0);
+}
+
+size_t html_length(struct view text) {
+    struct view instead;
+    size_t length = 0;
+
+    do {
+        length += take_piece(&text, &instead).length;
+        length += instead.length;
+    } while (text.length > 0);
+    return length;
 }

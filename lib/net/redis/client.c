@@ -319,3 +319,11 @@ enum redis_answer redis_client_call(struct redis_client *client,
     /* Others are answered: Redis was only too busy to let us in. */
     return down || client->call == CALL_ASKS ? REDIS_FAILS : REDIS_REFUSES;
 }
+
+void redis_client_shrink(struct redis_client *client) {
+    if (client->input.capacity <= LARGE_RESPONSE ||
+        client->input.length > client->taken)
+        return;
+    buffer_free(&client->input);
+    client->taken = 0;
+}

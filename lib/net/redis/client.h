@@ -67,4 +67,7 @@ void redis_client_begin(struct redis_client *client);
 /* Ends the connection, for all processes that share it. */
 void redis_client_close(struct redis_client *client);
 
+/* After a call: frees the memory of a long reply, which is used up. */
+void redis_client_shrink(struct redis_client *client);
+
 #endif

@@ -133,6 +133,7 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
     int64_t now = clock_milliseconds();
     bool keep = client->descriptor >= 0;
 
+    redis_client_shrink(client);
     pthread_mutex_lock(&pool->lock);
     is_known(pool, client);
     if (keep && redis_is_scarce(pool->server, now))

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+#include "process/memory.h"
+
+#include "config.h"
+#include "process/trouble.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <malloc.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* ---- What is granted ---- */
+
+/* Lowers *least to the number in the file.  A file that is missing, or that
+   says "max", sets no limit. */
+static void read_limit(const char *folder, const char *name, uint64_t *least) {
+    char path[PATH_MAX];
+    uint64_t limit;
+
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= PATH_MAX)
+        return;
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return;
+    if (fscanf(file, "%" SCNu64, &limit) == 1 && limit < *least)
+        *least = limit;
+    fclose(file);
+}
+
+/* A group has the limits of all groups above it too.  In a container the path
+   may be that of the host, and not exist here: then only the limits at the top
+   are found, which are the container's. */
+static void read_limits(const char *root, const char *hierarchy, char *group,
+                        uint64_t *least) {
+    char folder[PATH_MAX];
+
+    for (;;) {
+        if (snprintf(folder, sizeof folder, "%s%s%s", root, hierarchy, group) >=
+            PATH_MAX)
+            return;
+        read_limit(folder, "memory.max", least);            /* version 2 */
+        read_limit(folder, "memory.high", least);           /* version 2 */
+        read_limit(folder, "memory.limit_in_bytes", least); /* version 1 */
+        char *slash = strrchr(group, '/');
+        if (slash == NULL)
+            return;
+        *slash = '\0';
+    }
+}
+
+/* A line of /proc/self/cgroup is number:controllers:path (cgroups(7)).  Those
+   of version 2 have the number 0 and name no controller. */
+static void read_group(const char *root, char *line, uint64_t *least) {
+    char *rest = line;
+    const char *number = strsep(&rest, ":");
+    char *controllers = strsep(&rest, ":");
+    char *controller;
+
+    if (rest == NULL)
+        return;
+    rest[strcspn(rest, "\n")] = '\0';
+    if (strcmp(number, "0") == 0 && *controllers == '\0')
+        read_limits(root, "/sys/fs/cgroup", rest, least);
+    while ((controller = strsep(&controllers, ",")) != NULL)
+        if (strcmp(controller, "memory") == 0)
+            read_limits(root, "/sys/fs/cgroup/memory", rest, least);
+}
+
+uint64_t memory_granted(const char *root) {
+    uint64_t least =
+        (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    char path[PATH_MAX], line[PATH_MAX + 256];
+    const int kinds[] = {RLIMIT_AS, RLIMIT_DATA};
+    struct rlimit limit;
+
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (getrlimit((__rlimit_resource_t)kinds[i], &limit) == 0 &&
+            limit.rlim_cur < least) /* RLIM_INFINITY is the largest number */
+            least = limit.rlim_cur;
+    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return least;
+    while (fgets(line, sizeof line, file) != NULL)
+        read_group(root, line, &least);
+    fclose(file);
+    return least;
+}
+
+/* ---- What there is room for ---- */
+
+/* Memory that is not touched costs nothing, so one may ask for all at once. */
+static bool is_there(size_t size) {
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (memory == MAP_FAILED)
+        return false;
+    munmap(memory, size);
+    return true;
+}
+
+/* Where memory is limited (ulimit -v, -d), two habits of glibc would leave none
+   for the requests.
+
+   It makes heaps for threads, up to eight a processor, of 64 MB of addresses
+   each.  With M_ARENA_MAX all threads share one.
+
+   And it keeps the stacks of threads that have ended, up to 40 MB of them.
+   These may be more than we counted: some threads are still ending when others
+   have begun in their places.  So the heap takes its part at the start.  We
+   allocate and free one block larger than the heap's free rest, so the heap
+   grows now, by M_TOP_PAD more, and keeps that memory.  To set M_TOP_PAD also
+   switches off glibc's dynamic threshold: the size from which a block gets a
+   mapping of its own then stays at 128 KB (mallopt(3)). */
+static void keep_memory_for_requests(void) {
+#if defined(M_ARENA_MAX) && defined(M_TOP_PAD)
+    struct rlimit addresses;
+    struct rlimit data;
+
+    if (getrlimit(RLIMIT_AS, &addresses) < 0 ||
+        getrlimit(RLIMIT_DATA, &data) < 0 ||
+        (addresses.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY))
+        return;
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_TOP_PAD, RESERVED_MEMORY);
+    void *volatile block = malloc(HEAP_BLOCK); /* or it would be left out */
+    free(block);
+#endif
+}
+
+/* Read once, because a confined server cannot read it. */
+static uint64_t granted;
+
+size_t memory_init(void) {
+    granted = memory_granted("");
+#ifdef M_MMAP_THRESHOLD
+    mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
+#endif
+    return (size_t)granted;
+}
+
+void server_need_memory(size_t size) {
+    if (!is_there(size + RESERVED_MEMORY))
+        server_give_up("no memory for one request, which needs %zu bytes; "
+                       "allow it more (ulimit -v, -d)",
+                       size + RESERVED_MEMORY);
+}
+
+size_t server_room_in_memory(size_t most, size_t each, size_t real) {
+    uint64_t clients = granted / 2 / real;
+
+    if (most > clients)
+        most = clients > 0 ? (size_t)clients : 1;
+    while (most > 1 && !is_there(most * each + RESERVED_MEMORY))
+        most -= most / 32 + 1;
+    server_need_memory(each);
+    keep_memory_for_requests();
+    return most;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* How much memory is granted, and for how many clients it is enough. */
+#ifndef PROCESS_MEMORY_H
+#define PROCESS_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The least of: the machine's memory, the limits of the control group (versions
+ * 1 and 2) and of the groups above it, RLIMIT_AS and RLIMIT_DATA; in bytes.
+ * `root` stands before each path that is read: "" except in a test.
+ */
+uint64_t memory_granted(const char *root);
+
+/* Reads what is granted, before the server confines itself; returns it.
+
+   From now on the C library returns each block of LARGE_BLOCK bytes or more to
+   the kernel as soon as it is freed.  By default it returns only the first such
+   blocks, and keeps later ones of the same size (mallopt(3),
+   M_MMAP_THRESHOLD). */
+size_t memory_init(void);
+
+/* Where there is no room for so many bytes and RESERVED_MEMORY, says so and
+   exits 1: a server that starts can answer. */
+void server_need_memory(size_t size);
+
+/*
+ * For how many of at most `most` clients there is memory.  Each takes `each`
+ * bytes of addresses, and `real` bytes of what is granted, at most half of
+ * which is for clients.  If there is none for one: as server_need_memory().
+ */
+size_t server_room_in_memory(size_t most, size_t each, size_t real);
+
+#endif

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""Clients that do not read, in a control group of 16 MB. It takes 4 seconds a server."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ..client import fetch, request
+from ..conftest import Start
+from ..redisbox import PrivateRedis, RedisClient
+from ..timing import wait_until
+
+GROUPS = Path("/sys/fs/cgroup/memory")
+LIMIT = 16 << 20
+CLIENTS = 120
+SECONDS = 2
+"""In which a server without a bound takes all of the group's memory."""
+REMARK = '"' * 1000 + " - " + '"' * 100
+"""Each character is written as &quot;, so fifty of them make a page of 333 KB."""
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A control group of 16 MB (version 1, where root may make one)."""
+    folder = GROUPS / f"zerohttpd-{os.getpid()}"
+    try:
+        folder.mkdir()
+        (folder / "memory.limit_in_bytes").write_text(str(LIMIT), encoding="ascii")
+    except OSError as error:
+        pytest.skip(f"no control group of version 1 for memory: {error}")
+    yield folder
+    wait_until(lambda: not (folder / "cgroup.procs").read_text(encoding="ascii"), "it is empty")
+    folder.rmdir()
+
+
+def _asking(address: tuple[str, int]) -> socket.socket:
+    """Connect, ask for the guestbook, and read nothing."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    client.connect(address)
+    client.sendall(request("GET", "/guestbook"))
+    return client
+
+
+@pytest.mark.plain_build("sanitizers need more memory than that")
+def test_readers_that_do_not_read(
+    group: Path, start: Start, redis: PrivateRedis, store: RedisClient
+) -> None:
+    """No process is killed, the group has memory left, and afterwards the page is served."""
+    for _ in range(50):
+        store.do("RPUSH", "guestbook_remarks", REMARK)
+    join = f'echo $$ > {group}/cgroup.procs && exec "$@"'
+    url = redis.url(store.database)
+    server = start("--workers", "100", redis=url, prefix=("sh", "-c", join, "sh"))
+    crowd = [_asking((server.host, server.port)) for _ in range(CLIENTS)]
+    time.sleep(SECONDS)
+    most = int((group / "memory.max_usage_in_bytes").read_text(encoding="ascii"))
+    assert most < LIMIT, f"{most} bytes"
+    for client in crowd:
+        client.close()
+    wait_until(lambda: fetch(server, "/guestbook").status == 200, "the page is served again")
+    assert server.running()
+    assert "signal" not in server.stderr, server.stderr

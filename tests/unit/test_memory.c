@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* Limits of memory: lib/process/memory.c, and lib/app/budget.c. */
+#include "harness.h"
+
+#include "app/budget.h"
+#include "process/memory.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+static char root[] = "/tmp/memory-XXXXXX";
+
+/* Writes the text into a file below the root, and makes its folders. */
+static void put(const char *name, const char *text) {
+    char path[512];
+
+    snprintf(path, sizeof path, "%s%s", root, name);
+    for (char *c = path + sizeof root; *c != '\0'; c++)
+        if (*c == '/') {
+            *c = '\0';
+            mkdir(path, 0700);
+            *c = '/';
+        }
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void the_least_limit_holds(void **state) {
+    char command[64];
+    (void)state;
+
+    assert_non_null(mkdtemp(root));
+    uint64_t machine = memory_granted(root); /* no files: no group */
+    assert_true(machine > 0);
+
+    put("/proc/self/cgroup", "4:cpu,memory:/a/b\n0::/x/y\n");
+    put("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes",
+        "9223372036854771712\n"); /* version 1: unlimited */
+    put("/sys/fs/cgroup/x/y/memory.max", "max\n");
+    assert_int_equal(memory_granted(root), machine);
+
+    put("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "9000000\n");
+    assert_int_equal(memory_granted(root), 9000000);
+    put("/sys/fs/cgroup/x/memory.high", "8000000\n");
+    assert_int_equal(memory_granted(root), 8000000);
+    put("/sys/fs/cgroup/x/y/memory.max", "7000000\n");
+    assert_int_equal(memory_granted(root), 7000000);
+    /* In a container only the top may be visible. */
+    put("/proc/self/cgroup", "4:memory:/not/here\nnonsense\n");
+    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "6000000\n");
+    assert_int_equal(memory_granted(root), 6000000);
+
+    snprintf(command, sizeof command, "rm -r %s", root);
+    assert_int_equal(system(command), 0);
+}
+
+static void processes_share_one_budget(void **state) {
+    _Atomic size_t taken[3] = {0};
+    struct budget first = {.limit = 100, .taken = taken, .slots = 3};
+    struct budget second = first;
+    const struct budget unlimited = {0};
+    (void)state;
+
+    second.slot = 2;
+    assert_true(budget_take(&first, 60));
+    assert_false(budget_take(&second, 41));
+    assert_true(budget_take(&second, 40));
+    assert_false(budget_take(&first, 1));
+    budget_return(&first, 10);
+    assert_true(budget_take(&first, 10));
+    budget_reset(&first, 2); /* the second process was killed */
+    assert_true(budget_take(&first, 40));
+    assert_int_equal(taken[0], 100);
+    assert_true(budget_take(&unlimited, SIZE_MAX));
+}
+
+int main(void) {
+    suite_add("the least limit holds", the_least_limit_holds, NULL);
+    suite_add("one budget", processes_share_one_budget, NULL);
+    return suite_run("memory");
+}

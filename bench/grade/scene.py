@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -88,6 +89,7 @@ class Scene:
     """In place of the Redis' own: of something in between."""
     built: Built | None = None
     """From which it can be built once more, with other flags."""
+    stopping: AbstractContextManager[object] = field(default_factory=threading.RLock)
     left: Callable[[], float] = lambda: math.inf
     """Seconds that the examination still has."""
 
@@ -114,13 +116,14 @@ class Scene:
             raise StartError(f"it listens at {self.running.url[:60]!r}, which is no address here")
 
     def stop(self) -> Ended | None:
-        """End it at once, and know how it ended if it had before. May be called twice."""
-        if self.running is not None and self.ended is None:
-            self._kill()
-            self.ended = self.running.stop()
-            end_strangers()
-            self.until(lambda: not self.left_behind())
-        return self.ended
+        """End the server at once; return how it ended. Clients in several threads may call it."""
+        with self.stopping:
+            if self.running is not None and self.ended is None:
+                self._kill()
+                self.ended = self.running.stop()
+                end_strangers()
+                self.until(lambda: not self.left_behind())
+            return self.ended
 
     def end_by_itself(self, seconds: float) -> bool:
         """Tell it to stop; whether it was gone within so long. How is told by `stop`."""

@@ -76,10 +76,13 @@ class Child:
         return self._said[1] if self._said else _content(self._err.fileno())
 
     def running(self) -> bool:
-        """Whether it still runs. Leaves a dead one unburied, so that its number stays taken."""
+        """Whether it still runs. Does not reap the child, so its PID is not reused."""
         if self._process.returncode is not None:
             return False
-        seen = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        try:
+            seen = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # another thread has reaped it just now
+            return False
         return seen is None
 
     def wait(

@@ -46,7 +46,9 @@ BAD = (
     b"GET / HTTP/1.1\r\nHost: a\r\nBroken field\r\n\r\n",
     b"GET / HTTP/1.1\r\nHost: a\r\n continued: no\r\n\r\n",
     b"GET / HTTP/9.1\r\nHost: a\r\n\r\n",
-    b"POST /guestbook HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+    # A valid form, whichever of the two lengths is believed.
+    b"POST /guestbook HTTP/1.1\r\nHost: a\r\n" + FORM.encode() + b"\r\nContent-Length: 28\r\n"
+    b"Content-Length: 29\r\n\r\nguest-name=a&guest-remarks=bb",
     b"POST /guestbook HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n"
     b"\r\n0\r\n\r\n",
     b"POST /guestbook HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",

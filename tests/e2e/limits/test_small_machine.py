@@ -393,7 +393,7 @@ def test_reader_of_the_log_has_left(start: Start, tmp_path: Path) -> None:
 
 
 def test_stops_while_nobody_reads_the_log(start: Start, tmp_path: Path) -> None:
-    """A full pipe holds the server up, as its source says, but not its end."""
+    """A server whose log is a full pipe ends in time."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)

@@ -274,10 +274,8 @@ static void give_reply(struct evented *evented,
     drive(evented, serving, false);
 }
 
-/* The first in the queue gets this reply, or NULL; no reply will come to the
-   others who have asked so far.  One of them may ask again at once, and then
-   stands at the end of the queue: so remember who is last now, and stop after
-   that one. */
+/* The first in the queue gets this reply, or NULL; the others get NULL.  One
+   that asks again at once joins the end: the loop stops at the last of now. */
 static void give_up_redis(struct evented *evented,
                           const struct resp_reply *reply) {
     struct serving *last = evented->last_asker;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the user has exported changes nothing: `make all` and `make bench` work with hostile
-variables, and a hook of git may run the tests.
+"""What the user has exported changes nothing: `make all`, `make bench`, `make report` and `make
+test` work with hostile variables, and nothing writes to a repository that git's variables name.
 
-Takes about 30 s of CPU time.
+Takes about two minutes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,87 @@ SELECTION = "tests/bench/test_lint.py tests/bench/deploy/test_command.py"
 
 # T stands for a folder in which FILES are.
 FILES = {
+    "python/bench/__init__.py": "raise SystemExit('another bench')",
+    "python/json.py": "raise SystemExit('another json')",
+    "cd/scripts/other": "",
+    "cd/deploy/other": "",
+    "shell": "echo printed by BASH_ENV; cd() { echo another cd; }",
+    "include/config.h": "#error another config.h",
     "pip.conf": "[global]\nno-index = yes\n[install]\nuser = yes\n",
 }
 HOSTILE: dict[str, dict[str, str]] = {
+    "python": {
+        "PYTHONPATH": "T/python",
+        "PYTHONHOME": "T/none",
+        "PYTHONSAFEPATH": "1",
+        "PYTHONOPTIMIZE": "2",
+        "PYTHONWARNINGS": "error",
+        "PYTHONINSPECT": "1",
+        "PYTHONIOENCODING": "ascii",
+        "PYTHONUTF8": "0",
+        "PYTHONNOUSERSITE": "x",
+        "PYTHONSTARTUP": "T/none",
+        "PYTHONVERBOSE": "1",
+        "PYTHONUSERBASE": "T/none",
+        "PYTEST_ADDOPTS": "--none",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    },
     "pip": {"PIP_USER": "1", "PIP_TARGET": "T/pip", "PIP_CONFIG_FILE": "T/pip.conf"},
+    "shell": {
+        "CDPATH": "T/cd",
+        "BASH_ENV": "T/shell",
+        "ENV": "T/shell",
+        "GLOBIGNORE": "*",
+        "BASH_FUNC_cd%%": "() { echo another cd; }",
+        "BASH_FUNC_sed%%": "() { :; }",
+        "SHELLOPTS": "noglob:noclobber:posix",
+        "BASHOPTS": "failglob",
+        "TMOUT": "1",
+        "POSIXLY_CORRECT": "1",
+        "IFS": "/",
+        "PS4": "$(false)",
+        "LS_COLORS": "x",
+    },
+    "make": {
+        "BIN": "T/none",
+        "BUILD": "T/none",
+        "FLOOR": "T/none",
+        "TARGET": "none",
+        "V": "1",
+        "ARGS": "--none",
+        "HOSTS": "none",
+        "RESULTS": "T/none",
+        "NAME": "x",
+        "FROM": "x",
+        "N": "99",
+        "SERVER": "none",
+        "STUDY": "none",
+        "TIME": "%E",
+        "MAKELEVEL": "3",
+        "MAKEFLAGS": "k",
+        "LIB": "T/none",
+        "FOLDERS": "none",
+        "AR": "ar",
+        "PYTHON": "none",
+    },
+    "compiler": {
+        "DEPENDENCIES_OUTPUT": "T/deps",
+        "SUNPRO_DEPENDENCIES": "T/deps",
+        "CPATH": "T/include",
+        "C_INCLUDE_PATH": "T/include",
+        "LIBRARY_PATH": "T/none",
+        "GCC_COLORS": "error=01;31",
+        "SOURCE_DATE_EPOCH": "0",
+        "LD_RUN_PATH": "T/none",
+    },
+    "locale": {
+        "LC_ALL": "tr_TR.UTF-8",
+        "LANG": "none",
+        "LANGUAGE": "de",
+        "LC_NUMERIC": "de_DE",
+        "TZ": "Pacific/Apia",
+        "CHARSET": "none",
+    },
     "terminal": {
         "TERM": "none",
         "COLUMNS": "1",
@@ -35,6 +112,19 @@ HOSTILE: dict[str, dict[str, str]] = {
         "COLORTERM": "x",
         "PAGER": "false",
         "EDITOR": "false",
+    },
+    "programs": {
+        "NGINX": "/usr/sbin/nginx",
+        "TAR_OPTIONS": "--none",
+        "GREP_OPTIONS": "-v",
+        "VERSION_CONTROL": "none",
+        "PATCH_GET": "1",
+        "SIMPLE_BACKUP_SUFFIX": ".x",
+        "REDISCLI_AUTH": "x",
+        "NOTIFY_SOCKET": "T/none",
+        "BLOCK_SIZE": "1",
+        "http_proxy": "http://127.0.0.1:1",
+        "ALL_PROXY": "http://127.0.0.1:1",
     },
     "git": {"GIT_DIR": "T/none", "GIT_CONFIG_COUNT": "x", "GIT_CEILING_DIRECTORIES": "/"},
 }
@@ -68,13 +158,23 @@ def test_make_works_with_hostile_variables(kind: str, folder: Path) -> None:
     run("make", "-s", f"BUILD={folder}/objects", f"{folder}/objects/lib/proto/path.o", **hostile)
     assert not (folder / "none").exists()
     assert not (folder / "deps").exists()
+    balanced = " --balancer close" if kind == "programs" else ""
     swept = folder / "results"
-    run("make", "-s", "bench", f"ARGS={SWEEP} --results {swept}", **hostile)
+    run("make", "-s", "bench", f"ARGS={SWEEP}{balanced} --results {swept}", **hostile)
     (results,) = swept.glob("*/results.json")
     content = json.loads(results.read_text(encoding="utf-8"))
     assert content["state"] == "complete"
     head = run("git", "rev-parse", "HEAD").stdout.strip()
     assert content["versions"]["git"]["commit"] == head
+    if kind in ("python", "shell", "make", "locale"):
+        run("make", "-s", "report", f"RESULTS={results.parent}", **hostile)
+        assert (results.parent / "report.html").exists()
+
+
+def snapshot(repository: Path) -> dict[str, bytes]:
+    """Return every file of a repository: its configuration, index, objects and tree."""
+    files = (path for path in repository.rglob("*") if path.is_file())
+    return {str(path.relative_to(repository)): path.read_bytes() for path in files}
 
 
 def git(repository: Path, *words: str) -> str:
@@ -93,6 +193,24 @@ def repository(folder: Path) -> Path:
     git(made, "add", "file")
     git(made, "commit", "--quiet", "--message=first")
     return made
+
+
+def test_nothing_writes_to_the_repository_of_a_calling_git(repository: Path, folder: Path) -> None:
+    """As below `git rebase --exec`: make test, make fault and a sweep use no variable of git's.
+    The other hostile variables are set too."""
+    both = {**HOSTILE["python"], **HOSTILE["shell"], **HOSTILE["make"], **HOSTILE["programs"]}
+    hostile = {name: value.replace("T/", f"{folder}/") for name, value in both.items()}
+    hostile |= {"GIT_DIR": f"{repository}/.git", "GIT_WORK_TREE": str(repository)}
+    hostile |= {"GIT_INDEX_FILE": f"{repository}/.git/index", "GIT_PREFIX": ""}
+    before = snapshot(repository)
+    run("make", "-s", "test", f"ARGS={SELECTION}", **hostile)
+    copy = folder / "copy"
+    run("make", "-s", "fault", "N=07", f"INTO={copy}", **hostile)
+    assert (copy / "07_epoll" / "main.c").exists()
+    assert not (copy / "file").exists()
+    run("make", "-s", "bench", f"ARGS={SWEEP} --results {folder}/results", **hostile)
+    run("scripts/lint.sh", "licence", **hostile)
+    assert snapshot(repository) == before
 
 
 def test_a_hook_in_a_linked_worktree_may_run_the_tests(repository: Path, folder: Path) -> None:

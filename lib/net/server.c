@@ -32,8 +32,10 @@ static void open_notes(struct server *server) {
 /* With an access log on standard output they go to standard error. */
 static void print_notes(struct server *server) {
     int descriptor = server->options.log ? STDERR_FILENO : STDOUT_FILENO;
+    bool whole = ferror(server->notes) == 0;
 
-    fclose(server->notes);
+    if (fclose(server->notes) != 0 || !whole || server->text == NULL)
+        server_give_up("no memory for what it prints: %s", strerror(ENOMEM));
     output_text(descriptor, server->text, server->text_length);
     free(server->text);
 }

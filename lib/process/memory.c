@@ -159,7 +159,7 @@ size_t server_room_in_memory(size_t most, size_t each, size_t real) {
 
     if (most > clients)
         most = clients > 0 ? (size_t)clients : 1;
-    while (most > 1 && !is_there(most * each + RESERVED_MEMORY))
+    while (each > 0 && most > 1 && !is_there(most * each + RESERVED_MEMORY))
         most -= most / 32 + 1;
     server_need_memory(each);
     keep_memory_for_requests();

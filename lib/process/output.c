@@ -123,7 +123,7 @@ int output_start_writers(bool log) {
     for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++) {
         bool is_log = log && i == STDOUT_FILENO;
         if ((outputs[i].needs_writer || (is_log && outputs[i].is_file)) &&
-            start_writer(i) < 0)
+            start_writer(i) < 0 && errno != EAGAIN)
             return -1;
     }
     return 0;

@@ -77,13 +77,13 @@ uint64_t memory_granted(const char *root) {
     uint64_t least =
         (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     char path[PATH_MAX], line[PATH_MAX + 256];
-    const int kinds[] = {RLIMIT_AS, RLIMIT_DATA};
     struct rlimit limit;
 
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (getrlimit((__rlimit_resource_t)kinds[i], &limit) == 0 &&
-            limit.rlim_cur < least) /* RLIM_INFINITY is the largest number */
-            least = limit.rlim_cur;
+    /* RLIM_INFINITY is the largest number. */
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur < least)
+        least = limit.rlim_cur;
+    if (getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur < least)
+        least = limit.rlim_cur;
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     FILE *file = fopen(path, "re");
     if (file == NULL)

@@ -70,7 +70,7 @@ def test_each_listens_for_itself(project: Path) -> None:
     A listener outlives its worker: no connection is refused or lost while there is none.
     """
     _make("listening", project)
-    options = ("--workers", str(WORKERS))
+    options = ("--each-worker", "--workers", str(WORKERS))
     with Server(project / "listening", project, "redis://127.0.0.1:1", options) as server:
         wait_until(lambda: len(server.children()) == WORKERS, "all have been forked")
         first, *_ = server.children()

@@ -5,7 +5,8 @@
 # are ordinary words, such as NAME or SERVER: they count only if they are given to make.
 $(foreach name,ARGS BIN BUILD FLOOR FROM HOSTS INTO N NAME RESULTS SCENARIO SERVER STEP STUDY TARGET \
 	TIME V,$(if $(findstring environment,$(origin $(name))),$(eval undefine $(name))))
-unexport $(filter $(subst *,%,$(shell sed '/^#/d' scripts/foreign-variables)),$(.VARIABLES))
+# A copy of the sources alone builds as well: /dev/null stands in for a list that is not there.
+unexport $(filter $(subst *,%,$(shell sed '/^#/d' /dev/null $(wildcard scripts/foreign-variables))),$(.VARIABLES))
 
 ifeq ($(origin CC),default)
 CC = gcc

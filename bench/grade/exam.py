@@ -16,11 +16,10 @@ from bench.grade.scene import Scene
 from bench.grade.site import make_site
 from bench.grade.stage import CheckOutcome, FaultFound, Grade, StageOutcome
 from bench.grade.stages import STAGES
-from bench.grade.trying import STRACE, World
+from bench.grade.trying import World, can_trace
 from bench.host.signals import SignalWatch
 from bench.services.private_redis import PrivateRedis
 from bench.subjects.subject import Subject
-from bench.timeline.record import Refused, require_tracing
 
 BUDGET_SECONDS = 55.0
 BUILD_POINTS = 3
@@ -40,14 +39,9 @@ class Exam:
     """Called with each stage's outcome as it comes."""
     stalled_by: str = "nobody"
     _begun: float = field(default_factory=time.monotonic)
-    _can_trace: bool = True
 
     def run(self) -> Grade:
         """Raises UserError, Interrupted."""
-        try:
-            require_tracing(STRACE)
-        except Refused:
-            self._can_trace = False
         with tempfile.TemporaryDirectory(prefix="zerohttpd-grade-") as name:
             folder = Path(name)
             folder.chmod(0o755)
@@ -112,7 +106,7 @@ class Exam:
             built=built,
             left=self.left,
         )
-        world = World(scene, self.seed, self._can_trace)
+        world = World(scene, self.seed, can_trace())
         found: list[StageOutcome] = []
         for stage in STAGES:
             wanted = not self.only or stage.name in self.only

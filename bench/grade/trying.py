@@ -31,7 +31,7 @@ from bench.grade.waiting import kept_lock
 from bench.host.process import StartError
 from bench.host.programs import output_of
 from bench.services.slow_redis import SlowRedis
-from bench.timeline.record import TRACED
+from bench.timeline.record import TRACED, Refused, require_tracing
 
 STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
 ENDS_ONLY = ("-e", "trace=none")
@@ -40,6 +40,15 @@ _UNLISTED = re.compile(r".*system call +(\d+) is not in its list.*")
 ONLY_SLEEP = {"nanosleep", "clock_nanosleep", "sched_yield"}
 """Calls whose refusal breaks nothing: they are mentioned, and the finding stays what it is."""
 PROC = "/proc/PID/task/TID/syscall: thread, call"
+
+
+def can_trace() -> bool:
+    """Whether this machine lets a process of ours be traced: without that no proof has a trace."""
+    try:
+        require_tracing(STRACE)
+    except Refused:
+        return False
+    return True
 
 
 @dataclass

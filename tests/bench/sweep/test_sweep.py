@@ -87,7 +87,7 @@ def test_no_room_for_the_results(tmp_path: Path) -> None:
     said = sweep.end()
     assert sweep.process.returncode == 2, said
     assert "Traceback" not in said
-    assert "zerohttpd: cannot write the results: [Errno 27] File too large" in said
+    assert "bench: cannot write the results: [Errno 27] File too large" in said
     assert f"to go on: .venv/bin/zerohttpd sweep --resume {file.parent}" in said
     assert sweep.strays() == []
     assert not list(file.parent.glob("*.new"))

@@ -50,7 +50,7 @@ def test_redis_lying(scene: Start, ground: Ground) -> None:
         with attacks.redis_lying(epoll):
             until(lambda: status(epoll, "/guestbook") == 503, "it believes what it is told")
             stored = [sign(epoll, f"false-{number}") for number in range(20)]
-            assert set(stored) == {503}
+            assert set(stored) <= {502, 503}  # a reply of a wrong type; Redis counts as down
             assert status(epoll, "/redirect") == 302
         until(lambda: status(epoll, "/guestbook") == 200, "it does not come back")
         assert sign(epoll, "again") == 303

@@ -78,10 +78,12 @@ class Pipe:
         self._writer = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
 
     def fill(self) -> None:
-        """Leave no room for a byte."""
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                os.write(self._writer, b"x" * 4096)
+        """Leave no room for a byte. pipe(7): what is not longer than a page is written whole or
+        not at all, so it takes single bytes where a line of the server is there already."""
+        for length in (4096, 1):
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    os.write(self._writer, b"x" * length)
 
     def read(self) -> str:
         """All that is in it now."""

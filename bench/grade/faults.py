@@ -395,6 +395,23 @@ UNLISTED_CALL = FaultKind(
     "CALL(...); lib/process/confine.h; seccomp(2)",
     r"--- SIGSYS",
 )
+MEMORY_LEAK = FaultKind(
+    "memory-leak",
+    "You lose memory with each request",
+    "The same requests came again and again, and after each round the server held more memory than "
+    "before. What malloc() gives must be freed on each way out, also after an error.",
+    "malloc(3), free(3); `valgrind --leak-check=full`, or `make debug`, which reports leaks at the "
+    "end; connection_end in lib/app/connection.h; redis_pool_return in lib/net/redis/pool.h",
+    r"mmap|brk",
+)
+WORKER_LOST = FaultKind(
+    "worker-not-replaced",
+    "A worker that dies is not replaced",
+    "A worker process was killed (kill -9), as the kernel does where memory is short. Some seconds "
+    "later there was still one process fewer. When the last worker is gone, no client is served.",
+    "waitpid(2); `replace_workers` in 03_preforking/main.c",
+    r"wait4|SIGCHLD|clone",
+)
 TAKES_MEMORY = FaultKind(
     "takes-memory",
     "You take memory without end",

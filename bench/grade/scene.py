@@ -344,6 +344,14 @@ class Scene:
             return re.findall(r"\+\+\+ killed by (SIG\w+)", self.trace.read_text(errors="replace"))
         return ["a signal or an exit"] * len(set(before) - set(self.pids()))
 
+    def killed(self) -> list[str]:
+        """The lines of a trace that tell of processes that died by a signal of their own making;
+        not by SIGKILL, which is ours, nor by SIGSYS, which tells more by itself."""
+        if self.trace is None or not self.trace.exists():
+            return []
+        told = r".*\+\+\+ killed by SIG(?:ABRT|BUS|FPE|ILL|PIPE|SEGV).*"
+        return re.findall(told, self.trace.read_text(errors="replace"))
+
     def fruitless(self) -> list[str]:
         """The calls of recv that returned 0, as a trace shows."""
         if self.trace is None or not self.trace.exists():
@@ -380,7 +388,7 @@ class Scene:
 
         def look() -> None:
             while not over.wait(0.1):
-                if self.running is not None and (self._memory() > MEMORY or self.left() <= 0):
+                if self.running is not None and (self.memory() > MEMORY or self.left() <= 0):
                     self.died = TAKES_MEMORY
                     self._kill()
 
@@ -392,7 +400,7 @@ class Scene:
             over.set()
             watcher.join()
 
-    def _memory(self) -> int:
+    def memory(self) -> int:
         """Bytes that its processes hold and share with nobody else, nearly."""
         total = 0
         for pid in self.pids():

@@ -22,9 +22,10 @@ from bench.grade.faults import (
     LOCK_KEPT,
     NEVER_SERVES,
     NO_ANSWER,
+    SIGPIPE,
     UNLISTED_CALL,
 )
-from bench.grade.proof import excerpt, finding, shortened
+from bench.grade.proof import TRACE, excerpt, finding, shortened
 from bench.grade.scene import ENDED_BY, Scene
 from bench.grade.stage import OVER, CheckOutcome, Failed, NotHere
 from bench.grade.waiting import kept_lock
@@ -201,6 +202,11 @@ def cause_of(failed: Failed, scene: Scene) -> Failed:
     if locked := kept_lock(scene.pids() if scene.running is not None else []):
         seen = f"{failed.seen}; {len(locked)} threads of the server wait for the same lock"
         return Failed(LOCK_KEPT, seen, proof=shortened(locked), proof_kind=PROC)
+    if died := scene.killed():
+        how = ", ".join(sorted(set(re.findall(r"SIG\w+", " ".join(died)))))
+        seen = f"{failed.seen}; {len(died)} processes of the server were killed by {how} meanwhile"
+        fault = SIGPIPE if how == "SIGPIPE" else CRASH
+        return Failed(fault, seen, proof=shortened(died), proof_kind=TRACE)
     refused = {call_name(int(found[1])): found[0] for found in _UNLISTED.finditer(scene.said())}
     for name, line in refused.items():
         if name not in ONLY_SLEEP:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,6 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
         PACE.sanitized = True
         PACE.slowness = 6
     processes.become_subreaper()
+    # nohup(1) has it ignored, and the servers would inherit that: a handler they do not.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -100,6 +100,27 @@ def heads(scene: Scene) -> None:
         scene.talk(client, request("HEAD", path, CLOSE), method="HEAD")
         if body := client.rest()[0]:
             raise Failed(WRONG_ANSWER, f"HEAD {path} was answered with a body of {len(body)} bytes")
+    parts(scene, path)
+
+
+def parts(scene: Scene, path: str) -> None:
+    """Parts of a file (RFC 9110, section 14)."""
+    content = scene.site.small[path]
+    first = scene.dice.randint(1, 9)
+    last = scene.dice.randint(first, len(content) - 1)
+    wanted = {
+        f"bytes={first}-{last}": content[first : last + 1],
+        f"bytes={first}-": content[first:],
+        f"bytes=-{first}": content[-first:],
+    }
+    for asked, part in wanted.items():
+        answer = scene.get(path, f"Range: {asked}")
+        if (answer.status, answer.body) != (206, part):
+            raise Failed(
+                WRONG_ANSWER,
+                f"{path} with `Range: {asked}` was answered {answer.status} with "
+                f"{len(answer.body)} bytes; right are 206 and these {len(part)} bytes of the file",
+            )
 
 
 def closes(scene: Scene) -> None:
@@ -129,6 +150,15 @@ def closes(scene: Scene) -> None:
                 NEVER_CLOSES,
                 f"{path} was answered whole, and {scene.patience:.0f} s later you still had the "
                 "descriptor of that connection",
+                client.port,
+            )
+    with scene.client() as client:
+        scene.talk(client, f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        if not client.rest()[1]:
+            raise Failed(
+                NEVER_CLOSES,
+                f"{path} was asked for with HTTP/1.0, where a connection ends behind each answer, "
+                f"and {scene.patience:.0f} s later it was still open",
                 client.port,
             )
     children_end(scene)

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What is left when clients have gone, and where the system gives no more."""
 
+import os
+import signal
 from contextlib import suppress
+from itertools import pairwise
 from threading import Barrier, BrokenBarrierError
 
 from bench.grade import sandbox
@@ -9,16 +12,26 @@ from bench.grade.check import Stage, Trial
 from bench.grade.faults import (
     DESCRIPTOR_LEAK,
     DIES_AT_LIMIT,
+    MEMORY_LEAK,
+    NO_ANSWER,
     NOT_JOINED,
     REDIS_LEAK,
+    REDIS_STOPS_ALL,
+    WORKER_LOST,
     WORKERS_PILE_UP,
+    WRONG_ANSWER,
     ZOMBIES,
+    FaultKind,
 )
 from bench.grade.sandbox import Limits
 from bench.grade.scene import CLOSE, WORKERS, Scene
+from bench.grade.site import word
 from bench.grade.stage import Failed, NotHere
+from bench.grade.stages.answering import FORM
+from bench.grade.stages.holding import SETTLE_SECONDS
+from bench.grade.stages.redis import redis_gone
 from bench.host.sockets import accept_queue
-from bench.load.client import NoAnswer, request
+from bench.load.client import NoAnswer, Response, request
 
 FEW_TASKS = 40
 """More than the workers that it is started with, fewer than the clients."""
@@ -30,6 +43,36 @@ PAGES = (30, 40)
 """More than it may have connections to Redis."""
 SLACK = 4
 """What may be left of clients who are just leaving, and of workers."""
+REPLACED, REPLACED_BYTES = 12, 40_000
+"""How often a file is replaced; it is too large for a cache of texts (SMALL_FILE)."""
+ROUNDS, OF_EACH_KIND = 3, 40
+LEAK_BYTES = 8192
+"""More than so much, in each round: two pages. A server that loses nothing grows by none."""
+QUIET_SECONDS = 0.5
+OUTAGE_PAGES, OUTAGE_SECONDS = 20, 0.05
+"""More than a second: Redis is tried again every 250 ms (REDIS_RETRY)."""
+
+
+class OneClient:
+    """A client who stays on one connection while the server keeps it. So the same process serves
+    him, and what it loses adds up."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene, self._client = scene, scene.client()
+
+    def ask(self, data: bytes, method: str = "GET", fault: FaultKind = NO_ANSWER) -> Response:
+        """Raises Failed; `fault`: what it is if no answer comes."""
+        answer = self._scene.talk(self._client, data, method, fault)
+        if answer.closes:
+            self._client.close()
+            self._client = self._scene.client()
+        return answer
+
+    def __enter__(self) -> "OneClient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
 
 
 def visit(scene: Scene, count: int) -> None:
@@ -82,7 +125,28 @@ def descriptors(scene: Scene) -> None:
             f"{count} clients came and went; {scene.useless_descriptors()} descriptors are still "
             "open that lead to none of them",
         )
+    replaced(scene)
     redis(scene)
+
+
+def replaced(scene: Scene) -> None:
+    """A file that is replaced again and again: the new one is served, and the old one let go."""
+    name = f"{word(scene.dice)}.bin"
+    file = scene.site.root / "public" / name
+    with OneClient(scene) as client:
+        for _ in range(REPLACED):
+            content = scene.dice.randbytes(REPLACED_BYTES)
+            new = file.with_suffix(".new")
+            new.write_bytes(content)
+            new.replace(file)
+            if client.ask(request("GET", f"/{name}")).body != content:
+                raise Failed(WRONG_ANSWER, f"/{name} was replaced, and not served as it is now")
+    if not scene.until(lambda: scene.useless_descriptors() <= SLACK):
+        raise Failed(
+            DESCRIPTOR_LEAK,
+            f"a file was replaced {REPLACED} times, and asked for each time; "
+            f"{scene.useless_descriptors()} descriptors of old ones are still open",
+        )
 
 
 def redis(scene: Scene) -> None:
@@ -134,6 +198,79 @@ def processes(scene: Scene) -> None:
             f"{count} clients came and went, and the processes and threads that served them; but "
             f"where {mapped} pieces of memory were mapped, it is {scene.mappings()} now",
         )
+    one_dies(scene)
+
+
+def one_dies(scene: Scene) -> None:
+    """If a process other than the first serves, one is killed: it is waited for, the others go on,
+    and where it was there before its client came, another takes its place."""
+    before = set(scene.pids())
+    with scene.client() as client:
+        client.send(b"GET / HT")
+        scene.watch.sleep(SETTLE_SECONDS)
+        serving = [pid for pid in scene.pids() if pid not in before] or sorted(before - {scene.pid})
+        if not serving:
+            return
+        os.kill(serving[0], signal.SIGKILL)
+    if not scene.until(lambda: serving[0] not in scene.pids()):
+        raise Failed(ZOMBIES, f"process {serving[0]} was killed, and is still in the process table")
+    if not scene.until(lambda: len(scene.pids()) >= len(before)):
+        raise Failed(
+            WORKER_LOST,
+            f"there were {len(before)} processes; one was killed, and {scene.patience:.0f} s later "
+            f"there were {len(scene.pids())}",
+        )
+    scene.file(next(iter(scene.site.small)))
+
+
+def memory(scene: Scene) -> None:
+    """The same requests again and again, with Redis and without, and no memory is lost."""
+    scene.must_look()
+    require_no_growth(scene, NO_ANSWER)
+    with redis_gone(scene):
+        before = scene.useless_descriptors()
+        require_no_growth(scene, REDIS_STOPS_ALL)
+        for _ in range(OUTAGE_PAGES):
+            scene.ask_for("/guestbook", REDIS_STOPS_ALL)
+            scene.watch.sleep(OUTAGE_SECONDS)
+        if not scene.until(lambda: scene.useless_descriptors() <= before + 1):
+            raise Failed(
+                DESCRIPTOR_LEAK,
+                f"pages were asked for while Redis was gone; {before} descriptors that lead to no "
+                f"client and to no Redis were open before, and {scene.useless_descriptors()} are "
+                "now",
+            )
+
+
+def require_no_growth(scene: Scene, fault: FaultKind) -> None:
+    """Raises Failed if memory grows in each of several rounds; `fault`: what it is if no answer
+    comes."""
+    path = next(iter(scene.site.small))
+    kept = [
+        *(("GET", request("GET", p)) for p in (path, "/guestbook", "/go/nowhere", "/missing")),
+        ("HEAD", request("HEAD", path)),
+        ("POST", request("POST", "/guestbook", FORM, body=b"guest-name=&guest-remarks=")),
+    ]
+    alone = [request("GET", path, CLOSE), b"GET / HTTP/1.1\r\nBroken\r\n\r\n"]
+    sizes = []
+    with OneClient(scene) as client:
+        tasks = scene.tasks()
+        for _ in range(ROUNDS + 2):  # the first two are for what is made once
+            for _ in range(OF_EACH_KIND):
+                for method, data in kept:
+                    client.ask(data, method, fault)
+                for data in alone:
+                    scene.ask(data, fault=fault)
+            scene.until(lambda: scene.tasks() <= tasks + 1, QUIET_SECONDS)
+            sizes.append(scene.memory())
+    grown = [after - before for before, after in pairwise(sizes[1:])]
+    if min(grown) > LEAK_BYTES:
+        when = "" if fault is NO_ANSWER else " without Redis"
+        raise Failed(
+            MEMORY_LEAK,
+            f"{ROUNDS} rounds of {OF_EACH_KIND * len([*kept, *alone])} requests{when}, all of them "
+            f"answered: each left between {min(grown) >> 10} and {max(grown) >> 10} KB more in use",
+        )
 
 
 def limit(scene: Scene) -> None:
@@ -178,7 +315,8 @@ LEAVES_NOTHING = Stage(
     "leaves-nothing",
     "It leaves nothing behind, and lives within limits",
     (
-        Trial("descriptors", 6, descriptors),
+        Trial("descriptors", 4, descriptors),
+        Trial("memory", 2, memory, seconds=6),
         Trial("processes and threads", 5, processes),
         Trial("at the limit", 4, limit, limits=Limits(tasks=FEW_TASKS, others=0)),
     ),

@@ -35,6 +35,11 @@ REMARKS = (
 )
 """A guestbook as it might be, oldest first, so that the page has a defined and likely size."""
 
+LONGEST_REMARK = '"' * 1000 + " - " + '"' * 100
+"""As long as the form takes (GUEST_REMARKS_LIMIT, GUEST_NAME_LIMIT in lib/config.h). In the page
+each character is `&quot;`."""
+REMARKS_SHOWN = 50
+
 LINK = ("link:guestbook", "/guestbook")
 """A short link: /go/guestbook leads to the guestbook."""
 
@@ -155,6 +160,14 @@ class PrivateRedis(RunRedis):
     def clients_limit(self) -> int:
         """How many it takes."""
         return int(str(self._client.config_get("maxclients")["maxclients"]))
+
+    def fill_page(self) -> None:
+        """Store the longest remarks that the form takes, as many as a page shows."""
+        self._client.rpush("guestbook_remarks", *[LONGEST_REMARK] * REMARKS_SHOWN)
+
+    def empty_page(self) -> None:
+        """Take them out again, and no others."""
+        self._client.lrem("guestbook_remarks", 0, LONGEST_REMARK)
 
     def remarks(self) -> list[str]:
         """All of them, without the names."""

@@ -27,6 +27,13 @@ Run = Callable[[AttackScene], AbstractContextManager[Again]]
 CROWD = 200
 """Clients of most crowds: twice as many as 03 and 05 have workers."""
 DESCRIPTORS = 64
+DATA_MB = 128
+LIMITS = {
+    "descriptors": f"--nofile={DESCRIPTORS}:{DESCRIPTORS}",
+    "memory": f"--data={DATA_MB << 20}:{DATA_MB << 20}",
+}
+"""By setting: the option of prlimit(1) that the server is started with."""
+REFILL_SECONDS = 0.3
 RUSH = 30
 FULL_REDIS = 12
 """Clients that Redis takes when it is short of them, our own among them: fewer than come at once,
@@ -53,7 +60,7 @@ class Attack:
     what: str
     run: Run
     setting: str = ""
-    """What the server must find at its start: "descriptors", "liar", "line"."""
+    """What the server must find at its start: "descriptors", "memory", "liar", "line"."""
     needs_redis: bool = False
     """It hits Redis: the rate is that of the visitors who need none."""
     rates_all: bool = False
@@ -172,6 +179,26 @@ def redis_full(scene: AttackScene) -> Iterator[Again]:
 
 
 @contextlib.contextmanager
+def large_pages(scene: AttackScene) -> Iterator[Again]:
+    """Remarks as long as the form allows make a large page, and a crowd asks for it and reads
+    nothing. Visitors' remarks push them off the page, so they are stored again and again."""
+    due = time.monotonic() + REFILL_SECONDS
+
+    def refill() -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + REFILL_SECONDS
+            scene.redis.fill_page()
+
+    scene.redis.fill_page()
+    try:
+        with scene.crowd("slow-readers", CROWD, page("guestbook")):
+            yield refill
+    finally:
+        scene.redis.empty_page()
+
+
+@contextlib.contextmanager
 def children_killed(scene: AttackScene) -> Iterator[Again]:
     """SIGKILL to one child after another, chosen by lot; some have a client that they wait for."""
     due = time.monotonic()
@@ -233,6 +260,17 @@ ATTACKS = {
             "Slow readers",
             f"{CROWD} clients ask {PIPELINED} times for the longest page and read nothing",
             _crowd("slow-readers", of=longest_page),
+        ),
+        Attack(
+            "large-pages",
+            "Large pages, not read",
+            f"{CROWD} clients ask for a guestbook of 333 KB and read nothing; each process of the "
+            f"server may have {DATA_MB} MB of data (prlimit)",
+            large_pages,
+            setting="memory",
+            needs_redis=True,
+            excused=("unavailable",),
+            own_only="may need more memory to begin with",
         ),
         Attack(
             "flood",

@@ -13,7 +13,7 @@ from bench.records.torture import BACK_SECONDS, Remarks, TortureCell
 from bench.subjects.subject import Subject
 from bench.torture import figures
 from bench.torture.answers import Exchange, answers_in, late_in
-from bench.torture.attacks import DESCRIPTORS, Attack
+from bench.torture.attacks import LIMITS, Attack
 from bench.torture.line import NEAR
 from bench.torture.scene import (
     LOOPBACK,
@@ -86,9 +86,9 @@ def scene_for(subject: Subject, attack: Attack, ground: Ground) -> Iterator[Atta
         liar = None
         if attack.setting == "liar":
             liar = stack.enter_context(lying_redis(ground))
-        descriptors = DESCRIPTORS if attack.setting == "descriptors" else 0
         address = NEAR if attack.setting == "line" else LOOPBACK
-        yield stack.enter_context(AttackScene(subject, ground, address, liar, descriptors))
+        limit = LIMITS.get(attack.setting, "")
+        yield stack.enter_context(AttackScene(subject, ground, address, liar, limit))
 
 
 def lying_redis(ground: Ground) -> LyingRedis:

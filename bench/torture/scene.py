@@ -114,13 +114,12 @@ class AttackScene:
         ground: Ground,
         address: str = LOOPBACK,
         liar: LyingRedis | None = None,
-        descriptors: int = 0,
+        limit: str = "",
     ) -> None:
-        """Start it and wait until it listens. `liar`: stands between it and Redis. `descriptors`:
-        that each of its processes may have; 0: as many as we. Raises StartError, OSError or
-        Interrupted."""
-        if descriptors:
-            subject = with_descriptors(subject, descriptors)
+        """Start it and wait until it listens. `liar`: stands between it and Redis. `limit`: of each
+        of its processes, an option of prlimit(1). Raises StartError, OSError or Interrupted."""
+        if limit:
+            subject = limited(subject, limit)
         self.subject, self.ground = subject, ground
         self.redis, self.watch, self.liar = ground.redis, ground.watch, liar
         self.crowd_seen: CrowdTally | None = None
@@ -263,11 +262,11 @@ class AttackScene:
         return len(found), threads
 
 
-def with_descriptors(subject: Subject, most: int) -> Subject:
-    """The same, allowed no more descriptors than that (prlimit(1))."""
+def limited(subject: Subject, limit: str) -> Subject:
+    """The same, with a limit: an option of prlimit(1)."""
 
     def command(place: Place) -> list[str]:
-        return ["prlimit", f"--nofile={most}:{most}", "--", *subject.command(place)]
+        return ["prlimit", limit, "--", *subject.command(place)]
 
     return replace(subject, command=command)
 

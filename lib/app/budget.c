@@ -8,10 +8,10 @@ bool budget_take(const struct budget *budget, size_t bytes) {
         return true;
     /* First our own part, then the sum: so of two processes that ask at once
        at least one sees both parts, and the limit holds. */
-    atomic_fetch_add(&budget->taken[budget->slot], bytes);
+    size_t own = atomic_fetch_add(&budget->taken[budget->slot], bytes) + bytes;
     for (size_t i = 0; i < budget->slots; i++)
         taken += atomic_load(&budget->taken[i]);
-    if (taken <= budget->limit)
+    if (own <= budget->own_limit && taken <= budget->limit)
         return true;
     budget_return(budget, bytes);
     return false;

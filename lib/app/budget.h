@@ -18,7 +18,8 @@
 
 /* All zero: no limit. */
 struct budget {
-    size_t limit; /* bytes, for all processes together */
+    size_t limit;     /* bytes, for all processes together */
+    size_t own_limit; /* bytes, for each process */
     /* One counter for each process, in memory that all processes share: when a
        child is killed, its parent can return what it had taken. */
     _Atomic size_t *taken;
@@ -26,7 +27,7 @@ struct budget {
     size_t slot;  /* the counter of this process */
 };
 
-/* Takes so many bytes; false, and nothing is taken, if the limit forbids it. */
+/* Takes so many bytes; false, and nothing is taken, if a limit forbids it. */
 bool budget_take(const struct budget *budget, size_t bytes);
 void budget_return(const struct budget *budget, size_t bytes);
 

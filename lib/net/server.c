@@ -131,6 +131,7 @@ static void open_budget(struct server *server) {
     struct budget *budget = &server->app.budget;
 
     budget->limit = memory_init() / MEMORY_SHARE;
+    budget->own_limit = memory_of_process() / MEMORY_SHARE;
     budget->slots = slots;
     budget->taken = server_share(slots * sizeof budget->taken[0]);
 }

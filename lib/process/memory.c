@@ -77,13 +77,7 @@ uint64_t memory_granted(const char *root) {
     uint64_t least =
         (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     char path[PATH_MAX], line[PATH_MAX + 256];
-    struct rlimit limit;
 
-    /* RLIM_INFINITY is the largest number. */
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur < least)
-        least = limit.rlim_cur;
-    if (getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur < least)
-        least = limit.rlim_cur;
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     FILE *file = fopen(path, "re");
     if (file == NULL)
@@ -91,6 +85,17 @@ uint64_t memory_granted(const char *root) {
     while (fgets(line, sizeof line, file) != NULL)
         read_group(root, line, &least);
     fclose(file);
+    return least;
+}
+
+size_t memory_of_process(void) {
+    size_t least = SIZE_MAX;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur < least)
+        least = (size_t)limit.rlim_cur;
+    if (getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur < least)
+        least = (size_t)limit.rlim_cur;
     return least;
 }
 
@@ -144,7 +149,7 @@ size_t memory_init(void) {
 #ifdef M_MMAP_THRESHOLD
     mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
 #endif
-    return (size_t)granted;
+    return granted < SIZE_MAX ? (size_t)granted : SIZE_MAX;
 }
 
 void server_need_memory(size_t size) {
@@ -155,7 +160,8 @@ void server_need_memory(size_t size) {
 }
 
 size_t server_room_in_memory(size_t most, size_t each, size_t real) {
-    uint64_t clients = granted / 2 / real;
+    uint64_t own = each > 0 ? memory_of_process() : granted;
+    uint64_t clients = (own < granted ? own : granted) / 2 / real;
 
     if (most > clients)
         most = clients > 0 ? (size_t)clients : 1;

@@ -7,11 +7,15 @@
 #include <stdint.h>
 
 /*
- * The least of: the machine's memory, the limits of the control group (versions
- * 1 and 2) and of the groups above it, RLIMIT_AS and RLIMIT_DATA; in bytes.
- * `root` stands before each path that is read: "" except in a test.
+ * What all our processes together may have, in bytes: the least of the
+ * machine's memory and the limits of the control group (versions 1 and 2) and
+ * of the groups above it.  `root` stands before each path that is read: ""
+ * except in a test.
  */
 uint64_t memory_granted(const char *root);
+
+/* What each process may have: the lower of RLIMIT_AS and RLIMIT_DATA. */
+size_t memory_of_process(void);
 
 /* Reads what is granted, before the server confines itself; returns it.
 
@@ -27,8 +31,9 @@ void server_need_memory(size_t size);
 
 /*
  * For how many of at most `most` clients there is memory.  Each takes `each`
- * bytes of addresses, and `real` bytes of what is granted, at most half of
- * which is for clients.  If there is none for one: as server_need_memory().
+ * bytes of this process' addresses, none if it gets a process of its own; and
+ * `real` bytes of what is granted, at most half of which is for clients.  If
+ * there is none for one: as server_need_memory().
  */
 size_t server_room_in_memory(size_t most, size_t each, size_t real);
 

@@ -60,7 +60,8 @@ static void the_least_limit_holds(void **state) {
 
 static void processes_share_one_budget(void **state) {
     _Atomic size_t taken[3] = {0};
-    struct budget first = {.limit = 100, .taken = taken, .slots = 3};
+    struct budget first = {
+        .limit = 100, .own_limit = 100, .taken = taken, .slots = 3};
     struct budget second = first;
     const struct budget unlimited = {0};
     (void)state;
@@ -75,6 +76,11 @@ static void processes_share_one_budget(void **state) {
     budget_reset(&first, 2); /* the second process was killed */
     assert_true(budget_take(&first, 40));
     assert_int_equal(taken[0], 100);
+    budget_return(&first, 100);
+    first.own_limit = 50; /* ulimit -d holds for each process */
+    assert_false(budget_take(&first, 51));
+    assert_true(budget_take(&first, 50));
+    assert_true(budget_take(&second, 50));
     assert_true(budget_take(&unlimited, SIZE_MAX));
 }
 

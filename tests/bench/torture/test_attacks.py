@@ -10,11 +10,12 @@ import pytest
 import redis
 
 from bench.records.torture import TortureCell
+from bench.services.private_redis import REMARKS_SHOWN
 from bench.services.redis_server import connect
 from bench.torture import attacks
 from bench.torture.attacks import ATTACKS, UNDER_WAY
 from bench.torture.cell import lying_redis, measure, scene_for
-from bench.torture.scene import AttackScene, Ground, page
+from bench.torture.scene import AttackScene, Ground, held_connections, page
 
 from .conftest import sign, status, subject, until
 
@@ -131,6 +132,24 @@ def test_few_descriptors(ground: Ground) -> None:
         with ATTACKS["few-descriptors"].run(few):
             until(lambda: status(few, "/redirect") == 302, "nobody is served")
             time.sleep(0.3)  # for the crowd
+
+
+def test_large_pages(ground: Ground) -> None:
+    """They are as large as it is said, the limit is set, and afterwards the page is small. 1 s."""
+    attack = ATTACKS["large-pages"]
+    with scene_for(subject("epoll"), attack, ground) as scene:
+        limits = Path(f"/proc/{scene.server.pid}/limits").read_text()
+        line = next(line for line in limits.splitlines() if line.startswith("Max data size"))
+        assert line.split()[3:5] == [str(attacks.DATA_MB << 20)] * 2
+        sign(scene, "kept")
+        with attack.run(scene):
+            until(lambda: status(scene, "/guestbook") in (200, 503), "nobody is answered")
+            assert len(ground.redis.remarks()) > REMARKS_SHOWN
+            until(lambda: held_connections(scene.port) >= attacks.CROWD, "the crowd is not there")
+        assert not any('"' * 1000 in remark for remark in ground.redis.remarks())
+        until(lambda: status(scene, "/guestbook") == 200, "the page does not come back")
+        assert scene.server.running()
+    assert "kept" in ground.redis.remarks()
 
 
 def test_who_cannot_take_part() -> None:

@@ -100,9 +100,10 @@ ONE_RECV = FaultKind(
 )
 SHORT_WRITE = FaultKind(
     "short-write",
-    "You take one send for a whole answer",
+    "A big answer does not arrive whole",
     "A client that reads slowly got only the beginning. A send returns how many bytes the kernel "
-    "had room for; the rest is still yours to send.",
+    "had room for; the rest is still yours to send. If there is no room (EAGAIN), wait until the "
+    "socket is writable.",
     "send(2), RETURN VALUE; `send_some` in lib/net/blocking.c",
     r"send|write",
 )
@@ -226,6 +227,7 @@ NO_PATIENCE = FaultKind(
     "lib/net/options.h, through which --time-scale shortens all times; REQUEST_TIMEOUT in "
     "lib/config.h",
     r"recv|read\(|poll|epoll_wait",
+    brings=("restarted-timeout", "no-send-timeout"),
 )
 RESTARTED_TIMEOUT = FaultKind(
     "restarted-timeout",
@@ -249,9 +251,9 @@ NO_SEND_TIMEOUT = FaultKind(
 )
 DESCRIPTOR_LEAK = FaultKind(
     "descriptor-leak",
-    "A descriptor a connection",
-    "Clients have come and gone, and their descriptors are still there. When the last one is used "
-    "up (`ulimit -n`), nobody can come in any more.",
+    "You do not close a descriptor",
+    "A client has gone, a file was replaced or Redis was gone, and the descriptor is still open. "
+    "When the last one is used up (`ulimit -n`), no new client can come in.",
     "close(2), on each way out of the function that serves; `ls /proc/PID/fd`",
     r"accept|close\(",
 )
@@ -378,6 +380,14 @@ DATA_RACE = FaultKind(
     "pthread_mutex_lock(3); `queue_take` in 05_prethreading/main.c; pthread_join(3); `make tsan`",
     brings=BROKEN_SERVICE,
 )
+SANITIZER_ERROR = FaultKind(
+    "sanitizer-error",
+    "The thread sanitizer reports a misuse of memory or of a lock",
+    "Memory was used after it was freed, or a mutex was unlocked by a thread that did not hold it, "
+    "locked twice, or destroyed while it was locked. It may work for a long time.",
+    "the proof: the first function of yours in it; pthread_mutex_lock(3), free(3)",
+    brings=BROKEN_SERVICE,
+)
 NOT_SANITIZED = FaultKind(
     "not-sanitized",
     "It does not compile with the thread sanitizer",
@@ -406,9 +416,9 @@ MEMORY_LEAK = FaultKind(
 )
 WORKER_LOST = FaultKind(
     "worker-not-replaced",
-    "A worker that dies is not replaced",
-    "A worker process was killed (kill -9), as the kernel does where memory is short. Some seconds "
-    "later there was still one process fewer. When the last worker is gone, no client is served.",
+    "Workers that die are not replaced",
+    "All worker processes were killed (kill -9), as the kernel does where memory is short, and a "
+    "client who came then was not served. The first process must make others in their place.",
     "waitpid(2); `replace_workers` in 03_preforking/main.c",
     r"wait4|SIGCHLD|clone",
 )

@@ -253,15 +253,15 @@ class Scene:
         """All that it has written to standard error."""
         return self.running.stderr if self.running is not None else ""
 
-    def alive(self) -> None:
-        """Raises Failed if its first process is gone, and was not told to stop. One whose last
-        connection has just broken may take a moment to be gone."""
+    def alive(self, seconds: float = DYING_SECONDS) -> None:
+        """Raises Failed if its first process is gone within so long, and was not told to stop. One
+        whose last connection has just broken may take a moment."""
         running = self.running
         if running is None:
             return
         if self.died is not None:
             raise Failed(self.died, "it was ended for what it took")
-        if self.told or not self.until(lambda: not running.running(), DYING_SECONDS):
+        if self.told or not self.until(lambda: not running.running(), seconds):
             return
         ended = self.stop()
         status = ended.status if ended else None

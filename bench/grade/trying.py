@@ -26,7 +26,7 @@ from bench.grade.faults import (
     UNLISTED_CALL,
 )
 from bench.grade.proof import TRACE, excerpt, finding, shortened
-from bench.grade.scene import ENDED_BY, Scene
+from bench.grade.scene import ENDED_BY, LOOK_SECONDS, Scene
 from bench.grade.stage import OVER, CheckOutcome, Failed, NotHere
 from bench.grade.waiting import kept_lock
 from bench.host.process import StartError
@@ -67,6 +67,8 @@ class World:
     """It has printed its url once."""
     _closed: str = ""
     """Why nothing else is tried; empty while it is."""
+    _waits_idle: bool = False
+    """Threads wait for a lock while no client is there: the one who has it waits in accept()."""
     _found: list[str] = field(default_factory=list)
     """Names of the faults so far, but for consequences."""
 
@@ -171,35 +173,39 @@ class World:
                 self._ready = time.time()
                 note = self._run(check, scene)
                 if check.starts_server:
-                    scene.alive()
+                    scene.alive(LOOK_SECONDS)
                 return note
             except StartError as error:
                 fault = ENDED_BY.get(-(error.status or 0), NEVER_SERVES)
                 raise Failed(fault, str(error), sure=False) from error
             except redis.RedisError as error:
-                raise Failed(CRASH, f"the Redis of the examination broke: {error}") from error
+                raise NotHere(f"the Redis of the examination did not answer: {error}") from error
 
-    @staticmethod
-    def _run(check: Trial, scene: Scene) -> str | None:
+    def _run(self, check: Trial, scene: Scene) -> str | None:
         """Raises Failed."""
         try:
-            return check.run(scene)
+            note = check.run(scene)
+            if check.gate:
+                self._waits_idle = bool(kept_lock(scene.pids()))
+            return note
         except ConnectionError as error:
             scene.alive()
             raise Failed(NO_ANSWER, f"a client's connection broke: {error}", sure=False) from error
         except Failed as failed:
-            raise cause_of(failed, scene) from failed
+            raise cause_of(failed, scene, self._waits_idle) from failed
 
     def _file(self) -> Path:
         self._scenes += 1
         return self.scene.folder / f"{self._scenes}.trace"
 
 
-def cause_of(failed: Failed, scene: Scene) -> Failed:
-    """The failure itself, or what the server shows to be its cause."""
+def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
+    """The failure itself, or what the server shows to be its cause. `waits_idle`: that threads wait
+    for a lock tells nothing of this server."""
     if failed.proof or failed.fault is BY_NATURE:
         return failed
-    if locked := kept_lock(scene.pids() if scene.running is not None else []):
+    looked_at = scene.pids() if scene.running is not None and not waits_idle else []
+    if locked := kept_lock(looked_at):
         seen = f"{failed.seen}; {len(locked)} threads of the server wait for the same lock"
         return Failed(LOCK_KEPT, seen, proof=shortened(locked), proof_kind=PROC)
     if died := scene.killed():

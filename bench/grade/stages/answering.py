@@ -32,6 +32,7 @@ from bench.grade.waiting import in_accept
 from bench.load.client import NoAnswer, request
 
 SMALL_BUFFER = 16_384
+LONG_BODY = 9000
 FORM = "Content-Type: application/x-www-form-urlencoded"
 RESETS, LEAVE_SECONDS = 12, 0.03
 LEAVERS, SOON_SECONDS, BUSY_SHARE = 3, 0.4, 0.5
@@ -100,17 +101,17 @@ def heads(scene: Scene) -> None:
         scene.talk(client, request("HEAD", path, CLOSE), method="HEAD")
         if body := client.rest()[0]:
             raise Failed(WRONG_ANSWER, f"HEAD {path} was answered with a body of {len(body)} bytes")
-    parts(scene, path)
+    parts(scene, path, scene.site.small[path])
+    parts(scene, *scene.site.big)
 
 
-def parts(scene: Scene, path: str) -> None:
+def parts(scene: Scene, path: str, content: bytes) -> None:
     """Parts of a file (RFC 9110, section 14)."""
-    content = scene.site.small[path]
     first = scene.dice.randint(1, 9)
     last = scene.dice.randint(first, len(content) - 1)
     wanted = {
         f"bytes={first}-{last}": content[first : last + 1],
-        f"bytes={first}-": content[first:],
+        f"bytes={len(content) - first}-": content[-first:],
         f"bytes=-{first}": content[-first:],
     }
     for asked, part in wanted.items():
@@ -178,7 +179,9 @@ def children_end(scene: Scene) -> None:
         return in_accept([pid for pid in scene.pids() if pid not in before])
 
     scene.until(lambda: not left(), SOON_SECONDS)
-    if len(processes := left()) >= CHILDREN // 2:
+    # Where workers end after a client each and are replaced, there are as many as before.
+    more = len(scene.pids()) - len(before)
+    if len(processes := left()) >= CHILDREN // 2 and more >= CHILDREN // 2:
         raise Failed(
             CHILD_ACCEPTS,
             f"{CHILDREN} clients were served, one after another; {len(processes)} processes that "
@@ -267,7 +270,44 @@ def pieces(scene: Scene) -> None:
         answer = scene.talk(client, b"", fault=ONE_RECV)
     if answer.body != scene.site.small[path]:
         raise Failed(ONE_RECV, f"{path}, in pieces, was answered {answer.status}", client.port)
+    half_closed(scene)
+    long_body(scene)
     ends_of_requests(scene)
+
+
+def half_closed(scene: Scene) -> None:
+    """A client that ends its side behind its whole request, as `nc -N` does, is still answered."""
+    for path in (scene.dice.choice(list(scene.site.small)), "/guestbook"):
+        with scene.client() as client:
+            client.send(request("GET", path, CLOSE))
+            client.socket.shutdown(socket.SHUT_WR)
+            answer = scene.talk(client, b"")
+        if answer.status != 200:
+            raise Failed(
+                WRONG_ANSWER,
+                f"a client asked for {path} and ended its side (FIN) behind the request; it was "
+                f"answered {answer.status}, not 200",
+            )
+
+
+def long_body(scene: Scene) -> None:
+    """A form of several kilobytes, in pieces: more than the room for a head."""
+    padding, remark = word(scene.dice, LONG_BODY), word(scene.dice)
+    body = f"padding={padding}&guest-name=a&guest-remarks={remark}".encode()
+    data = request("POST", "/guestbook", CLOSE, FORM, body=body)
+    with scene.client() as client:
+        while data:
+            size = scene.dice.randint(500, 2000)
+            client.send(data[:size])
+            data = data[size:]
+            time.sleep(0.005)
+        answer = scene.talk(client, b"", fault=ONE_RECV)
+    if answer.status != 303 or remark not in scene.get("/guestbook").body.decode(errors="replace"):
+        raise Failed(
+            ONE_RECV,
+            f"a form of {len(body)} bytes, in pieces, was answered {answer.status}; its remark is "
+            "not on the page, or the status is not 303",
+        )
 
 
 def bad_requests(scene: Scene) -> None:
@@ -286,7 +326,7 @@ def bad_requests(scene: Scene) -> None:
 
 def pipelined(scene: Scene) -> str | None:
     """Several requests in one packet."""
-    paths = scene.dice.choices(list(scene.site.small), k=scene.dice.randint(3, 6))
+    paths = scene.dice.choices(list(scene.site.small), k=scene.dice.randint(18, 24))
     with scene.client() as client:
         client.send(b"".join(request("GET", path) for path in paths))
         for number, path in enumerate(paths):
@@ -301,8 +341,10 @@ def ends_of_requests(scene: Scene) -> None:
     """Clients that end their side in the middle of a head. Raises Failed if a thread then runs
     on."""
     with contextlib.ExitStack() as stack:
+        ports = []
         for _ in range(LEAVERS):
             client = stack.enter_context(scene.client())
+            ports.append(client.port)
             client.send(b"GET /half")
             client.socket.shutdown(socket.SHUT_WR)
         scene.watch.sleep(SOON_SECONDS)
@@ -310,11 +352,13 @@ def ends_of_requests(scene: Scene) -> None:
         scene.watch.sleep(SOON_SECONDS)
         share = (scene.demand_seconds() - before) / (time.monotonic() - begun)
         # Under a trace it rests at each call.
-        if share > BUSY_SHARE or len(scene.fruitless()) > MANY:
+        busy = share > BUSY_SHARE or len(scene.fruitless()) > MANY
+        if busy and any(scene.holds(port) for port in ports):
             raise Failed(
                 IGNORES_END,
                 f"{LEAVERS} clients sent half a request and ended their side (FIN); "
                 f"{SOON_SECONDS} s later a thread ran, or wanted to, for {share:.0%} of the time",
+                sure=False,
             )
 
 

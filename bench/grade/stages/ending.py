@@ -5,11 +5,16 @@ import contextlib
 
 from bench.grade.check import Stage, Trial
 from bench.grade.faults import BAD_STATUS, CUTS_OFF, DEAF, ORPHANS
-from bench.grade.scene import CLOSE, Scene
+from bench.grade.scene import CLOSE, WORKERS, Scene
 from bench.grade.stage import Failed
+from bench.grade.stages.answering import SMALL_BUFFER
 from bench.grade.stages.holding import SETTLE_SECONDS, hold
-from bench.load.client import NoAnswer, request
+from bench.load.client import Client, NoAnswer, request
 
+HALVES = WORKERS - 2
+"""Each worker has one client, or none, with one that reads and one that is idle."""
+SOON_SECONDS = 3.0
+"""Less than the 5 s that are granted to requests in flight: there are none any more."""
 END_SECONDS = 9.0
 """5 s are granted to requests in flight (STOP_TIMEOUT in lib/config.h), the rest to a busy
 machine."""
@@ -20,23 +25,54 @@ def finishes(scene: Scene) -> None:
     path = scene.dice.choice(list(scene.site.small))
     data = request("GET", path, CLOSE)
     cut = scene.dice.randint(5, len(data) - 3)
-    with scene.client() as client:
-        client.send(data[:cut])
+    alone = scene.stalled_by == "one"
+    with contextlib.ExitStack() as stack:
+        if not alone:
+            reader = stack.enter_context(scene.client(SMALL_BUFFER))
+            reader.send(request("GET", scene.site.big[0], CLOSE))
+            idle = stack.enter_context(scene.client())
+            scene.talk(idle, request("GET", path))
+        clients = [stack.enter_context(scene.client()) for _ in range(1 if alone else HALVES)]
+        for client in clients:
+            client.send(data[:cut])
         scene.watch.sleep(SETTLE_SECONDS)
         scene.tell_to_stop()
         scene.watch.sleep(SETTLE_SECONDS)
-        try:
-            whole = client.ask(data[cut:]).body == scene.site.small[path]
-        except (NoAnswer, OSError):
-            whole = False
-        if not whole:
+        answered = [_answers(client, data[cut:], scene.site.small[path]) for client in clients]
+        if not all(answered):
             raise Failed(
                 CUTS_OFF,
-                f"the second half of a request for {path} came {SETTLE_SECONDS} s after SIGTERM, "
-                "and was not answered",
-                client.port,
+                f"the second halves of {len(clients)} requests for {path} came {SETTLE_SECONDS} s "
+                f"after SIGTERM, and {answered.count(False)} of them were not answered",
+                clients[answered.index(False)].port,
                 sure=False,
             )
+        if not alone and not _answers(reader, b"", scene.site.big[1]):
+            raise Failed(
+                CUTS_OFF,
+                f"a client read {scene.site.big[0]} slowly when SIGTERM came, and did not get all "
+                "of it",
+                reader.port,
+                sure=False,
+            )
+        for client in (reader, *clients) if not alone else clients:
+            client.close()  # it waits for that after its last answer
+        running = scene.running
+        if running and not scene.until(lambda: not running.running(), SOON_SECONDS):
+            raise Failed(
+                DEAF,
+                f"after SIGTERM all requests were answered, and the clients that were left were "
+                f"idle; {SOON_SECONDS:.0f} s later the server is still there",
+                sure=False,
+            )
+
+
+def _answers(client: Client, rest: bytes, content: bytes) -> bool:
+    """Whether what is sent is answered with this content."""
+    try:
+        return client.ask(rest).body == content
+    except (NoAnswer, OSError):
+        return False
 
 
 def ends(scene: Scene) -> None:

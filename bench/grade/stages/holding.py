@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from bench.grade.check import Stage, Trial
 from bench.grade.faults import (
     BY_NATURE,
+    FAILS_UNDER_LOAD,
     NO_ANSWER,
     NO_PATIENCE,
     NO_SEND_TIMEOUT,
@@ -25,6 +26,10 @@ from bench.load.client import Client, request
 
 SETTLE_SECONDS = 0.3
 DROP, DROP_SECONDS = 4096, 0.01
+MANY_CLIENTS = 300
+"""More than a table of 64, 100 or 256 places takes."""
+PAUSE_SECONDS = 0.5
+"""Between two halves of a request: less than it may take (REQUEST_TIMEOUT / TIME_SCALE)."""
 TIME_SCALE = 10
 """With it who may take 10 s has 1."""
 QUICKLY = ("--time-scale", str(TIME_SCALE))
@@ -85,6 +90,8 @@ def others(scene: Scene) -> str | None:
             scene.together([lambda path=path: scene.get(path) for path in paths])  # type: ignore[misc]
         except Failed as failed:
             scene.alive()
+            if failed.fault is not NO_ANSWER or failed.sure:
+                raise
             nature = scene.stalled_by == "one"
             raise Failed(
                 BY_NATURE if nature else ONE_STOPS_ALL,
@@ -94,7 +101,33 @@ def others(scene: Scene) -> str | None:
                 held[0].port,
                 sure=nature,
             ) from failed
-        return f"{silent + slow} silent, {len(paths)} served in {time.monotonic() - begun:.2f} s"
+        took = time.monotonic() - begun
+    crowd(scene)
+    return f"{silent + slow} silent, {len(paths)} served in {took:.2f} s"
+
+
+def crowd(scene: Scene) -> None:
+    """Many clients send half a request; then all send the rest, in the order in which they came."""
+    path = next(iter(scene.site.small))
+    data = request("GET", path, CLOSE)
+    with ExitStack() as stack:
+        clients = [stack.enter_context(scene.client()) for _ in range(MANY_CLIENTS)]
+        for client in clients:
+            client.send(data[:-2])
+        for number, client in enumerate(clients):
+            try:
+                scene.same(scene.talk(client, data[-2:]), path)
+            except Failed as failed:
+                scene.alive()
+                if failed.fault is not NO_ANSWER:
+                    raise
+                raise Failed(
+                    FAILS_UNDER_LOAD,
+                    f"{MANY_CLIENTS} clients were connected at once; number {number + 1} of them "
+                    f"had no whole answer ({failed.seen})",
+                    client.port,
+                    sure=failed.sure,
+                ) from failed
 
 
 def kept(scene: Scene) -> None:
@@ -130,6 +163,8 @@ def wordless(scene: Scene) -> None:
                 scene.file(scene.dice.choice(paths))
             except Failed as failed:
                 scene.alive()
+                if failed.fault is not NO_ANSWER or failed.sure:
+                    raise
                 raise Failed(
                     ONE_STOPS_ALL,
                     f"{count} clients connected and said nothing; somebody else had no answer "
@@ -137,13 +172,32 @@ def wordless(scene: Scene) -> None:
                     silent[0].port,
                     sure=False,
                 ) from failed
+        if not silent[0].ends(CUT_OFF_SECONDS):
+            raise Failed(
+                NO_PATIENCE,
+                f"started with --time-scale {TIME_SCALE}, a client who connected and said nothing "
+                f"was still connected after {time.monotonic() - until + DEFERRED_SECONDS:.0f} s",
+                silent[0].port,
+            )
 
 
 def cut_off(scene: Scene) -> str | None:
-    """Who is silent for longer than its time is sent away."""
+    """Who is silent for longer than its time is sent away, and who is not is served."""
+    path = next(iter(scene.site.small))
+    data = request("GET", path, CLOSE)
     with ExitStack() as stack:
+        if several := scene.stalled_by != "one":
+            pausing = stack.enter_context(scene.client())
+            pausing.send(data[:20])
+        idle = stack.enter_context(scene.client())
+        scene.talk(idle, request("GET", path))
+        refused = stack.enter_context(scene.client())
+        scene.talk(refused, b"GET / HTTP/1.1\r\nBroken\r\n\r\n")
         begun = time.monotonic()
         held = hold(scene, stack, 1)[0]
+        if several:
+            scene.watch.sleep(PAUSE_SECONDS - SETTLE_SECONDS)
+            scene.same(scene.talk(pausing, data[20:]), path)
         if not held.ends(CUT_OFF_SECONDS):
             scene.alive()
             raise Failed(
@@ -152,7 +206,20 @@ def cut_off(scene: Scene) -> str | None:
                 f"with half of one was still connected after {CUT_OFF_SECONDS:.0f}",
                 held.port,
             )
-        return f"sent away after {time.monotonic() - begun:.1f} s"
+        took = time.monotonic() - begun
+        for client, what in (
+            (held, "sent half a request and then nothing"),
+            (idle, "had its answer, asked for nothing more"),
+            (refused, "sent no HTTP, had its answer"),
+        ):
+            if not scene.until(lambda client=client: not scene.holds(client.port)):  # type: ignore[misc]
+                raise Failed(
+                    NO_PATIENCE,
+                    f"started with --time-scale {TIME_SCALE}, a client who {what} and did not "
+                    f"close had its descriptor in the server {scene.patience:.0f} s later",
+                    client.port,
+                )
+        return f"sent away after {took:.1f} s"
 
 
 def drips(scene: Scene) -> str | None:
@@ -209,6 +276,7 @@ def sleeps(scene: Scene) -> str | None:
             f"all clients were silent for {WATCHED_SECONDS} s, and a thread of it ran, or "
             f"wanted to, for {share:.0%} of that",
             held[0].port,
+            sure=False,
         )
     return None
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from bench.grade.building import COMPILE_SECONDS, NotBuilt
 from bench.grade.check import Stage, Trial
-from bench.grade.faults import CRASH, DATA_RACE, NOT_SANITIZED
+from bench.grade.faults import CRASH, DATA_RACE, NOT_SANITIZED, SANITIZER_ERROR
 from bench.grade.proof import COMPILER, SANITIZER, mistake, shortened
 from bench.grade.sandbox import Limits
 from bench.grade.scene import Scene
@@ -19,7 +19,11 @@ from bench.load.client import request
 
 RACERS, ROUNDS = 8, 6
 RACE_SECONDS = 8.0
-_RACE = re.compile(r"^SUMMARY: ThreadSanitizer: data race (?:.*/)?(\S+) in (\w+)", re.MULTILINE)
+_SUMMARY = re.compile(
+    r"^SUMMARY: ThreadSanitizer: (data race|heap-use-after-free|unlock of|double lock|destroy of"
+    r"|lock-order-inversion|read lock|use of an invalid mutex)(?:.*/| )(\S+) in (\w+)",
+    re.MULTILINE,
+)
 
 
 def races(scene: Scene) -> str | None:
@@ -65,10 +69,14 @@ def races(scene: Scene) -> str | None:
             slow.end_by_itself(1)
         said = slow.said()
     slow.stop()
-    found = _RACE.search(said)
+    found = _SUMMARY.search(said)
     if found:
-        raise Failed(DATA_RACE, f"the thread sanitizer saw a data race: {found[1]} in {found[2]}",
-                     proof=_pieces(said), proof_kind=SANITIZER)  # fmt: skip
+        raise Failed(
+            DATA_RACE if found[1] == "data race" else SANITIZER_ERROR,
+            f"the thread sanitizer reported: {found[0].partition(': ThreadSanitizer: ')[2]}"[:200],
+            proof=_pieces(said),
+            proof_kind=SANITIZER,
+        )
     # Where it had to be killed, it did not end in time: that is judged elsewhere.
     if slow.ended is not None and slow.ended.status not in (0, 66, -signal.SIGKILL):
         raise Failed(CRASH, f"with the thread sanitizer it {slow.ended.describe()}")
@@ -93,8 +101,8 @@ def _race(scene: Scene) -> None:
 
 def _pieces(said: str) -> list[str]:
     """What the sanitizer says of its first find: the two sides, and the lines of ours."""
-    _, _, report = said.partition("WARNING: ThreadSanitizer: data race")
-    wanted = re.compile(r"(Write|Read|Previous|Location).* |#\d+ .*/(?:\d\d_|lib/)")
+    _, _, report = said.partition("WARNING: ThreadSanitizer: ")
+    wanted = re.compile(r"(Write|Read|Previous|Location|Mutex).* |#\d+ .*/(?:\d\d_|lib/)")
     lines = [line.strip() for line in report.partition("SUMMARY")[0].splitlines()]
     return [re.sub(r"(#\d+ \w+) .*/((?:\d\d_|lib/)\S+).*", r"\1 \2", one)
             for one in lines if wanted.search(one)][:8]  # fmt: skip

@@ -12,6 +12,7 @@ from bench.grade.faults import (
     ONE_REDIS_QUESTION,
     REDIS_NOT_BACK,
     REDIS_STOPS_ALL,
+    WRONG_ANSWER,
     WRONG_REPLY,
 )
 from bench.grade.scene import Scene
@@ -58,18 +59,27 @@ def down(scene: Scene) -> None:
 
 
 def stopped(scene: Scene) -> None:
-    """While Redis does not reply, a page is answered in time."""
+    """While Redis does not reply, a page is answered in time. Its late reply is nobody else's."""
+    links = make_links(scene)
+    first = next(iter(links))
     scene.patience = REPLY_SECONDS
     scene.redis.stop()
     try:
-        status = scene.ask_for("/guestbook", REDIS_STOPS_ALL)
+        status = scene.ask_for(f"/go/{first}", REDIS_STOPS_ALL)
     finally:
         scene.redis.go_on()
     if status != 503:
         raise Failed(
-            REDIS_STOPS_ALL,
-            f"Redis did not reply, and the guestbook was answered {status}, not 503",
+            REDIS_STOPS_ALL, f"Redis did not reply, and /go/{first} was answered {status}, not 503"
         )
+    for name in links:
+        target = scene.get(f"/go/{name}").field("Location")
+        if target is not None and target != links[name]:
+            raise Failed(
+                WRONG_REPLY,
+                f"Redis replied to /go/{first} when its time was over; after that /go/{name} led "
+                f"to {target}, and right is {links[name]}",
+            )
 
 
 def back(scene: Scene) -> None:
@@ -105,12 +115,18 @@ def at_once(scene: Scene) -> str | None:
     return f"a page after {alone:.2f} s, {AT_ONCE} at once after {took:.2f} s"
 
 
-def own_replies(scene: Scene) -> None:
-    """Short links, asked for by many at once: each leads where it should."""
+def make_links(scene: Scene) -> dict[str, str]:
+    """Short links in Redis: names, and where they lead."""
     links = {word(scene.dice): f"/{word(scene.dice)}" for _ in range(8)}
     with connect(scene.redis.url) as client:
         for name, target in links.items():
             client.set(f"link:{name}", target)
+    return links
+
+
+def own_replies(scene: Scene) -> None:
+    """Short links, asked for by many at once: each leads where it should."""
+    links = make_links(scene)
     if scene.get(f"/go/{next(iter(links))}").status not in (302, 303, 307):
         raise Failed(NO_REDIS, "a short link that is in Redis leads nowhere")
 
@@ -123,11 +139,11 @@ def own_replies(scene: Scene) -> None:
                     f"/go/{name} is in Redis; among {len(links)} clients at once one was answered "
                     f"{answer.status}",
                 )
-            if answer.field("Location") != links[name]:
+            if (target := answer.field("Location")) != links[name]:
                 raise Failed(
-                    WRONG_REPLY,
+                    WRONG_REPLY if target in links.values() else WRONG_ANSWER,
                     f"/go/{name} leads to {links[name]}; among {len(links)} clients at once one "
-                    f"was sent to {answer.field('Location')} (status {answer.status})",
+                    f"was sent to {target} (status {answer.status})",
                 )
 
     scene.together([lambda name=name: follow(name) for name in links])  # type: ignore[misc]

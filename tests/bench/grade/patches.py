@@ -64,6 +64,8 @@ HERE = """\
 """
 
 
+START_WORKERS = "    while (!children_are_complete(&workers) && start_worker(server)) {\n    }\n"
+UNLOCK = "    pthread_mutex_unlock(&queue.lock);\n    pthread_cond_signal(&queue.filled);"
 LOCK = "static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;"
 LOST = "        lost = true, connection_abandon(connection);\n}"
 
@@ -147,6 +149,14 @@ PATCHES = (
     )
     .more("        connection_abandon(connection);\n}", LOST)
     .more("struct serving {", "static _Thread_local bool lost;\nstruct serving {"),
+    _whole("memory-leak", "leaves-nothing", "    connection_free(connection);\n", ""),
+    Patch(
+        "worker-not-replaced",
+        "leaves-nothing",
+        "03_preforking/main.c",
+        ((START_WORKERS, ""),),
+    ),
+    _whole("sanitizer-error", "races", UNLOCK, f"    pthread_mutex_unlock(&queue.lock);\n{UNLOCK}"),
     _forking("zombies", "", "poll(NULL, 0, 10);"),
     _forking("dies-at-limit", "while (waitpid(-1, NULL, 1) > 0);", "close(client.socket);"),
     Patch(

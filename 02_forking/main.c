@@ -21,10 +21,10 @@
  * kernel copies the page tables and throws them away again.  That is more than
  * all the rest of a small request.
  *
- * What happens at the limit?  With CHILDREN_LIMIT children alive the parent
- * stops accepting until one ends; the rest wait in the backlog.  Where the
- * system allows fewer processes, a client that was accepted waits until a child
- * ends.  Meanwhile no connection is kept alive.
+ * What happens at the limit?  If CHILDREN_LIMIT children are alive (fewer if
+ * memory is short, see main()), the parent stops accepting until one ends; the
+ * rest wait in the backlog.  If fork() fails, the accepted client waits until a
+ * child ends.  In both cases no connection is kept alive.
  *
  * A lesson of its own: who owns a socket after fork()?  Both.  So a connection
  * to Redis can outlive its child, if somebody knows how the child left it: see

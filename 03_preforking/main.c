@@ -16,8 +16,9 @@
  * connection, and not the whole herd (since Linux 2.4).
  *
  * Where does a half-done request live?  On the stack of its worker's
- * blocking_serve().  Nothing is shared but counters and flags: if one worker
- * crashes, its client suffers and nobody else, and the parent forks another.
+ * blocking_serve().  Workers share the listening socket and some counters and
+ * flags, but no request: if one worker crashes, its client suffers and nobody
+ * else, and the parent forks another.
  *
  * What does it cost?  A process each, made once: memory (most of it shared
  * with the parent until somebody writes to it), one connection to Redis (where
@@ -38,9 +39,11 @@
 #include "config.h"
 #include "net/blocking.h"
 #include "net/redis/lending.h"
+#include "process/output.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -55,8 +58,8 @@ static const struct architecture architecture = {
 
 static struct children workers;
 
-/* Nothing is lent here, for a worker's connection to Redis lives as long as the
-   worker.  But it may have to be given up. */
+/* The parent lends no connection: each worker opens its own.  The worker closes
+   it after REDIS_IDLE, or when it is idle while clients of Redis are scarce. */
 static struct redis_lending lending;
 
 /* Which workers have a client: a flag for each, in memory that all share.  Not
@@ -131,11 +134,15 @@ static size_t room_for_workers(struct options *options) {
     size_t wanted = options->workers;
 
     options->workers = server_room_in_memory(wanted, 0, CHILD_MEMORY);
-    if (options->workers < wanted)
-        fprintf(stderr,
-                "%s: memory for %zu workers only; allow it more, or give fewer "
-                "--workers\n",
-                architecture.name, options->workers);
+    if (options->workers < wanted) {
+        char text[200];
+        int length =
+            snprintf(text, sizeof text,
+                     "%s: memory for %zu of %zu workers only; raise the memory "
+                     "limit, or give fewer --workers\n",
+                     architecture.name, options->workers, wanted);
+        output_text(STDERR_FILENO, text, (size_t)length);
+    }
     return options->workers;
 }
 

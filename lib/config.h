@@ -39,7 +39,8 @@
 #define SHORT_PATH           64
 
 /* Responses above this size are counted (app/budget.h): all of them together
-   may take 1/MEMORY_SHARE of what the machine or the control group grants.  The
+   may take 1/MEMORY_SHARE of what the machine or the control group grants, and
+   those of one process 1/MEMORY_SHARE of its RLIMIT_AS or RLIMIT_DATA.  The
    rest is for connections, small responses, Redis' replies and the kernel. */
 #define LARGE_RESPONSE      16384
 #define MEMORY_SHARE        4
@@ -97,16 +98,17 @@
 /* At most so many threads begin a connection at once.  Redis' backlog has room
    for 511; a connection that finds none there waits for seconds. */
 #define REDIS_NEW_AT_ONCE     128
-/* After Redis has refused a connection for want of clients, nobody keeps one
-   that he does not use, for this long. */
+/* After Redis rejects a connection (maxclients), or ports or the system's open
+   files run out, servers close idle connections to Redis for this long.  (06
+   and 07 keep their only one.) */
 #define REDIS_SCARCE          5000
 /* The log tells at most once in this time that Redis has gone or is back. */
 #define REDIS_NEWS            1000
 /* Fifty remarks of 4,000 bytes fit five times over.  A larger reply, which
    another program's remarks can cause, is skipped: its request fails. */
 #define REDIS_REPLY_LIMIT     (1024 * 1024)
-/* No string in Redis is longer (its proto-max-bulk-len), so a longer one comes
-   from another program and is not skipped: the connection is closed. */
+/* Redis sends no longer string unless its proto-max-bulk-len was raised (512 MB
+   by default).  A longer one is not skipped: the connection is closed. */
 #define REDIS_SKIP_LIMIT      (512 * 1024 * 1024)
 /* Commands that wait for a Redis that says nothing must not fill the memory. */
 #define REDIS_BACKLOG_LIMIT   (16 * 1024 * 1024)

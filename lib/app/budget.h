@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A limit for the memory of all large responses together.
+ * Limits for the memory of large responses: of all processes together, and of
+ * each process.
  *
  * A client that does not read keeps its response in our memory.  Without a
  * limit, a crowd of such clients takes all memory that the machine or the

@@ -122,9 +122,7 @@ static bool is_there(size_t size) {
    These may be more than we counted: some threads are still ending when others
    have begun in their places.  So the heap takes its part at the start.  We
    allocate and free one block larger than the heap's free rest, so the heap
-   grows now, by M_TOP_PAD more, and keeps that memory.  To set M_TOP_PAD also
-   switches off glibc's dynamic threshold: the size from which a block gets a
-   mapping of its own then stays at 128 KB (mallopt(3)). */
+   grows now, by M_TOP_PAD more, and keeps that memory. */
 static void keep_memory_for_requests(void) {
 #if defined(M_ARENA_MAX) && defined(M_TOP_PAD)
     struct rlimit addresses;
@@ -136,7 +134,8 @@ static void keep_memory_for_requests(void) {
         return;
     mallopt(M_ARENA_MAX, 1);
     mallopt(M_TOP_PAD, RESERVED_MEMORY);
-    void *volatile block = malloc(HEAP_BLOCK); /* or it would be left out */
+    void *volatile block =
+        malloc(HEAP_BLOCK); /* volatile: else the compiler removes both calls */
     free(block);
 #endif
 }
@@ -154,8 +153,8 @@ size_t memory_init(void) {
 
 void server_need_memory(size_t size) {
     if (!is_there(size + RESERVED_MEMORY))
-        server_give_up("no memory for one request, which needs %zu bytes; "
-                       "allow it more (ulimit -v, -d)",
+        server_give_up("cannot get the %zu bytes of memory that one client and "
+                       "the reserve need; raise the limit (ulimit -v, -d)",
                        size + RESERVED_MEMORY);
 }
 

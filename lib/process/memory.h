@@ -30,10 +30,13 @@ size_t memory_init(void);
 void server_need_memory(size_t size);
 
 /*
- * For how many of at most `most` clients there is memory.  Each takes `each`
- * bytes of this process' addresses, none if it gets a process of its own; and
- * `real` bytes of what is granted, at most half of which is for clients.  If
- * there is none for one: as server_need_memory().
+ * Returns for how many of at most `most` clients there is memory, at least 1.
+ * Each client takes `real` bytes; all clients may take half of what is granted,
+ * or of this process' own limit if that is lower.  A client also takes `each`
+ * bytes of this process' addresses; 0: it gets a process of its own, and the
+ * limits of this one do not count.  If there are no addresses for one client:
+ * as server_need_memory().  If addresses are limited, the heap reserves its
+ * part (mallopt(3)).  Call memory_init() first.
  */
 size_t server_room_in_memory(size_t most, size_t each, size_t real);
 

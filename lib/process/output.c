@@ -72,16 +72,32 @@ int output_open(void) {
 /* The pipe's capacity.  More needs a privilege (pipe(7), pipe-max-size). */
 #define WRITER_ROOM (1024 * 1024)
 
-/* Its whole life: copies bytes until no process has the pipe open for writing.
-   It rests after each read.  So most lines find it asleep on a timer, and it
-   costs the server no call to wake it. */
+/* Has no process the pipe open for writing any more? */
+static bool is_left(int pipe) {
+    struct pollfd entry = {.fd = pipe};
+
+    return poll(&entry, 1, 0) > 0 && (entry.revents & POLLHUP) != 0;
+}
+
+/* Copies bytes until no process has the pipe open for writing.  After it has
+   emptied the pipe it sleeps for WRITER_REST.  So most writes of the server
+   find no reader that sleeps in read(2), and need not wake one.  While the disk
+   is full it tries again: the pipe fills, and the server counts what it drops.
+ */
 static void copy(int pipe, int file) {
     static char bytes[64 * 1024];
     ssize_t count;
 
     while ((count = read(pipe, bytes, sizeof bytes)) > 0) {
-        for (ssize_t done = 0, more = 1; more > 0 && done < count; done += more)
+        for (ssize_t done = 0, more; done < count; done += more) {
             more = write(file, bytes + done, (size_t)(count - done));
+            if (more > 0)
+                continue;
+            if (is_left(pipe))
+                return;
+            more = 0;
+            poll(NULL, 0, WRITER_REST);
+        }
         if (count < (ssize_t)sizeof bytes)
             poll(NULL, 0, WRITER_REST);
     }
@@ -92,7 +108,9 @@ static void copy(int pipe, int file) {
    it. */
 static void write_log(int descriptor, int pipe) {
     setsid();
-    signal(SIGTERM, SIG_IGN);
+    signal(SIGTERM, SIG_IGN); /* every signal that stops the server */
+    signal(SIGINT, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
     dup2(descriptor, STDOUT_FILENO);
     dup2(pipe, STDIN_FILENO);
     for (int i = (int)sysconf(_SC_OPEN_MAX); i > STDOUT_FILENO; i--)
@@ -161,35 +179,43 @@ static bool was_written(struct loss *loss, unsigned lines, size_t length,
     return false;
 }
 
-/* One process prints the count; then it begins anew. */
-static void print_loss(int descriptor, struct loss *loss) {
-    bool torn = atomic_exchange(&loss->torn, false);
+/* One process prints the count; then it begins anew.  False: it finds no
+   room. */
+static bool print_loss(int descriptor, struct loss *loss) {
     unsigned lines = atomic_exchange(&loss->lines, 0);
     char text[200];
 
     if (lines == 0)
-        return;
+        return true;
+    bool torn = atomic_exchange(&loss->torn, false); /* set before the lines */
     int length =
         snprintf(text, sizeof text,
                  "%s%.80s: %u lines were dropped here, because they "
                  "could not be written at once\n",
                  torn ? "\n" : "", program_invocation_short_name, lines);
     ssize_t written = write_now(descriptor, text, (size_t)length);
-    if (!was_written(loss, lines, (size_t)length, written) && written <= 0)
+    if (was_written(loss, lines, (size_t)length, written))
+        return true;
+    if (written <= 0)
         loss->torn |= torn;
+    return false;
 }
 
 void output_line(int descriptor, const char *line, size_t length) {
     struct loss *loss = &losses[descriptor];
 
-    if (atomic_load_explicit(&loss->lines, memory_order_relaxed) > 0)
-        print_loss(descriptor, loss);
+    if (atomic_load_explicit(&loss->lines, memory_order_relaxed) > 0 &&
+        !print_loss(descriptor, loss)) {
+        atomic_fetch_add(&loss->lines, 1);
+        return;
+    }
     was_written(loss, 1, length, write_now(descriptor, line, length));
 }
 
 void output_text(int descriptor, const char *text, size_t length) {
     int64_t now, until = clock_milliseconds() + OUTPUT_TIMEOUT;
     struct pollfd entry = {.fd = descriptor, .events = POLLOUT};
+    const char *start = text;
 
     while (length > 0 && (now = clock_milliseconds()) < until) {
         ssize_t count = write_now(descriptor, text, length);
@@ -202,6 +228,8 @@ void output_text(int descriptor, const char *text, size_t length) {
             break;
         }
     }
+    if (length > 0 && text > start && text[-1] != '\n')
+        losses[descriptor].torn = true;
     for (size_t i = 0; i < length; i++)
         losses[descriptor].lines += text[i] == '\n';
 }

@@ -19,6 +19,9 @@
  * written directly: the kernel keeps them in memory, but a file system that
  * hangs stops the process.  A production server sends all lines to a log
  * writer.
+ *
+ * The log writer is not confined (process/confine.h): it is forked before.  It
+ * only copies bytes from the pipe to the file.
  */
 #ifndef PROCESS_OUTPUT_H
 #define PROCESS_OUTPUT_H

@@ -158,7 +158,8 @@ static bool skip_line(struct resp_skip *skip) {
     return skip->replies <= REDIS_SKIP_LIMIT;
 }
 
-/* Of a line's text nothing is kept, of a number everything. */
+/* Keeps the first bytes of the line.  The rest of a text is dropped; a number
+   that does not fit is malformed. */
 static bool skip_line_byte(struct resp_skip *skip, char byte) {
     if (skip->after_cr != (byte == '\n')) /* CR and LF come as a pair only */
         return false;

@@ -3,10 +3,10 @@
  * RESP2, the Redis serialization protocol: commands out, replies in.
  * Described at redis.io/docs/latest/develop/reference/protocol-spec.
  *
- * Pure, and free of allocation: a reply points into the bytes that it was
- * parsed from, and an array's elements are parsed one at a time while they are
- * walked.  Only a reply that is too large for that has a state: it is skipped
- * as its bytes come, and they need not be kept.
+ * The functions are pure, and parsing allocates nothing: a reply points into
+ * the bytes that it was parsed from, and an array's elements are parsed one at
+ * a time.  Only skipping has a state (struct resp_skip): an oversized reply is
+ * skipped piece by piece, and its bytes need not be kept.
  */
 #ifndef PROTO_RESP_H
 #define PROTO_RESP_H
@@ -33,7 +33,7 @@ struct resp_reply {
     struct view items; /* of an array: their bytes, for resp_next */
 };
 
-#define RESP_MALFORMED (-1) /* the bytes are not RESP2 */
+#define RESP_MALFORMED (-1) /* not RESP2, or above REDIS_SKIP_LIMIT */
 #define RESP_TOO_LARGE (-2) /* RESP2, but too large or too deeply nested */
 
 /*

@@ -80,6 +80,8 @@ static bool fail_with(struct redis_client *client, int error) {
         return fail(client, VIEW("no reply in time"));
     if (error == ENOMEM)
         return fail_alone(client, VIEW("out of memory"));
+    if (error == EINTR) /* only if the time to stop is over */
+        return fail_alone(client, VIEW("the server is stopping"));
     if (error == ECONNRESET)
         return lose(client, view_of(strerror(error)));
     return fail(client, view_of(strerror(error)));
@@ -92,8 +94,9 @@ static int how_to_wait(const struct redis_client *client) {
     return left > REDIS_REPLY_TIMEOUT - CALL_SLACK ? 0 : MSG_DONTWAIT;
 }
 
-/* Sleeps until the socket is ready.  False, with errno: not before the
-   deadline. */
+/* Sleeps until the socket is ready.  Returns false with errno set: ETIMEDOUT at
+   the deadline, EINTR if the time to stop is over, or another error of
+   poll(2). */
 static bool wait_for(const struct redis_client *client, short events,
                      int64_t deadline) {
     struct pollfd ready = {.fd = client->descriptor, .events = events};
@@ -127,8 +130,8 @@ static bool send_all(struct redis_client *client, struct view bytes) {
 
 /* Sleeps until more of the reply has come.  Time may be over because we were
    stopped (SIGSTOP), and the reply may be there: then it is read, but not
-   waited for.  A reply that is too large has no such right, since it may never
-   end. */
+   waited for.  An oversized reply is not read after the deadline, since it may
+   never end. */
 static bool receive_some(struct redis_client *client) {
     struct buffer *input = &client->input;
     bool skips = client->skip.replies > 0;
@@ -176,8 +179,8 @@ static bool receive_reply(struct redis_client *client,
     return true;
 }
 
-/* False: there is one reply more.  It would be taken for the next command's,
-   and nobody knows which of them is the one too many. */
+/* Returns false and closes the connection if bytes follow the reply.  They
+   would be taken for the reply to the next command. */
 static bool has_asked_for_all(struct redis_client *client) {
     return client->input.length == client->taken ||
            fail_alone(client, VIEW(REDIS_NONSENSE));
@@ -193,9 +196,12 @@ static bool make_ready(struct redis_client *client) {
 
     int64_t deadline =
         clock_milliseconds() + redis_connect_time(client->server);
+    if (deadline > client->deadline)
+        deadline = client->deadline;
     if (!wait_for(client, POLLOUT, deadline) ||
         redis_outcome(client->descriptor) < 0)
-        return fail_with(client, errno);
+        return errno == ETIMEDOUT ? fail(client, view_of(strerror(errno)))
+                                  : fail_with(client, errno);
     int flags = fcntl(client->descriptor, F_GETFL);
     if (fcntl(client->descriptor, F_SETFL, flags & ~O_NONBLOCK) < 0 ||
         setsockopt(client->descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout,
@@ -275,7 +281,8 @@ static bool connect_to_any(struct redis_client *client) {
          i++) {
         unsigned address = (first + i) % server->count;
         if (!begin(client, address)) {
-            fail_with(client, errno);
+            if (client->call != CALL_REFUSED) /* a shortage is retried */
+                fail_with(client, errno);
         } else if (make_ready(client)) {
             server->shared->address = address;
             return true;

@@ -34,7 +34,8 @@ static struct redis_client *take_idle(struct redis_pool *pool) {
     return client;
 }
 
-/* Written only where it changes: other processes look at it all the time. */
+/* Writes only a changed value.  The flags of several workers share a cache
+   line, and each write takes it away from the other processors. */
 static void note(struct redis_pool *pool, bool keeping) {
     if (pool->keeping != NULL && *pool->keeping != keeping)
         *pool->keeping = keeping;

@@ -140,8 +140,11 @@ int redis_parse(struct redis_server *server, const char *url, char *error,
 
     *server = (struct redis_server){0};
     server->shared = shared_memory(sizeof *server->shared);
-    if (server->shared == NULL)
-        return complain(error, size, strerror(errno));
+    if (server->shared == NULL) {
+        snprintf(error, size, "no memory to share (%s); allow it more",
+                 strerror(errno));
+        return -1;
+    }
     if (view_starts_with(text, VIEW("unix:")))
         return parse_unix(server, view_from(text, 5), error, size);
     if (view_starts_with(text, VIEW("redis://")))
@@ -320,8 +323,9 @@ void redis_refuses(const struct redis_server *server,
     else
         snprintf(reason, sizeof reason, "%s; %s", strerror(error),
                  cure_of(error));
-    tell(server, &shared->refusal, "has no connection for us", view_of(reason),
-         now);
+    tell(server, &shared->refusal,
+         refusal != NULL ? "rejected a connection" : "cannot be connected to",
+         view_of(reason), now);
     if (scarce)
         atomic_store(&shared->scarce_until, now + REDIS_SCARCE);
     if (refusal != NULL)

@@ -29,7 +29,7 @@ struct redis_shared {
     _Atomic unsigned address;     /* the one that answered last */
     _Atomic int64_t retry_at;     /* while it is down */
     _Atomic int64_t answered_at;  /* the last reply to anybody; 0: none yet */
-    _Atomic int64_t scarce_until; /* 0: it has refused no connection yet */
+    _Atomic int64_t scarce_until; /* 0: no such shortage yet */
     struct news gone, back, failure, refusal, nonsense;
 };
 
@@ -90,8 +90,9 @@ bool redis_may_try(const struct redis_server *server, int64_t now);
    broke is no sign that Redis is down. */
 bool redis_answers(const struct redis_server *server, int64_t now);
 
-/* Has Redis lately refused a connection for want of clients, or have we found
-   no port for one?  Then nobody keeps one that he does not use. */
+/* Returns true for REDIS_SCARCE after Redis rejected a connection (maxclients),
+   or ports or the system's open files ran out.  Meanwhile idle connections to
+   Redis are closed. */
 bool redis_is_scarce(const struct redis_server *server, int64_t now);
 
 /*

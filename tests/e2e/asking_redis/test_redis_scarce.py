@@ -19,7 +19,7 @@ from ..harness import Server, architecture
 from ..redisbox import PrivateRedis, encode
 from ..timing import undisturbed, wait_until
 
-REFUSED = "has no connection for us: ERR max number of clients reached"
+REFUSED = "rejected a connection: ERR max number of clients reached"
 # A little less than what a server waits for Redis.
 PATIENCE_OF_SERVER = 1.5
 VISIT = request("GET", "/guestbook")

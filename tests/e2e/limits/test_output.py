@@ -12,6 +12,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -224,3 +225,33 @@ def test_log_on_a_disk_that_hangs(start: Start, frozen_disk: Path) -> None:
         subprocess.run(["fsfreeze", "-u", str(frozen_disk)], check=True)
     wait_until(lambda: log.read_text().count("\n") == 31, "all lines are there")
     server.finish()
+
+
+@pytest.mark.of_servers("preforking", "epoll")
+def test_log_on_a_full_disk(start: Start, tmp_path: Path) -> None:
+    """A limit stands in for the disk. Whenever there is room again, the log goes on. 1 s."""
+    log, whole = tmp_path / "log", 8 * 512
+    how = f"trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\" >> '{log}'"
+    server = start("--log", "--workers", "2", prefix=("sh", "-c", how))
+    _ask(server, LONG, 30)
+    text = ""
+    while log.stat().st_size == whole:
+        text += log.read_text()
+        os.truncate(log, 0)
+        time.sleep(0.3)
+    assert text.count("\n") >= 8, "the disk was never full"
+    assert _accounted(text + log.read_text()) == 30
+    server.finish()
+
+
+@pytest.mark.of_servers("preforking", "epoll")
+def test_log_of_the_last_requests(start: Start, tmp_path: Path) -> None:
+    """SIGINT for all processes of the server, also for the log writer: no line is lost. 1 s."""
+    log = tmp_path / "log"
+    server = start("--log", "--workers", "2", prefix=_prefix(f">> '{log}'"))
+    for _ in range(20):
+        assert fetch(server, "/t/digits.txt").status == 200
+    for pid in server.pids():
+        os.kill(pid, signal.SIGINT)
+    assert server.wait() == 0
+    wait_until(lambda: log.read_text().count("\n") == 20, "all lines are there")

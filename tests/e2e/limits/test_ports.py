@@ -25,7 +25,7 @@ from ..redisbox import PrivateRedis
 from ..timing import undisturbed, wait_until
 
 VISIT = request("GET", "/guestbook", (("Connection", "close"),))
-REASON = "has no connection for us: Cannot assign requested address; widen net.ipv4.ip_local_port"
+REASON = "cannot be connected to: Cannot assign requested address; widen net.ipv4.ip_local_port"
 # A little less than what a server waits for Redis.
 PATIENCE_OF_SERVER = 1.5
 FEW, MANY = (50_000, 50_001), (20_000, 49_999)

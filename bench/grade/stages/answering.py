@@ -331,6 +331,13 @@ def pipelined(scene: Scene) -> str | None:
         client.send(b"".join(request("GET", path) for path in paths))
         for number, path in enumerate(paths):
             answer = scene.talk(client, b"", fault=LOSES_PIPELINED if number else NO_ANSWER)
+            if number and answer.status == 400:
+                raise Failed(
+                    LOSES_PIPELINED,
+                    f"{len(paths)} right requests came in one packet, and number {number + 1} was "
+                    "answered 400",
+                    client.port,
+                )
             scene.same(answer, path)
             if answer.closes:
                 return "it keeps no connection" if number == 0 else None

@@ -276,7 +276,6 @@ def sleeps(scene: Scene) -> str | None:
             f"all clients were silent for {WATCHED_SECONDS} s, and a thread of it ran, or "
             f"wanted to, for {share:.0%} of that",
             held[0].port,
-            sure=False,
         )
     return None
 

@@ -173,8 +173,8 @@ def test_limit_of_children(start: Start) -> None:
     """02, 04: a thousand at once; then nobody is accepted until one ends."""
     most = limit("CHILDREN_LIMIT")
     says(
-        "With CHILDREN_LIMIT children alive the parent stops accepting until one ends; the rest "
-        "wait in the backlog.",
+        "If CHILDREN_LIMIT children are alive (fewer if memory is short, see main()), the parent "
+        "stops accepting until one ends; the rest wait in the backlog.",
         "With CHILDREN_LIMIT threads alive",
         f"{most:,} children; then the parent stops accepting until one ends",
         f"{most:,} threads; then the main thread stops accepting until one ends",

@@ -39,11 +39,9 @@
 #include "config.h"
 #include "net/blocking.h"
 #include "net/redis/lending.h"
-#include "process/output.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -132,17 +130,14 @@ static void replace_workers(struct server *server) {
    the kernel kills. */
 static size_t room_for_workers(struct options *options) {
     size_t wanted = options->workers;
+    struct news news = {0};
 
     options->workers = server_room_in_memory(wanted, 0, CHILD_MEMORY);
-    if (options->workers < wanted) {
-        char text[200];
-        int length =
-            snprintf(text, sizeof text,
-                     "%s: memory for %zu of %zu workers only; raise the memory "
-                     "limit, or give fewer --workers\n",
-                     architecture.name, options->workers, wanted);
-        output_text(STDERR_FILENO, text, (size_t)length);
-    }
+    if (options->workers < wanted)
+        news_tell(&news,
+                  "memory for %zu of %zu workers only; raise the memory limit, "
+                  "or give fewer --workers",
+                  options->workers, wanted);
     return options->workers;
 }
 

@@ -411,7 +411,7 @@ MEMORY_LEAK = FaultKind(
     "The same requests came again and again, and after each round the server held more memory than "
     "before. What malloc() gives must be freed on each way out, also after an error.",
     "malloc(3), free(3); `valgrind --leak-check=full`, or `make debug`, which reports leaks at the "
-    "end; connection_end in lib/app/connection.h; redis_pool_return in lib/net/redis/pool.h",
+    "end; connection_free in lib/app/connection.h; redis_pool_return in lib/net/redis/pool.h",
     r"mmap|brk",
 )
 WORKER_LOST = FaultKind(

@@ -141,9 +141,14 @@ class Scene:
     def _kill(self) -> None:
         """All its processes, but none that has ended by itself: its status is worth knowing."""
         if self.running is not None and self.running.running():
-            for pid in self.pids():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            self.kill(self.pids())
+
+    @staticmethod
+    def kill(pids: Collection[int]) -> None:
+        """Some of its processes; one may have ended meanwhile."""
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def left_behind(self) -> list[int]:
         """Processes of its session, or of its user where it has one, that are still there, but for
@@ -225,6 +230,28 @@ class Scene:
                 f"{path} was answered {answer.status} with {len(answer.body)} bytes; "
                 f"the file has {length}, and they are others",
             )
+
+    @contextlib.contextmanager
+    def unanswered(
+        self,
+        fault: FaultKind,
+        seen: str,
+        port: int = 0,
+        *,
+        sure: bool | None = None,
+        also_in_time: bool = True,
+    ) -> Iterator[None]:
+        """A missing answer is reported as this fault meanwhile. `seen`: what was done and what came
+        of it; `sure`: if not, as sure as the missing answer was. `also_in_time`: not only where
+        the time was over."""
+        try:
+            yield
+        except Failed as failed:
+            self.alive()
+            if failed.fault is not NO_ANSWER or (failed.sure and not also_in_time):
+                raise
+            sure = failed.sure if sure is None else sure
+            raise Failed(fault, f"{seen} ({failed.seen})", port, sure=sure) from failed
 
     def ask_for(self, path: str, fault: FaultKind) -> int:
         """The status of a page; `fault`: what it is if no answer comes."""
@@ -347,16 +374,17 @@ class Scene:
     def killed(self) -> list[str]:
         """The lines of a trace that tell of processes that died by a signal of their own making;
         not by SIGKILL, which is ours, nor by SIGSYS, which tells more by itself."""
-        if self.trace is None or not self.trace.exists():
-            return []
-        told = r".*\+\+\+ killed by SIG(?:ABRT|BUS|FPE|ILL|PIPE|SEGV).*"
-        return re.findall(told, self.trace.read_text(errors="replace"))
+        return self._traced(r".*\+\+\+ killed by SIG(?:ABRT|BUS|FPE|ILL|PIPE|SEGV).*")
 
     def fruitless(self) -> list[str]:
         """The calls of recv that returned 0, as a trace shows."""
+        return self._traced(r"(?:recv|read).* = 0 ")
+
+    def _traced(self, pattern: str) -> list[str]:
+        """What a trace has of that; nothing where there is no trace."""
         if self.trace is None or not self.trace.exists():
             return []
-        return re.findall(r"(?:recv|read).* = 0 ", self.trace.read_text(errors="replace"))
+        return re.findall(pattern, self.trace.read_text(errors="replace"))
 
     def demand_seconds(self) -> float:
         """For how long the busiest of its threads has run, or wanted to, so far."""

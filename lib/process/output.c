@@ -89,14 +89,14 @@ static void copy(int pipe, int file) {
     ssize_t count;
 
     while ((count = read(pipe, bytes, sizeof bytes)) > 0) {
-        for (ssize_t done = 0, more; done < count; done += more) {
-            more = write(file, bytes + done, (size_t)(count - done));
+        for (ssize_t done = 0; done < count;) {
+            ssize_t more = write(file, bytes + done, (size_t)(count - done));
             if (more > 0)
-                continue;
-            if (is_left(pipe))
+                done += more;
+            else if (is_left(pipe))
                 return;
-            more = 0;
-            poll(NULL, 0, WRITER_REST);
+            else
+                poll(NULL, 0, WRITER_REST);
         }
         if (count < (ssize_t)sizeof bytes)
             poll(NULL, 0, WRITER_REST);

@@ -12,7 +12,7 @@ from bench.grade.stages.holding import SETTLE_SECONDS, hold
 from bench.load.client import Client, NoAnswer, request
 
 HALVES = WORKERS - 2
-"""Each worker has one client, or none, with one that reads and one that is idle."""
+"""With the client that reads and the one that is idle, as many as there are workers."""
 SOON_SECONDS = 3.0
 """Less than the 5 s that are granted to requests in flight: there are none any more."""
 END_SECONDS = 9.0

@@ -86,21 +86,16 @@ def others(scene: Scene) -> str | None:
         held = hold(scene, stack, silent)
         stack.enter_context(sipping(scene, slow))
         begun = time.monotonic()
-        try:
+        nature = scene.stalled_by == "one"
+        with scene.unanswered(
+            BY_NATURE if nature else ONE_STOPS_ALL,
+            f"{silent} clients sent half a request, {slow} take a big file in drops; of "
+            f"{len(paths)} others one had no answer within {scene.patience:.0f} s",
+            held[0].port,
+            sure=nature,
+            also_in_time=False,
+        ):
             scene.together([lambda path=path: scene.get(path) for path in paths])  # type: ignore[misc]
-        except Failed as failed:
-            scene.alive()
-            if failed.fault is not NO_ANSWER or failed.sure:
-                raise
-            nature = scene.stalled_by == "one"
-            raise Failed(
-                BY_NATURE if nature else ONE_STOPS_ALL,
-                f"{silent} clients sent half a request, {slow} take a big file in drops; "
-                f"of {len(paths)} others one had no answer within "
-                f"{scene.patience:.0f} s",
-                held[0].port,
-                sure=nature,
-            ) from failed
         took = time.monotonic() - begun
     crowd(scene)
     return f"{silent + slow} silent, {len(paths)} served in {took:.2f} s"
@@ -114,20 +109,14 @@ def crowd(scene: Scene) -> None:
         clients = [stack.enter_context(scene.client()) for _ in range(MANY_CLIENTS)]
         for client in clients:
             client.send(data[:-2])
-        for number, client in enumerate(clients):
-            try:
+        for number, client in enumerate(clients, 1):
+            with scene.unanswered(
+                FAILS_UNDER_LOAD,
+                f"{MANY_CLIENTS} clients were connected at once; number {number} of them had no "
+                "whole answer",
+                client.port,
+            ):
                 scene.same(scene.talk(client, data[-2:]), path)
-            except Failed as failed:
-                scene.alive()
-                if failed.fault is not NO_ANSWER:
-                    raise
-                raise Failed(
-                    FAILS_UNDER_LOAD,
-                    f"{MANY_CLIENTS} clients were connected at once; number {number + 1} of them "
-                    f"had no whole answer ({failed.seen})",
-                    client.port,
-                    sure=failed.sure,
-                ) from failed
 
 
 def kept(scene: Scene) -> None:
@@ -157,21 +146,17 @@ def wordless(scene: Scene) -> None:
     with ExitStack() as stack:
         silent = [stack.enter_context(scene.client()) for _ in range(count)]
         until = time.monotonic() + DEFERRED_SECONDS
-        while time.monotonic() < until:
-            scene.watch.sleep(0.1)
-            try:
+        with scene.unanswered(
+            ONE_STOPS_ALL,
+            f"{count} clients connected and said nothing; somebody else had no answer within "
+            f"{scene.patience:.0f} s",
+            silent[0].port,
+            sure=False,
+            also_in_time=False,
+        ):
+            while time.monotonic() < until:
+                scene.watch.sleep(0.1)
                 scene.file(scene.dice.choice(paths))
-            except Failed as failed:
-                scene.alive()
-                if failed.fault is not NO_ANSWER or failed.sure:
-                    raise
-                raise Failed(
-                    ONE_STOPS_ALL,
-                    f"{count} clients connected and said nothing; somebody else had no answer "
-                    f"within {scene.patience:.0f} s",
-                    silent[0].port,
-                    sure=False,
-                ) from failed
         if not silent[0].ends(CUT_OFF_SECONDS):
             raise Failed(
                 NO_PATIENCE,

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What is left when clients have gone, and where the system gives no more."""
 
-import os
-import signal
 from contextlib import suppress
 from itertools import pairwise
 from threading import Barrier, BrokenBarrierError
@@ -209,8 +207,7 @@ def workers_die(scene: Scene) -> None:
         client.send(b"GET / HT")
         scene.watch.sleep(SETTLE_SECONDS)
         killed = set(scene.pids()) - {scene.pid}
-        for pid in killed:
-            os.kill(pid, signal.SIGKILL)
+        scene.kill(killed)
     if not killed:
         return
     if not scene.until(lambda: not killed & set(scene.pids())):
@@ -219,17 +216,13 @@ def workers_die(scene: Scene) -> None:
             f"{len(killed)} processes were killed, and {scene.patience:.0f} s later "
             f"{len(killed & set(scene.pids()))} are still in the process table",
         )
-    try:
+    with scene.unanswered(
+        WORKER_LOST,
+        f"all {len(killed)} processes but the first were killed; a client who came then had no "
+        f"answer within {scene.patience:.0f} s",
+        sure=True,
+    ):
         scene.file(next(iter(scene.site.small)))
-    except Failed as failed:
-        scene.alive()
-        if failed.fault is not NO_ANSWER:
-            raise
-        raise Failed(
-            WORKER_LOST,
-            f"all {len(killed)} processes but the first were killed; a client who came then had no "
-            f"answer within {scene.patience:.0f} s",
-        ) from failed
 
 
 def memory(scene: Scene) -> None:

@@ -143,7 +143,7 @@ def test_large_pages(ground: Ground) -> None:
         assert line.split()[3:5] == [str(attacks.DATA_MB << 20)] * 2
         sign(scene, "kept")
         with attack.run(scene):
-            until(lambda: status(scene, "/guestbook") in (200, 503), "nobody is answered")
+            until(lambda: status(scene, "/guestbook") in (200, 503), "no answer comes")
             assert len(ground.redis.remarks()) > REMARKS_SHOWN
             until(lambda: held_connections(scene.port) >= attacks.CROWD, "the crowd is not there")
         assert not any('"' * 1000 in remark for remark in ground.redis.remarks())

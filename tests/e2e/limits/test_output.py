@@ -235,12 +235,16 @@ def test_log_on_a_full_disk(start: Start, tmp_path: Path) -> None:
     server = start("--log", "--workers", "2", prefix=("sh", "-c", how))
     _ask(server, LONG, 30)
     text = ""
-    while log.stat().st_size == whole:
-        text += log.read_text()
-        os.truncate(log, 0)
-        time.sleep(0.3)
+
+    def all_there() -> bool:
+        nonlocal text
+        if log.stat().st_size == whole:
+            text += log.read_text()
+            os.truncate(log, 0)
+        return _accounted(text + log.read_text()) == 30
+
+    wait_until(all_there, "all lines are there")
     assert text.count("\n") >= 8, "the disk was never full"
-    assert _accounted(text + log.read_text()) == 30
     server.finish()
 
 

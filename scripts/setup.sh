@@ -315,7 +315,8 @@ install_requirements() {
 run_pip() { # --requirement FILE...
     local said=$venv/pip.log status=0 watched=
     [[ -t 2 ]] && watched=yes
-    "$venv/bin/python" -m pip install --no-user \
+    # The options override those of the user's pip.conf; an empty target is none.
+    "$venv/bin/python" -m pip install --no-user --target= --prefix="$PWD/$venv" --root=/ \
         --require-hashes --disable-pip-version-check --progress-bar off "$@" 2>&1 | tee "$said" | awk -v watched="$watched" '
             !watched { next }
             /^ *(Downloading|Using cached) / { got++ }

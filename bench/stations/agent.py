@@ -19,6 +19,7 @@ from bench.host.project import source_digest
 from bench.host.signals import SignalWatch
 from bench.records.environment import Placement
 from bench.records.errors import Interrupted
+from bench.records.inherited import forget_foreign_variables
 from bench.stations.station import LocalStation
 from bench.stations.wire import (
     CALLS,
@@ -107,6 +108,7 @@ class Agent:
 
 def main() -> int:
     """Answer until the end. Exit status: 0, or 128 + n after signal n."""
+    forget_foreign_variables()
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # should anything print, it spoils no answer
     cpus = sorted(os.sched_getaffinity(0))

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """scripts/setup.sh: which checkout's command it leaves in .venv."""
 
+import hashlib
 import shutil
 import subprocess
 import sysconfig
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -73,3 +75,39 @@ def test_where_it_is_installed_nothing_is_done(checkouts: tuple[Path, Path]) -> 
     before = command.stat().st_mtime_ns
     installed_by(one)
     assert command.stat().st_mtime_ns == before
+
+
+def wheel(folder: Path) -> Path:
+    """Make a package that has one module, `tiny`."""
+    path = folder / "tiny-1-py3-none-any.whl"
+    info = "tiny-1.dist-info"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("tiny.py", "")
+        made.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1\n")
+        made.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        made.writestr(f"{info}/RECORD", "tiny.py,,\n")
+    return path
+
+
+@pytest.mark.parametrize("setting", ["user = yes", "target = {}", "prefix = {}", "root = {}"])
+def test_pip_installs_into_venv_whatever_its_configuration_says(
+    checkouts: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    """A user's pip.conf may name another place for all packages. Takes 3 s for each."""
+    one, _ = checkouts
+    package = wheel(tmp_path)
+    digest = hashlib.sha256(package.read_bytes()).hexdigest()
+    (one / "requirements").unlink()
+    (one / "requirements").mkdir()
+    (one / "requirements" / "bench.txt").write_text(f"tiny==1 --hash=sha256:{digest}\n")
+    elsewhere = tmp_path / "elsewhere"
+    lines = f"[global]\nno-index = yes\n[install]\n{setting}\n"
+    (tmp_path / "pip.conf").write_text(lines.format(elsewhere))
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    installed_by(one)
+    (found,) = (one / ".venv").glob("lib/python*/site-packages/tiny.py")
+    assert found.is_file()
+    assert not elsewhere.exists()

@@ -34,7 +34,7 @@ from bench.stations.orders import ServerOrder, Survey
 from bench.stations.remote import HostLost, RemoteStation
 from bench.stations.wire import CallType, Hello
 
-from ..whole_sweep import AGENT, MARK, strays
+from ..whole_sweep import AGENT, MARK, marked, strays
 
 ELSEWHERE = "127.0.0.2"
 """Also this machine's, but not where programs listen by default."""
@@ -133,6 +133,22 @@ def test_a_run_step_by_step(station: RemoteStation, mark: str) -> None:
     station.close()
     assert nobody_listens(urls[2])
     assert strays(mark, os.getpid()) == []
+
+
+def test_its_programs_do_not_inherit_foreign_variables(
+    mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other host has an environment of its own. Takes 1 s."""
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    station = greeted(AGENT)
+    try:
+        all_started(station)
+        started = [pid for pid, words in marked(mark) if words.startswith(f"{ROOT}/preforking")]
+        assert started
+        for pid in started:
+            assert b"GIT_DIR=" not in Path(f"/proc/{pid}/environ").read_bytes()
+    finally:
+        station.close()
 
 
 def test_redis_has_a_password_where_others_could_reach_it(mark: str) -> None:

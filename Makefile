@@ -179,10 +179,13 @@ floor: $(FLOORS:%=$(FLOOR)/%) $(FLOOR)/first $(FLOOR)/without.so ## build the fi
 
 # The lab needs root; for others its tests are skipped, and its packages are not wanted.
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
-test: ## all tests of all servers; ARGS="-k guestbook --server epoll"
+test: ## all tests; ARGS="-k guestbook --server epoll"
 	@$(SETUP) build bench test $(LAB_TESTS)
 	@$(MAKE) --no-print-directory all floor unit faults
 	@$(PYTEST) -n 4 --dist loadgroup $(ARGS)
+
+test-all: ## before a merge: also what all servers share (HTTP syntax, pages, files) in each of them
+	@$(MAKE) --no-print-directory test ARGS='--every-server $(ARGS)'
 
 test-sanitized: test-debug test-tsan ## the same, built with the sanitizers
 
@@ -234,7 +237,7 @@ help: ## list the targets
 		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
 .PHONY: all debug tsan bench lab lab-down doctor report serve measure peers cost experiment torture timeline book slides expected fault hint new grade floor test \
-	test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
+	test-all test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- How things are made ----
 

@@ -31,6 +31,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="test this server only (may be given several times); default: every server found",
     )
     group.addoption(
+        "--every-server",
+        action="store_true",
+        help="test the code that all servers share (HTTP syntax, pages, files) in each of them; "
+        "default: in one that blocks and one with an event loop",
+    )
+    group.addoption(
         "--bin-dir",
         default=str(REPOSITORY),
         metavar="DIR",

@@ -30,6 +30,20 @@ def chosen_servers(config: pytest.Config) -> list[str]:
     return list(chosen)
 
 
+REPRESENTATIVES = ("prethreading", "epoll")
+"""One server that blocks and one with an event loop. Both keep connections alive."""
+SEVEN = 7
+
+
+def representatives(config: pytest.Config, names: list[str]) -> list[str]:
+    """Return the servers for a test of code that all of them share: what the command line names,
+    else one of each kind of I/O, and each server that is not one of the seven."""
+    if config.getoption("--server") or config.getoption("--every-server"):
+        return names
+    known = find_servers()[:SEVEN]
+    return [name for name in names if name in REPRESENTATIVES or name not in known]
+
+
 def binary_path(config: pytest.Config, name: str) -> Path:
     """Return where the executable of a server is."""
     return Path(config.getoption("--bin-dir")).resolve() / name
@@ -64,6 +78,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         marker = metafunc.definition.get_closest_marker("of_servers")
         if marker is not None:
             names = [name for name in names if name in marker.args]
+        if metafunc.definition.get_closest_marker("shared_code") is not None:
+            names = representatives(metafunc.config, names)
         groups = [pytest.mark.xdist_group(f"{module}-{name}") for name in names]
         values = [pytest.param(n, marks=g) for n, g in zip(names, groups, strict=True)]
         metafunc.parametrize("arch", values, scope="module")

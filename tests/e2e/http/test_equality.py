@@ -17,9 +17,13 @@ from ..client import FORM, Client, form, request
 from ..conftest import WORKERS, binary_path, chosen_servers
 from ..harness import Server
 from ..pages.test_guestbook import LEGACY, NASTY
+from ..pages.test_guestbook_form import FORMS, INCOMPLETE, ODD, OTHER_TYPES
 from ..redisbox import PrivateRedis, RedisClient
 from ..site import TYPES
 from ..smuggling import SMUGGLING
+from .test_http_bodies import BODIES, CHUNKED
+from .test_ranges import IGNORED, PARTIAL, UNSATISFIABLE
+from .test_redirects import TABLE
 from .test_static_safety import CLIMBING, STRANGE
 
 pytestmark = pytest.mark.xdist_group("equality")
@@ -118,8 +122,7 @@ REQUESTS = {
     **{
         f"{name}: {value}": _get("/t/digits.txt", (name, value))
         for name, value in (
-            *(("Range", v) for v in ("bytes=0-3", "bytes=-2", "bytes=20-", "bytes=1-2,4-5")),
-            *(("Range", v) for v in ("bytes=0-99999999999999999999", "lines=1-2", "bytes=3-1")),
+            *(("Range", v) for v in (*(row[0] for row in PARTIAL), *IGNORED, *UNSATISFIABLE)),
             ("If-None-Match", "*"),
             ("If-None-Match", '"x"'),
             ("If-Modified-Since", "Sat, 01 Jan 2050 00:00:00 GMT"),
@@ -132,15 +135,23 @@ REQUESTS = {
             ("Content-Length", "0"),
         )
     },
+    **{f"redirect {row[0]}": _get(row[0]) for row in TABLE},
+    **{
+        f"chunked: {name}": request("POST", "/guestbook", (FORM, CHUNKED)) + body
+        for name, body in BODIES.items()
+    },
+    **{
+        f"form {number}: {body[:40]!r}": _post(body)
+        for number, body in enumerate([*(row[0] for row in FORMS + INCOMPLETE), *ODD])
+    },
+    **{
+        f"type {kind}": request("POST", "/guestbook", (("Content-Type", kind),), b"x")
+        for kind in OTHER_TYPES
+    },
     "remark": _post(form(guest_name="Ann", guest_remarks="Hi")),
-    "empty form": _post(b""),
     "long name": _post(form(guest_name="ü" * 101, guest_remarks="Hi")),
     "long remarks": _post(form(guest_name="Ann", guest_remarks="🐧" * 1001)),
     "markup in the form": _post(form(guest_name='"><b>', guest_remarks="")),
-    "bad escapes in the form": _post(b"guest-name=%zz&guest-remarks=%"),
-    "bad UTF-8 in the form": _post(b"guest-name=%ff%fe&guest-remarks=%c3"),
-    "NUL in the form": _post(b"guest-name=a%00b&guest-remarks=c"),
-    "other type": request("POST", "/guestbook", (("Content-Type", "text/plain"),), b"x"),
     "no type": request("POST", "/guestbook", (), b"x"),
     "1.0": b"GET /t/digits.txt HTTP/1.0\r\n\r\n",
     "1.0 keep-alive": b"GET /t/digits.txt HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",

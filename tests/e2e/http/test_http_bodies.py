@@ -9,6 +9,8 @@ from ..client import FORM, Client, Fields, form, request, send
 from ..harness import Server
 from ..redisbox import RedisClient
 
+pytestmark = pytest.mark.shared_code
+
 BODY = form(guest_name="Ann", guest_remarks="a remark in a body")
 STORED = [b"a remark in a body - Ann"]
 CHUNKED = ("Transfer-Encoding", "chunked")

@@ -10,6 +10,8 @@ from ..client import Client, Response, fetch
 from ..harness import Server
 from ..markup import assert_well_formed
 
+pytestmark = pytest.mark.shared_code
+
 
 def assert_error_page(response: Response) -> None:
     """Assert that an error comes as a small, well-formed page with all its fields."""

@@ -11,21 +11,22 @@ from ..client import Client, fetch, request
 from ..harness import Server
 from ..redisbox import RedisClient
 
+pytestmark = pytest.mark.shared_code
 
-@pytest.mark.parametrize(
-    ("path", "status", "target"),
-    [
-        ("/t/plain", 302, "/guestbook"),
-        ("/t/moved", 301, "https://example.com/new?x=1&y=2"),
-        ("/t/found", 302, "/tux.png"),
-        ("/t/other", 303, "/a.txt"),
-        ("/t/temporary", 307, "/guestbook"),
-        ("/t/permanent", 308, "/guestbook"),
-        ("/t/./x/../plain", 302, "/guestbook"),
-        ("/t/pl%61in", 302, "/guestbook"),
-        ("/t/plain?x=1", 302, "/guestbook"),
-    ],
-)
+TABLE = [
+    ("/t/plain", 302, "/guestbook"),
+    ("/t/moved", 301, "https://example.com/new?x=1&y=2"),
+    ("/t/found", 302, "/tux.png"),
+    ("/t/other", 303, "/a.txt"),
+    ("/t/temporary", 307, "/guestbook"),
+    ("/t/permanent", 308, "/guestbook"),
+    ("/t/./x/../plain", 302, "/guestbook"),
+    ("/t/pl%61in", 302, "/guestbook"),
+    ("/t/plain?x=1", 302, "/guestbook"),
+]
+
+
+@pytest.mark.parametrize(("path", "status", "target"), TABLE)
 def test_table(server: Server, path: str, status: int, target: str) -> None:
     """A path of the table is answered with its status and its target as written."""
     response = fetch(server, path)

@@ -11,6 +11,8 @@ from ..harness import Server
 from ..redisbox import RedisClient
 from ..smuggling import SMUGGLING
 
+pytestmark = pytest.mark.shared_code
+
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in SMUGGLING])
 def test_refused(server: Server, store: RedisClient, case: Case) -> None:

@@ -13,6 +13,8 @@ from ..conftest import Start
 from ..harness import Server
 from ..site import SECRET
 
+pytestmark = pytest.mark.shared_code
+
 CLIMBING = [
     "/../secret.txt",
     "/..",

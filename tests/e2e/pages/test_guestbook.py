@@ -18,6 +18,8 @@ from ..redisbox import PrivateRedis, RedisClient
 from ..site import TEMPLATE
 from ..timing import wait_until
 
+pytestmark = pytest.mark.shared_code
+
 NASTY = [
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',

@@ -11,6 +11,8 @@ from ..markup import part, remarks, typed
 from ..redisbox import RedisClient
 from .test_guestbook import NASTY
 
+pytestmark = pytest.mark.shared_code
+
 
 def _post(server: Server, body: bytes, content_type: str = FORM[1]) -> Response:
     return send(server, request("POST", "/guestbook", (("Content-Type", content_type),), body))
@@ -29,23 +31,23 @@ def test_accepted(server: Server, store: RedisClient) -> None:
     assert store.remarks() == [b"What a nice page - Ann"]
 
 
-@pytest.mark.parametrize(
-    ("body", "stored"),
-    [
-        (b"guest-name=Ann&guest-remarks=Hi", "Hi - Ann"),
-        (b"guest-remarks=Hi&guest-name=Ann", "Hi - Ann"),
-        (b"a=b&guest-name=Ann&guest-remarks=Hi&c=&d", "Hi - Ann"),
-        (b"&&guest-name=Ann&&guest-remarks=Hi&", "Hi - Ann"),
-        (b"guest-name=A+B+C&guest-remarks=1+%2B+1+%3D+2%26", "1 + 1 = 2& - A B C"),
-        (b"guest%2Dname=Ann&guest%2dremarks=Hi", "Hi - Ann"),
-        (b"guest-name=Ann&guest-remarks=a=b=c", "a=b=c - Ann"),
-        (b"guest-name=%C3%84nne&guest-remarks=%E2%82%AC+%f0%9f%90%a7", "€ 🐧 - Änne"),
-        (b"guest-name=\xc3\x84nne&guest-remarks=raw", "raw - Änne"),
-        (b"guest-name=++Ann+&guest-remarks=%0D%0A+Hi%09%0A", "Hi - Ann"),
-        (b"guest-name=Ann&guest-remarks=a+-+b+-+c", "a - b - c - Ann"),
-        (b"guest-name=Ann&guest-remarks=1%0D%0A2%0D3%0A4", "1\n2\r3\n4 - Ann"),
-    ],
-)
+FORMS = [
+    (b"guest-name=Ann&guest-remarks=Hi", "Hi - Ann"),
+    (b"guest-remarks=Hi&guest-name=Ann", "Hi - Ann"),
+    (b"a=b&guest-name=Ann&guest-remarks=Hi&c=&d", "Hi - Ann"),
+    (b"&&guest-name=Ann&&guest-remarks=Hi&", "Hi - Ann"),
+    (b"guest-name=A+B+C&guest-remarks=1+%2B+1+%3D+2%26", "1 + 1 = 2& - A B C"),
+    (b"guest%2Dname=Ann&guest%2dremarks=Hi", "Hi - Ann"),
+    (b"guest-name=Ann&guest-remarks=a=b=c", "a=b=c - Ann"),
+    (b"guest-name=%C3%84nne&guest-remarks=%E2%82%AC+%f0%9f%90%a7", "€ 🐧 - Änne"),
+    (b"guest-name=\xc3\x84nne&guest-remarks=raw", "raw - Änne"),
+    (b"guest-name=++Ann+&guest-remarks=%0D%0A+Hi%09%0A", "Hi - Ann"),
+    (b"guest-name=Ann&guest-remarks=a+-+b+-+c", "a - b - c - Ann"),
+    (b"guest-name=Ann&guest-remarks=1%0D%0A2%0D3%0A4", "1\n2\r3\n4 - Ann"),
+]
+
+
+@pytest.mark.parametrize(("body", "stored"), FORMS)
 def test_forms(server: Server, store: RedisClient, body: bytes, stored: str) -> None:
     """Fields may come in any order and with company; values are decoded and trimmed."""
     assert _post(server, body).status == 303
@@ -66,17 +68,17 @@ def test_content_type(server: Server, store: RedisClient, kind: str) -> None:
     assert len(store.remarks()) == 1
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "text/plain",
-        "application/json",
-        "multipart/form-data; boundary=x",
-        "application/x-www-form-urlencodedx",
-        "x-application/x-www-form-urlencoded",
-        "",
-    ],
-)
+OTHER_TYPES = [
+    "text/plain",
+    "application/json",
+    "multipart/form-data; boundary=x",
+    "application/x-www-form-urlencodedx",
+    "x-application/x-www-form-urlencoded",
+    "",
+]
+
+
+@pytest.mark.parametrize("kind", OTHER_TYPES)
 def test_other_types(server: Server, store: RedisClient, kind: str) -> None:
     """Any other type is not understood: 415."""
     assert _post(server, form(guest_name="Ann", guest_remarks="Hi"), kind).status == 415
@@ -90,21 +92,21 @@ def test_no_type(server: Server, store: RedisClient) -> None:
     assert (status, store.remarks()) in [(303, [b"Hi - Ann"]), (415, [])]
 
 
-@pytest.mark.parametrize(
-    ("body", "name", "text", "wrong"),
-    [
-        (b"", "", "", (True, True)),
-        (b"guest-name=Ann", "Ann", "", (False, True)),
-        (b"guest-remarks=Hi", "", "Hi", (True, False)),
-        (b"guest-name=&guest-remarks=Hi", "", "Hi", (True, False)),
-        (b"guest-name=Ann&guest-remarks=", "Ann", "", (False, True)),
-        (b"guest-name&guest-remarks=Hi", "", "Hi", (True, False)),
-        (b"guest-name=x%26y&guest-remarks=+%0d%0a%09+", "x&y", None, (False, True)),
-        (b"guest-name=+++&guest-remarks=Hi", None, "Hi", (True, False)),
-        (b"Guest-Name=Ann&guest-remarks=Hi", "", "Hi", (True, False)),
-        (b"name=Ann&remarks=Hi", "", "", (True, True)),
-    ],
-)
+INCOMPLETE = [
+    (b"", "", "", (True, True)),
+    (b"guest-name=Ann", "Ann", "", (False, True)),
+    (b"guest-remarks=Hi", "", "Hi", (True, False)),
+    (b"guest-name=&guest-remarks=Hi", "", "Hi", (True, False)),
+    (b"guest-name=Ann&guest-remarks=", "Ann", "", (False, True)),
+    (b"guest-name&guest-remarks=Hi", "", "Hi", (True, False)),
+    (b"guest-name=x%26y&guest-remarks=+%0d%0a%09+", "x&y", None, (False, True)),
+    (b"guest-name=+++&guest-remarks=Hi", None, "Hi", (True, False)),
+    (b"Guest-Name=Ann&guest-remarks=Hi", "", "Hi", (True, False)),
+    (b"name=Ann&remarks=Hi", "", "", (True, True)),
+]
+
+
+@pytest.mark.parametrize(("body", "name", "text", "wrong"), INCOMPLETE)
 def test_missing_or_empty(
     server: Server,
     store: RedisClient,
@@ -160,23 +162,23 @@ def test_refused_page_is_whole(server: Server, store: RedisClient) -> None:
     assert part(page, "count") == "1,234"
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"guest-name=%&guest-remarks=x",
-        b"guest-name=%zz&guest-remarks=x",
-        b"guest-name=Ann&guest-remarks=%2",
-        b"guest-name=%ff%fe&guest-remarks=x",
-        b"guest-name=Ann&guest-remarks=%c3",
-        b"guest-name=Ann&guest-remarks=%ed%a0%80",
-        b"guest-name=Ann&guest-remarks=a%00b",
-        b"guest-name=A%0d%0aB&guest-remarks=x",
-        b"=&=&guest-name=&=",
-        b"&" * 60000,
-        b"x=1&" * 16000,
-        b"\0\xff\x01" * 1000,
-    ],
-)
+ODD = [
+    b"guest-name=%&guest-remarks=x",
+    b"guest-name=%zz&guest-remarks=x",
+    b"guest-name=Ann&guest-remarks=%2",
+    b"guest-name=%ff%fe&guest-remarks=x",
+    b"guest-name=Ann&guest-remarks=%c3",
+    b"guest-name=Ann&guest-remarks=%ed%a0%80",
+    b"guest-name=Ann&guest-remarks=a%00b",
+    b"guest-name=A%0d%0aB&guest-remarks=x",
+    b"=&=&guest-name=&=",
+    b"&" * 60000,
+    b"x=1&" * 16000,
+    b"\0\xff\x01" * 1000,
+]
+
+
+@pytest.mark.parametrize("body", ODD)
 def test_odd_forms(server: Server, store: RedisClient, body: bytes) -> None:
     """Odd bytes are refused or taken as text; the page stays valid and the server up."""
     response = _post(server, body)

@@ -208,16 +208,17 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
     if locked := kept_lock(looked_at):
         seen = f"{failed.seen}; {len(locked)} threads of the server wait for the same lock"
         return Failed(LOCK_KEPT, seen, proof=shortened(locked), proof_kind=PROC)
-    if died := scene.killed():
-        how = ", ".join(sorted(set(re.findall(r"SIG\w+", " ".join(died)))))
-        seen = f"{failed.seen}; {len(died)} processes of the server were killed by {how} meanwhile"
-        fault = SIGPIPE if how == "SIGPIPE" else CRASH
-        return Failed(fault, seen, proof=shortened(died), proof_kind=TRACE)
+    # The C library may end a process whose call was refused: the refusal is the cause.
     refused = {call_name(int(found[1])): found[0] for found in _UNLISTED.finditer(scene.said())}
     for name, line in refused.items():
         if name not in ONLY_SLEEP:
             seen = f"the server printed that the system call {name} is not in its list; {failed}"
             return Failed(UNLISTED_CALL, seen, proof=[line], proof_kind="standard error")
+    if died := scene.killed():
+        how = ", ".join(sorted(set(re.findall(r"SIG\w+", " ".join(died)))))
+        seen = f"{failed.seen}; {len(died)} processes of the server were killed by {how} meanwhile"
+        fault = SIGPIPE if how == "SIGPIPE" else CRASH
+        return Failed(fault, seen, proof=shortened(died), proof_kind=TRACE)
     if refused:
         failed.seen += f" (it was also refused {', '.join(refused)}, which is not in its list)"
     return failed

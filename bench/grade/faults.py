@@ -68,6 +68,18 @@ LOCK_KEPT = FaultKind(
     r"futex\(",
     brings=BROKEN_SERVICE,
 )
+LOST_WAKEUP = FaultKind(
+    "lost-wakeup",
+    "Clients that come at the same moment are left waiting",
+    "Clients connected and sent their requests while the server could not run. When it could run "
+    "again, it slept although clients waited. One notification may stand for several clients: "
+    "after an event of an edge-triggered epoll (EPOLLET) accept until EAGAIN; after a wake-up by a "
+    "condition variable take clients from the queue until it is empty.",
+    'epoll(7), "edge-triggered"; `accept_clients` in 07_epoll/main.c; pthread_cond_wait(3): test '
+    "the condition in a loop; `queue_take` in 05_prethreading/main.c",
+    r"accept|epoll_wait|futex",
+    brings=BROKEN_SERVICE,
+)
 ONE_REDIS_QUESTION = FaultKind(
     "one-redis-question",
     "Only one client at a time may ask Redis",
@@ -249,6 +261,16 @@ NO_SEND_TIMEOUT = FaultKind(
     "lib/net/evented.c",
     r"send|write|poll|epoll_wait",
 )
+CUTS_SLOW_READER = FaultKind(
+    "cuts-slow-reader",
+    "You cut off a client that reads slowly",
+    "A client read a large file slowly but steadily and did not get all of it. SEND_TIMEOUT limits "
+    "the time in which a client takes nothing at all; each byte that it takes starts this time "
+    "again. A time limit for a whole response cuts off every client with a slow connection.",
+    "SEND_TIMEOUT in lib/config.h; `takes_bytes` in lib/net/blocking.c; `has_time` in "
+    "lib/net/evented.c",
+    r"send|write|poll|epoll_wait|close\(",
+)
 DESCRIPTOR_LEAK = FaultKind(
     "descriptor-leak",
     "You do not close a descriptor",
@@ -295,7 +317,8 @@ SPINS = FaultKind(
     "spins",
     "You wait without sleeping",
     "Nothing was to do, and it used a processor all the same. Something asks again and again "
-    "instead of sleeping until there is an event.",
+    "instead of sleeping until there is an event. A call with a timeout of a few milliseconds, in "
+    "a loop, asks again and again, too.",
     "poll(2): its timeout; readiness that is not wanted: `wait_for` in lib/net/evented.c",
     r"\w+\(",
 )

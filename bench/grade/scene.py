@@ -144,11 +144,11 @@ class Scene:
             self.kill(self.pids())
 
     @staticmethod
-    def kill(pids: Collection[int]) -> None:
-        """Some of its processes; one may have ended meanwhile."""
+    def kill(pids: Collection[int], number: int = signal.SIGKILL) -> None:
+        """Send a signal to some of its processes; one may have ended meanwhile."""
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, number)
 
     def left_behind(self) -> list[int]:
         """Processes of its session, or of its user where it has one, that are still there, but for

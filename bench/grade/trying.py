@@ -2,7 +2,6 @@
 """One check: tried, tried again, and traced for a proof."""
 
 import contextlib
-import functools
 import os
 import random
 import re
@@ -28,9 +27,8 @@ from bench.grade.faults import (
 from bench.grade.proof import TRACE, excerpt, finding, shortened
 from bench.grade.scene import ENDED_BY, LOOK_SECONDS, Scene
 from bench.grade.stage import OVER, CheckOutcome, Failed, NotHere
-from bench.grade.waiting import kept_lock
+from bench.grade.waiting import call_name, kept_lock
 from bench.host.process import StartError
-from bench.host.programs import output_of
 from bench.services.slow_redis import SlowRedis
 from bench.timeline.record import TRACED, Refused, require_tracing
 
@@ -221,14 +219,6 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
     if refused:
         failed.seen += f" (it was also refused {', '.join(refused)}, which is not in its list)"
     return failed
-
-
-@functools.cache
-def call_name(number: int) -> str:
-    """A system call's, as the C library's headers have it."""
-    said = output_of(["cc", "-dM", "-E", "-include", "sys/syscall.h", "-x", "c", "/dev/null"])
-    found = re.search(rf"#define __NR_(\w+) {number}\n", said)
-    return found[1] if found else "one that the C library's headers do not name"
 
 
 def bury_orphans() -> None:

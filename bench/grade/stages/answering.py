@@ -3,6 +3,7 @@
 
 import contextlib
 import html
+import signal
 import socket
 import time
 from urllib.parse import quote_plus
@@ -12,9 +13,11 @@ from bench.grade.faults import (
     BELIEVES,
     CHILD_ACCEPTS,
     CRASH,
+    FAILS_UNDER_LOAD,
     FIXED_ANSWER,
     IGNORES_END,
     LOSES_PIPELINED,
+    LOST_WAKEUP,
     NEVER_CLOSES,
     NO_ANSWER,
     NO_REDIS,
@@ -24,11 +27,11 @@ from bench.grade.faults import (
     WRONG_ANSWER,
     WRONG_LENGTH,
 )
-from bench.grade.proof import MOST_LINES
+from bench.grade.proof import MOST_LINES, shortened
 from bench.grade.scene import CLOSE, Scene
 from bench.grade.site import word
 from bench.grade.stage import Failed
-from bench.grade.waiting import in_accept
+from bench.grade.waiting import in_accept, sleeping
 from bench.load.client import NoAnswer, request
 
 SMALL_BUFFER = 16_384
@@ -39,6 +42,7 @@ LEAVERS, SOON_SECONDS, BUSY_SHARE = 3, 0.4, 0.5
 MANY = 30
 """Calls of recv that return 0, of a few clients that have left."""
 CHILDREN = 6
+AT_ONE_MOMENT = 80
 BAD = (
     b"GET\r\n\r\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
@@ -254,6 +258,41 @@ def big(scene: Scene) -> None:
         raise Failed(SHORT_WRITE, f"{path} came with other bytes than the file has")
 
 
+def burst(scene: Scene) -> None:
+    """Clients that come while the server cannot run: it answers each of them when it can."""
+    path = scene.dice.choice(list(scene.site.small))
+    scene.watch.sleep(SOON_SECONDS)  # until all its workers wait
+    with contextlib.ExitStack() as stack:
+        stopped = scene.pids()
+        scene.kill(stopped, signal.SIGSTOP)
+        try:
+            clients = [stack.enter_context(scene.client()) for _ in range(AT_ONE_MOMENT)]
+            for client in clients:
+                client.send(request("GET", path, CLOSE))
+        finally:
+            scene.kill(stopped, signal.SIGCONT)
+        for number, client in enumerate(clients, 1):
+            try:
+                scene.same(scene.talk(client, b""), path)
+            except Failed as failed:
+                if failed.fault is not NO_ANSWER:
+                    raise
+                before = scene.demand_seconds()
+                scene.watch.sleep(SOON_SECONDS)
+                sleeps = scene.demand_seconds() - before < SOON_SECONDS * BUSY_SHARE
+                lost = sleeps and not failed.sure
+                raise Failed(
+                    LOST_WAKEUP if lost else FAILS_UNDER_LOAD,
+                    f"the server was stopped (SIGSTOP), {AT_ONE_MOMENT} clients connected and sent "
+                    f"their requests, and it went on (SIGCONT); client {number} had no whole "
+                    f"answer ({failed.seen.removeprefix('``: ')})",
+                    client.port,
+                    sure=lost or failed.sure,
+                    proof=shortened(sleeping(scene.pids())) if lost else (),
+                    proof_kind="/proc/PID/task/TID/syscall: thread, the call in which it sleeps",
+                ) from failed
+
+
 def pieces(scene: Scene) -> None:
     """A request that comes a piece at a time."""
     path = scene.dice.choice(list(scene.site.small))
@@ -403,10 +442,11 @@ SERVES = Stage(
     "serves",
     "It serves",
     (
-        Trial("files", 5, files, gate=True),
+        Trial("files", 4, files, gate=True),
         Trial("HEAD, and what is not there", 2, heads, seconds=1),
         Trial("the connection ends", 3, closes, seconds=1),
-        Trial("the guestbook", 4, guestbook),
+        Trial("many at one moment", 2, burst, seconds=2),
+        Trial("the guestbook", 3, guestbook),
         Trial("a big file", 3, big),
     ),
 )

@@ -66,6 +66,7 @@ HERE = """\
 
 START_WORKERS = "    while (!children_are_complete(&workers) && start_worker(server)) {\n    }\n"
 UNLOCK = "    pthread_mutex_unlock(&queue.lock);\n    pthread_cond_signal(&queue.filled);"
+WAIT_FILLED = "        pthread_cond_wait(&queue.filled, &queue.lock);"
 LOCK = "static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;"
 LOST = "        lost = true, connection_abandon(connection);\n}"
 
@@ -321,6 +322,32 @@ PATCHES = (
         "    if (server_is_out_of_time()) {",
     ),
     _whole("spins", "silent", "poll(&client, 1, LOOK)", "poll(&client, 1, 0)"),
+    _whole("spins", "silent", "#define LOOK      100", "#define LOOK      2"),
+    _whole(
+        "cuts-slow-reader", "silent", f"{SENT}\n    serving->since = clock_milliseconds();", SENT
+    ),
+    Patch(
+        "lost-wakeup",
+        "serves",
+        "07_epoll/main.c",
+        (
+            (
+                "        event.events |= EPOLLIN;",
+                "        event.events |=\n"
+                "            source->kind == SOURCE_LISTENER ? EPOLLIN | EPOLLET : EPOLLIN;",
+            ),
+            ("i < ACCEPTS_AT_ONCE", "i < 1"),
+        ),
+    ),
+    _whole(
+        "lost-wakeup",
+        "serves",
+        f"    queue.count++;\n{UNLOCK}",
+        "    bool was_empty = queue.count++ == 0;\n    pthread_mutex_unlock(&queue.lock);\n"
+        "    if (was_empty)\n        pthread_cond_signal(&queue.filled);",
+    )
+    .more("    while (queue.count == 0 && !queue.closed)", "    do")
+    .more(WAIT_FILLED, f"{WAIT_FILLED}\n    while (queue.count == 0 && !queue.closed);"),
     _whole(
         "descriptor-leak",
         "leaves-nothing",

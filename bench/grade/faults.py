@@ -405,18 +405,19 @@ DATA_RACE = FaultKind(
 )
 SANITIZER_ERROR = FaultKind(
     "sanitizer-error",
-    "The thread sanitizer reports a misuse of memory or of a lock",
-    "Memory was used after it was freed, or a mutex was unlocked by a thread that did not hold it, "
-    "locked twice, or destroyed while it was locked. It may work for a long time.",
-    "the proof: the first function of yours in it; pthread_mutex_lock(3), free(3)",
+    "A sanitizer reports a misuse of memory or of a lock",
+    "Memory was used beyond its end or after it was freed, an operation has no defined result, or "
+    "a mutex was unlocked by a thread that did not hold it, locked twice, or destroyed while it "
+    "was locked. Such a program may work for a long time.",
+    "the proof: the first function of yours in it; free(3), pthread_mutex_lock(3); `make debug`",
     brings=BROKEN_SERVICE,
 )
 NOT_SANITIZED = FaultKind(
     "not-sanitized",
-    "It does not compile with the thread sanitizer",
-    "It compiles without, but a program with threads is looked at for data races too, and for that "
-    "it must.",
-    "the compiler's first message; `make tsan`",
+    "It does not compile with a sanitizer",
+    "It compiles without. The sanitizers find data races and misuses of memory, so it must "
+    "compile with them, too.",
+    "the compiler's first message; `make tsan`, `make debug`",
 )
 UNLISTED_CALL = FaultKind(
     "unlisted-call",

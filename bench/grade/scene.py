@@ -87,6 +87,8 @@ class Scene:
     """What it is if it exits by itself with an error."""
     redis_url: str = ""
     """In place of the Redis' own: of something in between."""
+    environment: Sequence[str] = ()
+    """Variables that the server gets, NAME=value each."""
     built: Built | None = None
     """From which it can be built once more, with other flags."""
     stopping: AbstractContextManager[object] = field(default_factory=threading.RLock)
@@ -100,7 +102,8 @@ class Scene:
         def command(place: Place) -> list[str]:
             words = [*plain(place), "--root", str(self.site.root), "--workers", str(WORKERS)]
             reads = [self.folder, Path(words[0])]
-            return [*tracer, *confined([*words, *options], self.limits, reads)]
+            limited = confined([*words, *options], self.limits, reads, environment=self.environment)
+            return [*tracer, *limited]
 
         # Those of the last server must not count.
         if self.limits.tasks < Limits.tasks and not forget_strangers():

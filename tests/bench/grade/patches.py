@@ -68,6 +68,7 @@ START_WORKERS = "    while (!children_are_complete(&workers) && start_worker(ser
 UNLOCK = "    pthread_mutex_unlock(&queue.lock);\n    pthread_cond_signal(&queue.filled);"
 WAIT_FILLED = "        pthread_cond_wait(&queue.filled, &queue.lock);"
 LOCK = "static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;"
+FORKED_SERVE = "    blocking_serve(&worker, client);"
 LOST = "        lost = true, connection_abandon(connection);\n}"
 
 
@@ -158,6 +159,30 @@ PATCHES = (
         ((START_WORKERS, ""),),
     ),
     _whole("sanitizer-error", "races", UNLOCK, f"    pthread_mutex_unlock(&queue.lock);\n{UNLOCK}"),
+    Patch(
+        "sanitizer-error",
+        "races",
+        "02_forking/main.c",
+        (
+            (
+                FORKED_SERVE,
+                f"{FORKED_SERVE}\n    volatile char *kept = malloc(1);\n"
+                "    free((void *)kept);\n    kept[0] = 1;",
+            ),
+        ),
+    ),
+    Patch(
+        "sanitizer-error",
+        "races",
+        "06_poll/main.c",
+        (
+            (
+                "        loop->count--;\n",
+                "        loop->watched[source->place + loop->capacity].fd = 0;\n"
+                "        loop->count--;\n",
+            ),
+        ),
+    ),
     _forking("zombies", "", "poll(NULL, 0, 10);"),
     _forking("dies-at-limit", "while (waitpid(-1, NULL, 1) > 0);", "close(client.socket);"),
     Patch(

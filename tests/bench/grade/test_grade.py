@@ -35,14 +35,6 @@ def grade(server: Path | str, *words: str) -> Grade:
     return Grade.model_validate_json(done.stdout)
 
 
-@pytest.fixture(scope="session")
-def sanitized() -> None:
-    """lib/, built with the thread sanitizer."""
-    target = "TARGET=build/tsan/objects/libzerohttpd.a"
-    done = subprocess.run(["make", "-s", "tsan", target], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 def told(found: Grade) -> str:
     """What a failed assertion should show."""
     return found.model_dump_json(indent=1)

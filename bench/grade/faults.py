@@ -279,6 +279,17 @@ DESCRIPTOR_LEAK = FaultKind(
     "close(2), on each way out of the function that serves; `ls /proc/PID/fd`",
     r"accept|close\(",
 )
+CLOSES_TWICE = FaultKind(
+    "closes-twice",
+    "You close a descriptor twice",
+    "close() was called for a descriptor that was not open. Between two closes of the same number "
+    "the system may give this number to another client, whose connection the second close ends. "
+    "With threads this happens at any time.",
+    "close(2), EBADF; each descriptor is closed in one place, by the one who owns it: the end of "
+    "`blocking_serve` in lib/net/blocking.c",
+    r"close\(.*EBADF",
+    brings=BROKEN_SERVICE,
+)
 ZOMBIES = FaultKind(
     "zombies",
     "You leave zombies",

@@ -33,7 +33,8 @@ from bench.services.slow_redis import SlowRedis
 from bench.timeline.record import TRACED, Refused, require_tracing
 
 STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
-ENDS_ONLY = ("-e", "trace=none")
+CLOSES_ONLY = ("--seccomp-bpf", "-e", "trace=close")
+"""What a check of its own needs: the ends of processes are in each trace."""
 TRIES = 3
 _UNLISTED = re.compile(r".*system call +(\d+) is not in its list.*")
 ONLY_SLEEP = {"nanosleep", "clock_nanosleep", "sched_yield"}
@@ -44,7 +45,7 @@ PROC = "/proc/PID/task/TID/syscall: thread, call"
 def can_trace() -> bool:
     """Whether this machine lets a process of ours be traced: without that no proof has a trace."""
     try:
-        require_tracing(STRACE)
+        require_tracing((*STRACE, "--seccomp-bpf"))
     except Refused:
         return False
     return True
@@ -94,7 +95,7 @@ class World:
                     break
                 failures.append(failed)
                 if trace and (attempt or check.traced):
-                    proof = proof or excerpt(trace, failed, self._ready)
+                    proof = excerpt(trace, failed, self._ready) or proof
                 if attempt or (failed.proof and failed.sure) or self._is_plain(failed):
                     break
                 continue
@@ -161,7 +162,7 @@ class World:
             stack.enter_context(scene.guarded())
             tracer: tuple[str, ...] = ()
             if trace:
-                tracer = (*STRACE, *(("-e", f"trace={TRACED}") if whole else ENDS_ONLY))
+                tracer = (*STRACE, *(("-e", f"trace={TRACED}") if whole else CLOSES_ONLY))
                 tracer = (*tracer, "-o", str(trace))
             try:
                 scene.redis.prepare()

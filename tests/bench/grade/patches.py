@@ -94,6 +94,30 @@ def _forking(fault: str, start: str, failed: str) -> Patch:
     return Patch(fault, "leaves-nothing", WHOLE, ((PUT, code), calls, count))
 
 
+GROWING_POOL = _whole(
+    "",
+    "leaves-nothing",
+    "    size_t count = server.options.workers;\n",
+    """\
+    size_t most = server.options.workers, count = 1;
+    static int pairs[WORKERS_LIMIT][2];
+    for (size_t i = 0; i < most; i++)
+        if (socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i]) != 0)
+            server_give_up("cannot create pair %zu", i + 1);
+""",
+).more(
+    PUT,
+    """\
+        {
+            numbers[count] = count;
+            if (count < most &&
+                pthread_create(&threads[count], NULL, work, &numbers[count]) == 0)
+                count++;
+            queue_put(&client);
+        }""",
+)
+"""No fault: socket pairs that are made at the start, and a thread for each client up to a limit."""
+
 GOES_ON = _forking("child-accepts", "while (waitpid(-1, NULL, 1) > 0);", "")._replace(
     stage="serves"
 )
@@ -151,6 +175,19 @@ PATCHES = (
     )
     .more("        connection_abandon(connection);\n}", LOST)
     .more("struct serving {", "static _Thread_local bool lost;\nstruct serving {"),
+    _whole("closes-twice", "leaves-nothing", CLOSE, CLOSE * 2),
+    Patch(
+        "closes-twice",
+        "leaves-nothing",
+        "02_forking/main.c",
+        ((FORKED_SERVE, f"{FORKED_SERVE}\n    close(client->socket);"),),
+    ),
+    _whole(
+        "descriptor-leak",
+        "leaves-nothing",
+        CLOSE,
+        f"{CLOSE}    int ends[2];\n    if (pipe2(ends, 0) < 0)\n        return;\n",
+    ).more(".calls = {", ".calls = {CALL(pipe2), "),
     _whole("memory-leak", "leaves-nothing", "    connection_free(connection);\n", ""),
     Patch(
         "worker-not-replaced",

@@ -20,7 +20,7 @@ from bench.grade.stages import STAGES
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 
-from .patches import PATCHES, SKELETON, WHOLE, Patch
+from .patches import GROWING_POOL, PATCHES, SKELETON, WHOLE, Patch
 
 SEVEN = [f"{file.parent.name}" for file in sorted(ROOT.glob("0[1-7]_*/main.c"))]
 STAGES_WITHOUT_LOAD = [one.name for one in STAGES if one.name not in ("load", "races")]
@@ -107,6 +107,11 @@ def test_the_skeleton_describes_what_there_is(tmp_path: Path) -> None:
 
 def test_the_skeleton_can_be_filled(tmp_path: Path) -> None:
     found = grade(Patch("", "", WHOLE, ()).apply(tmp_path), "--only", *STAGES_WITHOUT_LOAD)
+    assert (found.faults, found.points) == ([], found.of), told(found)
+
+
+def test_a_pool_that_grows_and_pairs_that_it_has_from_its_start_are_no_leak(tmp_path: Path) -> None:
+    found = grade(GROWING_POOL.apply(tmp_path), "--only", GROWING_POOL.stage)
     assert (found.faults, found.points) == ([], found.of), told(found)
 
 

@@ -177,8 +177,8 @@ NO_REDIS = FaultKind(
 REDIS_LEAK = FaultKind(
     "redis-leak",
     "You keep what you have borrowed",
-    "Pages were read one after another, and each left a connection to Redis open. When Redis or "
-    "your descriptors have no more, redis_pool_borrow() returns NULL.",
+    "A connection to Redis that redis_pool_borrow() had lent was not returned, perhaps only after "
+    "an error. When too many are lent, redis_pool_borrow() waits for one, or returns NULL.",
     "redis_pool_borrow and redis_pool_return in lib/net/redis/pool.h: one for each other, on every "
     "way out",
     r"connect\(",

@@ -21,6 +21,7 @@ from bench.grade.faults import (
     LOCK_KEPT,
     NEVER_SERVES,
     NO_ANSWER,
+    REDIS_LEAK,
     SIGPIPE,
     UNLISTED_CALL,
 )
@@ -39,6 +40,7 @@ TRIES = 3
 _UNLISTED = re.compile(r".*system call +(\d+) is not in its list.*")
 ONLY_SLEEP = {"nanosleep", "clock_nanosleep", "sched_yield"}
 """Calls whose refusal breaks nothing: they are mentioned, and the finding stays what it is."""
+LOCKS = re.compile(r"pthread_|sem_|futex|THREADED_CALLS")
 PROC = "/proc/PID/task/TID/syscall: thread, call"
 
 
@@ -207,12 +209,19 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
     if locked := kept_lock(looked_at):
         seen = f"{failed.seen}; {len(locked)} threads of the server wait for the same lock"
         return Failed(LOCK_KEPT, seen, proof=shortened(locked), proof_kind=PROC)
+    refused = {call_name(int(found[1])): found[0] for found in _UNLISTED.finditer(scene.said())}
+    if "futex" in refused and waits_for_redis(scene):
+        seen = (
+            f"{failed.seen}; a process without threads was refused futex(2), and its source "
+            "uses no lock: only redis_pool_borrow() sleeps so, when too many connections are "
+            "lent and none is returned"
+        )
+        return Failed(REDIS_LEAK, seen, proof=[refused["futex"]], proof_kind="standard error")
     if died := scene.killed():
         how = ", ".join(sorted(set(re.findall(r"SIG\w+", " ".join(died)))))
         seen = f"{failed.seen}; {len(died)} processes of the server were killed by {how} meanwhile"
         fault = SIGPIPE if how == "SIGPIPE" else CRASH
         return Failed(fault, seen, proof=shortened(died), proof_kind=TRACE)
-    refused = {call_name(int(found[1])): found[0] for found in _UNLISTED.finditer(scene.said())}
     for name, line in refused.items():
         if name not in ONLY_SLEEP:
             seen = f"the server printed that the system call {name} is not in its list; {failed}"
@@ -220,6 +229,13 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
     if refused:
         failed.seen += f" (it was also refused {', '.join(refused)}, which is not in its list)"
     return failed
+
+
+def waits_for_redis(scene: Scene) -> bool:
+    """Whether a futex(2) of the server is a wait for a connection to Redis: it has no threads and
+    no locks, so nothing else sleeps in that call."""
+    threads = scene.tasks() > len(scene.pids()) if scene.running is not None else True
+    return not threads and scene.built is not None and not scene.built.mentions(LOCKS)
 
 
 def bury_orphans() -> None:

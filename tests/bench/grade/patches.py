@@ -271,6 +271,19 @@ PATCHES = (
         "    redis_pool_return(serving->redis, client);\n}",
         "}",
     ),
+    Patch(
+        "redis-leak",
+        "leaves-nothing",
+        "03_preforking/main.c",
+        (
+            (
+                "        blocking_serve(&worker, &client);",
+                "        for (int i = 0; i < 8; i++)\n"
+                "            (void)redis_pool_borrow(&redis);\n"
+                "        blocking_serve(&worker, &client);",
+            ),
+        ),
+    ),
     _whole(
         "restarted-timeout",
         "silent",

@@ -25,7 +25,7 @@ BROKEN_SERVICE = (
     *("loses-pipelined", "one-recv", "bad-head", "one-stops-all", "crash", "spins", "cuts-off"),
     *("deaf", "bad-status", "fails-under-load", "descriptor-leak", "workers-pile-up"),
     *("dies-at-limit", "redis-stops-all", "redis-not-back", "wrong-reply", "redis-leak"),
-    *("takes-memory", "one-redis-question", "lock-kept"),
+    *("takes-memory", "one-redis-question", "lock-kept", "lost-wakeup", "cuts-slow-reader"),
 )
 """What a process that is confused, stuck or busy may fail in."""
 
@@ -118,6 +118,7 @@ SHORT_WRITE = FaultKind(
     "socket is writable.",
     "send(2), RETURN VALUE; `send_some` in lib/net/blocking.c",
     r"send|write",
+    brings=("cuts-slow-reader",),
 )
 FIXED_ANSWER = FaultKind(
     "fixed-answer",

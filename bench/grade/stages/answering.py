@@ -3,7 +3,6 @@
 
 import contextlib
 import html
-import signal
 import socket
 import time
 from urllib.parse import quote_plus
@@ -13,11 +12,9 @@ from bench.grade.faults import (
     BELIEVES,
     CHILD_ACCEPTS,
     CRASH,
-    FAILS_UNDER_LOAD,
     FIXED_ANSWER,
     IGNORES_END,
     LOSES_PIPELINED,
-    LOST_WAKEUP,
     NEVER_CLOSES,
     NO_ANSWER,
     NO_REDIS,
@@ -27,11 +24,12 @@ from bench.grade.faults import (
     WRONG_ANSWER,
     WRONG_LENGTH,
 )
-from bench.grade.proof import MOST_LINES, shortened
+from bench.grade.proof import MOST_LINES
 from bench.grade.scene import CLOSE, Scene
 from bench.grade.site import word
 from bench.grade.stage import Failed
-from bench.grade.waiting import in_accept, sleeping
+from bench.grade.stages.loading import burst
+from bench.grade.waiting import in_accept
 from bench.load.client import NoAnswer, request
 
 SMALL_BUFFER = 16_384
@@ -42,7 +40,6 @@ LEAVERS, SOON_SECONDS, BUSY_SHARE = 3, 0.4, 0.5
 MANY = 30
 """Calls of recv that return 0, of a few clients that have left."""
 CHILDREN = 6
-AT_ONE_MOMENT = 80
 BAD = (
     b"GET\r\n\r\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
@@ -256,41 +253,6 @@ def big(scene: Scene) -> None:
             ) from error
     if answer.body != content:
         raise Failed(SHORT_WRITE, f"{path} came with other bytes than the file has")
-
-
-def burst(scene: Scene) -> None:
-    """Clients that come while the server cannot run: it answers each of them when it can."""
-    path = scene.dice.choice(list(scene.site.small))
-    scene.watch.sleep(SOON_SECONDS)  # until all its workers wait
-    with contextlib.ExitStack() as stack:
-        stopped = scene.pids()
-        scene.kill(stopped, signal.SIGSTOP)
-        try:
-            clients = [stack.enter_context(scene.client()) for _ in range(AT_ONE_MOMENT)]
-            for client in clients:
-                client.send(request("GET", path, CLOSE))
-        finally:
-            scene.kill(stopped, signal.SIGCONT)
-        for number, client in enumerate(clients, 1):
-            try:
-                scene.same(scene.talk(client, b""), path)
-            except Failed as failed:
-                if failed.fault is not NO_ANSWER:
-                    raise
-                before = scene.demand_seconds()
-                scene.watch.sleep(SOON_SECONDS)
-                sleeps = scene.demand_seconds() - before < SOON_SECONDS * BUSY_SHARE
-                lost = sleeps and not failed.sure
-                raise Failed(
-                    LOST_WAKEUP if lost else FAILS_UNDER_LOAD,
-                    f"the server was stopped (SIGSTOP), {AT_ONE_MOMENT} clients connected and sent "
-                    f"their requests, and it went on (SIGCONT); client {number} had no whole "
-                    f"answer ({failed.seen.removeprefix('``: ')})",
-                    client.port,
-                    sure=lost or failed.sure,
-                    proof=shortened(sleeping(scene.pids())) if lost else (),
-                    proof_kind="/proc/PID/task/TID/syscall: thread, the call in which it sleeps",
-                ) from failed
 
 
 def pieces(scene: Scene) -> None:

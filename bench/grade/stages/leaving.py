@@ -120,9 +120,32 @@ def reset(scene: Scene) -> None:
 
 
 def descriptors(scene: Scene) -> None:
-    """None is open that leads to a client who has gone, and none is closed twice."""
+    """None stays open, and none is closed twice."""
     must_look(scene)
     begun = len(scene.closed_twice())
+    failed = None
+    try:
+        left_open(scene)
+    except Failed as error:
+        failed = error
+    except ConnectionError as error:
+        failed = Failed(NO_ANSWER, f"a client's connection broke: {error}", sure=False)
+    twice = scene.closed_twice()[begun:]
+    if twice and (failed is None or failed.fault is NO_ANSWER):
+        raise Failed(
+            CLOSES_TWICE,
+            f"{len(twice)} calls of close() failed with EBADF, because the descriptor was not open"
+            + (f"; a client had no answer: {failed.seen}" if failed else ""),
+            proof=shortened(twice),
+            proof_kind=TRACE,
+        )
+    if failed is not None:
+        raise failed
+
+
+def left_open(scene: Scene) -> None:
+    """Clients come and go, files are replaced, and Redis is asked. Raises Failed if a descriptor
+    that leads to none of them stays open."""
     reset(scene)
     count = scene.dice.randint(50, 70)
     old, workers = channels(scene), scene.tasks()
@@ -147,13 +170,6 @@ def descriptors(scene: Scene) -> None:
         )
     replaced(scene)
     redis(scene)
-    if twice := scene.closed_twice()[begun:]:
-        raise Failed(
-            CLOSES_TWICE,
-            f"{len(twice)} calls of close() failed with EBADF, because the descriptor was not open",
-            proof=shortened(twice),
-            proof_kind=TRACE,
-        )
 
 
 def replaced(scene: Scene) -> None:

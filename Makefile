@@ -168,6 +168,7 @@ grade: ## points for a server, stage by stage: make grade SERVER=08_mine; ARGS="
 	@test -n $(call quoted,SERVER) || { echo 'say which: make grade SERVER=08_mine'; exit 1; }
 	@$(MAKE) --no-print-directory -s $(SEVEN:%=$(BIN)/%) >&2
 	@$(MAKE) --no-print-directory -s tsan TARGET=build/tsan/objects/libzerohttpd.a >&2
+	@$(MAKE) --no-print-directory -s debug TARGET=build/debug/objects/libzerohttpd.a >&2
 	@$(ZEROHTTPD) grade $(call quoted,SERVER) $(ARGS)
 
 torture: ## every server under every attack, five minutes; ARGS="--servers epoll", ARGS=--help

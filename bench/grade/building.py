@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Compiles the graded program: a copy of its folder, beside a copy of what it is linked with."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -71,6 +72,12 @@ class Built:
         if len(found) != 1:
             raise UserError(f"{source.name} is no name for a server: two digits, _, a word")
         self.name = found[0]
+
+    def mentions(self, words: re.Pattern[str]) -> bool:
+        """Whether the sources of the server, comments included, have text of this kind."""
+        found = (self._root / self._folder).rglob("*.[ch]")
+        sources = [file for file in found if file.is_file() and not file.is_symlink()]
+        return any(words.search(source.read_text(errors="replace")) for source in sources)
 
     def make(
         self, flavour: str, flags: tuple[str, ...] = (), seconds: float = COMPILE_SECONDS

@@ -24,7 +24,8 @@ class Trial:
     """It is tried even if a gate has failed, for the cause. If it succeeds then, it counts
     nothing."""
     traced: bool = False
-    """The ends of its processes are traced from the beginning, where that is allowed."""
+    """The ends of its processes, and close(2), are traced from the beginning, where that is
+    allowed."""
     starts_server: bool = True
     limits: Limits = field(default_factory=Limits)
     redis_delay_ms: float = 0

@@ -25,7 +25,7 @@ BROKEN_SERVICE = (
     *("loses-pipelined", "one-recv", "bad-head", "one-stops-all", "crash", "spins", "cuts-off"),
     *("deaf", "bad-status", "fails-under-load", "descriptor-leak", "workers-pile-up"),
     *("dies-at-limit", "redis-stops-all", "redis-not-back", "wrong-reply", "redis-leak"),
-    *("takes-memory", "one-redis-question", "lock-kept"),
+    *("takes-memory", "one-redis-question", "lock-kept", "lost-wakeup", "cuts-slow-reader"),
 )
 """What a process that is confused, stuck or busy may fail in."""
 
@@ -68,6 +68,18 @@ LOCK_KEPT = FaultKind(
     r"futex\(",
     brings=BROKEN_SERVICE,
 )
+LOST_WAKEUP = FaultKind(
+    "lost-wakeup",
+    "Clients that come at the same moment are left waiting",
+    "Clients connected and sent their requests while the server could not run. When it could run "
+    "again, it slept although clients waited. One notification may stand for several clients: "
+    "after an event of an edge-triggered epoll (EPOLLET) accept until EAGAIN; after a wake-up by a "
+    "condition variable take clients from the queue until it is empty.",
+    'epoll(7), "edge-triggered"; `accept_clients` in 07_epoll/main.c; pthread_cond_wait(3): test '
+    "the condition in a loop; `queue_take` in 05_prethreading/main.c",
+    r"accept|epoll_wait|futex",
+    brings=BROKEN_SERVICE,
+)
 ONE_REDIS_QUESTION = FaultKind(
     "one-redis-question",
     "Only one client at a time may ask Redis",
@@ -106,6 +118,7 @@ SHORT_WRITE = FaultKind(
     "socket is writable.",
     "send(2), RETURN VALUE; `send_some` in lib/net/blocking.c",
     r"send|write",
+    brings=("cuts-slow-reader",),
 )
 FIXED_ANSWER = FaultKind(
     "fixed-answer",
@@ -165,8 +178,8 @@ NO_REDIS = FaultKind(
 REDIS_LEAK = FaultKind(
     "redis-leak",
     "You keep what you have borrowed",
-    "Pages were read one after another, and each left a connection to Redis open. When Redis or "
-    "your descriptors have no more, redis_pool_borrow() returns NULL.",
+    "A connection to Redis that redis_pool_borrow() had lent was not returned, perhaps only after "
+    "an error. When too many are lent, redis_pool_borrow() waits for one, or returns NULL.",
     "redis_pool_borrow and redis_pool_return in lib/net/redis/pool.h: one for each other, on every "
     "way out",
     r"connect\(",
@@ -249,6 +262,16 @@ NO_SEND_TIMEOUT = FaultKind(
     "lib/net/evented.c",
     r"send|write|poll|epoll_wait",
 )
+CUTS_SLOW_READER = FaultKind(
+    "cuts-slow-reader",
+    "You cut off a client that reads slowly",
+    "A client read a large file slowly but steadily and did not get all of it. SEND_TIMEOUT limits "
+    "the time in which a client takes nothing at all; each byte that it takes starts this time "
+    "again. A time limit for a whole response cuts off every client with a slow connection.",
+    "SEND_TIMEOUT in lib/config.h; `takes_bytes` in lib/net/blocking.c; `has_time` in "
+    "lib/net/evented.c",
+    r"send|write|poll|epoll_wait|close\(",
+)
 DESCRIPTOR_LEAK = FaultKind(
     "descriptor-leak",
     "You do not close a descriptor",
@@ -256,6 +279,17 @@ DESCRIPTOR_LEAK = FaultKind(
     "When the last one is used up (`ulimit -n`), no new client can come in.",
     "close(2), on each way out of the function that serves; `ls /proc/PID/fd`",
     r"accept|close\(",
+)
+CLOSES_TWICE = FaultKind(
+    "closes-twice",
+    "You close a descriptor twice",
+    "close() was called for a descriptor that was not open. Between two closes of the same number "
+    "the system may give this number to another client, whose connection the second close ends. "
+    "With threads this happens at any time.",
+    "close(2), EBADF; each descriptor is closed in one place, by the one who owns it: the end of "
+    "`blocking_serve` in lib/net/blocking.c",
+    r"close\(.*EBADF",
+    brings=BROKEN_SERVICE,
 )
 ZOMBIES = FaultKind(
     "zombies",
@@ -295,7 +329,8 @@ SPINS = FaultKind(
     "spins",
     "You wait without sleeping",
     "Nothing was to do, and it used a processor all the same. Something asks again and again "
-    "instead of sleeping until there is an event.",
+    "instead of sleeping until there is an event. A call with a timeout of a few milliseconds, in "
+    "a loop, asks again and again, too.",
     "poll(2): its timeout; readiness that is not wanted: `wait_for` in lib/net/evented.c",
     r"\w+\(",
 )
@@ -382,18 +417,19 @@ DATA_RACE = FaultKind(
 )
 SANITIZER_ERROR = FaultKind(
     "sanitizer-error",
-    "The thread sanitizer reports a misuse of memory or of a lock",
-    "Memory was used after it was freed, or a mutex was unlocked by a thread that did not hold it, "
-    "locked twice, or destroyed while it was locked. It may work for a long time.",
-    "the proof: the first function of yours in it; pthread_mutex_lock(3), free(3)",
+    "A sanitizer reports a misuse of memory or of a lock",
+    "Memory was used beyond its end or after it was freed, an operation has no defined result, or "
+    "a mutex was unlocked by a thread that did not hold it, locked twice, or destroyed while it "
+    "was locked. Such a program may work for a long time.",
+    "the proof: the first function of yours in it; free(3), pthread_mutex_lock(3); `make debug`",
     brings=BROKEN_SERVICE,
 )
 NOT_SANITIZED = FaultKind(
     "not-sanitized",
-    "It does not compile with the thread sanitizer",
-    "It compiles without, but a program with threads is looked at for data races too, and for that "
-    "it must.",
-    "the compiler's first message; `make tsan`",
+    "It does not compile with a sanitizer",
+    "It compiles without. The sanitizers find data races and misuses of memory, so it must "
+    "compile with them, too.",
+    "the compiler's first message; `make tsan`, `make debug`",
 )
 UNLISTED_CALL = FaultKind(
     "unlisted-call",

@@ -14,7 +14,7 @@ MOST_OF_A_LINE = 200
 
 TRACE = "a trace: process, seconds since it served, call"
 COMPILER = "what the compiler printed"
-SANITIZER = "what the thread sanitizer printed"
+SANITIZER = "what the sanitizer printed"
 
 
 def finding(failed: Failed, trace: Sequence[str]) -> FaultFound:

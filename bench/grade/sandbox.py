@@ -127,10 +127,15 @@ def _nobodys() -> int:
 
 
 def confined(
-    command: Sequence[str], limits: Limits, reads: Sequence[Path] = (), writes: Sequence[Path] = ()
+    command: Sequence[str],
+    limits: Limits,
+    reads: Sequence[Path] = (),
+    writes: Sequence[Path] = (),
+    environment: Sequence[str] = (),
 ) -> list[str]:
     """The command line with its limits, its fence, its user and an empty environment in front.
-    `reads`, `writes`: folders that it may read, beside the system's, and write."""
+    `reads`, `writes`: folders that it may read, beside the system's, and write; `environment`:
+    variables (NAME=value) that it gets."""
     words = [
         "prlimit",
         f"--cpu={limits.processor_seconds}",
@@ -148,7 +153,7 @@ def confined(
         words.append(f"--nproc={limits.tasks}")
         user_words = ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups"]
         user_words += ["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
-    variables = [f"PATH={os.defpath.lstrip(':')}", "LC_ALL=C.UTF-8"]
+    variables = [f"PATH={os.defpath.lstrip(':')}", "LC_ALL=C.UTF-8", *environment]
     variables += [f"TMPDIR={folder}" for folder in writes[:1]]
     inner = [*user_words, "--", "env", "--ignore-environment", *variables, *command]
     return [*words, "--", *fenced(inner, reads, writes)]

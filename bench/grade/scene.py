@@ -9,7 +9,6 @@ import re
 import signal
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -37,7 +36,7 @@ from bench.grade.site import SeededSite
 from bench.grade.stage import Failed, NotHere
 from bench.host.process import StartError, demand_seconds
 from bench.host.signals import SignalWatch, signal_name
-from bench.host.sockets import ALL, LISTEN, end, tcp_sockets
+from bench.host.sockets import end
 from bench.load.client import Client, NoAnswer, Response, request
 from bench.services.private_redis import PrivateRedis
 from bench.subjects.running import Ended, RunningServer
@@ -50,8 +49,6 @@ START_SECONDS = 5.0
 """Within which it prints its url. It takes milliseconds."""
 LOOK_SECONDS = 0.02
 DYING_SECONDS = 0.2
-SAME_FILE = 3
-"""So many descriptors of one file a process may have."""
 WORKERS = 16
 CLOSE = "Connection: close"
 _STRANGE = re.compile(rb"[\0-\x08\x0a-\x1f\x7f]")
@@ -87,6 +84,8 @@ class Scene:
     """What it is if it exits by itself with an error."""
     redis_url: str = ""
     """In place of the Redis' own: of something in between."""
+    environment: Sequence[str] = ()
+    """Variables that the server gets, NAME=value each."""
     built: Built | None = None
     """From which it can be built once more, with other flags."""
     stopping: AbstractContextManager[object] = field(default_factory=threading.RLock)
@@ -100,7 +99,8 @@ class Scene:
         def command(place: Place) -> list[str]:
             words = [*plain(place), "--root", str(self.site.root), "--workers", str(WORKERS)]
             reads = [self.folder, Path(words[0])]
-            return [*tracer, *confined([*words, *options], self.limits, reads)]
+            limited = confined([*words, *options], self.limits, reads, environment=self.environment)
+            return [*tracer, *limited]
 
         # Those of the last server must not count.
         if self.limits.tasks < Limits.tasks and not forget_strangers():
@@ -144,11 +144,11 @@ class Scene:
             self.kill(self.pids())
 
     @staticmethod
-    def kill(pids: Collection[int]) -> None:
-        """Some of its processes; one may have ended meanwhile."""
+    def kill(pids: Collection[int], number: int = signal.SIGKILL) -> None:
+        """Send a signal to some of its processes; one may have ended meanwhile."""
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, number)
 
     def left_behind(self) -> list[int]:
         """Processes of its session, or of its user where it has one, that are still there, but for
@@ -308,57 +308,17 @@ class Scene:
         """Of the Redis that it is told to ask, or of what stands in between."""
         return urlsplit(self.redis_url or self.redis.url).port
 
-    def must_look(self) -> None:
-        """Raises NotHere where what its processes hold may not be looked at: in a container without
-        that right all would be found in order."""
-        try:
-            Path(f"/proc/{self.pid}/exe").readlink()
-        except PermissionError as error:
-            raise NotHere(
-                "another user's processes may not be looked at here; a container needs "
-                "--cap-add SYS_PTRACE for that"
-            ) from error
-        except OSError:
-            pass  # it has ended: the checks say so
-
-    def useless_descriptors(self) -> int:
-        """How many its processes have open that lead nowhere: sockets that neither listen nor lead
-        to Redis, and of one file more than a few."""
-        useful = {
-            f"socket:[{one.inode}]"
-            for one in [
-                *tcp_sockets(local=self.address[1], states=LISTEN),
-                *tcp_sockets(remote=self.redis_port or 0, states=ALL & ~LISTEN),
-            ]
-        }
-        count = 0
-        for pid in self._there():
-            files: Counter[str] = Counter()
-            for path in Path(f"/proc/{pid}/fd").iterdir():
-                with contextlib.suppress(OSError):
-                    files[str(path.readlink())] += 1
-            for name, times in files.items():
-                if name.startswith("socket:"):
-                    count += times if name not in useful else 0
-                elif str(self.site.root) in name:
-                    count += max(0, times - SAME_FILE)
-        return count
-
-    def redis_connections(self) -> int:
-        """How many lead to Redis, a few of our own among them."""
-        return sum(one.inode != 0 for one in tcp_sockets(remote=self.redis_port or 0))
-
     def mappings(self) -> int:
         """How many pieces of memory its processes have mapped: a thread's stack is one."""
         count = 0
-        for pid in self._there():
+        for pid in self.there():
             with contextlib.suppress(OSError):  # it has just ended
                 count += Path(f"/proc/{pid}/maps").read_text().count("\n")
         return count
 
     def tasks(self) -> int:
         """How many processes and threads there are."""
-        return sum(len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in self._there())
+        return sum(len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in self.there())
 
     def zombies(self) -> list[int]:
         """Its processes that have ended and that nobody has waited for."""
@@ -375,6 +335,10 @@ class Scene:
         """The lines of a trace that tell of processes that died by a signal of their own making;
         not by SIGKILL, which is ours, nor by SIGSYS, which tells more by itself."""
         return self._traced(r".*\+\+\+ killed by SIG(?:ABRT|BUS|FPE|ILL|PIPE|SEGV).*")
+
+    def closed_twice(self) -> list[str]:
+        """The calls of close that failed with EBADF, as a trace shows; close(-1) does no harm."""
+        return self._traced(r"\d+ +[\d.]+ (?:close\(\d|<\.\.\. close resumed).* = -1 EBADF.*")
 
     def fruitless(self) -> list[str]:
         """The calls of recv that returned 0, as a trace shows."""
@@ -399,7 +363,7 @@ class Scene:
             self.watch.sleep(LOOK_SECONDS)
         return True
 
-    def _there(self) -> Iterator[int]:
+    def there(self) -> Iterator[int]:
         """Its processes whose /proc can be read just now."""
         for pid in self.pids():
             with contextlib.suppress(OSError):

@@ -2,7 +2,6 @@
 """One check: tried, tried again, and traced for a proof."""
 
 import contextlib
-import functools
 import os
 import random
 import re
@@ -22,31 +21,33 @@ from bench.grade.faults import (
     LOCK_KEPT,
     NEVER_SERVES,
     NO_ANSWER,
+    REDIS_LEAK,
     SIGPIPE,
     UNLISTED_CALL,
 )
 from bench.grade.proof import TRACE, excerpt, finding, shortened
 from bench.grade.scene import ENDED_BY, LOOK_SECONDS, Scene
 from bench.grade.stage import OVER, CheckOutcome, Failed, NotHere
-from bench.grade.waiting import kept_lock
+from bench.grade.waiting import call_name, kept_lock
 from bench.host.process import StartError
-from bench.host.programs import output_of
 from bench.services.slow_redis import SlowRedis
 from bench.timeline.record import TRACED, Refused, require_tracing
 
 STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
-ENDS_ONLY = ("-e", "trace=none")
+CLOSES_ONLY = ("--seccomp-bpf", "-e", "trace=close")
+"""What a check of its own needs: the ends of processes are in each trace."""
 TRIES = 3
 _UNLISTED = re.compile(r".*system call +(\d+) is not in its list.*")
 ONLY_SLEEP = {"nanosleep", "clock_nanosleep", "sched_yield"}
 """Calls whose refusal breaks nothing: they are mentioned, and the finding stays what it is."""
+LOCKS = re.compile(r"pthread_|sem_|futex|THREADED_CALLS")
 PROC = "/proc/PID/task/TID/syscall: thread, call"
 
 
 def can_trace() -> bool:
     """Whether this machine lets a process of ours be traced: without that no proof has a trace."""
     try:
-        require_tracing(STRACE)
+        require_tracing((*STRACE, "--seccomp-bpf"))
     except Refused:
         return False
     return True
@@ -96,7 +97,7 @@ class World:
                     break
                 failures.append(failed)
                 if trace and (attempt or check.traced):
-                    proof = proof or excerpt(trace, failed, self._ready)
+                    proof = excerpt(trace, failed, self._ready) or proof
                 if attempt or (failed.proof and failed.sure) or self._is_plain(failed):
                     break
                 continue
@@ -163,7 +164,7 @@ class World:
             stack.enter_context(scene.guarded())
             tracer: tuple[str, ...] = ()
             if trace:
-                tracer = (*STRACE, *(("-e", f"trace={TRACED}") if whole else ENDS_ONLY))
+                tracer = (*STRACE, *(("-e", f"trace={TRACED}") if whole else CLOSES_ONLY))
                 tracer = (*tracer, "-o", str(trace))
             try:
                 scene.redis.prepare()
@@ -208,28 +209,36 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
     if locked := kept_lock(looked_at):
         seen = f"{failed.seen}; {len(locked)} threads of the server wait for the same lock"
         return Failed(LOCK_KEPT, seen, proof=shortened(locked), proof_kind=PROC)
-    # The C library may end a process whose call was refused: the refusal is the cause.
     refused = {call_name(int(found[1])): found[0] for found in _UNLISTED.finditer(scene.said())}
-    for name, line in refused.items():
-        if name not in ONLY_SLEEP:
-            seen = f"the server printed that the system call {name} is not in its list; {failed}"
-            return Failed(UNLISTED_CALL, seen, proof=[line], proof_kind="standard error")
-    if died := scene.killed():
+    if "futex" in refused and waits_for_redis(scene):
+        seen = (
+            f"{failed.seen}; a process without threads was refused futex(2), and its source "
+            "uses no lock: only redis_pool_borrow() sleeps so, when too many connections are "
+            "lent and none is returned"
+        )
+        return Failed(REDIS_LEAK, seen, proof=[refused["futex"]], proof_kind="standard error")
+    unlisted = [name for name in refused if name not in ONLY_SLEEP]
+    died = scene.killed()
+    # The C library ends the process by SIGABRT if a call that it cannot do without is refused.
+    if died and not (unlisted and all("SIGABRT" in line for line in died)):
         how = ", ".join(sorted(set(re.findall(r"SIG\w+", " ".join(died)))))
         seen = f"{failed.seen}; {len(died)} processes of the server were killed by {how} meanwhile"
         fault = SIGPIPE if how == "SIGPIPE" else CRASH
         return Failed(fault, seen, proof=shortened(died), proof_kind=TRACE)
+    if unlisted:
+        name = unlisted[0]
+        seen = f"the server printed that the system call {name} is not in its list; {failed}"
+        return Failed(UNLISTED_CALL, seen, proof=[refused[name]], proof_kind="standard error")
     if refused:
         failed.seen += f" (it was also refused {', '.join(refused)}, which is not in its list)"
     return failed
 
 
-@functools.cache
-def call_name(number: int) -> str:
-    """A system call's, as the C library's headers have it."""
-    said = output_of(["cc", "-dM", "-E", "-include", "sys/syscall.h", "-x", "c", "/dev/null"])
-    found = re.search(rf"#define __NR_(\w+) {number}\n", said)
-    return found[1] if found else "one that the C library's headers do not name"
+def waits_for_redis(scene: Scene) -> bool:
+    """Whether a futex(2) of the server is a wait for a connection to Redis: it has no threads and
+    no locks, so nothing else sleeps in that call."""
+    threads = scene.tasks() > len(scene.pids()) if scene.running is not None else True
+    return not threads and scene.built is not None and not scene.built.mentions(LOCKS)
 
 
 def bury_orphans() -> None:

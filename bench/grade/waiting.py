@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""In which system calls the threads of a server wait, from /proc/PID/task/TID/syscall."""
+"""How the threads of a server wait, from /proc: in which system calls, how often they wake up."""
 
 import contextlib
+import functools
 import platform
+import re
 import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+
+from bench.host.programs import output_of
 
 _NUMBERS = {"x86_64": (202, {43, 288}), "aarch64": (98, {202, 242})}
 FUTEX, ACCEPTS = _NUMBERS.get(platform.machine(), (-1, set()))
@@ -30,9 +34,39 @@ def kept_lock(pids: Sequence[int]) -> list[str]:
     return max(lines.values(), key=len, default=[])
 
 
+def wake_ups(pids: Sequence[int]) -> dict[int, int]:
+    """By thread: how often it has slept and woken up since its start."""
+    found = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                _, _, after = (task / "status").read_text().partition("\nvoluntary_ctxt_switches:")
+                found[int(task.name)] = int(after.split()[0]) if after else 0
+    return found
+
+
 def in_accept(pids: Sequence[int]) -> list[int]:
     """Those processes whose first thread waits in accept."""
     return [pid for pid in pids if (call := _call(pid, pid)) and call[0] in ACCEPTS]
+
+
+def sleeping(pids: Sequence[int]) -> list[str]:
+    """A line for each thread that sleeps: the thread, and the name of its system call."""
+    found = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                if call := _call(pid, int(task.name)):
+                    found.append(f"{task.name} {call_name(call[0])}( <has not returned>")
+    return found
+
+
+@functools.cache
+def call_name(number: int) -> str:
+    """The name of a system call, from the headers of the C library."""
+    said = output_of(["cc", "-dM", "-E", "-include", "sys/syscall.h", "-x", "c", "/dev/null"])
+    found = re.search(rf"#define __NR_(\w+) {number}\n", said)
+    return found[1] if found else "one that the C library's headers do not name"
 
 
 def _waits_for_locks(pids: Sequence[int]) -> dict[int, str]:

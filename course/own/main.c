@@ -43,7 +43,12 @@
    once server_ready() has been called, and told on standard error by their
    number: stage 4 begins here.  For threads add THREADED_CALLS and
    THREAD_CREATING_CALLS, for children FORKING_CALLS, for epoll
-   CALL(epoll_wait), CALL(epoll_ctl). */
+   CALL(epoll_wait), CALL(epoll_ctl).
+
+   A server with a fixed number of workers adds .has_workers = true.  The option
+   --workers then sets server.options.workers, and server.counters has one
+   element for each worker.  Without it server.options.workers is 1, and
+   server.counters has one element. */
 static const struct architecture architecture = {
     .name = "NAME",
     .summary = "a server of your own",
@@ -95,7 +100,9 @@ static void receive(struct serving *serving) {
  *
  * If transmit fails, or sends nothing (0: the file is shorter now):
  * connection_abandon(); EINTR and EAGAIN are no failures here, either.
- * Stage 3: a client who takes nothing for SEND_TIMEOUT is abandoned, too.
+ * Stage 3: a client who takes nothing for SEND_TIMEOUT is abandoned, too.  A
+ * client that reads slowly but steadily is not: each byte starts SEND_TIMEOUT
+ * again.
  */
 static void send_some(struct serving *serving) {
     connection_abandon(&serving->connection);

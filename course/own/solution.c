@@ -92,7 +92,7 @@ static void receive(struct serving *serving) {
     moment_set(&serving->moment, time(NULL));
     if (count >= 0)
         connection_received(connection, (size_t)count);
-    else if (errno != EAGAIN)
+    else if (errno != EAGAIN && errno != EINTR)
         connection_abandon(connection);
 }
 
@@ -106,9 +106,11 @@ static void send_some(struct serving *serving) {
     }
     ssize_t count =
         transmit(serving->client->socket, connection_pending(connection));
-    if (count == 0 || (count < 0 && errno != EAGAIN))
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+        return; /* not sent: the need stays, and this is called again */
+    if (count <= 0)
         connection_abandon(connection);
-    else if (count > 0)
+    else
         connection_sent(connection, (uint64_t)count);
     serving->since = clock_milliseconds();
 }

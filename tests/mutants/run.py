@@ -31,6 +31,7 @@ LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "results", "__pycache__", ".*
 LIBRARIES = (
     ("make", "-s", "build/release/libzerohttpd.a"),
     ("make", "-s", "tsan", "TARGET=build/tsan/objects/libzerohttpd.a"),
+    ("make", "-s", "debug", "TARGET=build/debug/objects/libzerohttpd.a"),
 )
 BY_NATURE = "by-nature"
 UNCHANGED = "unchanged-"

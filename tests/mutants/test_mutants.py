@@ -14,7 +14,7 @@ from .corpus import KINDS, mutants
 
 CORPUS = list(mutants())
 PROPOSED = {
-    *("chunks", "closes-twice", "head-with-body", "keeps-too-long", "no-continue"),
+    *("chunks", "head-with-body", "keeps-too-long", "no-continue"),
     *("no-redis-timeout", "redis-made-anew", "reply-in-pieces", "state-left"),
     "workers-end",
 }

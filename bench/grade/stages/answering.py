@@ -28,6 +28,7 @@ from bench.grade.proof import MOST_LINES
 from bench.grade.scene import CLOSE, Scene
 from bench.grade.site import word
 from bench.grade.stage import Failed
+from bench.grade.stages.loading import burst
 from bench.grade.waiting import in_accept
 from bench.load.client import NoAnswer, request
 
@@ -403,10 +404,11 @@ SERVES = Stage(
     "serves",
     "It serves",
     (
-        Trial("files", 5, files, gate=True),
+        Trial("files", 4, files, gate=True),
         Trial("HEAD, and what is not there", 2, heads, seconds=1),
         Trial("the connection ends", 3, closes, seconds=1),
-        Trial("the guestbook", 4, guestbook),
+        Trial("many at one moment", 2, burst, seconds=2),
+        Trial("the guestbook", 3, guestbook),
         Trial("a big file", 3, big),
     ),
 )

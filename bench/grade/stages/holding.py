@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from bench.grade.check import Stage, Trial
 from bench.grade.faults import (
     BY_NATURE,
+    CUTS_SLOW_READER,
     FAILS_UNDER_LOAD,
     NO_ANSWER,
     NO_PATIENCE,
@@ -22,6 +23,7 @@ from bench.grade.faults import (
 from bench.grade.scene import CLOSE, Scene
 from bench.grade.stage import Failed
 from bench.grade.stages.answering import BUSY_SHARE, SMALL_BUFFER
+from bench.grade.waiting import wake_ups
 from bench.load.client import Client, request
 
 SETTLE_SECONDS = 0.3
@@ -38,7 +40,12 @@ DEFERRED_SECONDS = 2.5
 CUT_OFF_SECONDS = 7.0
 DRIP_SECONDS, DRIPPING_SECONDS = 0.06, 5.0
 """Between two bytes; and in all."""
+SIP, SIP_SECONDS, SIPPING_SECONDS = 65_536, 0.04, 2.5
+"""A client reads so many bytes in so long, and so slowly for longer than a client may take nothing.
+The server's send buffer (4 MB at most) has room again within that time."""
 WATCHED_SECONDS = 0.6
+MANY_WAKE_UPS = 100
+"""Of one thread in a second, when nothing happens."""
 
 
 def hold(scene: Scene, stack: ExitStack, count: int) -> list[Client]:
@@ -245,15 +252,44 @@ def takes_nothing(scene: Scene) -> str | None:
     return f"sent away after {time.monotonic() - begun:.1f} s"
 
 
-def sleeps(scene: Scene) -> str | None:
+def reads_slowly(scene: Scene) -> None:
+    """A client that reads slowly but steadily gets the whole file."""
+    path, content = scene.site.big
+    received = bytearray()
+    with scene.client(SIP) as client:
+        client.send(request("GET", path, CLOSE))
+        begun = time.monotonic()
+        with contextlib.suppress(OSError):
+            while piece := client.socket.recv(SIP):
+                received += piece
+                ahead = len(received) / SIP * SIP_SECONDS - (time.monotonic() - begun)
+                if ahead > 0 and time.monotonic() - begun < SIPPING_SECONDS:
+                    scene.watch.sleep(ahead)
+    if received.partition(b"\r\n\r\n")[2] != content:
+        scene.alive()
+        raise Failed(
+            CUTS_SLOW_READER,
+            f"started with --time-scale {TIME_SCALE}, a client may take nothing for a second; a "
+            f"client that read {SIP >> 10} KB every {SIP_SECONDS} s got only {len(received):,} "
+            f"bytes of {path}, which has {len(content):,}",
+            client.port,
+            sure=False,
+        )
+
+
+def sleeps(scene: Scene) -> None:
     """With silent and idle clients, it uses no processor."""
     with ExitStack() as stack:
         idle = stack.enter_context(scene.client())
         scene.talk(idle, request("GET", next(iter(scene.site.small))))
         held = hold(scene, stack, scene.dice.randint(2, 4))
-        before, begun = scene.demand_seconds(), time.monotonic()
+        woken, before, begun = wake_ups(scene.pids()), scene.demand_seconds(), time.monotonic()
         scene.watch.sleep(WATCHED_SECONDS)
-        share = (scene.demand_seconds() - before) / (time.monotonic() - begun)
+        took = time.monotonic() - begun
+        share = (scene.demand_seconds() - before) / took
+        woke = max(
+            (n - woken.get(task, n) for task, n in wake_ups(scene.pids()).items()), default=0
+        )
     scene.alive()
     if share > BUSY_SHARE:
         raise Failed(
@@ -262,7 +298,13 @@ def sleeps(scene: Scene) -> str | None:
             f"wanted to, for {share:.0%} of that",
             held[0].port,
         )
-    return None
+    if woke > MANY_WAKE_UPS * took:
+        raise Failed(
+            SPINS,
+            f"all clients were silent for {WATCHED_SECONDS} s, and a thread of it woke up {woke} "
+            "times meanwhile",
+            sure=False,
+        )
 
 
 SILENT = Stage(
@@ -271,10 +313,11 @@ SILENT = Stage(
     (
         Trial("others are served", 5, others),
         Trial("a connection is kept", 2, kept, seconds=1),
-        Trial("also beside who says nothing at all", 2, wordless, QUICKLY, seconds=5),
+        Trial("also beside who says nothing at all", 1, wordless, QUICKLY, seconds=5),
         Trial("who is silent is sent away", 2, cut_off, QUICKLY),
         Trial("who drips is, too", 1, drips, QUICKLY),
         Trial("who takes nothing, too", 1, takes_nothing, QUICKLY),
+        Trial("who reads slowly is served", 1, reads_slowly, QUICKLY, seconds=4),
         Trial("it sleeps meanwhile", 2, sleeps, seconds=2),
     ),
 )

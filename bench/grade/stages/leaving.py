@@ -7,7 +7,9 @@ from threading import Barrier, BrokenBarrierError
 
 from bench.grade import sandbox
 from bench.grade.check import Stage, Trial
+from bench.grade.descriptors import channels, must_look, useless_descriptors
 from bench.grade.faults import (
+    CLOSES_TWICE,
     DESCRIPTOR_LEAK,
     DIES_AT_LIMIT,
     MEMORY_LEAK,
@@ -21,6 +23,7 @@ from bench.grade.faults import (
     ZOMBIES,
     FaultKind,
 )
+from bench.grade.proof import TRACE, shortened
 from bench.grade.sandbox import Limits
 from bench.grade.scene import CLOSE, WORKERS, Scene
 from bench.grade.site import word
@@ -28,7 +31,7 @@ from bench.grade.stage import Failed, NotHere
 from bench.grade.stages.answering import FORM
 from bench.grade.stages.holding import SETTLE_SECONDS
 from bench.grade.stages.redis import redis_gone
-from bench.host.sockets import accept_queue
+from bench.host.sockets import accept_queue, tcp_sockets
 from bench.load.client import NoAnswer, Response, request
 
 FEW_TASKS = 40
@@ -39,6 +42,10 @@ ACCEPTED_IN = 1.0
 RESETS, RESET_SECONDS = 50, 0.01
 PAGES = (30, 40)
 """More than it may have connections to Redis."""
+EACH_WORKER = 4
+"""So many ends of pipes and socket pairs may a new process or thread bring."""
+GROWTH_ROUNDS = 4
+"""A pool may grow under load, but not in each of so many rounds."""
 SLACK = 4
 """What may be left of clients who are just leaving, and of workers."""
 REPLACED, REPLACED_BYTES = 12, 40_000
@@ -103,27 +110,63 @@ def reset(scene: Scene) -> None:
             client.send(body if number % 2 else b"GET / HTTP/1.1\r\nHo")
             scene.watch.sleep(RESET_SECONDS)  # until the server waits for the rest
             client.reset()
-    if not scene.until(lambda: scene.useless_descriptors() <= SLACK):
+    if not scene.until(lambda: useless_descriptors(scene) <= SLACK):
         scene.alive()
         raise Failed(
             DESCRIPTOR_LEAK,
             f"{RESETS} clients reset their connection in the middle of a head or a body; "
-            f"{scene.useless_descriptors()} descriptors that lead to none of them are still open",
+            f"{useless_descriptors(scene)} descriptors that lead to none of them are still open",
         )
 
 
 def descriptors(scene: Scene) -> None:
-    """None is open that leads to a client who has gone."""
-    scene.must_look()
+    """None stays open, and none is closed twice."""
+    must_look(scene)
+    begun = len(scene.closed_twice())
+    failed = None
+    try:
+        left_open(scene)
+    except Failed as error:
+        failed = error
+    except ConnectionError as error:
+        failed = Failed(NO_ANSWER, f"a client's connection broke: {error}", sure=False)
+    twice = scene.closed_twice()[begun:]
+    if twice and (failed is None or failed.fault is NO_ANSWER):
+        raise Failed(
+            CLOSES_TWICE,
+            f"{len(twice)} calls of close() failed with EBADF, because the descriptor was not open"
+            + (f"; a client had no answer: {failed.seen}" if failed else ""),
+            proof=shortened(twice),
+            proof_kind=TRACE,
+        )
+    if failed is not None:
+        raise failed
+
+
+def left_open(scene: Scene) -> None:
+    """Clients come and go, files are replaced, and Redis is asked. Raises Failed if a descriptor
+    that leads to none of them stays open."""
     reset(scene)
     count = scene.dice.randint(50, 70)
+    old, workers = channels(scene), scene.tasks()
     visit(scene, count)
-    if not scene.until(lambda: scene.useless_descriptors() <= SLACK):
+    if not scene.until(lambda: useless_descriptors(scene) <= SLACK):
         scene.alive()
         raise Failed(
             DESCRIPTOR_LEAK,
-            f"{count} clients came and went; {scene.useless_descriptors()} descriptors are still "
+            f"{count} clients came and went; {useless_descriptors(scene)} descriptors are still "
             "open that lead to none of them",
+        )
+
+    def new() -> int:
+        more = EACH_WORKER * max(0, scene.tasks() - workers)
+        return max(0, len(channels(scene) - old) - more)
+
+    if not scene.until(lambda: new() <= SLACK):
+        raise Failed(
+            DESCRIPTOR_LEAK,
+            f"{count} clients came and went; {new()} pipes, socket pairs or event descriptors that "
+            "were made meanwhile are still open",
         )
     replaced(scene)
     redis(scene)
@@ -141,11 +184,11 @@ def replaced(scene: Scene) -> None:
             new.replace(file)
             if client.ask(request("GET", f"/{name}")).body != content:
                 raise Failed(WRONG_ANSWER, f"/{name} was replaced, and not served as it is now")
-    if not scene.until(lambda: scene.useless_descriptors() <= SLACK):
+    if not scene.until(lambda: useless_descriptors(scene) <= SLACK):
         raise Failed(
             DESCRIPTOR_LEAK,
             f"a file was replaced {REPLACED} times, and asked for each time; "
-            f"{scene.useless_descriptors()} descriptors of old ones are still open",
+            f"{useless_descriptors(scene)} descriptors of old ones are still open",
         )
 
 
@@ -161,11 +204,15 @@ def redis(scene: Scene) -> None:
             scene.get("/guestbook")
     except Failed as failed:
         unanswered = failed
-    if not scene.until(lambda: scene.redis_connections() <= WORKERS + SLACK):
+
+    def connections() -> int:
+        return sum(one.inode != 0 for one in tcp_sockets(remote=scene.redis_port or 0))
+
+    if not scene.until(lambda: connections() <= WORKERS + SLACK):
         raise Failed(
             REDIS_LEAK,
-            f"{read} clients read the guestbook, one after another; {scene.redis_connections()} "
-            "connections to Redis are open now",
+            f"{read} clients read the guestbook, one after another; {connections()} connections to "
+            "Redis are open now",
         )
     if unanswered is not None:
         raise unanswered
@@ -173,11 +220,23 @@ def redis(scene: Scene) -> None:
 
 def processes(scene: Scene) -> None:
     """No zombies, and nobody who serves no one."""
-    scene.must_look()
+    must_look(scene)
     visit(scene, 10)
     scene.until(lambda: False, 0.3)
-    before, mapped = scene.tasks(), scene.mappings()
     count = scene.dice.randint(30, 40)
+    for number in range(1, GROWTH_ROUNDS + 1):
+        grown = growth(scene, count, QUIET_SECONDS if number < GROWTH_ROUNDS else scene.patience)
+        if grown is None:
+            break
+        if number == GROWTH_ROUNDS:
+            raise grown
+    workers_die(scene)
+
+
+def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
+    """What has become more after so many clients, and does not become less within so many seconds;
+    None if nothing has. A pool may grow once. Raises Failed if there are zombies."""
+    before, mapped = scene.tasks(), scene.mappings()
     visit(scene, count)
     if not scene.until(lambda: not scene.zombies()):
         raise Failed(
@@ -185,20 +244,21 @@ def processes(scene: Scene) -> None:
             f"{count} clients have come and gone; {len(scene.zombies())} children that have ended "
             f"are still in the process table (state Z)",
         )
-    if not scene.until(lambda: scene.tasks() <= before + SLACK):
-        raise Failed(
+    rounds = f"in each of {GROWTH_ROUNDS} rounds {count} clients came and went"
+    if not scene.until(lambda: scene.tasks() <= before + SLACK, seconds):
+        return Failed(
             WORKERS_PILE_UP,
-            f"there were {before} processes and threads; {count} clients came and went, and now "
+            f"{rounds}; before the last round there were {before} processes and threads, and now "
             f"there are {scene.tasks()}",
         )
     # A stack and the page that guards it, of each; the heaps of threads are fewer.
-    if not scene.until(lambda: scene.mappings() < mapped + count):
-        raise Failed(
+    if not scene.until(lambda: scene.mappings() < mapped + count, seconds):
+        return Failed(
             NOT_JOINED,
-            f"{count} clients came and went, and the processes and threads that served them; but "
-            f"where {mapped} pieces of memory were mapped, it is {scene.mappings()} now",
+            f"{rounds}, and the processes and threads that served them; but where {mapped} pieces "
+            f"of memory were mapped before the last round, it is {scene.mappings()} now",
         )
-    workers_die(scene)
+    return None
 
 
 def workers_die(scene: Scene) -> None:
@@ -227,25 +287,25 @@ def workers_die(scene: Scene) -> None:
 
 def memory(scene: Scene) -> None:
     """The same requests again and again, with Redis and without, and no memory is lost."""
-    scene.must_look()
+    must_look(scene)
     require_no_growth(scene, NO_ANSWER)
-    if not scene.until(lambda: scene.useless_descriptors() <= SLACK):
+    if not scene.until(lambda: useless_descriptors(scene) <= SLACK):
         raise Failed(
             DESCRIPTOR_LEAK,
             "clients left in the middle of a head, of a body and of an answer; "
-            f"{scene.useless_descriptors()} descriptors that lead to none of them are still open",
+            f"{useless_descriptors(scene)} descriptors that lead to none of them are still open",
         )
     with redis_gone(scene):
-        before = scene.useless_descriptors()
+        before = useless_descriptors(scene)
         require_no_growth(scene, REDIS_STOPS_ALL)
         for _ in range(OUTAGE_PAGES):
             scene.ask_for("/guestbook", REDIS_STOPS_ALL)
             scene.watch.sleep(OUTAGE_SECONDS)
-        if not scene.until(lambda: scene.useless_descriptors() <= before + 1):
+        if not scene.until(lambda: useless_descriptors(scene) <= before + 1):
             raise Failed(
                 DESCRIPTOR_LEAK,
                 f"pages were asked for while Redis was gone; {before} descriptors that lead to no "
-                f"client and to no Redis were open before, and {scene.useless_descriptors()} are "
+                f"client and to no Redis were open before, and {useless_descriptors(scene)} are "
                 "now",
             )
 
@@ -330,7 +390,7 @@ LEAVES_NOTHING = Stage(
     "leaves-nothing",
     "It leaves nothing behind, and lives within limits",
     (
-        Trial("descriptors", 4, descriptors),
+        Trial("descriptors", 4, descriptors, traced=True),
         Trial("memory", 2, memory, seconds=6),
         Trial("processes and threads", 5, processes),
         Trial("at the limit", 4, limit, limits=Limits(tasks=FEW_TASKS, others=0)),

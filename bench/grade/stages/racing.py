@@ -1,54 +1,92 @@
 # SPDX-License-Identifier: MIT
-"""Data races: the same program, built with the thread sanitizer, under load."""
+"""The same program, built with sanitizers, under load: data races, and misuses of memory."""
 
 import re
 import signal
-import subprocess
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from bench.grade.building import COMPILE_SECONDS, NotBuilt
 from bench.grade.check import Stage, Trial
 from bench.grade.faults import CRASH, DATA_RACE, NOT_SANITIZED, SANITIZER_ERROR
 from bench.grade.proof import COMPILER, SANITIZER, mistake, shortened
-from bench.grade.sandbox import Limits
+from bench.grade.sandbox import Limits, confined
 from bench.grade.scene import Scene
 from bench.grade.stage import Failed, NotHere
+from bench.grade.stages.answering import FORM, SMALL_BUFFER
 from bench.grade.stages.holding import hold
+from bench.grade.stages.redis import redis_gone
+from bench.host.process import StartError
+from bench.host.programs import ended_well
 from bench.load.client import request
+from bench.services.redis_server import connect
 
-RACERS, ROUNDS = 8, 6
-RACE_SECONDS = 8.0
-_SUMMARY = re.compile(
-    r"^SUMMARY: ThreadSanitizer: (data race|heap-use-after-free|unlock of|double lock|destroy of"
-    r"|lock-order-inversion|read lock|use of an invalid mutex)(?:.*/| )(\S+) in (\w+)",
-    re.MULTILINE,
+RACERS, ROUNDS = 8, 2
+RACE_SECONDS, REPORT_SECONDS = 8.0, 8.0
+SETTLE_SECONDS = 0.02
+_COMMON = "CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED"
+
+
+@dataclass(frozen=True)
+class Sanitizer:
+    """A way to build, and what a program built so prints."""
+
+    flavour: str
+    """A target of the Makefile, for which lib/ is built."""
+    name: str
+    flag: str
+    summary: re.Pattern[str]
+    """Its first group is the kind of error; its last two are a file with a line, and a function."""
+
+
+THREADS = Sanitizer(
+    "tsan",
+    "the thread sanitizer",
+    "-fsanitize=thread",
+    re.compile(
+        r"^SUMMARY: ThreadSanitizer: (data race|heap-use-after-free|unlock of|double lock"
+        r"|destroy of|lock-order-inversion|read lock|use of an invalid mutex)"
+        r"(?:.*/| )(\S+) in (\w+)",
+        re.MULTILINE,
+    ),
 )
+MEMORY = Sanitizer(
+    "debug",
+    "the sanitizers for addresses and undefined behaviour",
+    "-fsanitize=address,undefined",
+    re.compile(
+        r"^SUMMARY: AddressSanitizer: ([\w-]+) (?:\S*/)?(\S+) in (\w+)"
+        r"|^\S*?([\w.]+:\d+):\d+: (runtime error: .*)",
+        re.MULTILINE,
+    ),
+)
+_BEGUN = re.compile(r"ERROR: AddressSanitizer: ")
+STOPS = "-fno-sanitize-recover=all"
+OPTIONS = ("ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1",)
+"""Lost memory is looked for elsewhere, and without ptrace(2)."""
 
 
-def races(scene: Scene) -> str | None:
-    """Where it has threads: the same program, built with the thread sanitizer, under load."""
+def sanitized(scene: Scene) -> str:
+    """The same program, built with the thread sanitizer if it has threads, and otherwise with those
+    for addresses and undefined behaviour, under load."""
     scene.start()
     with ExitStack() as stack:
         hold(scene, stack, 3)
-        threads = scene.tasks() > len(scene.pids())
+        sanitizer = THREADS if scene.tasks() > len(scene.pids()) else MEMORY
     scene.stop()
-    if not threads:
-        return "no threads: nothing to race for"
     assert scene.built is not None
     try:
         server, _ = scene.built.make(
-            "tsan",
-            ("CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED -fsanitize=thread",),
+            sanitizer.flavour,
+            (f"{_COMMON} {sanitizer.flag}" + (f" {STOPS}" if sanitizer is MEMORY else ""),),
             min(COMPILE_SECONDS, scene.left()),
         )
     except NotBuilt as error:
-        if not compiler_has_it():
-            raise NotHere("the compiler here has no thread sanitizer") from error
+        require_runs(scene, sanitizer)
         lines = str(error).splitlines()
         raise Failed(
             NOT_SANITIZED,
-            f"built with -fsanitize=thread: {mistake(lines)}",
+            f"built with {sanitizer.flag}: {mistake(lines)}",
             proof=shortened(lines),
             proof_kind=COMPILER,
         ) from error
@@ -59,57 +97,102 @@ def races(scene: Scene) -> str | None:
         ended=None,
         limits=Limits(address_space=None),
         patience=3 * scene.patience,
+        environment=OPTIONS,
     )
     with slow.guarded():
-        slow.start()
         try:
+            slow.start()
+        except StartError:
+            require_runs(scene, sanitizer)
+            raise
+        try:
+            # Alone first: where each client makes a process report, reports take long together.
+            _race(slow)
             slow.together([lambda: _race(slow)] * RACERS)
-            slow.end_by_itself(RACE_SECONDS)
+            _without_redis(slow)
+            grace = RACE_SECONDS
         except Failed:
-            slow.end_by_itself(1)
+            grace = 1.0
+        # A process that is ended now would not complete its report.
+        slow.until(
+            lambda: not _BEGUN.search(slow.said()) or bool(sanitizer.summary.search(slow.said())),
+            REPORT_SECONDS,
+        )
+        slow.end_by_itself(grace)
         said = slow.said()
     slow.stop()
-    found = _SUMMARY.search(said)
-    if found:
+    if found := sanitizer.summary.search(said):
+        kind, place, function, line, error_text = (*found.groups(), None, None)[:5]
         raise Failed(
-            DATA_RACE if found[1] == "data race" else SANITIZER_ERROR,
-            f"the thread sanitizer reported: {found[0].partition(': ThreadSanitizer: ')[2]}"[:200],
+            DATA_RACE if kind == "data race" else SANITIZER_ERROR,
+            f"{sanitizer.name} reported: "
+            + (f"{kind} {place} in {function}" if kind else f"{line}: {error_text}")[:200],
             proof=_pieces(said),
             proof_kind=SANITIZER,
         )
     # Where it had to be killed, it did not end in time: that is judged elsewhere.
     if slow.ended is not None and slow.ended.status not in (0, 66, -signal.SIGKILL):
-        raise Failed(CRASH, f"with the thread sanitizer it {slow.ended.describe()}")
-    return None
+        raise Failed(CRASH, f"with {sanitizer.name} it {slow.ended.describe()}")
+    return f"with {sanitizer.name}"
 
 
-def compiler_has_it() -> bool:
-    """Whether a program can be built with the thread sanitizer, whatever the program."""
-    command = ["gcc", "-fsanitize=thread", "-xc", "-", "-o", "/dev/null"]
-    done = subprocess.run(
-        command, input="int main(void) { return 0; }", text=True, capture_output=True
-    )
-    return done.returncode == 0
+def require_runs(scene: Scene, sanitizer: Sanitizer) -> None:
+    """Raises NotHere if no program at all can be built with the sanitizer and run."""
+    source, program = scene.folder / "empty.c", scene.folder / "empty"
+    source.write_text("int main(void) { return 0; }\n")
+    built = ended_well(["gcc", sanitizer.flag, str(source), "-o", str(program)])
+    if not built or not ended_well(confined([str(program)], Limits(address_space=None), [program])):
+        raise NotHere(f"programs with {sanitizer.name} cannot be built or do not run here")
 
 
 def _race(scene: Scene) -> None:
-    paths = [*scene.site.small, "/guestbook"]
-    for number in range(ROUNDS):
+    """Requests of all kinds, some of them wrong; and clients that leave early."""
+    small, big = next(iter(scene.site.small)), scene.site.big[0]
+    remark = request("POST", "/guestbook", FORM, body=b"guest-name=a&guest-remarks=b")
+    for _ in range(ROUNDS):
+        if _BEGUN.search(scene.said()):
+            return
         with scene.client() as client:
-            scene.talk(client, request("GET", paths[number % len(paths)]))
+            for data in (request("GET", small), request("GET", "/guestbook"), remark):
+                if scene.talk(client, data).closes:
+                    break
+        scene.get("/missing")
+        scene.get(small, method="HEAD")
+        scene.ask(b"GET / HTTP/1.1\r\nBroken\r\n\r\n")
+        for data in (b"GET / HT", remark[:-5], request("GET", big)):
+            with scene.client(SMALL_BUFFER) as client:
+                client.send(data)
+                scene.watch.sleep(SETTLE_SECONDS)
+                client.reset()
+
+
+def _without_redis(scene: Scene) -> None:
+    """Pages when Redis answers with an error, and when it is gone."""
+    if _BEGUN.search(scene.said()):
+        return
+    with connect(scene.redis.url) as client:
+        client.set("guestbook_remarks", "no list")
+    scene.together([lambda: scene.get("/guestbook")] * RACERS)
+    scene.redis.prepare()
+    with redis_gone(scene):
+        scene.together([lambda: scene.get("/guestbook")] * RACERS)
 
 
 def _pieces(said: str) -> list[str]:
-    """What the sanitizer says of its first find: the two sides, and the lines of ours."""
-    _, _, report = said.partition("WARNING: ThreadSanitizer: ")
-    wanted = re.compile(r"(Write|Read|Previous|Location|Mutex).* |#\d+ .*/(?:\d\d_|lib/)")
+    """What a sanitizer says of its first find: the accesses, and the lines of the server."""
+    report = re.split(r"(?:WARNING|ERROR): \w+Sanitizer: ", said, maxsplit=1)[-1]
+    wanted = re.compile(
+        r"(?i:write|read|previous|location|mutex|freed by|allocated by).* |runtime error"
+        r"|#\d+ .*[ /](?:\d\d_|lib/)\S+\.c:"
+    )
     lines = [line.strip() for line in report.partition("SUMMARY")[0].splitlines()]
-    return [re.sub(r"(#\d+ \w+) .*/((?:\d\d_|lib/)\S+).*", r"\1 \2", one)
-            for one in lines if wanted.search(one)][:8]  # fmt: skip
+    frame = re.compile(r"(#\d+) (?:0x\w+ in )?(\w+) .*?((?:\d\d_\w+|lib)/\S+\.c:\d+).*")
+    found = (frame.sub(r"\1 \2 \3", one) for one in lines if wanted.search(one))
+    return shortened(list(dict.fromkeys(found)))  # several processes may report the same
 
 
 RACES = Stage(
     "races",
-    "Threads do not race",
-    (Trial("threads do not race", 5, races, starts_server=False, seconds=6, also_closed=True),),
+    "Sanitizers find no race and no misuse of memory",
+    (Trial("sanitizers", 5, sanitized, starts_server=False, seconds=6, also_closed=True),),
 )

@@ -66,7 +66,9 @@ HERE = """\
 
 START_WORKERS = "    while (!children_are_complete(&workers) && start_worker(server)) {\n    }\n"
 UNLOCK = "    pthread_mutex_unlock(&queue.lock);\n    pthread_cond_signal(&queue.filled);"
+WAIT_FILLED = "        pthread_cond_wait(&queue.filled, &queue.lock);"
 LOCK = "static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;"
+FORKED_SERVE = "    blocking_serve(&worker, client);"
 LOST = "        lost = true, connection_abandon(connection);\n}"
 
 
@@ -91,6 +93,30 @@ def _forking(fault: str, start: str, failed: str) -> Patch:
     count = ("size_t count = server.options.workers;", "size_t count = 0;")
     return Patch(fault, "leaves-nothing", WHOLE, ((PUT, code), calls, count))
 
+
+GROWING_POOL = _whole(
+    "",
+    "leaves-nothing",
+    "    size_t count = server.options.workers;\n",
+    """\
+    size_t most = server.options.workers, count = 1;
+    static int pairs[WORKERS_LIMIT][2];
+    for (size_t i = 0; i < most; i++)
+        if (socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i]) != 0)
+            server_give_up("cannot create pair %zu", i + 1);
+""",
+).more(
+    PUT,
+    """\
+        {
+            numbers[count] = count;
+            if (count < most &&
+                pthread_create(&threads[count], NULL, work, &numbers[count]) == 0)
+                count++;
+            queue_put(&client);
+        }""",
+)
+"""No fault: socket pairs that are made at the start, and a thread for each client up to a limit."""
 
 GOES_ON = _forking("child-accepts", "while (waitpid(-1, NULL, 1) > 0);", "")._replace(
     stage="serves"
@@ -149,6 +175,19 @@ PATCHES = (
     )
     .more("        connection_abandon(connection);\n}", LOST)
     .more("struct serving {", "static _Thread_local bool lost;\nstruct serving {"),
+    _whole("closes-twice", "leaves-nothing", CLOSE, CLOSE * 2),
+    Patch(
+        "closes-twice",
+        "leaves-nothing",
+        "02_forking/main.c",
+        ((FORKED_SERVE, f"{FORKED_SERVE}\n    close(client->socket);"),),
+    ),
+    _whole(
+        "descriptor-leak",
+        "leaves-nothing",
+        CLOSE,
+        f"{CLOSE}    int ends[2];\n    if (pipe2(ends, 0) < 0)\n        return;\n",
+    ).more(".calls = {", ".calls = {CALL(pipe2), "),
     _whole("memory-leak", "leaves-nothing", "    connection_free(connection);\n", ""),
     Patch(
         "worker-not-replaced",
@@ -157,6 +196,30 @@ PATCHES = (
         ((START_WORKERS, ""),),
     ),
     _whole("sanitizer-error", "races", UNLOCK, f"    pthread_mutex_unlock(&queue.lock);\n{UNLOCK}"),
+    Patch(
+        "sanitizer-error",
+        "races",
+        "02_forking/main.c",
+        (
+            (
+                FORKED_SERVE,
+                f"{FORKED_SERVE}\n    volatile char *kept = malloc(1);\n"
+                "    free((void *)kept);\n    kept[0] = 1;",
+            ),
+        ),
+    ),
+    Patch(
+        "sanitizer-error",
+        "races",
+        "06_poll/main.c",
+        (
+            (
+                "        loop->count--;\n",
+                "        loop->watched[source->place + loop->capacity].fd = 0;\n"
+                "        loop->count--;\n",
+            ),
+        ),
+    ),
     _forking("zombies", "", "poll(NULL, 0, 10);"),
     _forking("dies-at-limit", "while (waitpid(-1, NULL, 1) > 0);", "close(client.socket);"),
     Patch(
@@ -207,6 +270,19 @@ PATCHES = (
         "leaves-nothing",
         "    redis_pool_return(serving->redis, client);\n}",
         "}",
+    ),
+    Patch(
+        "redis-leak",
+        "leaves-nothing",
+        "03_preforking/main.c",
+        (
+            (
+                "        blocking_serve(&worker, &client);",
+                "        for (int i = 0; i < 8; i++)\n"
+                "            (void)redis_pool_borrow(&redis);\n"
+                "        blocking_serve(&worker, &client);",
+            ),
+        ),
     ),
     _whole(
         "restarted-timeout",
@@ -321,6 +397,32 @@ PATCHES = (
         "    if (server_is_out_of_time()) {",
     ),
     _whole("spins", "silent", "poll(&client, 1, LOOK)", "poll(&client, 1, 0)"),
+    _whole("spins", "silent", "#define LOOK      100", "#define LOOK      2"),
+    _whole(
+        "cuts-slow-reader", "silent", f"{SENT}\n    serving->since = clock_milliseconds();", SENT
+    ),
+    Patch(
+        "lost-wakeup",
+        "serves",
+        "07_epoll/main.c",
+        (
+            (
+                "        event.events |= EPOLLIN;",
+                "        event.events |=\n"
+                "            source->kind == SOURCE_LISTENER ? EPOLLIN | EPOLLET : EPOLLIN;",
+            ),
+            ("i < ACCEPTS_AT_ONCE", "i < 1"),
+        ),
+    ),
+    _whole(
+        "lost-wakeup",
+        "serves",
+        f"    queue.count++;\n{UNLOCK}",
+        "    bool was_empty = queue.count++ == 0;\n    pthread_mutex_unlock(&queue.lock);\n"
+        "    if (was_empty)\n        pthread_cond_signal(&queue.filled);",
+    )
+    .more("    while (queue.count == 0 && !queue.closed)", "    do")
+    .more(WAIT_FILLED, f"{WAIT_FILLED}\n    while (queue.count == 0 && !queue.closed);"),
     _whole(
         "descriptor-leak",
         "leaves-nothing",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import urllib.request
@@ -19,7 +20,7 @@ from bench.grade.stages import STAGES
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 
-from .patches import PATCHES, WHOLE, Patch
+from .patches import GROWING_POOL, PATCHES, SKELETON, WHOLE, Patch
 
 SEVEN = [f"{file.parent.name}" for file in sorted(ROOT.glob("0[1-7]_*/main.c"))]
 STAGES_WITHOUT_LOAD = [one.name for one in STAGES if one.name not in ("load", "races")]
@@ -32,14 +33,6 @@ def grade(server: Path | str, *words: str) -> Grade:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=170)
     assert done.returncode == 0, done.stderr
     return Grade.model_validate_json(done.stdout)
-
-
-@pytest.fixture(scope="session")
-def sanitized() -> None:
-    """lib/, built with the thread sanitizer."""
-    target = "TARGET=build/tsan/objects/libzerohttpd.a"
-    done = subprocess.run(["make", "-s", "tsan", target], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def told(found: Grade) -> str:
@@ -58,8 +51,67 @@ def test_the_seven_have_all_points(folder: str) -> None:
         assert found.points == found.of > 60
 
 
+DESCRIBED = """
+static const struct architecture described = {
+    .has_workers = true,
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
+    .calls = {CALL(epoll_wait), CALL(epoll_ctl), FORKING_CALLS, THREADED_CALLS,
+              THREAD_CREATING_CALLS},
+};
+void all_calls(struct serving *serving);
+void all_calls(struct serving *serving) {
+    struct connection *connection = &serving->connection;
+    struct resp_reply reply;
+    size_t size;
+    int64_t begun = clock_milliseconds();
+    char *room = connection_room(&serving->connection, &size);
+    ssize_t count = recv(serving->client->socket, room, size, 0);
+    moment_set(&serving->moment, time(NULL));
+    connection_received(&serving->connection, (size_t)count);
+    enum patience patience = connection_patience(connection);
+    int whole = options_time(&serving->server->options, patience_time(patience));
+    if (clock_milliseconds() - begun > whole + SEND_TIMEOUT)
+        connection_timed_out(connection);
+    count = transmit(serving->client->socket, connection_pending(connection));
+    connection_sent(&serving->connection, (uint64_t)count);
+    struct redis_client *client = redis_pool_borrow(serving->redis);
+    bool called = redis_pool_call(serving->redis, &client,
+                                  exchange_command(&connection->exchange), &reply);
+    bool fits = called && exchange_accepts(&connection->exchange, &reply);
+    connection_replied(connection, fits ? &reply : NULL);
+    connection_replied(connection, NULL);
+    redis_pool_return(serving->redis, client);
+    if (connection_is_idle(connection) && server_is_stopping() && !server_is_out_of_time())
+        connection_abandon(connection);
+    bool several = serving->server->options.workers > 1 && described.has_workers;
+    serving->counters = &serving->server->counters[several];
+}
+"""
+"""All that the comments of the skeleton describe, with the arguments that they name."""
+ELSEWHERE = {"ask_once", "ask_redis", "send_some", "server_ready", "pthread_create", "size_t"}
+"""Names in these comments that the skeleton, blocking.c or the C library defines."""
+
+
+def test_the_skeleton_describes_what_there_is(tmp_path: Path) -> None:
+    text = (ROOT / SKELETON).read_text()
+    comments = " ".join(re.findall(r"(?s)/\*.*?\*/", text))
+    names = set(re.findall(r"\b[A-Za-z]+(?:_[A-Za-z]+)+\b", comments))
+    assert names - ELSEWHERE - {"NEED_SEND"} <= set(re.findall(r"\w+", DESCRIBED))
+    blocking = (ROOT / "lib/net/blocking.c").read_text()
+    assert all(f"{name}(" in blocking for name in ("ask_once", "ask_redis"))
+    source = tmp_path / "main.c"
+    source.write_text(text + DESCRIBED)
+    build = ["cc", "-std=gnu17", "-D_GNU_SOURCE", "-Ilib", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run([*build, "-fsyntax-only", str(source)], cwd=ROOT, check=True, timeout=60)
+
+
 def test_the_skeleton_can_be_filled(tmp_path: Path) -> None:
     found = grade(Patch("", "", WHOLE, ()).apply(tmp_path), "--only", *STAGES_WITHOUT_LOAD)
+    assert (found.faults, found.points) == ([], found.of), told(found)
+
+
+def test_a_pool_that_grows_and_pairs_that_it_has_from_its_start_are_no_leak(tmp_path: Path) -> None:
+    found = grade(GROWING_POOL.apply(tmp_path), "--only", GROWING_POOL.stage)
     assert (found.faults, found.points) == ([], found.of), told(found)
 
 

@@ -326,6 +326,7 @@ def test_what_leads_elsewhere_or_never_ends_is_refused(tmp_path: Path, what: str
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.usefixtures("sanitized")
 def test_the_same_seed_asks_the_same(tmp_path: Path) -> None:
     asked = []
     (tmp_path / "08_empty").mkdir()

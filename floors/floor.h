@@ -5,8 +5,8 @@
  * A floor is the barest program of its architecture: it accepts, reads once,
  * asks Redis what it was told to (redis.h), writes an answer made at the start,
  * and closes (or keeps the connection).  No parsing, no application, no
- * timeouts, no tidy end.  It is the least that its way of waiting can cost on
- * this machine, and a server is measured against it.
+ * timeouts, no tidy end.  It is a baseline, not a lower bound: a server with
+ * fewer or cheaper system calls can cost less.
  *
  * Simplifications: one read is taken for one whole request, which holds for ab
  * and for no real client.  No client is asked whether its connection should be

@@ -15,8 +15,8 @@ FIRST_SERVER = "zerohttpd"
 SHARES = {"load": 100, "nginx": 40, "zerohttpd": 20, "redis": 40}
 """Percent of a CPU, where there are fewer CPUs than hosts.
 
-The server gets so little so that it is the bottleneck: ab uses two to three times the CPU time of
-a good server for each request, and equal shares would measure ab.
+The server gets so little so that it is the bottleneck: for a guestbook page ab uses about twice the
+CPU time of epoll, and equal shares would measure ab.
 """
 
 NETWORKS = [f"10.77.{third}" for third in range(256)]

@@ -396,7 +396,7 @@ FAILS_UNDER_LOAD = FaultKind(
     "fails-under-load",
     "Under load you lose clients",
     "Not every request of many clients at once had a whole answer.",
-    "README, The seven: at its limit",
+    "README, The seven servers: at its limit",
     r"accept|EMFILE|EAGAIN",
 )
 DEAR = FaultKind(

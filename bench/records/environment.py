@@ -23,11 +23,12 @@ class Machine(BaseModel):
     load_average_at_start: list[float] = []
 
     def describe(self) -> str:
-        """In a line: "Intel Xeon, 2 CPUs, Linux 6.1"; what is not known is left out."""
+        """One line: "Intel Xeon, 2 CPUs, Linux 6.1"; unknown parts are left out. The suffix of a
+        kernel's release names one machine's build, so it is left out."""
         parts = (
             self.cpu_model,
             plural(self.cpus, "CPU") if self.cpus else None,
-            f"Linux {self.kernel}" if self.kernel else None,
+            f"Linux {'.'.join(self.kernel.split('.')[:2])}" if self.kernel else None,
         )
         return ", ".join(part for part in parts if part) or "machine not recorded"
 

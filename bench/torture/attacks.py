@@ -238,10 +238,11 @@ ATTACKS = {
     attack.name: attack
     for attack in (
         Attack(
-            "silent",
-            "Silent clients",
-            f"{CROWD} clients connect and say nothing",
-            _crowd("silent"),
+            "connect-only",
+            "Connections without a request",
+            f"{CROWD} clients connect and send nothing: the kernel does not show such connections "
+            "to the server (TCP_DEFER_ACCEPT). For half a request, see slow-heads",
+            _crowd("connect-only"),
         ),
         Attack(
             "idle",

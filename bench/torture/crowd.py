@@ -79,7 +79,7 @@ Ended = Callable[[], bool]
 
 
 HELD: dict[str, Callable[[Page], tuple[bytes, bytes]]] = {
-    "silent": lambda _: (b"", b""),
+    "connect-only": lambda _: (b"", b""),
     "idle": lambda page: (page.request(keep_alive=True), b""),
     "slow-heads": lambda _: (b"GET / HTTP/1.1\r\nHost: torture\r\nX: ", b"x"),
     "slow-readers": lambda page: (page.request(keep_alive=True) * PIPELINED, b""),

@@ -31,8 +31,9 @@ def _words(text: str) -> str:
 
 
 def says(*sentences: str) -> None:
-    """Assert that each sentence still stands in an opening comment or in README."""
-    sources = [*REPOSITORY.glob("[0-9][0-9]_*/main.c"), REPOSITORY / "README.md"]
+    """Assert that each sentence is in an opening comment, README or the architecture."""
+    documents = [REPOSITORY / "README.md", REPOSITORY / "docs/architecture.md"]
+    sources = [*REPOSITORY.glob("[0-9][0-9]_*/main.c"), *documents]
     texts = [_words(path.read_text(encoding="utf-8")) for path in sources]
     for sentence in sentences:
         assert any(_words(sentence) in text for text in texts), f"nobody says: {sentence}"

@@ -51,10 +51,10 @@ SHOWN = 0.03
 
 ABOUT_COST = (
     "CPU microseconds of the server, with all its threads and children, for a request: the median "
-    "of its runs. The floor is the barest program of the same architecture, measured in turns with "
-    "it: it makes the system calls that this architecture cannot do without, and parses nothing. "
-    "So the floor's share of the time (the median of the ratios, round by round) is what no "
-    "program of this interface can avoid. User and kernel time are these microseconds, divided in "
+    "of its runs. The floor is a baseline: a minimal server of the same architecture, measured in "
+    "turns with it, that parses nothing. It is no lower bound: a server with fewer or cheaper "
+    "system calls can cost less than its floor. The floor's share is the median of the ratios, "
+    "round by round. User and kernel time are these microseconds, divided in "
     "the proportion in which perf's samples fell into either under the same load (see the last "
     "section, where what is too small to be seen counts with its caller); with some hundred "
     "samples that leaves the user's part uncertain by a tenth. The kernel's own division is not "

@@ -4,6 +4,7 @@
 from collections import Counter
 
 from bench.records.torture import (
+    BACK_SECONDS,
     QUIET_SHARE,
     AttackFacts,
     Phase,
@@ -41,6 +42,14 @@ MEANINGS: dict[Verdict, str] = {
 }
 WORTH_SAYING = 0.25
 """Seconds until a server is back that nobody would notice."""
+ABOUT_PROMISES = (
+    "The promises: the server does not end by itself; it serves again within "
+    f"{BACK_SECONDS:.0f} s after the attack; no answer is wrong; each remark that was answered "
+    "“stored” is in Redis once; every request before and after the attack has a right answer; "
+    "nothing is left over (connections, processes, threads); after SIGTERM the server answers the "
+    "requests under way and ends with status 0. That clients wait during an attack breaks no "
+    "promise: the percentage shows it."
+)
 OUTCOME_WORDS = {
     "unavailable": "answered 503",
     "refused": "not let in",

@@ -11,6 +11,7 @@ def markdown(record: Record) -> str:
     blocks = [
         "# The torture",
         f"{words.headline(record)}.",
+        words.ABOUT_PROMISES,
         f"Made by `{words.command(record)}` on {record.started:%Y-%m-%d}, on "
         f"{words.heading(record)}. {words.conditions(record)} The figure in a cell is what the "
         "visitors got during the attack, of what they got before it; below it stands what they "

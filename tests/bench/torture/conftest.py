@@ -87,7 +87,9 @@ def phase(rate: float = 800.0, **outcomes: int) -> Phase:
     return Phase(seconds=0.4, rate=rate, outcomes=outcomes or {"good": round(rate * 0.4)})
 
 
-def made_cell(subject: str = "epoll", attack: str = "silent", **fields: object) -> TortureCell:
+def made_cell(
+    subject: str = "epoll", attack: str = "connect-only", **fields: object
+) -> TortureCell:
     """A cell in which all went well, but for `fields`."""
     usual: dict[str, object] = {
         "before": phase(),

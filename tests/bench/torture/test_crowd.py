@@ -40,7 +40,7 @@ def test_every_crowd_ends_and_says_what_it_did(scene: Start, kind: str) -> None:
 
 def test_the_silent_cost_the_server_nothing(scene: Start) -> None:
     epoll = scene("epoll")
-    with epoll.crowd("silent", COUNT, page("redirect")):
+    with epoll.crowd("connect-only", COUNT, page("redirect")):
         until(lambda: clients_of(epoll.port) == COUNT, "they did not connect")
         assert held_connections(epoll.port) == 0, "the kernel keeps them to itself"
 

@@ -78,7 +78,7 @@ def test_back_within_fifteen_seconds_or_not_in_time(comes: float, back: float | 
     """Half a second of calm, the attack from 0.5 to 3, and nothing until `comes`. At 18.05 it is
     given up; that it comes while the last answers are waited for is too late."""
     answers = every(0.01, 0.0, 0.5) + every(0.01, comes, 19.0)
-    cell = TortureCell(subject="epoll", kind="server", attack="silent")
+    cell = TortureCell(subject="epoll", kind="server", attack="connect-only")
     since = 18.05 if back is None else 3.0 + back
     times = CellTimes(0.0, 0.5, 2.9, 3.0, since, since + 0.5, starved=0.25)
     fill(cell, cast(Visitors, Told(answers)), times, ["small"])

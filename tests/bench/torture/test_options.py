@@ -15,7 +15,7 @@ from .conftest import subject
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--attacks", "silent,nice"], "unknown attack: nice. Known: silent, idle"),
+        (["--attacks", "connect-only,nice"], "unknown attack: nice. Known: connect-only, idle"),
         (["--attacks", "x", "y"], "unknown attacks: x, y."),
         (["--servers", "epol"], "unknown server: epol. Known: iterative"),
         (["--servers", "floor-epoll"], "floors promise nothing"),

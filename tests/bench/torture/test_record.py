@@ -26,7 +26,7 @@ from bench.torture.attacks import ATTACKS
 
 from .conftest import eventful, made_cell, phase
 
-SILENT = ATTACKS["silent"].facts()
+SILENT = ATTACKS["connect-only"].facts()
 KILLED = ATTACKS["redis-killed"].facts()
 SIGTERM = ATTACKS["sigterm"].facts()
 FEW = ATTACKS["few-descriptors"].facts()

@@ -56,7 +56,7 @@ def test_what_is_said_beside_a_figure(
 ) -> None:
     cell = made_cell(**fields)
     assert words.back(cell) == back
-    assert words.asides(cell, ATTACKS["silent"].facts()) == asides
+    assert words.asides(cell, ATTACKS["connect-only"].facts()) == asides
 
 
 def test_where_there_is_no_redis_a_503_is_right() -> None:
@@ -65,7 +65,7 @@ def test_where_there_is_no_redis_a_503_is_right() -> None:
     killed = ATTACKS["redis-killed"].facts()
     assert words.asides(cell, killed) == ["lost 1", "2 × 503"]
     assert words.losses(cell, killed) == "1 without a whole answer (most often: small: reset)"
-    told = words.losses(cell, ATTACKS["silent"].facts())
+    told = words.losses(cell, ATTACKS["connect-only"].facts())
     assert told == "2 answered 503 and 1 without a whole answer (most often: small: reset)"
 
 
@@ -80,7 +80,7 @@ def test_the_table_of_a_terminal() -> None:
     assert "10 of 40 requests under way were dropped" in text
     assert "asks no Redis: nginx / Redis killed" in text
     assert "1 cell is called disturbed" in text
-    assert "..." in terminal(torture_table(eventful(), ("epoll", "silent")))
+    assert "..." in terminal(torture_table(eventful(), ("epoll", "connect-only")))
     for line in terminal(torture_table(eventful()), 80).splitlines():
         assert len(line) <= 80
 
@@ -88,7 +88,7 @@ def test_the_table_of_a_terminal() -> None:
 def test_a_line_for_a_log() -> None:
     record = eventful()
     lines = [line_for(record, cell) for cell in record.cells]
-    assert re.search(r"silent +iterative +○ 0\s% +held up +800 · 0 · 800/s", lines[1])
+    assert re.search(r"connect-only +iterative +○ 0\s% +held up +800 · 0 · 800/s", lines[1])
     assert "not in Redis" in lines[3]
     assert "lost 10" in lines[6]
     assert "10 without a whole answer (most often: reset)" in lines[6]
@@ -99,10 +99,13 @@ def test_markdown() -> None:
     text = markdown(eventful())
     assert text.startswith(f"# The torture\n\n{HEADLINE}.\n")
     assert "| attack | epoll | iterative | nginx |" in text
-    assert "| Silent clients | ● 100\N{NO-BREAK SPACE}% | ○ 0\N{NO-BREAK SPACE}% | ◕ 62" in text
+    assert (
+        "| Connections without a request | ● 100\N{NO-BREAK SPACE}% | ○ 0\N{NO-BREAK SPACE}% | ◕ 62"
+        in text
+    )
     assert "## Promises broken" in text
     assert "| epoll | 800 | 800 | 800 | broken | at once | 1 without a whole answer |" in text
-    widths = [line.count("|") for line in text.splitlines() if line.startswith("| Silent")]
+    widths = [line.count("|") for line in text.splitlines() if line.startswith("| Connections")]
     assert widths == [5]
     calm = markdown(made_record(made_cell()))
     assert "every promise was kept, and none of 100 answered remarks was lost" in calm

@@ -38,7 +38,7 @@ class Torture(Marked):
 
 def test_a_torture_keeps_what_it_saw(tmp_path: Path) -> None:
     subject("epoll")
-    words = ("--servers", "epoll,iterative", "--attacks", "silent,children-killed")
+    words = ("--servers", "epoll,iterative", "--attacks", "connect-only,children-killed")
     table = tmp_path / "table.md"
     torture = Torture(tmp_path / "r", *words, "--seconds", "0.3", "--markdown", str(table))
     said = torture.end()
@@ -46,7 +46,7 @@ def test_a_torture_keeps_what_it_saw(tmp_path: Path) -> None:
     assert torture.process.returncode == 0, said
     assert record.state == "complete"
     assert record.subjects == ["epoll", "iterative"]
-    silent = [cell for cell in record.cells if cell.attack == "silent"]
+    silent = [cell for cell in record.cells if cell.attack == "connect-only"]
     assert all(cell.before and cell.before.rate > 0 for cell in silent)
     assert all(cell.remarks.answered > 0 == cell.remarks.missing for cell in silent)
     others = [cell.reason for cell in record.cells if cell.attack == "children-killed"]
@@ -91,7 +91,7 @@ def is_serving(mark: str) -> bool:
 
 def test_when_the_time_is_over_it_is_said(tmp_path: Path) -> None:
     subject("epoll")
-    words = ("--attacks", "silent,idle", "--seconds", "5", "--minutes", "0.1")
+    words = ("--attacks", "connect-only,idle", "--seconds", "5", "--minutes", "0.1")
     torture = Torture(tmp_path, "--servers", "epoll,poll", *words)
     said = torture.end()
     record = torture.record()

@@ -95,8 +95,8 @@ def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
         "Free threads wait for the queue, in pthread_cond_wait().",
         "poll() is the only call that waits for the network",
         "epoll_wait() is the only call that waits for the network",
-        "poll(), for everybody",
-        "epoll_wait(), for everybody",
+        "poll(), for all connections",
+        "epoll_wait(), for all connections",
     )
     skip_unless_visible()
     server = start("--workers", str(WORKERS), redis=own.url())

@@ -45,10 +45,10 @@ def test_the_rest_wait_in_the_backlog(start: Start) -> None:
     """01, 03: whoever is not served waits in the kernel; 05: in a queue of the main thread's."""
     says(
         "All others wait for the process, in the kernel's backlog.",
-        "one client that stalls stops everybody until its time is over",
+        "one client that stalls stops all others until its timeout",
         "N workers serve N connections; the next waits in the backlog until one ends.",
         "N threads serve N connections; the next waits in the queue until one ends.",
-        "the next wait in a queue of the main thread's",
+        "the next wait in a queue of the main thread",
     )
     server = start("--workers", str(WORKERS))
     holders = 1 if server.name == "iterative" else WORKERS

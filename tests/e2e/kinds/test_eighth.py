@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""README's "Adding an eighth", with kinds that none of the seven is."""
+"""docs/tutorial/own-server.md, with kinds that none of the seven is."""
 
 from __future__ import annotations
 

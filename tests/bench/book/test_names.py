@@ -19,7 +19,15 @@ TEXTS = [
 ]
 """All but grading.md: what that names are fields of JSON, and it has a test of its own."""
 SOURCES = ("lib/**/*.[ch]", "0[1-7]_*/main.c", "floors/*.[ch]", "course/own/*.c")
-NOT_OURS = {"SA_RESTART", "SO_RCVBUF", "TCP_MAXSEG", "TIME_WAIT", "epoll_pwait", "writelines"}
+NOT_OURS = {
+    "SA_RESTART",
+    "SO_RCVBUF",
+    "TCP_MAXSEG",
+    "TIME_WAIT",
+    "epoll_pwait",
+    "select",
+    "writelines",
+}
 """The system's, or a tool's."""
 NAMED = re.compile(r"`(?:struct )?(\w+)(?:\(\))?`|\b([a-z]+(?:_[a-z]+)*)\(\)|\b([A-Z]+_[A-Z_]+)\b")
 IN_A_FILE = re.compile(

@@ -51,6 +51,11 @@ LOOK_SECONDS = 0.02
 DYING_SECONDS = 0.2
 WORKERS = 16
 CLOSE = "Connection: close"
+FORM = "Content-Type: application/x-www-form-urlencoded"
+SMALL_BUFFER = 16_384
+"""Bytes that a client receives before it reads."""
+BUSY_SHARE = 0.5
+"""Of a processor: a thread that takes more does not sleep."""
 _STRANGE = re.compile(rb"[\0-\x08\x0a-\x1f\x7f]")
 """RFC 9110, section 5.5: in no line of a head."""
 ENDED_BY: dict[int, FaultKind] = {signal.SIGPIPE: SIGPIPE, signal.SIGSYS: UNLISTED_CALL}

@@ -25,18 +25,16 @@ from bench.grade.faults import (
     WRONG_LENGTH,
 )
 from bench.grade.proof import MOST_LINES
-from bench.grade.scene import CLOSE, Scene
+from bench.grade.scene import BUSY_SHARE, CLOSE, FORM, SMALL_BUFFER, Scene
 from bench.grade.site import word
 from bench.grade.stage import Failed
-from bench.grade.stages.loading import burst
+from bench.grade.stages.holding import burst
 from bench.grade.waiting import in_accept
 from bench.load.client import NoAnswer, request
 
-SMALL_BUFFER = 16_384
 LONG_BODY = 9000
-FORM = "Content-Type: application/x-www-form-urlencoded"
 RESETS, LEAVE_SECONDS = 12, 0.03
-LEAVERS, SOON_SECONDS, BUSY_SHARE = 3, 0.4, 0.5
+LEAVERS, SOON_SECONDS = 3, 0.4
 MANY = 30
 """Calls of recv that return 0, of a few clients that have left."""
 CHILDREN = 6

@@ -5,9 +5,8 @@ import contextlib
 
 from bench.grade.check import Stage, Trial
 from bench.grade.faults import BAD_STATUS, CUTS_OFF, DEAF, ORPHANS
-from bench.grade.scene import CLOSE, WORKERS, Scene
+from bench.grade.scene import CLOSE, SMALL_BUFFER, WORKERS, Scene
 from bench.grade.stage import Failed
-from bench.grade.stages.answering import SMALL_BUFFER
 from bench.grade.stages.holding import SETTLE_SECONDS, hold
 from bench.load.client import Client, NoAnswer, request
 

@@ -2,6 +2,7 @@
 """Some clients are silent, and the others are served."""
 
 import contextlib
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from bench.grade.faults import (
     BY_NATURE,
     CUTS_SLOW_READER,
     FAILS_UNDER_LOAD,
+    LOST_WAKEUP,
     NO_ANSWER,
     NO_PATIENCE,
     NO_SEND_TIMEOUT,
@@ -20,10 +22,10 @@ from bench.grade.faults import (
     RESTARTED_TIMEOUT,
     SPINS,
 )
-from bench.grade.scene import CLOSE, Scene
+from bench.grade.proof import shortened
+from bench.grade.scene import BUSY_SHARE, CLOSE, SMALL_BUFFER, Scene
 from bench.grade.stage import Failed
-from bench.grade.stages.answering import BUSY_SHARE, SMALL_BUFFER
-from bench.grade.waiting import wake_ups
+from bench.grade.waiting import sleeping, wake_ups
 from bench.load.client import Client, request
 
 SETTLE_SECONDS = 0.3
@@ -44,6 +46,7 @@ SIP, SIP_SECONDS, SIPPING_SECONDS = 65_536, 0.04, 2.5
 """A client reads so many bytes in so long, and so slowly for longer than a client may take nothing.
 The server's send buffer (4 MB at most) has room again within that time."""
 WATCHED_SECONDS = 0.6
+TOGETHER = 80
 MANY_WAKE_UPS = 100
 """Of one thread in a second, when nothing happens."""
 
@@ -124,6 +127,41 @@ def crowd(scene: Scene) -> None:
                 client.port,
             ):
                 scene.same(scene.talk(client, data[-2:]), path)
+
+
+def burst(scene: Scene) -> None:
+    """Clients that come while the server cannot run: it answers each of them when it can."""
+    path = scene.dice.choice(list(scene.site.small))
+    scene.watch.sleep(WATCHED_SECONDS)  # until all its workers wait
+    with contextlib.ExitStack() as stack:
+        stopped = scene.pids()
+        scene.kill(stopped, signal.SIGSTOP)
+        try:
+            clients = [stack.enter_context(scene.client()) for _ in range(TOGETHER)]
+            for client in clients:
+                client.send(request("GET", path, CLOSE))
+        finally:
+            scene.kill(stopped, signal.SIGCONT)
+        for number, client in enumerate(clients, 1):
+            try:
+                scene.same(scene.talk(client, b""), path)
+            except Failed as failed:
+                if failed.fault is not NO_ANSWER:
+                    raise
+                before = scene.demand_seconds()
+                scene.watch.sleep(WATCHED_SECONDS)
+                sleeps = scene.demand_seconds() - before < WATCHED_SECONDS * BUSY_SHARE
+                lost = sleeps and not failed.sure
+                raise Failed(
+                    LOST_WAKEUP if lost else FAILS_UNDER_LOAD,
+                    f"the server was stopped (SIGSTOP), {TOGETHER} clients connected and sent "
+                    f"their requests, and it went on (SIGCONT); client {number} had no whole "
+                    f"answer ({failed.seen.removeprefix('``: ')})",
+                    client.port,
+                    sure=lost or failed.sure,
+                    proof=shortened(sleeping(scene.pids())) if lost else (),
+                    proof_kind="/proc/PID/task/TID/syscall: thread, the call in which it sleeps",
+                ) from failed
 
 
 def kept(scene: Scene) -> None:

@@ -25,10 +25,9 @@ from bench.grade.faults import (
 )
 from bench.grade.proof import TRACE, shortened
 from bench.grade.sandbox import Limits
-from bench.grade.scene import CLOSE, WORKERS, Scene
+from bench.grade.scene import CLOSE, FORM, WORKERS, Scene
 from bench.grade.site import word
 from bench.grade.stage import Failed, NotHere
-from bench.grade.stages.answering import FORM
 from bench.grade.stages.holding import SETTLE_SECONDS
 from bench.grade.stages.redis import redis_gone
 from bench.host.sockets import accept_queue, tcp_sockets

@@ -9,25 +9,20 @@ the load alone has cost, is not to be had in every sandbox: so that points mean 
 what is compared is the whole life of each.
 """
 
-import contextlib
 import shutil
-import signal
 import statistics
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 
 from bench.grade.check import Stage, Trial
-from bench.grade.faults import DEAR, FAILS_UNDER_LOAD, LOST_WAKEUP, NO_ANSWER
-from bench.grade.proof import shortened
-from bench.grade.scene import CLOSE, Scene
+from bench.grade.faults import DEAR, FAILS_UNDER_LOAD
+from bench.grade.scene import Scene
 from bench.grade.stage import Failed
-from bench.grade.waiting import sleeping
 from bench.host.accounting import rusage_of_buried
 from bench.host.project import ROOT
 from bench.load import ab
 from bench.load.ab import AbOutcome
-from bench.load.client import request
 from bench.load.outcome import Load
 from bench.subjects.subject import discover, server_subject
 from bench.sweep.checks import Evidence, first_failure, judge
@@ -35,44 +30,8 @@ from bench.sweep.checks import Evidence, first_failure, judge
 REQUESTS, CLIENTS = 1500, 30
 AB_SECONDS = 12.0
 END_SECONDS = 6.0
-TOGETHER, WATCHED_SECONDS, BUSY_SHARE = 80, 0.4, 0.5
 DEAR_RATIO = 3.0
 """So many times what the dearest of the seven needs for a request is too much, on any machine."""
-
-
-def burst(scene: Scene) -> None:
-    """Clients that come while the server cannot run: it answers each of them when it can."""
-    path = scene.dice.choice(list(scene.site.small))
-    scene.watch.sleep(WATCHED_SECONDS)  # until all its workers wait
-    with contextlib.ExitStack() as stack:
-        stopped = scene.pids()
-        scene.kill(stopped, signal.SIGSTOP)
-        try:
-            clients = [stack.enter_context(scene.client()) for _ in range(TOGETHER)]
-            for client in clients:
-                client.send(request("GET", path, CLOSE))
-        finally:
-            scene.kill(stopped, signal.SIGCONT)
-        for number, client in enumerate(clients, 1):
-            try:
-                scene.same(scene.talk(client, b""), path)
-            except Failed as failed:
-                if failed.fault is not NO_ANSWER:
-                    raise
-                before = scene.demand_seconds()
-                scene.watch.sleep(WATCHED_SECONDS)
-                sleeps = scene.demand_seconds() - before < WATCHED_SECONDS * BUSY_SHARE
-                lost = sleeps and not failed.sure
-                raise Failed(
-                    LOST_WAKEUP if lost else FAILS_UNDER_LOAD,
-                    f"the server was stopped (SIGSTOP), {TOGETHER} clients connected and sent "
-                    f"their requests, and it went on (SIGCONT); client {number} had no whole "
-                    f"answer ({failed.seen.removeprefix('``: ')})",
-                    client.port,
-                    sure=lost or failed.sure,
-                    proof=shortened(sleeping(scene.pids())) if lost else (),
-                    proof_kind="/proc/PID/task/TID/syscall: thread, the call in which it sleeps",
-                ) from failed
 
 
 def load(scene: Scene) -> str:

@@ -11,15 +11,13 @@ from bench.grade.check import Stage, Trial
 from bench.grade.faults import CRASH, DATA_RACE, NOT_SANITIZED, SANITIZER_ERROR
 from bench.grade.proof import COMPILER, SANITIZER, mistake, shortened
 from bench.grade.sandbox import Limits, confined
-from bench.grade.scene import Scene
+from bench.grade.scene import FORM, SMALL_BUFFER, Scene
 from bench.grade.stage import Failed, NotHere
-from bench.grade.stages.answering import FORM, SMALL_BUFFER
 from bench.grade.stages.holding import hold
-from bench.grade.stages.redis import redis_gone
+from bench.grade.stages.redis import redis_gone, spoil_guestbook
 from bench.host.process import StartError
 from bench.host.programs import ended_well
 from bench.load.client import request
-from bench.services.redis_server import connect
 
 RACERS, ROUNDS = 8, 2
 RACE_SECONDS, REPORT_SECONDS = 8.0, 8.0
@@ -170,8 +168,7 @@ def _without_redis(scene: Scene) -> None:
     """Pages when Redis answers with an error, and when it is gone."""
     if _BEGUN.search(scene.said()):
         return
-    with connect(scene.redis.url) as client:
-        client.set("guestbook_remarks", "no list")
+    spoil_guestbook(scene)
     scene.together([lambda: scene.get("/guestbook")] * RACERS)
     scene.redis.prepare()
     with redis_gone(scene):

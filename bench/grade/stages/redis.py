@@ -45,6 +45,12 @@ def redis_gone(scene: Scene) -> Iterator[None]:
         scene.redis.start_again()
 
 
+def spoil_guestbook(scene: Scene) -> None:
+    """Give the guestbook's key another type: Redis answers with an error."""
+    with connect(scene.redis.url) as client:
+        client.set("guestbook_remarks", "no list")
+
+
 def down(scene: Scene) -> None:
     """While Redis is gone files are served, and pages are 503."""
     with redis_gone(scene):

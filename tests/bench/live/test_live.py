@@ -197,15 +197,19 @@ def test_who_gets_an_error_is_marked_as_the_page_explains(
     served = serve("epoll")
     page = opened(served)
     Redis.from_url(served.redis).shutdown(nosave=True)
-    colours = [
-        place.evaluate(f"one => getComputedStyle(one).{how}")
-        for place, how in (
-            (page.locator("#visits .failed").first, "fill"),
-            (page.locator(".how .failed"), "color"),
-            (page.locator(".mark.waiting"), "backgroundColor"),
-        )
-    ]
-    assert len(set(colours)) == 1
+
+    def colours() -> set[str]:
+        return {
+            place.evaluate(f"one => getComputedStyle(one).{how}")
+            for place, how in (
+                (page.locator("#visits .failed").first, "fill"),
+                (page.locator(".how .failed"), "color"),
+                (page.locator(".mark.waiting"), "backgroundColor"),
+            )
+        }
+
+    # An element that the page has just replaced has no colour.
+    wait_until(lambda: len(colours()) == 1, "all three have one colour")
 
 
 @pytest.mark.browser

@@ -307,6 +307,7 @@ WORKERS_PILE_UP = FaultKind(
     "a thread ends by returning, a child by `_exit`: `serve` in 04_threading/main.c, and "
     "02_forking/main.c; where it may sleep for ever: stage 3 of the skeleton",
     r"clone|exit",
+    brings=("memory-leak", "dies-at-limit"),
 )
 NOT_JOINED = FaultKind(
     "not-joined",
@@ -316,6 +317,7 @@ NOT_JOINED = FaultKind(
     "client.",
     "pthread_join(3), pthread_detach(3); PTHREAD_CREATE_DETACHED in 04_threading/main.c",
     r"clone|mmap",
+    brings=("memory-leak",),
 )
 DIES_AT_LIMIT = FaultKind(
     "dies-at-limit",

@@ -390,8 +390,8 @@ LEAVES_NOTHING = Stage(
     "It leaves nothing behind, and lives within limits",
     (
         Trial("descriptors", 4, descriptors, traced=True),
-        Trial("memory", 2, memory, seconds=6),
         Trial("processes and threads", 5, processes),
+        Trial("memory", 2, memory, seconds=6),
         Trial("at the limit", 4, limit, limits=Limits(tasks=FEW_TASKS, others=0)),
     ),
 )

@@ -20,6 +20,27 @@ forget_foreign_variables()
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Name each failure when it happens: a run that is cut short has told it."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(NameFailures(terminal), "name-failures")
+
+
+class NameFailures:
+    """Writes a line for each test that fails, below the dots."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self.terminal = terminal
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write it."""
+        if report.failed:
+            self.terminal.write_line(f"\n{report.when} of {report.nodeid} failed")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that choose which executables are tested."""
     group = parser.getgroup("servers")

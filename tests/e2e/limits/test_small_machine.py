@@ -378,6 +378,8 @@ def test_log_reaches_the_limit_of_a_file(start: Start) -> None:
     server = start("--log", prefix=limited(fsize=4096))
     for _ in range(100):
         assert fetch(server, "/t/digits.txt").status == 200
+    wait_until(lambda: len(server.stdout) == 4096, "the log is full")
+    assert server.stop() == 0
     assert len(server.stdout) == 4096
 
 

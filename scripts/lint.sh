@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Checks the layout of all sources and looks for mistakes in them; changes nothing.
 #
-#     scripts/lint.sh [PART...]       layout tidy warnings shell python types rooms licence
+#     scripts/lint.sh [PART...]       layout tidy warnings shell python types rooms licence prose
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -77,7 +77,14 @@ lint_licence() {
     return "$bad"
 }
 
-readonly all=(layout tidy warnings shell python types rooms licence)
+# Words that readers trip over: scripts/words.toml lists them.
+lint_prose() {
+    list '*.md' '*.c' '*.h' '*.py' '*.sh' '*.toml' '*.css' '*.js' '*.html' '*.j2' Makefile .ci/run \
+        scripts/lab scripts/fresh ':(exclude)scripts/words.toml'
+    printf '%s\0' "${files[@]}" | xargs -0 .venv/bin/python scripts/prose.py
+}
+
+readonly all=(layout tidy warnings shell python types rooms licence prose)
 (($#)) || set -- "${all[@]}"
 for part in "$@"; do
     [[ " ${all[*]} " == *" $part "* ]] || { echo "lint: no part $part; parts: ${all[*]}" >&2; exit 2; }

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,29 @@ def test_no_repository(folder: Path) -> None:
         done = run(folder, "scripts/lint.sh", part)
         assert done.returncode == 2, part
         assert "lint: git lists nothing for " in done.stderr
+
+
+PROSE = """/* SPDX-License-Identifier: MIT */
+/* The client sends nothing. Who waits is
+   told. */
+int told; /* a name of code is left alone: told() */
+const char *error = "nobody listens", *whoever = "upon";
+"""
+
+
+def test_words_of_the_list(tmp_path: Path) -> None:
+    """Comments and strings with a space are read, code and single words are not. 0.3 s."""
+    (tmp_path / "prose.c").write_text(PROSE)
+    (tmp_path / "prose.md").write_text("It says `nobody`.\n\n```\nupon\n```\n\nAnd so on.\n")
+    command = [sys.executable, str(ROOT / "scripts/prose.py"), "prose.c", "prose.md"]
+    done = run(tmp_path, *command)
+    assert done.returncode == 1
+    found = [tuple(line.split(": ")[:2]) for line in done.stdout.splitlines()]
+    assert found == [
+        ("prose.c:2", "Who"),
+        ("prose.c:3", "told"),
+        ("prose.c:4", "told"),
+        ("prose.c:5", "nobody"),
+        ("prose.md:7", "And"),
+    ]
+    assert run(tmp_path, *command[:2], str(ROOT / "LICENSE")).returncode == 0

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Find the words that scripts/words.toml replaces in the text that people read.
+
+    scripts/prose.py FILE...
+
+This text is a Markdown file without its code; in other files it is the comments, the docstrings
+and every string that has a space. The exit status is 1 if a word was found.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+from pygments.lexers import find_lexer_class_for_filename, get_lexer_by_name
+from pygments.token import Comment, String, _TokenType
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+WORDS = Path(__file__).with_name("words.toml")
+MARKDOWN_CODE = re.compile(r"^( *)(```|~~~).*?^\1\2|``.+?``|`[^`]+`|\]\([^)]*\)", re.M | re.S)
+# A sentence begins after a mark, after an empty line, and at the beginning of a piece.
+BEGINNING = r"""(?:\A|[.:;!?][)"*]*\s|\n[\s*#/>|-]*\n)[\s*#/>|"'\\_frb-]*"""
+
+
+def _is_below(kind: _TokenType, parent: _TokenType) -> bool:
+    return kind[: len(parent)] == parent
+
+
+def pieces(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield each piece of a file's prose with the number of its first line."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        yield 1, MARKDOWN_CODE.sub(lambda code: re.sub(r"[^\n]", "_", code[0]), text)
+        return
+    lexer = find_lexer_class_for_filename(path.name) or type(get_lexer_by_name("bash"))
+    line, first, piece = 1, 1, ""
+    for kind, value in lexer(stripnl=False).get_tokens(text):
+        is_prose = _is_below(kind, String) or (
+            _is_below(kind, Comment) and not _is_below(kind, Comment.Preproc)
+        )
+        if is_prose or (piece and value.isspace()):
+            first = first if piece else line
+            piece += value
+        elif piece:
+            yield first, piece
+            piece = ""
+        line += value.count("\n")
+    yield first, piece
+
+
+def pattern(word: str) -> re.Pattern[str]:
+    """Return the regular expression that finds a word of the list."""
+    words = word.replace(" ", r"[\s*#/]+")
+    if word[0].isupper():
+        return re.compile(rf"{BEGINNING}(?P<word>{words})\b(?!-)")
+    return re.compile(rf"(?<![\w-])(?P<word>{words})(?![\w-])", re.IGNORECASE)
+
+
+def main(names: list[str]) -> int:
+    """Print each finding as FILE:LINE: WORD; WHAT TO WRITE. Return the exit status."""
+    lists = tomllib.loads(WORDS.read_text(encoding="utf-8"))
+    rules = [(pattern(w), w, rule["instead"]) for rule in lists["rule"] for w in rule["words"]]
+    exceptions = [
+        (files, word)
+        for exception in lists["exception"]
+        for files in exception["files"]
+        for word in exception["words"]
+    ]
+    status = 0
+    for name in names:
+        for line, text in pieces(Path(name)):
+            if " " not in text.strip():
+                continue
+            for expression, word, instead in rules:
+                for match in expression.finditer(text):
+                    if any(word == w and fnmatch(name, files) for files, w in exceptions):
+                        continue
+                    at = line + text.count("\n", 0, match.start("word"))
+                    print(f"{name}:{at}: {match['word']}: {instead}")
+                    status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

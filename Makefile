@@ -180,13 +180,13 @@ floor: $(FLOORS:%=$(FLOOR)/%) $(FLOOR)/first $(FLOOR)/without.so ## build the fi
 
 # The lab needs root; for others its tests are skipped, and its packages are not wanted.
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
-test: ## all tests; ARGS="-k guestbook --server epoll"
+test: ## before a commit: all tests but the slow ones; ARGS="-k guestbook --server epoll"
+test-all: ## before a merge: all tests; ARGS=--every-server: what all servers share in each of them
+test: TIER = --commit
+test test-all:
 	@$(SETUP) build bench test $(LAB_TESTS)
 	@$(MAKE) --no-print-directory all floor unit faults
-	@$(PYTEST) -n 4 --dist loadgroup $(ARGS)
-
-test-all: ## before a merge: also what all servers share (HTTP syntax, pages, files) in each of them
-	@$(MAKE) --no-print-directory test ARGS='--every-server $(ARGS)'
+	@$(PYTEST) -n 4 --dist loadgroup $(TIER) $(ARGS)
 
 test-sanitized: test-debug test-tsan ## the same, built with the sanitizers
 

@@ -49,6 +49,7 @@ def browser() -> Iterator[Browser]:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers."""
     config.addinivalue_line("markers", "waits: sits out a real timeout of 5 to 15 seconds")
+    config.addinivalue_line("markers", "slow: takes more than 8 s on all servers together")
     config.addinivalue_line("markers", "of_servers(*names): is of these servers only")
     config.addinivalue_line("markers", "shared_code: of code that is the same in every server")
     config.addinivalue_line("markers", "plain_build(why): not of servers built with a sanitizer")

@@ -41,6 +41,16 @@ class NameFailures:
             self.terminal.write_line(f"\n{report.when} of {report.nodeid} failed")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out slow tests if only a commit is tested."""
+    is_named = config.args_source != pytest.Config.ArgsSource.TESTPATHS
+    if not config.getoption("--commit") or is_named or config.getoption("keyword"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow") is not None]
+    items[:] = [item for item in items if item not in set(slow)]
+    config.hook.pytest_deselected(items=slow)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that choose which executables are tested."""
     group = parser.getgroup("servers")
@@ -56,6 +66,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="test the code that all servers share (HTTP syntax, pages, files) in each of them; "
         "default: in one that blocks and one with an event loop",
+    )
+    group.addoption(
+        "--commit",
+        action="store_true",
+        help="leave out the tests with the mark slow, unless files or -k name what to run",
     )
     group.addoption(
         "--bin-dir",

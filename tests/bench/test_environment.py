@@ -149,6 +149,7 @@ def run(*command: str, cwd: Path = ROOT, **more: str) -> subprocess.CompletedPro
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*HOSTILE, WITHOUT_HOME])
 def test_make_works_with_hostile_variables(kind: str, folder: Path) -> None:
     """It builds here and not elsewhere, and the results are those of this project."""
@@ -195,6 +196,7 @@ def repository(folder: Path) -> Path:
     return made
 
 
+@pytest.mark.slow
 def test_nothing_writes_to_the_repository_of_a_calling_git(repository: Path, folder: Path) -> None:
     """As below `git rebase --exec`: make test, make fault and a sweep use no variable of git's.
     The other hostile variables are set too."""
@@ -213,6 +215,7 @@ def test_nothing_writes_to_the_repository_of_a_calling_git(repository: Path, fol
     assert snapshot(repository) == before
 
 
+@pytest.mark.slow
 def test_a_hook_in_a_linked_worktree_may_run_the_tests(repository: Path, folder: Path) -> None:
     """git exports GIT_DIR and GIT_INDEX_FILE to a hook. The tests call `git init` and `git add`."""
     linked = folder / "linked"

@@ -64,6 +64,7 @@ def run(copy: Path, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_one_of_each_in_a_copy(copy: Path) -> None:
     words = "--servers epoll,loop --workloads missing,redirect --nice 0,5 --levels 5"
     said = run(copy, "sweep", *words.split(), "--requests", "100", "--results", "results")

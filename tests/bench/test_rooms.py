@@ -31,6 +31,7 @@ READERS = {"bench.cli", "bench.records", "bench.readers", "bench.report"}
 RECORDED = ROOT / "tests" / "bench" / "report" / "recorded"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["report", "compare", "targets"])
 def test_somebody_elses_results_are_read_without_the_instrument(
     command: str, tmp_path: Path

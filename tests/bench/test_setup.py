@@ -52,6 +52,7 @@ def installed_by(folder: Path) -> str:
     return subprocess.run(asked, cwd="/", check=True, capture_output=True, text=True).stdout.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copied", [True, False], ids=["copied", "linked"])
 def test_a_venv_of_another_checkout_runs_this_one(
     checkouts: tuple[Path, Path], copied: bool
@@ -67,6 +68,7 @@ def test_a_venv_of_another_checkout_runs_this_one(
     assert installed_by(one) == str(one / "bench" / "__init__.py")
 
 
+@pytest.mark.slow
 def test_where_it_is_installed_nothing_is_done(checkouts: tuple[Path, Path]) -> None:
     """It runs before each `make bench`."""
     one, _ = checkouts
@@ -91,6 +93,7 @@ def wheel(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["user = yes", "target = {}", "prefix = {}", "root = {}"])
 def test_pip_installs_into_venv_whatever_its_configuration_says(
     checkouts: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str

@@ -45,8 +45,12 @@ def _read_process(pid: int) -> Process | None:
 
 def session_processes(session: int) -> list[Process]:
     """All processes of a session, zombies included: a server and all it ever forked."""
-    pids = (int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit())
-    return [p for p in map(_read_process, pids) if p is not None and p.session == session]
+    found = []
+    for name in os.listdir("/proc"):  # noqa: PTH208 - with getsid(2), 20 times faster than Path
+        with contextlib.suppress(ValueError, ProcessLookupError):
+            if os.getsid(int(name)) == session:
+                found.append(_read_process(int(name)))
+    return [process for process in found if process is not None]
 
 
 def living(session: int) -> list[Process]:

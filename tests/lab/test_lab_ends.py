@@ -119,6 +119,7 @@ def test_it_is_found_by_name_whatever_became_of_its_folder(make_lab: Make, damag
     lab.down()
 
 
+@pytest.mark.slow
 def test_killed_while_it_is_made(make_lab: Make) -> None:
     lab = make_lab("killed")
     began = time.monotonic()

@@ -17,6 +17,7 @@ WRITING = "test_lab_hosts.py"
 """The tests that write most. The test that comes here itself is left out."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", [LAYER, LAYER + CHROOT], ids=["root", "chroot"])
 def test_the_tests_write_nothing_outside_of_their_hosts(make_lab: Make, script: str) -> None:
     """In a chroot all of them are skipped: a host's command would land outside of it."""

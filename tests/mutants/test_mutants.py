@@ -7,6 +7,8 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from bench.grade.faults import FAULTS
 from bench.host.project import ROOT
 
@@ -45,6 +47,7 @@ def test_each_text_occurs_once() -> None:
         assert mutant.changed(ROOT) != (ROOT / mutant.file).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_each_mutant_compiles(tmp_path: Path) -> None:
     def compiled(number: int) -> str:
         mutant = CORPUS[number]

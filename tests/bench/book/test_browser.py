@@ -26,6 +26,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (360, "light")])
 def test_every_page_fits_and_asks_nobody(
     browser: Browser, book: Path, width: int, scheme: str
@@ -45,6 +46,7 @@ def test_every_page_fits_and_asks_nobody(
     assert troubles == [path.as_uri() for path in names]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 360])
 @pytest.mark.parametrize("name", ["00-first", "06-poll", "10-curves", "words"])
 def test_a_page_hinders_nobody(browser: Browser, book: Path, name: str, width: int) -> None:
@@ -121,6 +123,7 @@ def test_on_paper_code_has_room_and_two_files_stand_side_by_side(
     page.close()
 
 
+@pytest.mark.slow
 def test_drawings_are_whole_on_a_wide_screen(browser: Browser, book: Path) -> None:
     page = browser.new_page(viewport={"width": 1280, "height": 1000})
     for path in sorted(book.glob("*.html")):

@@ -20,6 +20,7 @@ ATTEMPTS = 3
 """Ratios of times: on a machine that others use one may be wrong by chance, not three."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRIES)
 def test_an_exercise_shows_what_it_promises(name: str) -> None:
     block = TRIES[name]

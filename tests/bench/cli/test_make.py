@@ -28,6 +28,7 @@ def _headers() -> str:
     return f"-idirafter /usr/include -idirafter /usr/include/{folder.strip()}"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="gcc -m32 is of x86_64")
 def test_compiles_for_32_bits(tmp_path: Path) -> None:
     """Without a warning. To link it would take a C library of 32 bits; its headers are the same,
@@ -76,6 +77,7 @@ def test_results_lie_where_their_owner_likes(tmp_path: Path) -> None:
     assert f"there is no file or folder {folder}" in _make("report", f"RESULTS={folder}", status=2)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="no musl-gcc (package musl-tools)")
 def test_confined_with_another_c_library(tmp_path: Path) -> None:
     """The C library of Alpine makes other system calls for the same functions."""

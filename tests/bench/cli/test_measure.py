@@ -85,6 +85,7 @@ def counted_by_hand(server: str) -> float:
     return (life(REQUESTS) - life(0)) / REQUESTS
 
 
+@pytest.mark.slow
 def test_three_counts_of_what_a_request_costs(tmp_path: Path) -> None:
     """The sweep's is from the server's control group, during the load; the server's own is its
     statistics line; and one that shares no line of code with either."""
@@ -98,6 +99,7 @@ def test_three_counts_of_what_a_request_costs(tmp_path: Path) -> None:
         assert 0.4 < counted_by_hand(run.subject) / cost(run) < 2.5
 
 
+@pytest.mark.slow
 def test_the_whole_of_it(tmp_path: Path) -> None:
     words = ["measure", "--only", "floor,syscalls", "--servers", "epoll", "--runs", "2"]
     words += ["--requests", "600", "--concurrency", "20", "--results", str(tmp_path)]
@@ -150,6 +152,7 @@ def test_memory_of_connections(tmp_path: Path) -> None:
         assert next(check for check in run.checks if check.name == "visitors in Redis").holds
 
 
+@pytest.mark.slow
 def test_a_crowd_asks_for_what_is_named(tmp_path: Path) -> None:
     words = ["sweep", "--servers", "epoll", "--levels", "20", "--results", str(tmp_path)]
     wanted = {"redirect parked", "hello parked", "sign parked", "sign pending"}

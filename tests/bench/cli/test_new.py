@@ -29,6 +29,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_each_origin_makes_a_folder_that_builds(project: Path) -> None:
     names = []
     for number, origin in enumerate(ORIGINS, 10):
@@ -45,6 +46,7 @@ def test_each_origin_makes_a_folder_that_builds(project: Path) -> None:
         assert said.startswith(f"usage: {name} ")
 
 
+@pytest.mark.slow
 def test_a_copy_passes_tests_of_its_origin(project: Path) -> None:
     make("08_mine", "05_prethreading", project)
     pytest_words = [sys.executable, "-m", "pytest", "-q", "--server", "mine", "-m", "not waits"]

@@ -124,6 +124,7 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHECKS)
 def test_a_sheet_shows_what_it_promises(name: str, tmp_path: Path) -> None:
     text = (ROOT / "docs" / "course" / "sheets" / f"{name}.md").read_text()
@@ -198,6 +199,7 @@ def test_slides_are_turned_with_the_keyboard(made: list[Path], browser: Browser)
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1280, 360])
 @pytest.mark.parametrize("which", [0, 1], ids=["slides", "sheets"])
@@ -209,6 +211,7 @@ def test_they_hinder_nobody(made: list[Path], browser: Browser, which: int, widt
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_they_are_printed(made: list[Path]) -> None:
     if not any(map(shutil.which, course.BROWSERS)):

@@ -68,6 +68,7 @@ def fleet(mock: MockServer) -> Iterator[Fleet]:
     shutil.rmtree(Fleet.folder, ignore_errors=True)
 
 
+@pytest.mark.slow
 def test_four_are_made_once_and_surely_end(fleet: Fleet) -> None:
     service = fleet.mock.service
     service.keys = [{"id": n, "name": f"k{n}", "public_key": f"ssh-rsa {n}"} for n in range(90, 95)]
@@ -109,6 +110,7 @@ def test_four_are_made_once_and_surely_end(fleet: Fleet) -> None:
     assert not fleet.folder.exists()
 
 
+@pytest.mark.slow
 def test_what_was_made_before_a_failure_ends(fleet: Fleet) -> None:
     service = fleet.mock.service
     service.refuse = lambda name: name.endswith("zerohttpd")
@@ -123,6 +125,7 @@ def test_what_was_made_before_a_failure_ends(fleet: Fleet) -> None:
     assert service.keys == []
 
 
+@pytest.mark.slow
 def test_a_wrong_token_is_said(fleet: Fleet) -> None:
     for tag in ("create", "destroy"):
         ran = fleet.run(tag, token="no-such-token")
@@ -139,6 +142,7 @@ def test_nothing_but_the_fleet_can_be_named(fleet: Fleet, name: str, value: str)
     assert fleet.mock.service.requests == []
 
 
+@pytest.mark.slow
 def test_the_token_of_another_account_does_not_end_the_fleet(fleet: Fleet) -> None:
     fleet.folder.mkdir(parents=True)
     (fleet.folder / "key").write_text("a key")

@@ -42,6 +42,7 @@ def test_the_list_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["experiment", "none-such"]) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(CHANGES))
 def test_a_changed_server_is_still_right(name: str) -> None:
     chosen = experiment(name)

@@ -76,6 +76,7 @@ def _of(test: str, outcomes: dict[str, list[str]]) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", numbers())
 def test_it_breaks_what_it_says(number: str, tmp_path: Path) -> None:
     chosen = fault(number)

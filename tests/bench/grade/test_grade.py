@@ -40,6 +40,7 @@ def told(found: Grade) -> str:
     return found.model_dump_json(indent=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", SEVEN)
 def test_the_seven_have_all_points(folder: str) -> None:
     found = grade(folder, "--only", *STAGES_WITHOUT_LOAD)
@@ -105,11 +106,13 @@ def test_the_skeleton_describes_what_there_is(tmp_path: Path) -> None:
     subprocess.run([*build, "-fsyntax-only", str(source)], cwd=ROOT, check=True, timeout=60)
 
 
+@pytest.mark.slow
 def test_the_skeleton_can_be_filled(tmp_path: Path) -> None:
     found = grade(Patch("", "", WHOLE, ()).apply(tmp_path), "--only", *STAGES_WITHOUT_LOAD)
     assert (found.faults, found.points) == ([], found.of), told(found)
 
 
+@pytest.mark.slow
 def test_a_pool_that_grows_and_pairs_that_it_has_from_its_start_are_no_leak(tmp_path: Path) -> None:
     found = grade(GROWING_POOL.apply(tmp_path), "--only", GROWING_POOL.stage)
     assert (found.faults, found.points) == ([], found.of), told(found)
@@ -146,6 +149,7 @@ def sleeps(tasks: Path) -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt"))
 
 
+@pytest.mark.slow
 @LOAD
 @pytest.mark.usefixtures("sanitized")
 def test_under_load_beside_the_seven() -> None:
@@ -155,6 +159,7 @@ def test_under_load_beside_the_seven() -> None:
     assert [stage.checks[0].came for stage in found.stages[1:]] == ["right"] * 2, told(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "patch",
     [
@@ -188,6 +193,7 @@ def test_a_known_fault_is_called_by_its_name(
     assert "Traceback" not in finding.seen
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="known by its user, which root gives")
 def test_a_daemon_of_another_session_is_an_orphan_too(tmp_path: Path) -> None:
     orphans = next(patch for patch in PATCHES if patch.fault == "orphans")

@@ -138,6 +138,7 @@ int main(void) {
 HERE = '"url           http://127.0.0.1:%d/\\n@MORE@", port'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "done"),
     [
@@ -186,6 +187,7 @@ int main(void) {
 MANY_TOKENS = "".join(f"#define T{n + 1} {f'T{n} ' * 10}\n" for n in range(9)) + "T9\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [SLOWLY, "#define T0 ;\n" + MANY_TOKENS], ids=["says", "tokens"])
 def test_what_never_ends_has_its_grade_within_a_minute(tmp_path: Path, source: str) -> None:
     """One that says 100 MB of nothing; and one whose source becomes 10^9 tokens."""
@@ -245,6 +247,7 @@ int main(int count, char **words) {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -326,6 +329,7 @@ def test_what_leads_elsewhere_or_never_ends_is_refused(tmp_path: Path, what: str
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sanitized")
 def test_the_same_seed_asks_the_same(tmp_path: Path) -> None:
     asked = []

@@ -150,6 +150,7 @@ def answered_soon(served: Served) -> bool:
         return bool(select.select([client], [], [], 2.0)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_one_silent_client_holds_the_iterative_server_up(
     serve: Serve, opened: Callable[..., Page]
@@ -212,6 +213,7 @@ def test_who_gets_an_error_is_marked_as_the_page_explains(
     wait_until(lambda: len(colours()) == 1, "all three have one colour")
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_page_left_open_becomes_that_of_the_next_server(serve: Serve, browser: Browser) -> None:
     first = serve("epoll")
@@ -228,6 +230,7 @@ def test_a_page_left_open_becomes_that_of_the_next_server(serve: Serve, browser:
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_who_opens_one_page_too_many_is_told(serve: Serve, browser: Browser) -> None:
     served = serve("epoll")
@@ -244,6 +247,7 @@ def test_who_opens_one_page_too_many_is_told(serve: Serve, browser: Browser) -> 
     context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1200])
@@ -296,6 +300,7 @@ def test_an_eighth_is_named_by_its_folder(serve: Serve) -> None:
     assert serve("07_epoll").ask() == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["preforking", "threading"])
 def test_a_slow_redis_is_seen_and_taken_back(serve: Serve, name: str) -> None:
     served = serve(name)

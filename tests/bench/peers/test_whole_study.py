@@ -30,6 +30,7 @@ NAME = "go-nginx-2013"
 SECONDS = 600.0
 
 
+@pytest.mark.slow
 def test_a_study_over_hosts(tmp_path: Path) -> None:
     words = ["peers", NAME, "--no-install", "--hosts", str(hosts_file(tmp_path))]
     done = subprocess.run(

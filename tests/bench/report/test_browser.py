@@ -154,6 +154,7 @@ def eventually(holds: Callable[[], bool]) -> None:
     assert holds()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -175,6 +176,7 @@ def test_every_chart_is_drawn_and_nothing_sticks_out(
     seen.page.screenshot(path=SCREENSHOTS / name, full_page=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize("source", ["version1_failed", "version3"])
 def test_it_hinders_nobody(source: str, width: dict[str, int], visit: Open) -> None:
@@ -264,6 +266,7 @@ def test_a_failed_cell_tells_why(visit: Open) -> None:
     expect(seen.point_at(tiles.first)).to_contain_text("timed out: not done after 2 s")
 
 
+@pytest.mark.slow
 def test_workload_and_level_change_titles_and_words(visit: Open) -> None:
     seen = visit("everything")
     title = seen.page.locator("#figure-cpu h3")

@@ -76,6 +76,7 @@ def test_every_column_of_the_runs_is_documented() -> None:
     assert set(CSV_COLUMNS) - conditions <= set(re.findall(r"`(\w+)`", section))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_picture_is_valid_vega_lite(source: str) -> None:
     study = Study(SOURCES[source]())
@@ -86,6 +87,7 @@ def test_every_picture_is_valid_vega_lite(source: str) -> None:
 
 
 # An order, as that of the study is, has names.
+@pytest.mark.slow
 @pytest.mark.parametrize("source", sorted({*SOURCES} - {"study2013"}))
 def test_every_chart_has_a_title_with_a_figure(source: str) -> None:
     study = Study(SOURCES[source]())
@@ -99,6 +101,7 @@ def test_every_chart_has_a_title_with_a_figure(source: str) -> None:
     assert all(re.search(r"\d|All ", text) for text in titles)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["everything", "hosts"])
 def test_every_chart_has_its_place_in_the_page(source: str) -> None:
     made = catalogue(study := Study(SOURCES[source]()))
@@ -106,6 +109,7 @@ def test_every_chart_has_its_place_in_the_page(source: str) -> None:
     assert sorted(shown) == sorted(made.exhibits)
 
 
+@pytest.mark.slow
 def test_the_page_of_the_command_line_with_all_beside_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -124,6 +128,7 @@ def test_the_page_of_the_command_line_with_all_beside_it(
         assert path.suffix != ".svg" or start.startswith(b"<svg")
 
 
+@pytest.mark.slow
 def test_the_rates_alone_at_the_end_of_a_sweep(tmp_path: Path) -> None:
     """A chart for each set of conditions that has a figure."""
     results = everything()
@@ -154,6 +159,7 @@ def test_what_cannot_be_reported_is_said(
     assert f"zerohttpd targets {tmp_path}" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     """A folder that somebody has sent may have links in it, to what is ours."""
     folder, ours = tmp_path / "theirs", tmp_path / "ours"

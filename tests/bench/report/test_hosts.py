@@ -219,6 +219,7 @@ def test_the_exports_have_the_hosts(study: Study) -> None:
     assert "nginx was the limit: throttled in 92 %" in export.as_markdown(study)
 
 
+@pytest.mark.slow
 def test_the_pictures_beside_the_page(tmp_path: Path) -> None:
     save(several_hosts(), tmp_path)
     names = {path.name for path in build(tmp_path)}

@@ -26,6 +26,7 @@ from .conftest import RECORDED, SOURCES, recorded
 from .made import LEVELS, everything, plain_runs, results_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quota", [0.0, 0.2])
 def test_each_heading_says_which_slice_of_a_core_servers_had(quota: float) -> None:
     results = everything()

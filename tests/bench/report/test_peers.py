@@ -353,6 +353,7 @@ def test_nobody_was_the_limit_only_where_that_is_known() -> None:
     assert (limits["epoll"], limits["poll"]) == ("load generator", "nobody")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "words"), [("perf", "perf has looked"), ("pprof", "the kernel only as the function")]
 )

@@ -339,6 +339,7 @@ def test_where_the_lowest_level_fails_for_all_there_still_is_advice() -> None:
     assert answer(study, "One for everything")
 
 
+@pytest.mark.slow
 def test_a_lower_bound_is_hollow_in_the_picture_of_waiting() -> None:
     study = bounded()
     rows = catalogue(study).data["workloads"]

@@ -233,6 +233,7 @@ def test_why_perf_may_not_is_said_in_its_words() -> None:
     assert why_no_perf() == "perf is not allowed here: No permission."
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_perf")
 @pytest.mark.skipif(find_program("go") is None, reason="needs go")
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="needs wrk")

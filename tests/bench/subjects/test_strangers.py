@@ -116,6 +116,7 @@ def spelt(page: bytes) -> bytes:
     return page
 
 
+@pytest.mark.slow
 def test_it_answers_as_the_seven_do(peer: Peer) -> None:
     for name in peer.said.workloads:
         workload = WORKLOADS[name]
@@ -293,6 +294,7 @@ def of_several_processes() -> list[tuple[str, int]]:
     return [(name, processes) for name, processes in found.items() if processes > 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "processes"), of_several_processes())
 def test_nothing_of_it_outlives_a_benchmark_that_is_killed(name: str, processes: int) -> None:
     try:
@@ -315,6 +317,7 @@ def test_nothing_of_it_outlives_a_benchmark_that_is_killed(name: str, processes:
 WITH_REDIS = [name for name in names() if "guestbook" in stranger(name).said.workloads]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_REDIS)
 def test_without_redis_all_but_the_guestbook_is_served(name: str) -> None:
     workload = WORKLOADS["guestbook"]

@@ -44,6 +44,7 @@ def shape(value: Any) -> Any:
     return [shape(inner) for inner in value[:1]] if isinstance(value, list) else None
 
 
+@pytest.mark.slow
 def test_the_same_as_on_one_machine(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     here = swept(tmp_path / "here", "--servers", "epoll,forking")
@@ -73,6 +74,7 @@ def test_the_same_as_on_one_machine(tmp_path: Path) -> None:
     assert "redis://" not in password_free
 
 
+@pytest.mark.slow
 @needs_nginx
 def test_instances_behind_nginx(tmp_path: Path) -> None:
     words = ("--servers", "iterative,preforking", "--instances", "1,2", "--keep-alive", "both")
@@ -92,6 +94,7 @@ def test_instances_behind_nginx(tmp_path: Path) -> None:
     assert twice["process"]["processes_peak"] >= 2 * 101
 
 
+@pytest.mark.slow
 @needs_nginx
 def test_instances_on_several_hosts(tmp_path: Path) -> None:
     hosts = hosts_file(tmp_path, servers=2, nginx=True)
@@ -105,6 +108,7 @@ def test_instances_on_several_hosts(tmp_path: Path) -> None:
     assert run["state"] == "held"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["zerohttpd", "redis"])
 def test_an_agent_is_killed_in_the_middle(tmp_path: Path, who: str) -> None:
     """The run that it hits has no figure but a reason; the sweep goes on with new agents."""
@@ -150,6 +154,7 @@ def agent_of(sweep: Sweep, name: str) -> int:
     raise AssertionError("no such agent")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "server"), [(signal.SIGINT, "epoll"), (signal.SIGKILL, "preforking")]
 )
@@ -173,6 +178,7 @@ def test_a_sweep_over_hosts_is_stopped(tmp_path: Path, number: int, server: str)
         assert len(content["runs"]) == 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -196,6 +202,7 @@ def test_what_stands_in_the_way_is_said_at_once(
     assert results_in(tmp_path) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -50,6 +50,7 @@ def stopped_in_the_middle(tmp_path: Path, number: int, *more: str) -> tuple[Swee
     return sweep, next(tmp_path.glob("*/"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_stopped_and_resumed(tmp_path: Path, number: int) -> None:
     sweep, folder = stopped_in_the_middle(tmp_path, number)
@@ -130,6 +131,7 @@ def test_a_sweep_is_not_gone_on_with_by_something_else() -> None:
             require_same(before, now)
 
 
+@pytest.mark.slow
 def test_a_sweep_that_is_under_way_is_not_resumed(tmp_path: Path) -> None:
     """Each would write over what the other has measured, and both would be disturbed."""
     sweep = Sweep(*PLAN, "--results", str(tmp_path))
@@ -145,6 +147,7 @@ def test_a_sweep_that_is_under_way_is_not_resumed(tmp_path: Path) -> None:
     assert len(runs_in(next(tmp_path.glob("*/")))) == RUNS
 
 
+@pytest.mark.slow
 def test_a_resumed_sweep_was_made_of_the_same_sources(tmp_path: Path) -> None:
     sweep, folder = stopped_in_the_middle(tmp_path, signal.SIGINT)
     sweep.end()
@@ -167,6 +170,7 @@ def test_helpers_end_with_a_killed_sweep(tmp_path: Path) -> None:
     assert sweep.strays() == []
 
 
+@pytest.mark.slow
 def test_idle_connections_and_a_slow_redis(tmp_path: Path) -> None:
     words = ("--servers", "epoll", "--levels", "20", "--requests", "1000")
     sweep = Sweep(*words, "--idle", "200", "--redis-delay", "5", "--results", str(tmp_path))
@@ -188,6 +192,7 @@ def slicing() -> Slicing:
     return found
 
 
+@pytest.mark.slow
 def test_a_sweep_in_slices_ends_with_an_order(tmp_path: Path, slicing: Slicing) -> None:
     """Of the process that serves and of those that it forks: a tenth of a core for all of them."""
     words = ("--levels", "20", "--requests", "400", "--quota", "10", "--servers")

@@ -54,6 +54,7 @@ def told(page: Page) -> str:
     return page.locator("#told").inner_text()
 
 
+@pytest.mark.slow
 def test_it_hinders_nobody(page: Page) -> None:
     assert hindrances(page) == []
 

@@ -33,6 +33,7 @@ def test_the_good_one_breaks_none(ground: Ground) -> None:
     assert len(cell.course) * 0.1 > cell.attack_to_s > cell.attack_from_s > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "words"),
     [

@@ -154,6 +154,7 @@ def test_the_report_knows_a_torture(tmp_path: Path) -> None:
         build(tmp_path, tmp_path / "torture.json")
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [360, 1280])
 def test_in_a_browser(browser: Browser, tmp_path: Path, width: int) -> None:

@@ -36,6 +36,7 @@ class Torture(Marked):
         return load(next(self._results.glob("torture-*")))
 
 
+@pytest.mark.slow
 def test_a_torture_keeps_what_it_saw(tmp_path: Path) -> None:
     subject("epoll")
     words = ("--servers", "epoll,iterative", "--attacks", "connect-only,children-killed")
@@ -62,6 +63,7 @@ def test_a_torture_keeps_what_it_saw(tmp_path: Path) -> None:
     assert torture.strays() == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_everything_and_keeps_what_there_is(tmp_path: Path) -> None:
     subject("epoll")
     torture = Torture(tmp_path, "--servers", "epoll,preforking", "--attacks", "slow-heads,flood")
@@ -75,6 +77,7 @@ def test_ctrl_c_ends_everything_and_keeps_what_there_is(tmp_path: Path) -> None:
     assert torture.strays() == []
 
 
+@pytest.mark.slow
 def test_killed_it_leaves_nobody(tmp_path: Path) -> None:
     subject("epoll")
     torture = Torture(tmp_path, "--servers", "epoll", "--attacks", "slow-heads", "--seconds", "9")
@@ -100,6 +103,7 @@ def test_when_the_time_is_over_it_is_said(tmp_path: Path) -> None:
     assert "The time was over before" in said
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(why_no_network()), reason=why_no_network())
 def test_the_line_is_slow(tmp_path: Path) -> None:
     """Through 8 Mbit/s go 12 downloads of 80 KB a second; by loopback it would be thousands."""

@@ -191,6 +191,7 @@ def test_frozen_for_many(start: Start, own: PrivateRedis) -> None:
     wait_until(lambda: _is_back(server), "service is back")
 
 
+@pytest.mark.slow
 @pytest.mark.waits
 def test_frozen_is_tried_by_few(start: Start, own: PrivateRedis) -> None:
     """Known to be away, a frozen Redis costs time only those who try it: one every 250 ms."""

@@ -289,6 +289,7 @@ def test_wrong_type_for_one_of_many(start: Start) -> None:
         _assert_alive(server)
 
 
+@pytest.mark.slow
 def test_news_is_counted(start: Start) -> None:
     """Outages of 0.4 s are not logged each time: the next line has their number (5 s)."""
 
@@ -385,6 +386,7 @@ def test_slow_but_steady(start: Start) -> None:
         undisturbed(2.9, attempt)
 
 
+@pytest.mark.slow
 @of("poll", "epoll")
 @pytest.mark.waits
 def test_a_long_round_is_not_taken_from_its_time(start: Start) -> None:

@@ -113,6 +113,7 @@ def test_error_replies_keep_the_connection(start: Start, own: PrivateRedis) -> N
     assert client.connections() - before <= _spare(server)
 
 
+@pytest.mark.slow
 @of("iterative", "forking", "preforking", "threading", "prethreading")
 @pytest.mark.waits
 def test_who_rests_is_closed(start: Start, own: PrivateRedis) -> None:
@@ -125,6 +126,7 @@ def test_who_rests_is_closed(start: Start, own: PrivateRedis) -> None:
     assert fetch(server, "/guestbook").status == 200
 
 
+@pytest.mark.slow
 @of("threading", "prethreading")
 @pytest.mark.waits
 def test_who_rests_beside_others_is_closed(start: Start, own: PrivateRedis) -> None:

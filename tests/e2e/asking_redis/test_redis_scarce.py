@@ -188,6 +188,7 @@ def test_others_take_all_for_long(start: Start) -> None:
         _assert_no_outage(server)
 
 
+@pytest.mark.slow
 @pytest.mark.waits
 def test_connections_are_kept_again(start: Start) -> None:
     """When clients are scarce no more, connections are kept as before."""

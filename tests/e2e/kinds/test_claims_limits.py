@@ -96,6 +96,7 @@ def _main_sleeps(server: Server) -> bool:
     return name == "futex" or (name == "accept4" and backlog(server.port) == 0)
 
 
+@pytest.mark.slow
 @of("preforking", "prethreading")
 def test_idle_client_holds_its_worker(start: Start) -> None:
     """03, 05: who waits is served when the idle one's time is over."""
@@ -112,6 +113,7 @@ def test_idle_client_holds_its_worker(start: Start) -> None:
         assert late.read().status == 200
 
 
+@pytest.mark.slow
 @of("forking", "threading")
 def test_idle_client_holds_its_child(start: Start) -> None:
     """02, 04: for the same time."""

@@ -52,6 +52,7 @@ def _make(name: str, project: Path) -> None:
     _must_run(["make", name, "CFLAGS=-O1 -Werror"], project)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["looping", "listening"])
 def test_an_eighth_of_a_kind_of_its_own(name: str, project: Path) -> None:
     """A pool whose processes each run a loop, with one listener for all or with one for each.
@@ -64,6 +65,7 @@ def test_an_eighth_of_a_kind_of_its_own(name: str, project: Path) -> None:
     assert " passed" in _must_run([*command, *(f"tests/e2e/{kind}.py" for kind in KINDS)], project)
 
 
+@pytest.mark.slow
 def test_each_listens_for_itself(project: Path) -> None:
     """All get a share of the connections, and whoever is forked in a worker's place gets its own.
 

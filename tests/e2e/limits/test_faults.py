@@ -177,6 +177,7 @@ def _assert_nothing_is_left(server: FaultyServer, store: RedisClient) -> None:
     assert server.files_opened_twice() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", FAULTS)
 def test_faults(faulty: FaultyServer, lone_store: RedisClient, call: str) -> None:
     """Each call of a kind fails in turn, in each way: see the head of this file."""

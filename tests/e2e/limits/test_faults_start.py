@@ -80,6 +80,7 @@ def _fails_at_start(server: FaultyServer) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", FAULTS)
 def test_faults_at_start(
     binary: Path, site: Path, lone_store: RedisClient, tmp_path: Path, call: str

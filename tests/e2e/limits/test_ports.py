@@ -93,6 +93,7 @@ def test_fewer_ports_than_clients(start: Start, arch: str) -> None:
         assert server.stderr.count("\n") == server.stderr.count(REASON) <= 1, server.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.waits
 @pytest.mark.usefixtures("_own_network")
 def test_no_port_at_all(start: Start) -> None:

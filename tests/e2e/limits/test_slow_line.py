@@ -111,6 +111,7 @@ def slow_site(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 @pytest.mark.waits
 @pytest.mark.usefixtures("_lines_allowed")
 def test_downloads_through_slow_lines(binary: Path, slow_site: Path) -> None:
@@ -136,6 +137,7 @@ def _is_served(server: Server, rate: int, seconds: float) -> tuple[bool, float]:
         return last - begun >= seconds, pause
 
 
+@pytest.mark.slow
 @pytest.mark.waits
 def test_program_that_reads_slowly(start: Start, slow_site: Path) -> None:
     """On loopback, where the window opens in steps of 64 KB, who reads slowly is not cut off.

@@ -108,6 +108,7 @@ def test_more_files_than_descriptors(start: Start, tmp_path: Path) -> None:
     assert fetch(server, "/guestbook").status == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("descriptors", [32, 64])
 def test_large_files_hold_descriptors(start: Start, tmp_path: Path, descriptors: int) -> None:
     """While slow clients hold large files open, each another one, all the others are served."""
@@ -134,6 +135,7 @@ def _assert_serves_beside(server: Server, slow: int) -> None:
         client.close()
 
 
+@pytest.mark.slow
 def test_limit_is_lifted(start: Start) -> None:
     """More descriptors are used, or at least do no harm, as soon as they are allowed."""
     server = start("--workers", "8", prefix=("prlimit", "--nofile=32:4096", "--"))
@@ -260,6 +262,7 @@ def test_worker_that_cannot_be_replaced(small_user: Callable[..., Server]) -> No
         wait_until(lambda: server.is_at_rest(2), "it has its workers again")
 
 
+@pytest.mark.slow
 @pytest.mark.plain_build("the search for leaks needs one more process")
 def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
     """Who cannot make even one says so when it is needed, and ends well."""

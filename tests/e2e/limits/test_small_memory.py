@@ -81,6 +81,7 @@ def test_threads_that_end_slowly_leave_memory(start: Start, tmp_path: Path, kind
 # ---- Memory ----
 
 
+@pytest.mark.slow
 @pytest.mark.plain_build("sanitizers keep what was freed")
 def test_memory_does_not_grow(start: Start) -> None:
     """Twenty thousand connections leave no more memory behind than two thousand.

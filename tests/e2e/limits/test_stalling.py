@@ -71,6 +71,7 @@ def _ask_after_silent_ones(server: Server, other: Server) -> None:
     _close([clock, *silent])
 
 
+@pytest.mark.slow
 def test_clients_that_say_nothing(binary: Path, start: Start) -> None:
     """The kernel has waited for their first byte already: no worker does so while others wait."""
     if architecture(binary.name).stalled_by == "nobody":
@@ -86,6 +87,7 @@ def _ask_late(server: Server) -> None:
         assert client.exchange(DIGITS).status == 200
 
 
+@pytest.mark.slow
 @pytest.mark.waits
 def test_late_request(start: Start) -> None:
     """Who was silent till the kernel handed it over is answered, where nobody else waits.
@@ -96,6 +98,7 @@ def test_late_request(start: Start) -> None:
     undisturbed(5, lambda: _ask_late(server))
 
 
+@pytest.mark.slow
 @pytest.mark.waits
 def test_one_silent_client(start: Start) -> None:
     """One silent client stalls only a server that serves one after another, until its time."""
@@ -153,6 +156,7 @@ def test_many_silent_clients(start: Start) -> None:
     wait_until(lambda: server.is_at_rest(3), "all children have ended")
 
 
+@pytest.mark.slow
 def test_flood_of_silent_clients(start: Start) -> None:
     """Who has waited in the backlog without a word holds no worker; somebody who asks is served.
 

@@ -259,6 +259,7 @@ def _all_ended(servers: list[Server], clients: list[list[Client]]) -> bool:
     return not any(server.running() for server in servers)
 
 
+@pytest.mark.slow
 @pytest.mark.waits
 def test_ends_in_spite_of_clients(start: Start) -> None:
     """Idle, half-said, unread and slow clients cannot hold a stopping server for long.
@@ -355,6 +356,7 @@ def test_terminal_signals_everyone(start: Start) -> None:
     assert not processes.session_processes(server.pid)
 
 
+@pytest.mark.slow
 @pytest.mark.waits
 def test_started_where_signals_are_blocked(start: Start) -> None:
     """What a starter has blocked stays so beyond exec: not for the server's own signals."""

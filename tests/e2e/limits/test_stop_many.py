@@ -44,6 +44,7 @@ def test_workers_that_wait_end_at_once(start: Start, tmp_path: Path) -> None:
     assert server.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.waits
 def test_workers_that_serve_are_woken_rarely(start: Start, tmp_path: Path) -> None:
     """Who waits for half a request is woken, but not again and again like a clock."""

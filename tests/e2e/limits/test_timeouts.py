@@ -224,11 +224,13 @@ def _run(cases: list[Callable[[Server], None]], servers: list[Server]) -> None:
     assert not failed, "\n".join(failed)
 
 
+@pytest.mark.slow
 def test_timeouts(start: Start) -> None:
     """All cases, in a part of the time."""
     _run(CASES, [start("--workers", "2", "--time-scale", str(TIME_SCALE)) for _ in CASES])
 
 
+@pytest.mark.slow
 @pytest.mark.waits
 def test_real_figures(start: Start) -> None:
     """A case for each, in the time that clients are given when nothing else is said."""

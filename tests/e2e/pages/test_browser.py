@@ -86,6 +86,7 @@ def _submit(page: Page) -> None:
         page.click("form [type=submit], form button")
 
 
+@pytest.mark.slow
 def test_write_a_remark(visit: Visit, project_server: Server) -> None:
     """Fill in the form, see the remark; the picture of that is kept."""
     page = visit.page
@@ -106,6 +107,7 @@ def test_write_a_remark(visit: Visit, project_server: Server) -> None:
     assert picture.stat().st_size > 5000
 
 
+@pytest.mark.slow
 def test_refused_form(visit: Visit) -> None:
     """A form that cannot be accepted comes back with what was typed, and then is."""
     page = visit.page
@@ -123,6 +125,7 @@ def test_refused_form(visit: Visit) -> None:
     expect(page.locator("li.remark")).to_contain_text('And now with remarks - Quo"te <b>')
 
 
+@pytest.mark.slow
 def test_markup_is_not_run(visit: Visit) -> None:
     """Scripts in remarks and names are text."""
     page = visit.page
@@ -177,6 +180,7 @@ def test_text_from_right_to_left(visit: Visit, database: RedisClient) -> None:
     assert ltr < rtl
 
 
+@pytest.mark.slow
 def test_on_a_phone(visit: Visit) -> None:
     """On a narrow screen nothing sticks out sideways, long words neither."""
     page = visit.page

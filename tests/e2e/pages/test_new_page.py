@@ -55,6 +55,7 @@ def run(command: list[str], folder: Path, given: str = "") -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_page_of_the_document(project: Path, redis: PrivateRedis) -> None:
     """Every server serves the new page, and all count together."""
     redis.client(0).do("DEL", "hello:<Ada>")

@@ -37,8 +37,8 @@ TEMPLATES = Path(__file__).parent / "template"
 WORLD = "11-in-the-world"
 GLOSSARY_PAGE = "words.html"
 EVERYDAY = (
-    *("agent", "cell", "condition", "held", "order", "run", "site", "station", "subject"),
-    *("connection", "need", "poll", "request", "response"),
+    *("agent", "condition", "configuration", "factor", "layer", "package", "ranking", "run"),
+    *("slot", "trial", "connection", "need", "poll", "request", "response"),
 )
 """Not linked: words of the benchmark that mean something else in most sentences; and words of every
 second line."""

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NAME: a server of your own.  (Here will stand its idea, in a sentence.)
+ * NAME: a server of your own.  (Write its idea here, in one sentence.)
  *
- * It compiles and runs as it is: it answers every client with the same words,
- * one client after another.  It becomes a whole server in five stages.  Each
- * has a command that checks what the stage is about:
+ * It compiles and runs as it is: it sends every client the same response,
+ * one client after another.  You make it a whole server in five stages.  Each
+ * stage has a command that checks it:
  *
  *     1  bytes in, bytes out   receive() and send_some()
  *            make grade SERVER=FOLDER ARGS='--only serves bad-input'
  *     2  Redis                 ask_redis(), for the guestbook
  *            make grade SERVER=FOLDER ARGS='--only serves redis'
- *     3  patience              a silent client must not hold you for ever
+ *     3  timeouts              a silent client must not block it for ever
  *            make grade SERVER=FOLDER ARGS='--only silent'
  *     4  many at once          your architecture, the loop in main()
  *            make grade SERVER=FOLDER \
  *                ARGS='--only races silent leaves-nothing load'
- *     5  the end               on SIGTERM serve those in flight, and go
+ *     5  the end               on SIGTERM finish open requests, then exit
  *            make grade SERVER=FOLDER ARGS='--only ends'
  *
- *     all of it: make grade SERVER=FOLDER
+ *     all stages: make grade SERVER=FOLDER
  *
- * What is done for you: the command line, the listening socket and the
- * application (net/server.h), HTTP and the guestbook (app/connection.h).  What
- * is yours is who waits, and where.
+ * The project has the command line, the listening socket, the application
+ * (net/server.h), HTTP and the guestbook (app/connection.h).  You write the
+ * architecture: which process or thread waits, and where.
  *
- * Then answer in this comment, as the seven do: Who waits, and where?  Where
- * does a half-done request live?  What does it cost?  What happens at the
- * limit?
+ * Then answer in this comment, as the seven servers do: Who waits, and where?
+ * Where is a half-done request stored?  What does it cost?  What happens at
+ * the limit?
  */
 #include "config.h"
 #include "net/redis/pool.h"
@@ -39,9 +39,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Which system calls your way to wait needs is said here: others are refused
-   once server_ready() has been called, and told on standard error by their
-   number: stage 4 begins here.  For threads add THREADED_CALLS and
+/* .calls lists the system calls that your architecture needs.  After
+   server_ready() all others fail, and their numbers are printed on standard
+   error.  Stage 4 begins here.  For threads add THREADED_CALLS and
    THREAD_CREATING_CALLS, for children FORKING_CALLS, for epoll
    CALL(epoll_wait), CALL(epoll_ctl).
 
@@ -56,52 +56,52 @@ static const struct architecture architecture = {
     .calls = {CALL(poll), CALL(fcntl)},
 };
 
-/* What one client is served with. */
+/* The data of one client. */
 struct serving {
     struct server *server;
     struct redis_pool *redis;
     struct counters *counters;
     const struct client *client;
-    struct moment moment;         /* what time it is, for the application */
-    struct connection connection; /* knows what is to be done next */
+    struct moment moment;         /* the time, for the application */
+    struct connection connection; /* knows what to do next */
 };
 
 /*
- * Stage 1, first half.  Give the connection what the client sends:
+ * Stage 1, first half.  Give the connection the bytes that the client sends:
  *
- *   - connection_room() says where bytes go, and how many;
- *   - recv(2) puts them there.  It may bring a part of the request only;
+ *   - connection_room() returns where to put bytes, and how many;
+ *   - recv(2) puts them there.  It may return only a part of the request;
  *   - moment_set(&serving->moment, time(NULL)) gives the application the time;
- *   - connection_received(&serving->connection, (size_t)count): so many bytes
- *     came (0: no more will come).  Then the connection knows what it needs.
+ *   - connection_received(&serving->connection, (size_t)count) reports the
+ *     bytes received (0: the client sends no more).  Then the need is known.
  *
- * If recv fails: connection_abandon(); but EINTR (a signal came) and EAGAIN
- * (nothing was there) are no failures: the connection still needs to receive.
+ * If recv fails, call connection_abandon().  EINTR (a signal arrived) and
+ * EAGAIN (no bytes are there) are no failures: the need stays NEED_RECEIVE.
  *
- * Stage 3: wait with poll(2) first, and if the client's time is over say so:
- * connection_timed_out().  How long it has tells connection_patience(), in
- * milliseconds patience_time(), and options_time() makes it shorter for tests
- * (--time-scale).  That is the time for the whole request, and not for each
- * call: note when this patience began (clock_milliseconds()), or a client who
- * sends a byte now and then holds you for ever.
+ * Stage 3: wait with poll(2) first.  If the time limit is over, call
+ * connection_timed_out().  connection_patience() returns the kind of limit,
+ * patience_time() its milliseconds, and options_time() shortens it for tests
+ * (--time-scale).  It limits the whole request, and not each call.  So note
+ * when this limit began (clock_milliseconds()); otherwise a client that sends
+ * a byte from time to time blocks the server for ever.
  */
 static void receive(struct serving *serving) {
     connection_abandon(&serving->connection);
 }
 
 /*
- * Stage 1, second half.  Send what the connection has:
+ * Stage 1, second half.  Send the pending bytes of the connection:
  *
  *   - transmit() sends some of connection_pending(), with one system call, and
- *     says how many bytes went out.  The client may have room for less than
- *     all;
- *   - connection_sent(&serving->connection, (uint64_t)count): so many went
- *     out.  While some is left it needs NEED_SEND again.
+ *     returns how many bytes it sent.  The socket may not have room for all
+ *     of them;
+ *   - connection_sent(&serving->connection, (uint64_t)count) reports the bytes
+ *     sent.  If more are pending, the need is NEED_SEND again.
  *
- * If transmit fails, or sends nothing (0: the file is shorter now):
- * connection_abandon(); EINTR and EAGAIN are no failures here, either.
- * Stage 3: a client who takes nothing for SEND_TIMEOUT is abandoned, too.  A
- * client that reads slowly but steadily is not: each byte starts SEND_TIMEOUT
+ * If transmit fails, or sends nothing (0: the file is shorter now), call
+ * connection_abandon().  EINTR and EAGAIN are no failures here, either.
+ * Stage 3: also abandon a client that takes nothing for SEND_TIMEOUT.  Keep a
+ * client that reads slowly but steadily: each byte starts SEND_TIMEOUT
  * again.
  */
 static void send_some(struct serving *serving) {
@@ -109,22 +109,22 @@ static void send_some(struct serving *serving) {
 }
 
 /*
- * Stage 2.  Carry one command to Redis and bring its reply: borrow a connection
- * (redis_pool_borrow), call it (redis_pool_call with exchange_command), give
- * the reply to connection_replied(), return what you borrowed
- * (redis_pool_return), on every way out.  What may go wrong: there is none to
- * borrow (NULL); the call fails; the reply is not what the command asks for
- * (exchange_accepts).  Then connection_replied() is told NULL, and the client
- * is answered 503, as it is now.  And a reply that nobody asked for would be
- * taken for the next one's: `ask_once` in net/blocking.c closes such a
- * connection, `ask_redis` looks for one before a remark is stored.
+ * Stage 2.  Send one command to Redis and receive its reply.  Borrow a
+ * connection (redis_pool_borrow), use it (redis_pool_call with
+ * exchange_command), and give the reply to connection_replied().  Return the
+ * connection (redis_pool_return) on every way out.  Three things can fail: no
+ * connection is available (NULL), the call fails, or the reply has the wrong
+ * type (exchange_accepts).  Then pass NULL to connection_replied(); the client
+ * gets 503, as it does now.  An unexpected reply would go to the next command:
+ * `ask_once` in net/blocking.c closes such a connection, `ask_redis` checks
+ * for one before a remark is stored.
  */
 static void ask_redis(struct serving *serving) {
     connection_replied(&serving->connection, NULL);
 }
 
-/* One client from its first byte to its last.  Stage 1: when receive() and
-   send_some() are written, take the three lines of `hello` away. */
+/* Serves one client from its first byte to its last.  Stage 1: after you have
+   written receive() and send_some(), delete the three lines of `hello`. */
 static void serve(struct serving *serving) {
     static const char hello[] = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n"
                                 "Connection: close\r\n\r\nHello!\n";
@@ -162,20 +162,20 @@ static void serve(struct serving *serving) {
 }
 
 /*
- * Stage 4: while one client is served, all others wait.  Who shall serve them?
- * A child, a thread, a pool of either, or an event loop (net/evented.h, with
- * which receive() and send_some() are not needed at all).  Whoever it is: add
- * its system calls above; give it a `struct client` of its own, not the address
- * of this one; mind what fork and pthread_create return when there is no more
- * (clients then wait, and nobody gives up); and see that who has served leaves
- * nothing behind: a child is waited for, a thread joined or detached, and after
- * fork() the parent closes the client, too.
+ * Stage 4: while one client is served, all others wait.  What should serve
+ * them: a child, a thread, a pool of either, or an event loop (net/evented.h,
+ * which needs no receive() and send_some())?  Add its system calls above.
+ * Give each child or thread a `struct client` of its own, not the address of
+ * this one.  Handle the errors of fork and pthread_create at a limit: clients
+ * then wait, and the server goes on.  Leave no resources behind: wait for each
+ * child, join or detach each thread, and after fork() close the client in the
+ * parent, too.
  *
- * Stage 5: after the loop wait for those who serve, before you take down what
- * they use.  Some sleep: those must be woken, to see that server_is_stopping(),
- * and leave a client who is idle (connection_is_idle) at once, any other when
- * server_is_out_of_time().  04 and 05 show how with threads, 02 and 03 with
- * children (process/children.h).
+ * Stage 5: after the loop wait for the children or threads before you free
+ * what they use.  Wake those that sleep, so that they test
+ * server_is_stopping().  They must leave an idle client (connection_is_idle)
+ * at once, any other when server_is_out_of_time().  04 and 05 show how with
+ * threads, 02 and 03 with children (process/children.h).
  */
 int main(int argc, char **argv) {
     struct server server;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The skeleton with its gaps filled: one of many right answers.  Threads made
- * at the start take clients from a queue, and each drives the connection of
- * one client at a time.  It is course/own/main.c, grown in five stages.
+ * The completed skeleton (course/own/main.c): one of many right solutions.
+ * Threads made at the start take clients from a queue, and each drives the
+ * connection of one client at a time.
  */
 #include "config.h"
 #include "net/redis/pool.h"
@@ -24,11 +24,11 @@ static const struct architecture architecture = {
     .calls = {CALL(poll), CALL(fcntl), THREADED_CALLS, THREAD_CREATING_CALLS},
 };
 
-/* How often who waits for a client looks whether the server stops. */
+/* Milliseconds between two tests of a waiting thread for the server's stop. */
 #define LOOK      100
 #define QUEUE_FOR 1024
 
-/* What one client is served with. */
+/* The data of one client. */
 struct serving {
     struct server *server;
     struct redis_pool *redis;
@@ -36,17 +36,17 @@ struct serving {
     const struct client *client;
     struct moment moment;
     struct connection connection;
-    enum patience awaited; /* what is waited for since ... */
-    int64_t since;         /* ... this moment, clock_milliseconds() */
+    enum patience awaited; /* the kind of the current time limit */
+    int64_t since;         /* when it began, clock_milliseconds() */
 };
 
 static struct server server;
 static struct redis_pool redis;
 static struct counters *counters;
 
-/* ---- Stage 3: patience ---- */
+/* ---- Stage 3: timeouts ---- */
 
-/* How long the client may still take. */
+/* Returns the milliseconds that the client has left. */
 static int64_t time_left(struct serving *serving) {
     enum patience patience = connection_patience(&serving->connection);
 
@@ -59,8 +59,8 @@ static int64_t time_left(struct serving *serving) {
     return serving->since + whole - clock_milliseconds();
 }
 
-/* Sleeps until the client is ready, a little at a time.  False: its time is
-   over, or a stopping server has nothing to wait for. */
+/* Sleeps until the client is ready, at most LOOK at a time.  False: its time is
+   over, or the server stops and the client is idle. */
 static bool wait_for(struct serving *serving, short event) {
     struct pollfd client = {.fd = serving->client->socket, .events = event};
 
@@ -96,7 +96,7 @@ static void receive(struct serving *serving) {
         connection_abandon(connection);
 }
 
-/* Some of it went out; what is left is the connection's to know. */
+/* Sends some of the pending bytes; the connection knows the rest. */
 static void send_some(struct serving *serving) {
     struct connection *connection = &serving->connection;
 
@@ -134,7 +134,7 @@ static void ask_redis(struct serving *serving) {
     bool fits = called && exchange_accepts(exchange, &reply);
     connection_replied(connection, fits ? &reply : NULL);
     if (called && !fits && reply.type != RESP_ERROR)
-        redis_client_close(client); /* what it says next may not be for us */
+        redis_client_close(client); /* its next reply may not be for us */
     redis_pool_return(serving->redis, client);
 }
 
@@ -196,7 +196,7 @@ static void queue_put(const struct client *client) {
     pthread_cond_signal(&queue.filled);
 }
 
-/* False: there will be none any more. */
+/* False: the queue is closed, and no client is left. */
 static bool queue_take(struct client *client) {
     pthread_mutex_lock(&queue.lock);
     while (queue.count == 0 && !queue.closed)

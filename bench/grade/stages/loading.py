@@ -99,6 +99,6 @@ def _used(scene: Scene) -> float:
 
 UNDER_LOAD = Stage(
     "load",
-    "Under load, beside the seven",
+    "Under load, with the seven servers",
     (Trial("load", 10, load, starts_server=False, seconds=8),),
 )

@@ -2,7 +2,7 @@
 """Runs the commands of the book as a reader would, and holds what it promises against them.
 
 What an exercise prints are lines `name: figure`. What its text promises stands in sentences such as
-"`beside` is at least 50 times `alone`" and "`forking` is 2".
+"`blocked` is at least 50 times `alone`" and "`forking` is 2".
 """
 
 from __future__ import annotations

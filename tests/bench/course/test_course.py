@@ -146,7 +146,7 @@ def test_each_sheet_is_tried_and_has_its_parts() -> None:
     assert names == list(CHECKS)
     for name in names:
         text = (course.COURSE / "sheets" / f"{name}.md").read_text()
-        for part in ("Your prediction", "```sh", "Explain it", "**Expected:**", "**The cure"):
+        for part in ("Your prediction", "```sh", "Explain it", "**Expected:**", "**The fix"):
             assert part in text, f"{name}: {part}"
         assert f"## {name[0]}." in (course.COURSE / "solutions.md").read_text()
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`zerohttpd cost`: show where the CPU time of a request goes. It measures each server and its
 baseline, system calls and functions; one server without each of its optimisations; and the
-experiments. A page and a document with the results are stored in the same folder."""
+experiments. It stores a page with the results in their folder, and prints them as Markdown."""
 
 import argparse
 from collections.abc import Sequence

@@ -59,7 +59,7 @@ COMMANDS = {
     "grade": Command("bench.grade.command", "grade a server and name its faults"),
     "serve": Command("bench.cli.serve", "run one server to look at it in a browser"),
     "hosts": Command("bench.deploy.command", "run a sweep over several hosts with Ansible"),
-    "lab": Command("lab.command", "simulate four one-core hosts on this machine"),
+    "lab": Command("lab.command", "run four one-core hosts on this machine"),
 }
 
 

@@ -145,7 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     number("--concurrency", example="100", default=100, metavar="N", help=level)
     servers = "measure only these servers of the project (default all)"
     add("--servers", nargs="+", metavar="NAME", default=[], help=servers)
-    programs = "folder of the servers' executables (default the project's folder)"
+    programs = "folder of the servers' executables (default: the project's folder)"
     add("--programs", type=Path, default=ROOT, metavar="DIR", help=programs)
     where = "create the folder of results in DIR (default results/)"
     add("--results", type=Path, default=ROOT / "results", metavar="DIR", help=where)

@@ -295,8 +295,8 @@ ASPECTS = (
         "quota",
         "--quota",
         quota,
-        "limit a server to this share of a core by a control group; 0: no limit (default 0; if no "
-        "option is given and this machine supports quotas: 20)",
+        "limit a server to this share of a core by a control group; 0: no limit (default 0; 20 in "
+        "the default sweep if this machine supports quotas)",
         lambda share: of_a_core(float(share or 0)),
         lambda share: f"quota{100 * float(share or 0):g}",
         metavar="PERCENT",

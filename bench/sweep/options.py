@@ -139,7 +139,7 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
     limit = f"stop a run after SECONDS (default {SHORT_TIMEOUT:g}; {FULL_TIMEOUT:g} with --full, "
     limit += "--levels or --requests)"
     number("--timeout", example="30", metavar="SECONDS", help=limit)
-    where = "folder of the servers' executables (default the project's folder)"
+    where = "folder of the servers' executables (default: the project's folder)"
     add("--programs", type=Path, default=ROOT, metavar="DIR", help=where)
     redis = "use this Redis (default: a private one, deleted at the end)"
     add("--redis", metavar="URL", help=redis)

@@ -257,9 +257,9 @@ def test_what_cpu_time_was_compared_with_is_said(tmp_path: Path) -> None:
             assert compare(tmp_path / "a", tmp_path / "b", console) == 1
         return capture.get()
 
-    assert "compared as the ratio to the floor's" in said()
+    assert "compared as its ratio to the baseline" in said()
     assert "0 better, 1 worse" in said()
-    assert "others used" not in said()
+    assert "other programs used" not in said()
     after.runs = [run for run in after.runs if run.subject == "epoll"]
     for run in after.runs:
         assert run.process
@@ -268,7 +268,7 @@ def test_what_cpu_time_was_compared_with_is_said(tmp_path: Path) -> None:
     for run in after.runs:
         assert run.process
         run.process.foreign_share = 0.4
-    assert "In 1 cell others used more than 10% of the server's CPU" in said()
+    assert "In 1 data point other programs used more than 10% of the server's CPU" in said()
     assert "--floors" not in said(), "nothing is called worse there"
 
 

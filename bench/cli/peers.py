@@ -53,8 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--no-install", action="store_true", help="install nothing; measure what is installed")
     add("--only-install", action="store_true", help="install what is missing; do not measure")
     add("--list", action="store_true", help="list the studies; do not measure")
-    hosts = "run on the hosts that FILE names (default: this machine)"
-    add("--hosts", type=Path, metavar="FILE", help=hosts)
+    add("--hosts", type=Path, metavar="FILE", help="run on these hosts (default: this machine)")
     where = "create the folder of results in DIR (default results/)"
     add("--results", type=Path, default=ROOT / "results", metavar="DIR", help=where)
     return parser

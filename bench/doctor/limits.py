@@ -179,7 +179,7 @@ def _of_servers(
         need=f"{max(ended):,} for a run; with {ample:,} no run has to wait",
         levels=sorted({r.connections for r, n in zip(runs, ended, strict=True) if n > memory}),
         impossible=False,
-        consequence="the kernel forgets more at once, which can reset clients that still read",
+        consequence="further ones are forgotten at once, which can reset clients that still read",
         cure=TIME_WAIT_CURE,
     )
     yield Finding(

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: MIT
 """The ranking of all servers under test, which a sweep prints at its end.
 
-There are two kinds, which are never mixed. If every server was the limit of its own runs, the
-ranking is by measured rates; a CPU quota for each server (--quota) makes this likely. If the load
-generator was the limit for one of them, that server's rate is unknown. Then all are ranked by what
-a full core could serve: 1 / CPU time per request. This is a computed value; it includes neither
-waiting nor other work of the core.
+If every server was the limit of its own runs, the ranking is by measured rates; a CPU quota for
+each server (--quota) makes this likely. If the load generator was the limit for one server, its
+rate is unknown. Then all are ranked by what a full core could serve: 1 / CPU time per request. This
+is a computed value; it includes neither waiting nor other work of the core.
 
-Servers share a rank if no two of them differ significantly. A server that does not differ from only
-some servers of a better rank gets a note.
+Servers share a rank if no two of them differ significantly.
 """
 
 import itertools
@@ -74,11 +72,8 @@ def orders(results: Results) -> list[Order]:
 
 
 def order(results: Results, conditions: Conditions) -> Order | None:
-    """Return the ranking under some conditions; None if fewer than two servers have a rate.
-
-    Of all levels it takes the one at which most servers are valid, then the one with most runs,
-    then the highest.
-    """
+    """Return the ranking under some conditions; None if fewer than two servers have a rate. It uses
+    the level with most valid servers; of several the one with most runs, then the highest."""
     if not conditions.rated or conditions.mode != "closed":
         return None
     runs = [r for r in results.runs if r.conditions == conditions and r.kind != "floor"]
@@ -126,8 +121,7 @@ def _at_limit(runs: Sequence[Run]) -> list[Run]:
 
 
 def _limit(runs: Sequence[Run]) -> str:
-    """Return the limit of a configuration: the server if it was the limit of most runs, otherwise
-    the most frequent one."""
+    """Return the limit of most runs: "server" if more than half, otherwise the most frequent."""
     if 2 * len(_at_limit(runs)) > len(runs):
         return "server"
     seen = Counter("load" if run.lower_bound else run.bottleneck or "unknown" for run in runs)
@@ -148,8 +142,7 @@ def _spread(runs: Sequence[Run], by: By) -> Spread | None:
 
 
 def _ranked(spreads: dict[str, Spread]) -> Iterator[Ranked]:
-    """Yield the servers with their ranks. A server shares a rank if it does not differ from any
-    server of that rank."""
+    """Yield the servers with their ranks; the servers of a rank do not differ significantly."""
     place, sharers, better = 0, list[str](), list[str]()
     for number, name in enumerate(sorted(spreads, key=lambda n: -spreads[n].median), 1):
         close = {n for n in spreads if verdict(spreads[n], spreads[name]) == "same"}

@@ -14,8 +14,7 @@ from bench.records.errors import UserError, in_words
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 """Any JSON value."""
 NOT_FOR_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-"""Control characters (e.g. of a terminal), surrogates, and other characters that XML does not
-allow."""
+"""Control characters (e.g. of a terminal), surrogates, and others that XML does not allow."""
 
 
 LARGEST = 1e30
@@ -40,9 +39,8 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def record(model: type[Model], path: Path, what: str, newest: int, **head: str) -> Model:
-    """Return a record of this program from a file. `what`: its name in errors; `newest`: its newest
-    version; `head`: fields that it must have. Raises UserError if it is not such a record or has a
-    newer version."""
+    """Return a record of this program from a file. `what`: its name in errors; `head`: fields that
+    it must have. Raises UserError if it is another file or newer than version `newest`."""
     content = read(path)
     if not isinstance(content, dict) or any(content.get(key) != head[key] for key in head):
         raise UserError(f"{path} is not a {what}")

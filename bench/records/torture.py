@@ -206,8 +206,7 @@ def share(cell: TortureCell) -> float | None:
 
 
 def lost(cell: TortureCell, facts: AttackFacts) -> dict[str, int]:
-    """Return the lost requests of visitors (and of a crowd that counts), by outcome, since the
-    beginning of the attack."""
+    """Return the lost requests since the attack began, by outcome, of visitors (and the crowd)."""
     parts = [p.outcomes for p in (cell.during, cell.settling, cell.after) if p]
     if cell.crowd and facts.crowd_counts:
         parts.append(cell.crowd.answers)

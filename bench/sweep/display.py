@@ -116,8 +116,7 @@ class Estimate:
         return one.requests + round(self._warm_ups.get(one.subject, 0) * share)
 
     def _per_request(self, spec: RunSpec) -> float:
-        """Return the seconds of the same server and conditions, else the mean of the server's, else
-        the mean of all."""
+        """Return the seconds of the same server and conditions, else the server's or whole mean."""
         same = self._known.get((spec.subject, spec.conditions))
         if same is not None:
             return same

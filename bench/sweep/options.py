@@ -119,12 +119,10 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
     )
     studies = f"measure these studies of bench/peers/: {', '.join(names())}"
     add("--studies", nargs="+", metavar="NAME", help=studies)
-    only = "measure only these, in this order: the project's servers (default all), nginx and "
-    only += "others in bench/strangers/, floor-epoll, ..."
+    only = "measure only these servers (default: the project's); others: bench/strangers/, floor-*"
     add("--servers", nargs="+", metavar="NAME", help=only)
     add("--floors", action="store_true", help="measure the baseline of each server, too")
-    levels = "numbers of concurrent connections (default: see --full)"
-    add("--levels", nargs="+", metavar="N", help=levels)
+    add("--levels", nargs="+", metavar="N", help="concurrent connections (default: see --full)")
     workloads = f"{', '.join(WORKLOADS)}; or {ALL} (default {DEFAULT_WORKLOAD})"
     add("--workloads", nargs="+", metavar="NAME", help=workloads)
     add_value(sub, "--path", path, "/about", help="request this path instead of a workload")
@@ -229,7 +227,7 @@ def options_of(old: Results, parent: Path, redis: str | None) -> SweepOptions:
     """Return the options of a sweep from its results. Raises UserError if they are too old."""
     stored = old.settings.options
     if not stored or not stored.parts:
-        raise UserError("this sweep was made by an older version and cannot be resumed: start anew")
+        raise UserError("this sweep is of an older version and cannot be resumed: start a new one")
     if redis is None and stored.redis and "***" in stored.redis:
         raise UserError("give --redis again: its password was not stored")
     return SweepOptions(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The part of a sweep in which system calls are counted: few requests, once, for strace is slow."""
+"""The part of a sweep that counts system calls: few requests, once, because strace is slow."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ def calls_part(
     workloads: tuple[str, ...],
     varied: Mapping[str, tuple[Value, ...]],
 ) -> Part:
-    """For these subjects; `varied`: the conditions beside the mode, as in a Plan."""
+    """Return the part for these servers; `varied`: conditions other than the mode, as in a Plan."""
     plan = Plan(
         levels=(CONNECTIONS,),
         requests=REQUESTS,

@@ -13,10 +13,10 @@ def run(words: Sequence[str]) -> int:
     """Compare two sweeps. Raises UserError."""
     parser = argparse.ArgumentParser(
         prog="zerohttpd compare",
-        description="Show two sweeps side by side, and what changed beyond the noise of both. "
-        "Exit status: 0 nothing did, 1 something did, or may have where others used the machine.",
+        description="Compare two sweeps and show what changed by more than the noise of both. "
+        "Exit status: 0 no change, 1 a change, or other programs disturbed the measurement.",
     )
     for name in ("before", "after"):
-        parser.add_argument(name, type=Path, help="a results.json, or the folder that holds it")
+        parser.add_argument(name, type=Path, help="a results.json, or its folder")
     chosen = parser.parse_args(words)
     return compare(chosen.before, chosen.after, console())

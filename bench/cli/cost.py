@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd cost`: where the microseconds of a request go. It is a sweep: each server beside its
-floor, its system calls and its functions; one server with one trick after another switched off; and
-the experiments. A page and a document are made of its results, and lie beside them."""
+"""`zerohttpd cost`: show where the CPU time of a request goes. It measures each server and its
+baseline, system calls and functions; one server without each of its optimisations; and the
+experiments. It stores a page with the results in their folder, and prints them as Markdown."""
 
 import argparse
 from collections.abc import Sequence
@@ -24,11 +24,11 @@ PAGE = "cost.html"
 
 
 def run(words: Sequence[str]) -> int:
-    """Exit status: 0 done, 1 not all of it, 128 + n after signal n. Raises UserError."""
+    """Return the exit status: 0 done, 1 in part, 128 + n after signal n. Raises UserError."""
     chosen = _parser().parse_args(words)
     out = console()
     if chosen.markdown and not chosen.markdown.parent.is_dir():
-        raise UserError(f"--markdown: there is no folder {chosen.markdown.parent}")
+        raise UserError(f"--markdown: the folder {chosen.markdown.parent} does not exist")
     if chosen.read:
         finish(chosen.read, chosen.markdown)
         return 0
@@ -48,7 +48,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def finish(source: Path, document: Path | None) -> None:
-    """Make the page, and the document where it is wanted. Raises UserError."""
+    """Write the page, and the document if a path is given. Raises UserError."""
     results = store.load(source)
     page, *_ = build(source, store.file_of(source).with_name(PAGE))
     text = markdown(results)
@@ -57,25 +57,28 @@ def finish(source: Path, document: Path | None) -> None:
     if document:
         store.replace(document, text)
         store.replace(document.with_suffix(".json"), store.slim(results))
-    say(out, f"Open {page} in a browser: it has the flame graphs as well.")
+    say(out, f"Open {page} in a browser: it also has the flame graphs.")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="zerohttpd cost", description=__doc__, allow_abbrev=False)
     add = parser.add_argument
     number = partial(add_value, parser, parse=positive)
-    number("--runs", example="5", default=5, metavar="N", help="of each cell (%(default)s)")
-    number(
-        "--requests", example="20000", default=20_000, metavar="N", help="of each run (%(default)s)"
-    )
-    number("--concurrency", example="50", default=50, metavar="N", help="of ab (%(default)s)")
-    add("--servers", nargs="+", metavar="NAME", default=[], help="these only (all)")
-    add("--tricks-of", default="epoll", metavar="NAME", help="switch its tricks off (%(default)s)")
-    add("--no-experiments", action="store_true", help="leave the experiments out")
-    how = "functions: samples by perf, or instructions by callgrind (perf where it is allowed)"
+    runs = "run each configuration N times (default %(default)s)"
+    number("--runs", example="5", default=5, metavar="N", help=runs)
+    each = "send N requests in each run (default %(default)s)"
+    number("--requests", example="20000", default=20_000, metavar="N", help=each)
+    level = "concurrent connections of ab (default %(default)s)"
+    number("--concurrency", example="50", default=50, metavar="N", help=level)
+    add("--servers", nargs="+", metavar="NAME", default=[], help="measure only these (default all)")
+    without = "switch the optimisations of this server off, one by one (default %(default)s)"
+    add("--tricks-of", default="epoll", metavar="NAME", help=without)
+    add("--no-experiments", action="store_true", help="skip the experiments")
+    how = "measure functions: samples by perf, instructions by callgrind (default perf if allowed)"
     add("--stacks", choices=("auto", "perf", "callgrind", "no"), default="auto", help=how)
-    what = "put the document there, and beside it what it is made of (*.json)"
+    what = "write the document to FILE and its data to a *.json file in the same folder"
     add("--markdown", type=Path, metavar="FILE", help=what)
-    add("--results", type=Path, default=ROOT / "results", metavar="DIR", help="(results/)")
-    add("--read", type=Path, metavar="FOLDER", help="measure nothing; read these results")
+    where = "create the folder of results in DIR (default results/)"
+    add("--results", type=Path, default=ROOT / "results", metavar="DIR", help=where)
+    add("--read", type=Path, metavar="FOLDER", help="do not measure; read these results")
     return parser

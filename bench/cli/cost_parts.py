@@ -14,7 +14,7 @@ from bench.records.plan import Part, Plan, counted_parts
 from bench.stations.sampling import why_no_perf
 
 DEAR, FEWER = "forking", 4
-"""A process for each connection shows what it costs in a quarter of the requests."""
+"""A process for each connection is slow: `DEAR` gets its number of requests divided by `FEWER`."""
 BOTH = (False, True)
 WORKLOADS = ("redirect", "guestbook")
 TRICK_CELLS: dict[str, tuple[tuple[str, tuple[bool, ...]], ...]] = {
@@ -32,17 +32,17 @@ TRICK_CELLS: dict[str, tuple[tuple[str, tuple[bool, ...]], ...]] = {
     "pipeline": (("guestbook", BOTH),),
     "control": (("redirect", BOTH),),
 }
-"""By trick the workloads, and whether connections are kept, in which it does something."""
+"""For each optimisation the workloads in which it has an effect, and whether with keep-alive."""
 
 
 def parts_of(
     chosen: argparse.Namespace, servers: tuple[str, ...], stacks: Mode | None
 ) -> list[Part]:
-    """What is measured, as parts of a sweep. `stacks`: how functions are looked at, if at all."""
+    """Return the parts of the sweep. `stacks`: how functions are measured; None: they are not."""
     dear = tuple(name for name in servers if name == DEAR)
     rest = tuple(name for name in servers if name != DEAR)
     number = chosen.requests
-    # First: in its order the servers are shown.
+    # The first part determines the order in which the servers are shown.
     parts = [calls_part(servers, WORKLOADS, {"keep_alive": BOTH})]
     for names, requests, kept in (
         (rest, number, BOTH),
@@ -84,14 +84,14 @@ def _plan(
 
 
 def build_experiments() -> None:
-    """All of them. Raises UserError."""
+    """Build the servers of all experiments. Raises UserError."""
     for one in map(experiment, CHANGES):
         built(one)
 
 
 def how_stacks(wanted: str) -> tuple[Mode | None, str]:
-    """How functions can be looked at here, and why not as it was wanted. Raises UserError if that
-    was said in so many words."""
+    """Return how functions can be measured here, and the reason if not as wanted by "auto". Raises
+    UserError if the wanted method is named and does not work."""
     if wanted == "no":
         return None, ""
     reason = why_no_perf() if wanted in ("auto", "perf") else ""

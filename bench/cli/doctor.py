@@ -14,13 +14,13 @@ from bench.sweep.runs import plan_runs
 
 
 def run(words: Sequence[str]) -> int:
-    """Say what is; 1 if something is not well. Raises UserError."""
+    """Print all checks; return 1 if one of them failed. Raises UserError."""
     parser = argparse.ArgumentParser(
         prog="zerohttpd doctor",
         allow_abbrev=False,
-        description="Say of this machine what is, what the chosen runs need, and the command that "
-        "cures it; change nothing. Takes the options of `sweep`. "
-        "Exit status: 0 all is well, 1 something is not.",
+        description="Check this machine: print what it has, what the chosen runs need, and a "
+        "command that fixes each problem. Nothing is changed. Takes the options of `sweep`. "
+        "Exit status: 0 all checks pass, 1 a check failed.",
     )
     add_plan(parser)
     options = chosen_options(parser.parse_args(words))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd expected`: what the sheets of docs/course/ show on this machine, as tables for the
-lecturer's own copy. The commands are those of the sheets."""
+"""`zerohttpd expected`: run the commands of the sheets in docs/course/ on this machine and print
+the figures as tables for the lecturer."""
 
 import argparse
 import re
@@ -20,17 +20,18 @@ from bench.records.values import each_of
 from bench.records.words import plural
 
 SHEETS = ("1-floor", "4-redis", "5-idle")
-"""Those with figures that a sweep measures. 3 prints its seconds itself; the rest have none."""
+"""The sheets with figures that a sweep measures. Sheet 3 prints its own; the others have none."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Measure, and print the tables. Exit status: 0. Raises UserError."""
+    """Measure and print the tables; return the exit status 0. Raises UserError."""
     parser = argparse.ArgumentParser(
         prog="zerohttpd expected",
-        description="The figures of the course's sheets on this machine, in Markdown: a minute or "
-        "two. What is done meanwhile is told on standard error.",
+        description="Measure the figures of the course's sheets on this machine and print them in "
+        "Markdown. It takes one or two minutes; progress goes to standard error.",
     )
-    parser.add_argument("sheets", nargs="*", metavar="SHEET", help=f"of {', '.join(SHEETS)} (all)")
+    sheets = f"one of {', '.join(SHEETS)} (default all)"
+    parser.add_argument("sheets", nargs="*", metavar="SHEET", help=sheets)
     options = parser.parse_args(arguments)
     wanted = sorted(each_of("sheet", options.sheets or SHEETS, SHEETS))
     with tempfile.TemporaryDirectory(prefix="zerohttpd-expected-") as name:
@@ -42,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def sweep_words(sheet: str) -> list[str]:
-    """What the sheet's first command says to `make bench`. Raises UserError."""
+    """Return the ARGS of the sheet's first `make bench`. Raises UserError."""
     text = (COURSE / "sheets" / f"{sheet}.md").read_text(encoding="utf-8")
     found = re.search(r'^make bench ARGS="([^"]+)"', text, re.MULTILINE)
     if found is None:
@@ -51,13 +52,13 @@ def sweep_words(sheet: str) -> list[str]:
 
 
 def table(sheet: str, results: Results) -> str:
-    """A line for each run: CPU time per request, requests per second, and the sheet's ratio."""
+    """Return a line for each run: CPU time per request, requests per second, the sheet's ratio."""
     of_rates = sheet == "4-redis"
     ratio = "pages a second, against the first" if of_rates else "CPU, against the first"
     lines = [f"Sheet {sheet[0]}:\n", f"| run | CPU per request | requests/s | {ratio} |"]
     lines.append("|---|---|---|---|")
     first: dict[str, float] = {}
-    # A floor is what its server is compared with.
+    # The baseline comes first: its server is compared with it.
     for one in sorted(results.runs, key=lambda one: (one.architecture or "", one.kind != "floor")):
         cpu, rate = _cpu(one), one.requests_per_second
         if cpu is None or rate is None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd experiment`, and `make experiment N=edge`: a server as it is and one that does one
-thing otherwise, measured in turns."""
+"""`zerohttpd experiment` and `make experiment N=edge`: measure a server with and without one
+change, in turns."""
 
 import argparse
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from bench.sweep.options import SweepOptions
 
 
 def parts_of(chosen: Experiment, runs: int, requests: int, level: int) -> list[Part]:
-    """What is measured: CPU time often enough to be told apart, system calls once."""
+    """Return the parts of the sweep: CPU time in several runs, system calls in one run."""
     varied: dict[str, tuple[Value, ...]] = {"change": ("", chosen.name), "keep_alive": chosen.kept}
     load = Plan(
         levels=(min(level, requests),),
@@ -38,7 +38,7 @@ def parts_of(chosen: Experiment, runs: int, requests: int, level: int) -> list[P
 
 
 def run(words: Sequence[str]) -> int:
-    """Exit status: 0 done, 1 not all of it, 128 + n after signal n. Raises UserError."""
+    """Return the exit status: 0 done, 1 in part, 128 + n after signal n. Raises UserError."""
     options = _parser().parse_args(words)
     out = console()
     if options.name is None:
@@ -46,7 +46,7 @@ def run(words: Sequence[str]) -> int:
             say(out, f"{name:<12} {title}")
         return 0
     chosen = experiment(options.name)
-    select(chosen.servers, programs=ROOT)  # or say that they are not built
+    select(chosen.servers, programs=ROOT)  # raises UserError if a server is not built
     say(out, f"{chosen.title}\n\n{paragraphs(chosen.question)}\n")
     say(out, f"Building {built(chosen).relative_to(ROOT)}/")
     parts = tuple(parts_of(chosen, options.runs, options.requests, options.concurrency))
@@ -60,11 +60,11 @@ def run(words: Sequence[str]) -> int:
 
 
 def show(found: Sequence[Difference], chosen: Experiment, out: Console) -> None:
-    """Both side by side, and what is to be expected."""
+    """Print the figures of both variants, and the expected result."""
     table = plain_table("<server", "<conditions", "<", "us/request", "calls", "writes", "<")
     for one in found:
         start = (one.subject, one.conditions.describe())
-        table.add_row(*start, "as it is", *one.usual.words(), "")
+        table.add_row(*start, "unchanged", *one.usual.words(), "")
         table.add_row("", "", chosen.name, *one.other.words(), one.verdict)
     out.print(table)
     say(out, paragraphs(chosen.answer))
@@ -73,12 +73,14 @@ def show(found: Sequence[Difference], chosen: Experiment, out: Console) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="zerohttpd experiment", description=__doc__)
     add = parser.add_argument
-    add("name", nargs="?", help=f"{', '.join(CHANGES)}; none: what each of them is about")
+    add("name", nargs="?", help=f"one of {', '.join(CHANGES)}; without a name: list all of them")
     number = partial(add_value, parser, parse=positive)
-    number("--runs", example="7", default=7, metavar="N", help="of each cell (%(default)s)")
-    number(
-        "--requests", example="4000", default=4000, metavar="N", help="of each run (%(default)s)"
-    )
-    number("--concurrency", example="50", default=50, metavar="N", help="of ab (%(default)s)")
-    add("--results", type=Path, default=ROOT / "results", metavar="DIR", help="(results/)")
+    runs = "run each configuration N times (default %(default)s)"
+    number("--runs", example="7", default=7, metavar="N", help=runs)
+    each = "send N requests in each run (default %(default)s)"
+    number("--requests", example="4000", default=4000, metavar="N", help=each)
+    level = "concurrent connections of ab (default %(default)s)"
+    number("--concurrency", example="50", default=50, metavar="N", help=level)
+    where = "create the folder of results in DIR (default results/)"
+    add("--results", type=Path, default=ROOT / "results", metavar="DIR", help=where)
     return parser

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The command line: `zerohttpd COMMAND ...`, and `python -m bench COMMAND ...` where it is not
-installed.
+"""The command line: `zerohttpd COMMAND ...`, or `python -m bench COMMAND ...` without installation.
 
-A command is a module with a function `run`, named here and loaded when it is asked for: a host that
-runs servers only has no library for charts, and `--help` need not wait for one.
+A command is a module with a function `run`. Its module is imported only when the command is called:
+a host that only runs servers has no library for charts, and `--help` starts faster.
 """
 
 import argparse
@@ -27,49 +26,47 @@ INTERRUPTED = 128 + signal.SIGINT
 NOBODY_READS = 128 + signal.SIGPIPE
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 MADE_AS = {"sweep": "bench", "hosts": "bench"}
-"""The target of make that runs a command, where it has another name."""
+"""The make target that runs a command, if it has another name."""
 DISTRIBUTION = "zerohttpd-seven"
 
 
 class Command(NamedTuple):
-    """A command: the module whose `run` takes the words behind its name, and what it does."""
+    """A command: the module whose `run` takes its arguments, and its line in the help."""
 
     module: str
     what: str
 
 
 COMMANDS = {
-    "sweep": Command("bench.sweep.sweep", "every server at every concurrency"),
-    "doctor": Command("bench.cli.doctor", "what stands in the way, and its cure"),
-    "report": Command("bench.cli.report", "one HTML page of a sweep's results"),
-    "compare": Command("bench.cli.compare", "two sweeps side by side"),
-    "capacity": Command("bench.cli.capacity", "what 4, 40, 400 such hosts carry"),
-    "measure": Command("bench.cli.measure", "what a request costs, against nginx, Go, floors"),
-    "targets": Command("bench.cli.targets", "whether stored results meet the targets"),
-    "peers": Command("bench.cli.peers", "what people would use instead, then and now"),
-    "cost": Command("bench.cli.cost", "where the microseconds of a request go"),
-    "experiment": Command(
-        "bench.cli.experiment", "a server as it is, and with one thing otherwise"
-    ),
-    "torture": Command("bench.torture.command", "what visitors get while a server is attacked"),
-    "timeline": Command("bench.timeline.command", "what each server does, call by call"),
-    "book": Command("bench.book.command", "the annotated source as pages"),
-    "slides": Command("bench.book.course", "slides and sheets of the course"),
-    "expected": Command("bench.cli.expected", "the figures of the course's sheets, here"),
-    "fault": Command("bench.faults.give", "a copy with a fault in it, to be found"),
-    "hint": Command("bench.faults.hint", "a hint to such a fault, or the answer"),
-    "new": Command("bench.cli.new", "a folder for a server of your own"),
-    "grade": Command("bench.grade.command", "what a server can do, and what stands in the way"),
-    "serve": Command("bench.cli.serve", "one server, to look at in a browser"),
-    "hosts": Command("bench.deploy.command", "a sweep over several hosts, prepared by Ansible"),
-    "lab": Command("lab.command", "four one-core hosts on this machine"),
+    "sweep": Command("bench.sweep.sweep", "measure every server at every concurrency"),
+    "doctor": Command("bench.cli.doctor", "check this machine and print fixes"),
+    "report": Command("bench.cli.report", "make an HTML page of stored results"),
+    "compare": Command("bench.cli.compare", "show what changed between two sweeps"),
+    "capacity": Command("bench.cli.capacity", "compute the capacity of 4, 40 or 400 hosts"),
+    "measure": Command("bench.cli.measure", "compare with nginx, Go and baselines; check targets"),
+    "targets": Command("bench.cli.targets", "check whether stored results meet the targets"),
+    "peers": Command("bench.cli.peers", "repeat published comparisons with other servers"),
+    "cost": Command("bench.cli.cost", "show where the CPU time of a request goes"),
+    "experiment": Command("bench.cli.experiment", "measure a server with and without one change"),
+    "torture": Command("bench.torture.command", "test the robustness of servers under attack"),
+    "timeline": Command("bench.timeline.command", "show the system calls of each server in order"),
+    "book": Command("bench.book.command", "make HTML pages of the annotated source"),
+    "slides": Command("bench.book.course", "make the slides and sheets of the course"),
+    "expected": Command("bench.cli.expected", "measure the figures of the course's sheets here"),
+    "fault": Command("bench.faults.give", "make a copy of a server with a fault to find"),
+    "hint": Command("bench.faults.hint", "print a hint to such a fault, or the solution"),
+    "new": Command("bench.cli.new", "create a folder for a server of your own"),
+    "grade": Command("bench.grade.command", "grade a server and name its faults"),
+    "serve": Command("bench.cli.serve", "run one server to look at it in a browser"),
+    "hosts": Command("bench.deploy.command", "run a sweep over several hosts with Ansible"),
+    "lab": Command("lab.command", "run four one-core hosts on this machine"),
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit status. 2: something stands in the way that the user can mend; 130:
-    Ctrl-C, 128 + n: signal n; 141: nobody reads any more what it prints."""
-    if sys.stdout is None:  # whoever started us has closed it: nobody wants to read
+    """Run a command and return its exit status. 2: an error that the user can fix; 130: Ctrl-C;
+    128 + n: signal n; 141: the reader of standard output has closed it (SIGPIPE)."""
+    if sys.stdout is None:  # the parent process has closed standard output
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if arguments is None:
         forget_foreign_variables()
@@ -81,9 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = int(run(words[1:]))
         sys.stdout.flush()
         return status
-    except KeyboardInterrupt:  # where nobody watches for it there is nothing to put away
+    except KeyboardInterrupt:  # from a command without SignalWatch: nothing to clean up
         return INTERRUPTED
-    except Interrupted as interrupted:  # where somebody does, it has been put away
+    except Interrupted as interrupted:  # from a SignalWatch: the command has cleaned up
         return interrupted.exit_status
     except UserError as error:
         print(f"{MADE_AS.get(name, name)}: {error}", file=sys.stderr)
@@ -96,30 +93,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = USAGE_ERROR
         else:
             raise
-        # Python shall not try to write the rest when it ends.
+        # Otherwise Python tries to write the rest when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return status
 
 
 def _begin_in_utf8() -> None:
-    """All texts here are UTF-8, and all that is made of them. Python reads and writes as the locale
-    says, but for a word at its start (PEP 540; with the locale C it does so itself)."""
+    """Start Python again in UTF-8 mode (PEP 540) if the locale has another encoding: all texts here
+    are UTF-8. With the locale C Python uses UTF-8 anyway."""
     utf8 = codecs.lookup(locale.getpreferredencoding(False)).name == "utf-8"
     if sys.flags.utf8_mode or not utf8:
-        os.environ["PYTHONUTF8"] = "1"  # for the processes that are started from here
+        os.environ["PYTHONUTF8"] = "1"  # for child processes
     if not utf8:
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
 def _is_unread(pipe: int) -> bool:
-    """Whether whoever read from it has gone: `| head` has seen enough."""
+    """Return whether the reader of the pipe has closed it, as `| head` does."""
     watched = select.poll()
     watched.register(pipe, 0)
     return any(events & select.POLLERR for _, events in watched.poll(0))
 
 
 def parser() -> argparse.ArgumentParser:
-    """The first word of the command line."""
+    """Return the parser of the command's name."""
     listed = "\n".join(f"  {name:<10} {command.what}" for name, command in COMMANDS.items())
     top = argparse.ArgumentParser(
         prog="zerohttpd",
@@ -133,7 +130,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def version() -> str:
-    """The project's, from pyproject.toml."""
+    """Return the project's version from pyproject.toml."""
     try:
         return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:

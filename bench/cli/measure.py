@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd measure`: what a request costs, against nginx, fasthttp and others, and against the
-floors; with 10,000 idle connections beside it, and with 15,000 at once; what a connection costs;
-system calls. It is a sweep; `zerohttpd targets` reads its results again."""
+"""`zerohttpd measure`: compare the CPU time of a request with nginx, fasthttp, others and the
+baselines; with 10,000 idle connections too, and with 15,000 at once. It also measures the memory of
+a connection, and system calls. It is a sweep; `zerohttpd targets` reads its results again."""
 
 import argparse
 from collections.abc import Collection, Sequence
@@ -21,14 +21,14 @@ from bench.sweep import sweep
 from bench.sweep.options import SweepOptions
 
 THREADS = 900
-"""Fewer than 04 may have: the last ones are not kept."""
+"""Below the thread limit of 04_threading: at the limit it keeps no connection alive."""
 MANY_REQUESTS = 30_000
 MANY_SECONDS = 120.0
 FILES = ("redirect", "small", "large")
 STRANGERS = ("nginx", "h2o", "lighttpd")
-"""Those that are measured with these."""
+"""Reference servers for static files and redirects."""
 PROGRAMMED = ("go", "fasthttp")
-"""Those that have the guestbook."""
+"""Reference servers with the guestbook."""
 PARTS = (
     *(*FILES, "guestbook", "floor", "floor_guestbook"),
     *("memory", "idle", "scale", "syscalls"),
@@ -36,12 +36,11 @@ PARTS = (
 
 
 def parts_of(chosen: argparse.Namespace, servers: tuple[str, ...]) -> dict[str, list[Part]]:
-    """What can be asked for, as parts of a sweep: those that name no servers of their own are about
-    `servers`."""
+    """Return the parts of the sweep by the names of --only. Parts without servers of their own
+    measure `servers`."""
 
     def cost(workload: str, subjects: tuple[str, ...], kept: bool = False) -> Part:
-        """A connection for each request; or connections that are kept, which twice as many
-        requests are made over."""
+        """Measure with a connection for each request, or with keep-alive and twice the requests."""
         requests = chosen.requests * (2 if kept else 1)
         plan = Plan(
             levels=(min(chosen.concurrency, chosen.requests),),
@@ -54,7 +53,7 @@ def parts_of(chosen: argparse.Namespace, servers: tuple[str, ...]) -> dict[str, 
         return Part(plan, subjects, floors=True)
 
     def beside(workload: str, strangers: tuple[str, ...]) -> list[Part]:
-        """All of them in one part, and the floor: their runs take turns."""
+        """Measure epoll, its baseline and these in one part, so that their runs take turns."""
         subjects = ("epoll", *strangers)
         return [cost(workload, subjects), cost(workload, subjects, kept=True)]
 
@@ -89,19 +88,19 @@ def parts_of(chosen: argparse.Namespace, servers: tuple[str, ...]) -> dict[str, 
 
 
 def without(part: Part, gone: Collection[str]) -> list[Part]:
-    """The part without these subjects; nothing where it is about none of the servers any more."""
+    """Return the part without these servers; nothing if none of the project's servers is left."""
     subjects = tuple(name for name in part.subjects or () if name not in gone)
     return [replace(part, subjects=subjects)] if {*subjects} & {*discover()} else []
 
 
 def run(words: Sequence[str]) -> int:
-    """Exit status: 0 all targets met, 1 not, or something that was asked for is left out, 128 + n
-    after signal n. Raises UserError."""
+    """Return the exit status: 0 all targets met, 1 not all met or a wanted part was skipped,
+    128 + n after signal n. Raises UserError."""
     chosen = _parser().parse_args(words)
     names = each_of("part", words_of(chosen.only) or PARTS, PARTS)
     programs, out = chosen.programs.resolve(), console()
     servers = tuple(server_names(words_of(chosen.servers)))
-    select(servers, programs=programs)  # what is not built is no reason to leave it out
+    select(servers, programs=programs)  # raises UserError if a server is not built
     others = {*discover()} - {*servers}
     every = parts_of(chosen, servers)
     parts: list[Part] = []
@@ -135,14 +134,19 @@ def run(words: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="zerohttpd measure", description=__doc__)
     add = parser.add_argument
-    add("--only", nargs="+", metavar="PART", default=[], help=", ".join(PARTS))
+    only = f"measure only these parts: {', '.join(PARTS)} (default all)"
+    add("--only", nargs="+", metavar="PART", default=[], help=only)
     number = partial(add_value, parser, parse=positive)
-    number("--runs", example="5", default=5, metavar="N", help="of each cell (%(default)s)")
-    number(
-        "--requests", example="8000", default=8000, metavar="N", help="of each run (%(default)s)"
-    )
-    number("--concurrency", example="100", default=100, metavar="N", help="of ab (%(default)s)")
-    add("--servers", nargs="+", metavar="NAME", default=[], help="only these of the project (all)")
-    add("--programs", type=Path, default=ROOT, metavar="DIR", help="where the executables are")
-    add("--results", type=Path, default=ROOT / "results", metavar="DIR", help="(results/)")
+    runs = "run each configuration N times (default %(default)s)"
+    number("--runs", example="5", default=5, metavar="N", help=runs)
+    each = "send N requests in each run (default %(default)s)"
+    number("--requests", example="8000", default=8000, metavar="N", help=each)
+    level = "concurrent connections of ab (default %(default)s)"
+    number("--concurrency", example="100", default=100, metavar="N", help=level)
+    servers = "measure only these servers of the project (default all)"
+    add("--servers", nargs="+", metavar="NAME", default=[], help=servers)
+    programs = "folder of the servers' executables (default: the project's folder)"
+    add("--programs", type=Path, default=ROOT, metavar="DIR", help=programs)
+    where = "create the folder of results in DIR (default results/)"
+    add("--results", type=Path, default=ROOT / "results", metavar="DIR", help=where)
     return parser

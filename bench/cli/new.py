@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd new`: a folder for a server of your own, as a copy or as a skeleton with gaps."""
+"""`zerohttpd new`: create a folder for a server of your own, as a copy or a skeleton with gaps."""
 
 import argparse
 import re
@@ -16,12 +16,12 @@ _NAME = re.compile(r"\d\d_(?P<program>[a-z][a-z0-9-]*)")
 
 
 def run(words: Sequence[str]) -> int:
-    """Make the folder. Exit status: 0. Raises UserError."""
+    """Create the folder and return the exit status 0. Raises UserError."""
     parser = argparse.ArgumentParser(
-        prog="zerohttpd new", description="Begin a server of your own, in a folder NN_name/."
+        prog="zerohttpd new", description="Create a folder NN_name/ for a server of your own."
     )
-    parser.add_argument("name", metavar="NN_NAME", help="such as 08_mine")
-    begin = f"begin with a copy of this folder, or with a skeleton that has gaps: {SKELETON}"
+    parser.add_argument("name", metavar="NN_NAME", help="name of the folder, e.g. 08_mine")
+    begin = "copy the server of this folder (default %(default)s: a skeleton with gaps)"
     parser.add_argument("--from", dest="origin", default=SKELETON, metavar="FOLDER", help=begin)
     options = parser.parse_args(words)
     folder = make(options.name, options.origin)
@@ -29,9 +29,9 @@ def run(words: Sequence[str]) -> int:
     lines = {
         f"make {program}": "build it",
         f"make serve SERVER={program}": "look at it in a browser",
-        f"make grade SERVER={folder.name}": "what it can do, and what stands in the way",
-        f"make timeline SERVER={program}": "see what it does, call by call",
-        f'make test ARGS="--server {program}"': "all that the seven must pass",
+        f"make grade SERVER={folder.name}": "see its points and its faults",
+        f"make timeline SERVER={program}": "see its system calls in order",
+        f'make test ARGS="--server {program}"': "run the tests that the seven servers must pass",
     }
     width = max(map(len, lines))
     print(f"{folder.name}/main.c is yours.")
@@ -41,18 +41,18 @@ def run(words: Sequence[str]) -> int:
 
 
 def make(name: str, origin: str, root: Path = ROOT) -> Path:
-    """Make the folder below `root`; returns it. Raises UserError for a name that cannot be taken,
-    or an origin that is not there."""
+    """Create the folder in `root` and return it. Raises UserError if the name cannot be used, or
+    the origin does not exist."""
     match = _NAME.fullmatch(name)
     if not match:
-        raise UserError(f"{name!r} is no name for a server: two digits, _, a word, as in 08_mine")
+        raise UserError(f"{name!r} is not a valid name: two digits, _ and a word, e.g. 08_mine")
     program = match["program"]
     if program in discover(root) or (root / name).exists() or (root / program).exists():
-        raise UserError(f"{program} is there already; take another name")
+        raise UserError(f"{program} exists already; choose another name")
     source = root / "course" / "own" if origin == SKELETON else root / origin.rstrip("/")
     if not (source / "main.c").is_file():
         there = ", ".join(file.parent.name for file in sorted(root.glob("[0-9][0-9]_*/main.c")))
-        raise UserError(f"there is no {origin}/main.c; FROM can be: {SKELETON}, {there}")
+        raise UserError(f"{origin}/main.c does not exist; FROM can be: {SKELETON}, {there}")
     before = "NAME" if origin == SKELETON else source.name.partition("_")[2]
     folder = root / name
     folder.mkdir()
@@ -63,8 +63,8 @@ def make(name: str, origin: str, root: Path = ROOT) -> Path:
 
 
 def renamed(text: str, before: str, folder: str) -> str:
-    """The source with the new program's name where a server says its own: at the beginning of its
-    opening comment, in its recipes, and in its `struct architecture`."""
+    """Return the source with the program's name replaced in its first comment, in its commands and
+    in its `struct architecture`."""
     program = folder.partition("_")[2]
     text = text.replace(f" * {before}: ", f" * {program}: ", 1)
     text = re.sub(rf"(pgrep -x |SERVER=|\./){before}\b", rf"\g<1>{program}", text)

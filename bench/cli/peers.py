@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd peers`: what people would use beside the seven. Each study of bench/peers/ is measured
-again, all in one sweep: what several of them ask for is measured once. Peers that are missing are
-installed; those that cannot be had are left out, with the reason, and the studies go on."""
+"""`zerohttpd peers`: compare the seven servers with other servers. All studies of bench/peers/ are
+measured in one sweep; a configuration that several studies need is measured once. Missing reference
+servers are installed. Those that cannot be installed are skipped, and the reason is reported."""
 
 import argparse
 from collections.abc import Sequence
@@ -17,7 +17,8 @@ from bench.sweep.options import chosen_options, sweep_parser
 
 
 def run(words: Sequence[str]) -> int:
-    """Exit status: 0 all cells hold, 1 some do not, 128 + n after signal n. Raises UserError."""
+    """Return the exit status: 0 all results valid, 1 not all, 128 + n after signal n. Raises
+    UserError."""
     wanted = _parser().parse_args(words)
     out = console()
     if wanted.list:
@@ -35,7 +36,7 @@ def run(words: Sequence[str]) -> int:
         )
     if wanted.only_install:
         return 0
-    say(out, "Building the peers that must be built: minutes for the first time, nothing later")
+    say(out, "Building reference servers from source: this takes minutes the first time only")
     asked = ["--studies", *(one.name for one in studies)]
     asked += [*(["--full"] if wanted.full else []), "--results", str(wanted.results)]
     asked += ["--hosts", str(wanted.hosts)] if wanted.hosts else []
@@ -46,12 +47,13 @@ def run(words: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="zerohttpd peers", description=__doc__)
     add = parser.add_argument
-    add("studies", nargs="*", metavar="STUDY", help=f"{', '.join(names())} (all)")
-    add("--full", action="store_true", help="as many requests and runs as were published")
-    add("--yes", action="store_true", help="fetch packages without a question, however many")
-    add("--no-install", action="store_true", help="take what is there")
-    add("--only-install", action="store_true", help="fetch what is missing, and measure nothing")
-    add("--list", action="store_true", help="list the studies and measure nothing")
-    add("--hosts", type=Path, metavar="FILE", help="run on the hosts that this file names")
-    add("--results", type=Path, default=ROOT / "results", metavar="DIR", help="(results/)")
+    add("studies", nargs="*", metavar="STUDY", help=f"{', '.join(names())} (default all)")
+    add("--full", action="store_true", help="use the published numbers of requests and runs")
+    add("--yes", action="store_true", help="install packages without asking")
+    add("--no-install", action="store_true", help="install nothing; measure what is installed")
+    add("--only-install", action="store_true", help="install what is missing; do not measure")
+    add("--list", action="store_true", help="list the studies; do not measure")
+    add("--hosts", type=Path, metavar="FILE", help="run on these hosts (default: this machine)")
+    where = "create the folder of results in DIR (default results/)"
+    add("--results", type=Path, default=ROOT / "results", metavar="DIR", help=where)
     return parser

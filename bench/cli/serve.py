@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd serve`: one server with a Redis to go with it, to look at in a browser, and beside it
-a page that shows who waits for what."""
+"""`zerohttpd serve`: run one server with its own Redis, to look at it in a browser, and a live page
+that shows what each of its processes and threads waits for."""
 
 import argparse
 import signal
@@ -32,9 +32,9 @@ LOOK_SECONDS = 0.1
 
 
 def run(words: Sequence[str]) -> int:
-    """Serve until Ctrl-C. Exit status: 0 after Ctrl-C, 1 if the server ended by itself.
+    """Serve until Ctrl-C. Return the exit status: 0 after Ctrl-C, 1 if the server ended before.
 
-    Raises UserError for an unknown server, one not built, an occupied port, no Redis.
+    Raises UserError if the server is unknown or not built, the port in use, or Redis missing.
     """
     options = _parser().parse_args(words)
     server = select(server_names([options.server]))[0]
@@ -63,34 +63,35 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="zerohttpd serve",
         allow_abbrev=False,
-        description="Serve with a private Redis until Ctrl-C.",
+        description="Run one server and a private Redis until Ctrl-C.",
     )
     add = parser.add_argument
-    add("server", metavar="SERVER", help="iterative, ..., epoll")
+    add("server", metavar="SERVER", help="the server's name: iterative, ..., epoll")
     value = partial(add_value, parser)
     port = partial(value, parse=port_number, example="8000", metavar="PORT")
-    port("--port", default=8000, help="(%(default)s; 0: any free one)")
-    live = "of the page that shows who waits for what (%(default)s; if taken: any free one)"
+    port("--port", default=8000, help="port of the server (default %(default)s; 0: any free port)")
+    live = "port of the live page (default %(default)s; if in use: any free port)"
     port("--live-port", default=LIVE_PORT, help=live)
-    add("--redis", metavar="URL", help="use this Redis; default: a private one, thrown away")
-    delay = "delay each reply of Redis (0)"
+    redis = "use this Redis (default: a private one, deleted at the end)"
+    add("--redis", metavar="URL", help=redis)
+    delay = "delay each reply of Redis by MS milliseconds (default 0)"
     value("--redis-delay", parse=milliseconds, example="5", metavar="MS", help=delay)
-    workers = "processes of preforking, threads of prethreading (their own default)"
+    workers = "processes of preforking, threads of prethreading (default: the server's own)"
     value("--workers", parse=positive, example="100", metavar="N", help=workers)
     return parser
 
 
 def port_number(text: str) -> int:
-    """A port number. Raises UserError."""
+    """Return the port number in a text. Raises UserError."""
     if not text.isdecimal() or int(text) > 65535:
-        raise UserError(f"{text!r} is not a port: 0 to 65535")
+        raise UserError(f"{text!r} is not a port number from 0 to 65535")
     return int(text)
 
 
 def open_live(
     name: str, redis_url: str, redis_is_ours: bool, port: int, banner: str, pid: int
 ) -> Live:
-    """The page /live, once the server listens: `banner` is what it has said. Raises OSError."""
+    """Start the page /live once the server listens; `banner`: its first lines. Raises OSError."""
     url = url_in(banner) or ""
     said = lines_of(banner).get("architecture", name)
     server = Looked(
@@ -105,7 +106,7 @@ def open_live(
 
 
 class _Foreground:
-    """A child whose output is passed on while it runs."""
+    """A child process whose output is copied to ours while it runs."""
 
     def __init__(
         self, command: list[str], watch: SignalWatch, open_live: Callable[[str, int], Live]
@@ -117,7 +118,7 @@ class _Foreground:
         self._live: Live | None = None
 
     def run(self) -> int:
-        """Until Ctrl-C, or until the server ends by itself."""
+        """Run until Ctrl-C, or until the server ends by itself."""
         try:
             while self._child.running():
                 self._pass_on()
@@ -127,34 +128,34 @@ class _Foreground:
                 self._live.close()
             self._child.end(STOP_SECONDS)
             self._pass_on()
-        print(f"The server ended by itself, status {self._child.exit_status}.", file=sys.stderr)
+        print(f"The server ended by itself with status {self._child.exit_status}.", file=sys.stderr)
         return 1
 
     def _pass_on(self) -> None:
-        """Write what is new, and invite to the browser as soon as the server listens."""
+        """Print new output, and the server's URL as soon as it listens."""
         for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
             text = getattr(self._child, name)
             print(text[self._shown[name] :], end="", file=stream, flush=True)
             self._shown[name] = len(text)
-        banner = self._child.stdout[: self._shown["stdout"]]  # the invitation stands behind it
+        banner = self._child.stdout[: self._shown["stdout"]]  # our own text is printed after it
         url = url_in(banner)
         if url and self._live is None and self._child.running():
             self._live = self._open_live(banner, self._child.pid)
             print(
-                f"\nOpen {url} in a browser. Who waits for what: {self._live.url}\n"
+                f"\nOpen {url} in a browser. What each process waits for: {self._live.url}\n"
                 "Ctrl-C ends the server and its Redis.\n",
                 flush=True,
             )
 
 
 def require_free(port: int) -> None:
-    """Raise UserError if somebody listens on the port already, or if we may not."""
+    """Raise UserError if the port is in use, or if we have no permission to listen on it."""
     if port == 0:
         return
     try:
         socket.create_server((ADDRESS, port)).close()
     except PermissionError as error:
-        raise UserError(f"port {port} is for the administrator only; take one from 1024") from error
+        raise UserError(f"port {port} is for root only; take one from 1024") from error
     except OSError as error:
         owner = _listener(port)
         raise UserError(
@@ -164,7 +165,7 @@ def require_free(port: int) -> None:
 
 
 def _listener(port: int) -> str:
-    """Who listens on a port, as far as we may know."""
+    """Return the name of the process that listens on a port, if we may see it."""
     for one in psutil.net_connections("tcp"):
         listens = one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port
         if listens and one.pid:

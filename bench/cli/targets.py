@@ -11,12 +11,12 @@ from bench.records.store import load
 
 
 def run(words: Sequence[str]) -> int:
-    """Read results. Raises UserError where they cannot be read."""
+    """Read results. Raises UserError if they cannot be read."""
     parser = argparse.ArgumentParser(
         prog="zerohttpd targets",
-        description="Show whether the results of `zerohttpd measure`, or of another sweep, meet "
-        "the targets: what a request and a connection may cost. Exit status: 0 all of them do, "
-        "1 not.",
+        description="Check whether the results of `zerohttpd measure`, or of another sweep, meet "
+        "the targets: limits for the CPU time of a request and the memory of a connection. Exit "
+        "status: 0 all targets met, 1 not all.",
     )
-    parser.add_argument("results", type=Path, help="a results.json, or the folder that holds it")
+    parser.add_argument("results", type=Path, help="a results.json, or its folder")
     return show(load(parser.parse_args(words).results), console())

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What the machines allow, what the chosen runs need, and what cures it."""
+"""Checks what the hosts allow and what the chosen runs need, and names the fixes."""

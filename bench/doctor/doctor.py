@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The doctor: what this machine is, what the chosen runs need, and the command that cures it.
+"""The doctor: checks this machine against what the chosen runs need, and prints fixes.
 
-It looks and says; it changes nothing. Before every sweep it speaks by itself, of what is not well.
+It changes nothing. Every sweep runs it first and prints the checks that failed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from bench.records.plan import RunSpec
 from bench.services.private_redis import RunRedis
 
 BUSY_LIMIT = 0.05
-"""More than this share of the CPUs used by others disturbs a measurement."""
+"""If other programs use more than this share of the CPUs, they disturb a measurement."""
 REDIS_SPARE = 64
 SETUP = "scripts/setup.sh bench"
 GROUPS_CURE = "systemd-run --user --scope -p Delegate=yes -- bash   (in this shell, then again)"
@@ -33,16 +33,16 @@ SIGNS: dict[State, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was found out before a sweep."""
+    """The result of the checks before a sweep."""
 
     limits: SystemLimits
     """Of this machine."""
     lines: list[DoctorLine]
     findings: list[Finding]
-    """Those limits of all hosts that are in the way."""
+    """The limits of all hosts that are too low."""
 
     def why_not(self, run: RunSpec) -> Finding | None:
-        """Why a run cannot be made; None if it can."""
+        """Return the reason why a run is impossible; None if it is possible."""
         return why_impossible(run, self.findings)
 
 
@@ -53,8 +53,8 @@ def diagnose(
     others: Mapping[str, SystemLimits],
     roles: Mapping[str, Role],
 ) -> Diagnosis:
-    """What stands in the way of some runs. `redis`: None if a private one is still to be started;
-    `others`: the limits of other hosts; `roles`: none, if all is on this machine."""
+    """Check all hosts for some runs. `redis`: None if a private one will be started later;
+    `others`: the limits of other hosts; `roles`: empty if everything runs on this machine."""
     limits = limits_here()
     if redis and not redis.private:
         facts = replace(facts, redis=redis.describe(), redis_url=redis.shown)
@@ -65,8 +65,8 @@ def diagnose(
 def examine(
     runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts, load_only: bool = False
 ) -> list[DoctorLine]:
-    """All lines. `load_only`: of a host that makes the load, and runs neither server nor Redis.
-    Pure."""
+    """Return all checks as lines. `load_only`: this host makes the load only and runs neither
+    server nor Redis."""
     lines = [
         _limit(found, runs, limits, facts)
         for found in judged(runs, limits, "load" if load_only else None)
@@ -86,7 +86,7 @@ def examine(
 def _limit(
     found: Finding, runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts
 ) -> DoctorLine:
-    """A limit, whether it is in the way or not."""
+    """Return the line of a limit."""
     line = DoctorLine(topic=found.limit, have=found.have, need=found.need)
     if found.about is Limit.TIME_WAIT and facts.time_wait is not None:
         line.have = f"{facts.time_wait:,} of {found.have}"
@@ -109,18 +109,18 @@ def _tracked(runs: Sequence[RunSpec], facts: Facts) -> Iterator[DoctorLine]:
 
 
 def _server_lines(facts: Facts) -> Iterator[DoctorLine]:
-    """What a server needs of its machine."""
+    """Yield the checks of a host that runs servers."""
     cpus, need = str(facts.cpus), "2: one for the server alone"
-    cure = "a machine with two CPUs (results will say that it was one)"
+    cure = "use a machine with two CPUs (the results record that it had one)"
     yield _line("CPUs for this program", cpus, need, facts.cpus > 1, cure)
-    where = str(facts.groups) if facts.groups else "none: CPU time is taken from the server's end"
+    where = str(facts.groups) if facts.groups else "none: CPU time is read when the server ends"
     topic, need = "control groups (CPU accounting)", "cgroup v2, writable"
     yield _line(topic, where, need, bool(facts.groups), GROUPS_CURE, "note")
 
 
 def _machine_lines(facts: Facts) -> Iterator[DoctorLine]:
     slow = [name for name in facts.governors if name != "performance"]
-    governor = " and ".join(facts.governors) or "not shown (a virtual machine has none)"
+    governor = " and ".join(facts.governors) or "unknown (a virtual machine has none)"
     every = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
     yield DoctorLine(
         topic="CPU frequency governor",
@@ -134,8 +134,8 @@ def _machine_lines(facts: Facts) -> Iterator[DoctorLine]:
         who = facts.busiest.split()[0] if facts.busiest else ""
         by = f", most by {facts.busiest}" if loud and who else ""
         have, need = f"{facts.busy:.0%} of all CPUs{by}", f"below {BUSY_LIMIT:.0%}"
-        show_it = f"ps -o pid,user,etime,args -p {who}   (and end it, if you may)"
-        cure = show_it if who else "wait, then again"
+        show_it = f"ps -o pid,user,etime,args -p {who}   (then end it, if it is yours)"
+        cure = show_it if who else "wait, then try again"
         yield _line("other load on the machine", have, need, not loud, cure)
 
 
@@ -148,7 +148,7 @@ def _redis_lines(
         have = max(0, limits.descriptors - 32)
         nofile = f"--nofile={need + 32}:{need + 32}"
         cure = f"sudo prlimit --pid $$ {nofile}   (in this shell, then again)"
-        yield _clients(have, " (what the descriptors leave)", need, cure)
+        yield _clients(have, " (limited by descriptors)", need, cure)
         return
     saves = str(facts.redis.get("save") or "")
     appends = facts.redis.get("appendonly") == "yes"
@@ -156,7 +156,7 @@ def _redis_lines(
     cures = [f"{client} config set save ''"] if saves else []
     cures += [f"{client} config set appendonly no"] if appends else []
     now = "; ".join([f"snapshots {saves}"] * bool(saves) + ["append-only file"] * appends)
-    need_off = "off: it forks and writes in the middle of a run"
+    need_off = "off: it forks and writes during a run"
     yield _line("Redis persistence", now or "off", need_off, not cures, " && ".join(cures))
     maximum = facts.redis.get("maxclients")
     if maximum is not None:
@@ -164,7 +164,7 @@ def _redis_lines(
 
 
 def _clients(have: int, whose: str, need: int, cure: str) -> DoctorLine:
-    needed = f"{need:,}, a connection for each client at most"
+    needed = f"{need:,}: up to one connection for each client"
     return _line("Redis maxclients", f"{have:,}{whose}", needed, have >= need, cure)
 
 
@@ -175,14 +175,14 @@ def _tool(topic: str, have: str | None, need: str, cure: str) -> DoctorLine:
 def _line(
     topic: str, have: str, need: str, well: bool, cure: str, otherwise: State = "warning"
 ) -> DoctorLine:
-    """Without its cure where all is well; `otherwise`: what it is where not."""
+    """Return a line; if not `well`, with the state `otherwise` and the fix."""
     line = DoctorLine(topic=topic, have=have, need=need)
     return line if well else line.model_copy(update={"state": otherwise, "cure": cure})
 
 
 def show(lines: Sequence[DoctorLine], out: Console) -> None:
-    """All lines as a table, the cures below it, ready to be copied."""
-    table = plain_table("<", "<what", "<is", "<the chosen runs need")
+    """Print all lines as a table, and below it the fixes, ready to be copied."""
+    table = plain_table("<", "<check", "<found", "<needed by the chosen runs")
     for line in lines:
         sign, style = SIGNS[line.state]
         table.add_row(f"[{style}]{sign}[/]", line.topic, line.have, line.need)
@@ -191,11 +191,11 @@ def show(lines: Sequence[DoctorLine], out: Console) -> None:
 
 
 def show_cures(lines: Sequence[DoctorLine], out: Console) -> None:
-    """For each line that is not well: what it is and what cures it."""
+    """Print each line that is not well, and its fix."""
     for line in lines:
         if line.state in ("warning", "impossible"):
             sign, style = SIGNS[line.state]
             text = f"{sign}  {line.topic}: {line.have}; needed: {line.need}"
             say(out, text, style)
         if line.cure and line.state != "well":
-            say(out, f"      {line.topic}, cure: {line.cure}")
+            say(out, f"      {line.topic}, fix: {line.cure}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the machines' limits allow, judged before the run. Pure; `bench.host.limits` reads them.
+"""Compares the machines' limits with what the runs need. `bench.host.limits` reads the limits.
 
-Each finding says what is, what is needed, and the command that cures it. Levels that cannot be
-held at all are skipped; for the others a warning stands before the run.
+Each finding has the limit, what is needed, and the command that fixes it. Levels that are
+impossible are skipped; for the other levels a warning is printed before the run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,15 +12,15 @@ from bench.records.figures import Role
 from bench.records.plan import RunSpec
 
 SPARE_DESCRIPTORS = 64
-"""What ab and the servers open beside one descriptor for each connection: standard input and
-output, the listening socket, the template, Redis, and (servers) files kept open."""
+"""What ab and the servers open in addition to one descriptor for each connection: standard input
+and output, the listening socket, the template, Redis, and (servers) files kept open."""
 
-DROPPED = "connections beyond it are dropped; a second or more later they are tried again, or reset"
+DROPPED = "more connections are dropped; the client tries again after 1 s or more, or is reset"
 SYN_COOKIES_OFF = 0
 REUSE_NEVER, REUSE_ON_LOOPBACK = 0, 2
 ACCEPT_QUEUE_CURE = "sudo sysctl -w net.core.somaxconn=65535"
 TIME_WAIT_AMPLE = 600_000
-"""For 10,000 connections a second, each of which is remembered for a minute."""
+"""Enough for 10,000 connections a second, each of which stays in TIME_WAIT for 60 s."""
 TIME_WAIT_CURE = f"sudo sysctl -w net.ipv4.tcp_max_tw_buckets={TIME_WAIT_AMPLE}"
 
 MATTER: dict[Role | None, set[Limit]] = {
@@ -30,15 +30,15 @@ MATTER: dict[Role | None, set[Limit]] = {
     "server": set(Limit) - {Limit.AB, Limit.PORTS, Limit.RESTING_PORTS},
     "redis": set(),
 }
-"""Which limits matter to a host, by what it is there for. Who opens no connections needs no ports;
-who accepts none needs no queues, and is not the first to close one. nginx has as many workers as
-its connections need, each with descriptors of its own. None: all is on one machine."""
+"""Which limits matter to a host, by its role. A host that opens no connections needs no ports; a
+host that accepts none needs no queues and does not close first. nginx has as many workers as its
+connections need, each with its own descriptors. None: everything runs on one machine."""
 
 
 def assess(
     runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None = None
 ) -> list[Finding]:
-    """The limits that are in the way of the planned runs, the impossible ones first."""
+    """Return the limits that are too low for the planned runs, the impossible ones first."""
     found = [finding for finding in judged(runs, limits, role) if finding.levels]
     return sorted(found, key=lambda finding: not finding.impossible)
 
@@ -49,8 +49,8 @@ def assess_site(
     others: Mapping[str, SystemLimits],
     roles: Mapping[str, Role],
 ) -> list[Finding]:
-    """The same of several hosts, each finding with its host's name; `here`: of the load's; `roles`:
-    none, if all is on this machine."""
+    """Return the limits of several hosts that are too low, each with its host's name. `here`: those
+    of the load host; `roles`: empty if everything runs on this machine."""
     if not roles:
         return assess(runs, here)
     found = []
@@ -63,7 +63,7 @@ def assess_site(
 
 
 def why_impossible(run: RunSpec, findings: Sequence[Finding]) -> Finding | None:
-    """The first finding that says why a run cannot be made; None if it can."""
+    """Return the first finding that makes a run impossible; None if it is possible."""
     for finding in findings:
         held = run.of_ab if finding.about is Limit.AB else run.connections
         if finding.impossible and held in finding.levels:
@@ -72,7 +72,7 @@ def why_impossible(run: RunSpec, findings: Sequence[Finding]) -> Finding | None:
 
 
 def judged(runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None) -> Iterator[Finding]:
-    """All limits that matter to a host; those in nobody's way have no levels."""
+    """Yield all limits that matter to a host; those that are high enough have no levels."""
     for finding in (*_of_clients(runs, limits, role), *_of_servers(runs, limits, role)):
         if finding.about in MATTER[role]:
             yield finding
@@ -81,7 +81,7 @@ def judged(runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None) -> 
 def _of_clients(
     runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None
 ) -> Iterator[Finding]:
-    """What whoever opens the connections needs."""
+    """Yield the limits of the host that opens the connections."""
     levels = sorted({run.connections for run in runs})
     most, ports, ceiling = levels[-1], limits.ports, limits.ab_ceiling
     of_ab = sorted({run.of_ab for run in runs})
@@ -92,8 +92,8 @@ def _of_clients(
         need=f"{of_ab[-1]:,}",
         levels=[level for level in of_ab if ceiling is not None and level > ceiling],
         impossible=True,
-        consequence="ab refuses more",
-        cure=f"choose levels up to {number(ceiling)}: --levels",
+        consequence="ab rejects more",
+        cure=f"choose levels up to {number(ceiling)} with --levels",
     )
     need = most + SPARE_DESCRIPTORS
     yield Finding(
@@ -112,17 +112,16 @@ def _of_clients(
         limit="ports for outgoing connections (ip_local_port_range)",
         have=number(ports),
         need=f"{2 * most:,}, so that half are free",
-        # For connect() the kernel tries every second port first; when those are taken it searches
-        # long.
+        # connect() tries every second port first; when those are in use, the search takes long.
         levels=none_left or [level for level in levels if level > ports // 2],
         impossible=bool(none_left),
         consequence="ab cannot open that many connections to one address"
         if none_left
-        else "with over half of them in use ab loses time to the search for free ones",
+        else "if over half of them are in use, the search for a free one slows ab down",
         cure='sudo sysctl -w net.ipv4.ip_local_port_range="1024 65535"',
     )
-    # A connection for each request, and ab's port of each may rest for a minute. With reuse on (2:
-    # on the loopback interface only, where all is on one machine) it is free again after a second.
+    # Without keep-alive each request leaves a port of ab in TIME_WAIT, for up to 60 s. With reuse
+    # (2: on the loopback interface only) the port can be used again after 1 s.
     many = [run for run in runs if run.requests > ports and not run.conditions.keep_alive]
     no_use = {REUSE_NEVER} if role is None else {REUSE_NEVER, REUSE_ON_LOOPBACK}
     reuse = {REUSE_NEVER: "never", 1: "always", REUSE_ON_LOOPBACK: "on loopback"}.get(
@@ -130,7 +129,7 @@ def _of_clients(
     )
     yield Finding(
         about=Limit.RESTING_PORTS,
-        limit="ports that may rest in TIME_WAIT for 60 s (tcp_tw_reuse)",
+        limit="ports that may stay in TIME_WAIT for 60 s (tcp_tw_reuse)",
         have=f"reused: {reuse}",
         need=f"reuse, or {max(run.requests for run in runs):,} ports",
         levels=sorted({run.connections for run in many if limits.time_wait_reuse in no_use}),
@@ -143,7 +142,7 @@ def _of_clients(
 def _of_servers(
     runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None
 ) -> Iterator[Finding]:
-    """What whoever accepts the connections needs."""
+    """Yield the limits of the host that accepts the connections."""
     levels = sorted({run.connections for run in runs})
     most = levels[-1]
     yield Finding(
@@ -156,8 +155,8 @@ def _of_servers(
         consequence=DROPPED,
         cure=ACCEPT_QUEUE_CURE,
     )
-    # Without SYN cookies the kernel keeps a quarter of this queue for peers that it knows. With
-    # them the queue's length is that of the accept queue and this setting does not count.
+    # Without SYN cookies the kernel reserves a quarter of this queue for peers that it knows. With
+    # them the accept queue's length is the limit and this setting has no effect.
     off = limits.syn_cookies == SYN_COOKIES_OFF
     usable = limits.syn_backlog - limits.syn_backlog // 4
     yield Finding(
@@ -177,17 +176,17 @@ def _of_servers(
         about=Limit.TIME_WAIT,
         limit="connections in TIME_WAIT (tcp_max_tw_buckets)",
         have=number(memory),
-        need=f"{max(ended):,} for a run; with {ample:,} large ones never wait",
+        need=f"{max(ended):,} for a run; with {ample:,} no run has to wait",
         levels=sorted({r.connections for r, n in zip(runs, ended, strict=True) if n > memory}),
         impossible=False,
-        consequence="one forgotten too early can reset its client while it still reads",
+        consequence="further ones are forgotten at once, which can reset clients that still read",
         cure=TIME_WAIT_CURE,
     )
     yield Finding(
         about=Limit.TASKS,
         limit=f"processes and threads ({limits.tasks_name})",
         have=number(limits.tasks),
-        need=f"{most:,} for a server with one for each connection",
+        need=f"{most:,} for a server with one per connection",
         levels=[level for level in levels if level > limits.tasks],
         impossible=False,
         consequence="such a server cannot start all of them",
@@ -196,7 +195,7 @@ def _of_servers(
 
 
 def number(value: int | None) -> str:
-    """A limit for people."""
+    """Return a limit as text."""
     if value is None:
         return "not known"
     return "unlimited" if value >= UNLIMITED else f"{value:,}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Looking at this machine."""
+"""Reads the facts about this machine that the doctor checks."""
 
 import os
 import re
@@ -24,34 +24,34 @@ BUSY_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Facts:
-    """What was found on the machine, beside its limits. None: could not be found out."""
+    """The facts about the machine, without its limits. None: unknown."""
 
     cpus: int
     governors: tuple[str, ...] = ()
-    """The frequency governors in force, each once; empty where the kernel shows none."""
+    """The frequency governors in use, each once; empty if the kernel shows none."""
     busy: float | None = None
-    """The share of all CPUs that others use."""
+    """The share of all CPUs that other programs use."""
     busiest: str = ""
-    """Who uses most: `1234 (name)`."""
+    """The process that uses most: `1234 (name)`."""
     time_wait: int | None = None
     conntrack: tuple[int, int] | None = None
     """Tracked connections: now, at most. None: not tracked."""
     ab: str | None = None
     redis_server: str | None = None
     redis: Mapping[str, str | int | None] | None = None
-    """Settings of a Redis that is there; None: a private one will be started."""
+    """Settings of an existing Redis; None: a private one will be started."""
     redis_url: str = ""
     oha: str | None = None
     groups: Path | None = None
 
 
 def limits_here() -> SystemLimits:
-    """This machine's, with those of its ab if there is one."""
+    """Return this machine's limits, with that of ab if it is installed."""
     return read_limits(ab.concurrency_ceiling() if shutil.which("ab") else None)
 
 
 def require_tools(open_loop: bool, by_wrk: bool) -> None:
-    """Raise UserError for a load generator that is not installed; `open_loop`: oha is needed."""
+    """Raise UserError if a load generator is not installed; `open_loop`: oha is needed."""
     ab.require_ab()
     if by_wrk:
         wrk.require_wrk()
@@ -60,7 +60,7 @@ def require_tools(open_loop: bool, by_wrk: bool) -> None:
 
 
 def look() -> Facts:
-    """The facts of this machine. Takes half a second: other load is watched for so long."""
+    """Return the facts about this machine. Measures the load of other programs for 0.5 s."""
     busy, busiest = other_load()
     return Facts(
         cpus=len(os.sched_getaffinity(0)),
@@ -77,13 +77,13 @@ def look() -> Facts:
 
 
 def governors(cpus: Path = Path("/sys/devices/system/cpu")) -> tuple[str, ...]:
-    """The frequency governors in force, each once."""
+    """Return the frequency governors in use, each once."""
     found = {text_of(file).strip() for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor")}
     return tuple(sorted(found - {""}))
 
 
 def other_load() -> tuple[float, str]:
-    """The share of all CPUs that is busy now, and the process that uses most: `1234 (name)`."""
+    """Return the busy share of all CPUs, and the process that uses most: `1234 (name)`."""
     before = _process_times()
     busy = psutil.cpu_percent(BUSY_SECONDS) / 100
     after = _process_times()
@@ -103,13 +103,13 @@ def _process_times() -> dict[int, tuple[str, float]]:
 
 
 def conntrack(folder: Path = Path("/proc/sys/net/netfilter")) -> tuple[int, int] | None:
-    """Tracked connections now and at most; None where the kernel tracks none."""
+    """Return the tracked connections now and their maximum; None if the kernel tracks none."""
     now = text_of(folder / "nf_conntrack_count").strip()
     most = text_of(folder / "nf_conntrack_max").strip()
     return (int(now), int(most)) if now.isdigit() and most.isdigit() else None
 
 
 def redis_server_version() -> str | None:
-    """The version of the installed redis-server; None if there is none."""
+    """Return the version of the installed redis-server; None if there is none."""
     match = re.search(r"v=(\S+)", output_of(["redis-server", "--version"]))
     return f"redis-server {match[1]}" if match else None

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""This host: its processes, control groups, counters, limits, programs."""
+"""Access to this host: its processes, control groups, counters, limits and programs."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the kernel counts for the whole machine, and what it remembers."""
+"""Kernel counters of the whole machine, and its memory of connections in TIME_WAIT."""
 
 import re
 import resource
@@ -11,7 +11,7 @@ from bench.host.signals import SignalWatch
 
 
 class TcpCounters(NamedTuple):
-    """Since the machine's (or network namespace's) start."""
+    """TCP counters since the start of the machine or network namespace."""
 
     listen_overflows: int
     listen_drops: int
@@ -30,17 +30,17 @@ class CpuTicks(NamedTuple):
 
     @property
     def busy(self) -> int:
-        """All but the idle ones; those that the machine below us gave to others are in them."""
+        """All ticks except idle ones; ticks that the hypervisor gave to others are included."""
         return self.total - self.idle
 
     def busy_since(self, earlier: "CpuTicks") -> float | None:
-        """The share of the time since then that was not idle; None if no tick has passed."""
+        """Return the share of non-idle time since `earlier`; None if no tick has passed."""
         passed = self.total - earlier.total
         return None if passed <= 0 else 1 - (self.idle - earlier.idle) / passed
 
 
 def tcp_counters(proc: Path = Path("/proc")) -> TcpCounters | None:
-    """The counters now; None where the kernel does not have them."""
+    """Return the counters now; None if the kernel does not have them."""
     try:
         extended = parse_table((proc / "net/netstat").read_text()).get("TcpExt", {})
         basic = parse_table((proc / "net/snmp").read_text()).get("Tcp", {})
@@ -55,7 +55,7 @@ def tcp_counters(proc: Path = Path("/proc")) -> TcpCounters | None:
 
 
 def parse_table(text: str) -> dict[str, dict[str, int]]:
-    """/proc/net/netstat and snmp: pairs of lines with the same first word, names and numbers."""
+    """Parse /proc/net/netstat or snmp: pairs of lines with names and numbers, same first word."""
     found: dict[str, dict[str, int]] = {}
     lines = [line.split() for line in text.splitlines() if line.strip()]
     for names, values in zip(lines[::2], lines[1::2], strict=False):
@@ -66,7 +66,7 @@ def parse_table(text: str) -> dict[str, dict[str, int]]:
 
 
 def cpu_ticks(cpus: Iterable[int], stat: Path = Path("/proc/stat")) -> CpuTicks:
-    """The ticks of some CPUs together. Waiting for a disk counts as idle."""
+    """Return the sum of the ticks of some CPUs. Waiting for a disk counts as idle."""
     wanted = {f"cpu{number}" for number in cpus}
     idle = total = 0
     for line in stat.read_text().splitlines():
@@ -79,7 +79,7 @@ def cpu_ticks(cpus: Iterable[int], stat: Path = Path("/proc/stat")) -> CpuTicks:
 
 
 def text_of(path: Path, default: str = "") -> str:
-    """A file of the kernel's, or what stands for one that is not there."""
+    """Return the content of a kernel file, or `default` if it cannot be read."""
     try:
         return path.read_text()
     except OSError:
@@ -87,44 +87,43 @@ def text_of(path: Path, default: str = "") -> str:
 
 
 def raise_descriptors() -> None:
-    """Let this process and its children have as many descriptors as the hard limit allows."""
+    """Raise the limit of descriptors of this process and its children to the hard limit."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-# ---- Room in the kernel's memory for connections that have ended ----
+# ---- The kernel's memory of connections that have ended ----
 #
-# Whoever closes a connection first keeps it in TIME_WAIT (RFC 9293 section 3.6.1), on Linux for
-# 60 s, so that a segment that the other side repeats is met by somebody who knows the connection.
-# Linux keeps `tcp_max_tw_buckets` of them (ip-sysctl.rst) and forgets all further ones at once. A
-# client that is still reading and whose kernel then acknowledges something twice is reset. That
-# is how ab comes to "exceptions": it throws the response away, and waits for it until its time is
-# over. With room for 1,000 on a busy machine 13 of 40 runs for an 80 KB file failed so (500
-# connections, 5,000 requests), and none of 40 for the redirect, whose answer is one segment.
+# The side that closes a connection first keeps it in TIME_WAIT (RFC 9293 section 3.6.1), on Linux
+# for 60 s, so that it can answer a segment that the other side repeats. Linux keeps at most
+# `tcp_max_tw_buckets` of them (ip-sysctl.rst) and forgets all further ones at once. A client that
+# is still reading is then reset if its kernel sends a second acknowledgement. ab counts this as an
+# "exception": it discards the response, and waits for it until its timeout. With a limit of 1,000
+# on a busy machine 13 of 40 runs for an 80 KB file failed for this reason (500 connections, 5,000
+# requests), and none of 40 for the redirect, whose response is one segment.
 
 REST_SECONDS = 60
-"""TIME_WAIT on Linux: TCP_TIMEWAIT_LEN, which nothing changes."""
+"""The time of TIME_WAIT on Linux: the constant TCP_TIMEWAIT_LEN."""
 LOOK_SECONDS = 0.5
 
 
 class Memory(NamedTuple):
-    """Of ended connections, in numbers of them."""
+    """Numbers of connections in TIME_WAIT."""
 
     now: int
     at_most: int
 
 
 def memory(proc: Path = Path("/proc")) -> Memory | None:
-    """Of this network namespace; None where the kernel does not say."""
+    """Return the numbers of this network namespace; None if the kernel does not report them."""
     now = re.search(r"^TCP:.* tw (\d+)", text_of(proc / "net/sockstat"), re.MULTILINE)
     at_most = text_of(proc / "sys/net/ipv4/tcp_max_tw_buckets").strip()
     return Memory(int(now[1]), int(at_most)) if now and at_most.isdigit() else None
 
 
 def wait_for_room(connections: int, watch: SignalWatch, proc: Path = Path("/proc")) -> None:
-    """Wait until the kernel can remember the end of so many more connections, for as long as it
-    remembers one at most. Where it could not even with an empty memory: not at all. May raise
-    Interrupted."""
+    """Wait until the kernel can keep so many more `connections` in TIME_WAIT, 60 s at most. Do not
+    wait if they are more than its limit. May raise Interrupted."""
     left = float(REST_SECONDS)
     while left > 0:
         found = memory(proc)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The limits that a benchmark runs into, as they are now."""
+"""Reads the system limits that a benchmark can reach."""
 
 import os
 import resource
@@ -33,7 +33,7 @@ def read_limits(ab_ceiling: int | None = None, proc: Path = Path("/proc")) -> Sy
 
 
 def usable_ports(port_range: str, reserved: str) -> int:
-    """How many ports `ip_local_port_range` leaves without `ip_local_reserved_ports`."""
+    """Return the number of ports in `ip_local_port_range` without `ip_local_reserved_ports`."""
     low, high = (int(word) for word in port_range.split())
     taken: set[int] = set()
     for part in filter(None, reserved.strip().split(",")):
@@ -43,8 +43,8 @@ def usable_ports(port_range: str, reserved: str) -> int:
 
 
 def _task_limits(proc: Path) -> list[tuple[int, str, str]]:
-    """Every limit on processes and threads: its value, its name, and what raises it."""
-    # The user's limit does not count for root.
+    """Return each limit of processes and threads: value, name, and the command that raises it."""
+    # RLIMIT_NPROC does not apply to root.
     user = _unlimited(resource.getrlimit(resource.RLIMIT_NPROC)[1]) if os.geteuid() else UNLIMITED
     found = [
         (user, "ulimit -u", "sudo prlimit --pid $$ --nproc=unlimited:unlimited"),

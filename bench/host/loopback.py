@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The loopback of a network namespace."""
+"""The loopback interface of a network namespace."""
 
 import fcntl
 import socket
@@ -9,6 +9,6 @@ _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 
 
 def bring_up_loopback() -> None:
-    """In a new network namespace it is there, but down. May raise OSError."""
+    """Bring the loopback interface up: in a new network namespace it is down. May raise OSError."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""This machine: what a result must say about it, and which of its CPUs does what."""
+"""Describes this machine for the results, and assigns its CPUs to server and load."""
 
 import os
 import platform
@@ -26,7 +26,7 @@ SETTINGS = (
 
 
 def describe_machine() -> Machine:
-    """Hardware, kernel and load of this machine."""
+    """Return hardware, kernel and load of this machine."""
     return Machine(
         system=_system(),
         kernel=platform.release(),
@@ -39,7 +39,7 @@ def describe_machine() -> Machine:
 
 
 def describe_host(host: Host) -> HostInfo:
-    """This host as one of several. What it is there for, and its name, others know."""
+    """Return this host as one of several. The caller sets its role, name and address."""
     quota = host.quota
     return HostInfo(
         role="server",
@@ -73,26 +73,26 @@ def _system() -> str:
 
 
 def cpu_model(cpuinfo: str) -> str:
-    """The name of the processor, or of the board. On ARM most kernels tell numbers only: lscpu
-    knows many by name. Where it does not (a virtual machine hides them), the kind must do."""
+    """Return the name of the processor or board. On ARM most kernels print numbers only, but lscpu
+    has many names. Without a name (virtual machines hide it) return the architecture."""
     named = re.search(r"^(?:model name|Hardware|Model)\s*:\s*(.+)$", cpuinfo, re.M)
     said = "" if named else output_of(["env", "LC_ALL=C", "lscpu"])
     found = named or re.search(r"^\s*Model name:\s*(\w.*)$", said, re.M)
     return found[1] if found else platform.machine()
 
 
-# Which CPU does what: the server has one to itself; ab, Redis and nginx share the others. Of
-# several instances of the server each gets one, as long as one is left for the others.
+# CPU placement: the server has one CPU alone; ab, Redis and nginx share the others. Each instance
+# of the server gets its own CPU, as long as one is left for the others.
 
 
 def place(available: Iterable[int], instances: int = 1) -> Placement:
-    """Divide the CPUs that this process may use, for so many instances of a server at most."""
+    """Divide the CPUs that this process may use between up to `instances` servers and the load."""
     cpus = sorted(available)
     if len(cpus) < 2:
         return Placement(
             server=[],
             load=[],
-            note="one CPU only: server, ab and Redis share it, which costs every server speed",
+            note="one CPU only: server, ab and Redis share it, which slows every server down",
         )
     split = min(instances, len(cpus) - 1)
     server, load = cpus[:split], cpus[split:]
@@ -104,7 +104,7 @@ def place(available: Iterable[int], instances: int = 1) -> Placement:
 
 
 def place_here(instances: int = 1) -> Placement:
-    """The placement on this machine. Moves this very process to the load's side."""
+    """Return the placement on this machine, and move this process to the CPUs of the load."""
     placement = place(os.sched_getaffinity(0), instances)
     if placement.load:
         os.sched_setaffinity(0, placement.load)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Child processes that never outlive the run.
+"""Child processes that end with this process.
 
 Every child
-  - is a session of its own, so that Ctrl-C at the terminal reaches us alone and we end the
-    children in order;
-  - is killed by the kernel when we die, even of `kill -9`: util-linux' setpriv sets the
-    parent-death signal and then becomes the program. (Python could make the same call between
+  - has its own session, so that Ctrl-C at the terminal reaches only us and we end the children in
+    order;
+  - is killed by the kernel when we end, even after `kill -9`: util-linux' setpriv sets the
+    parent-death signal and then executes the program. (Python could make the same call between
     fork and exec, but in a process with threads, which the live table has, that may deadlock.)
-  - is put on its CPUs by taskset before its first instruction, so that threads and children that
-    it starts at once are there too;
-  - writes to files without a name, so that no pipe can fill up and block it.
+  - is bound to its CPUs by taskset before its first instruction, so that threads and children that
+    it starts at once run there, too;
+  - writes to unnamed files, because a full pipe would block it.
 """
 
 import contextlib
@@ -34,11 +34,11 @@ from bench.host.signals import SignalWatch
 from bench.records.errors import NoFigure
 
 POLL_SECONDS = 0.02
-"""How often a waiting loop looks. Short beside a run, long beside what looking costs."""
+"""The interval of a waiting loop: short compared with a run, long compared with one check."""
 
 
 class Child:
-    """A started process. Use `end` in a `finally`."""
+    """A started child process. Call `end` in a `finally`."""
 
     def __init__(
         self,
@@ -47,8 +47,8 @@ class Child:
         cwd: Path | None = None,
         death_signal: str = "KILL",
     ) -> None:
-        """`death_signal`: what it gets when we die; one that has children of its own to end needs
-        a gentler one."""
+        """Start the program. `death_signal`: sent by the kernel when we end; a program that must
+        end its own children needs one other than KILL."""
         self.command = list(command)
         self._out = tempfile.TemporaryFile()  # noqa: SIM115  closed in end()
         self._err = tempfile.TemporaryFile()  # noqa: SIM115
@@ -59,7 +59,7 @@ class Child:
             stdout=self._out,
             stderr=self._err,
             cwd=cwd,
-            # Where a command begins with env or setpriv, these look for the program behind it.
+            # A command may begin with env or setpriv, which search PATH for the program.
             env={**os.environ, "PATH": search_path()},
             start_new_session=True,
         )
@@ -67,16 +67,16 @@ class Child:
 
     @property
     def stdout(self) -> str:
-        """All it has written to standard output so far."""
+        """Its standard output so far."""
         return self._said[0] if self._said else _content(self._out.fileno())
 
     @property
     def stderr(self) -> str:
-        """All it has written to standard error so far."""
+        """Its standard error so far."""
         return self._said[1] if self._said else _content(self._err.fileno())
 
     def running(self) -> bool:
-        """Whether it still runs. Does not reap the child, so its PID is not reused."""
+        """Return whether it still runs. Does not reap the child, so its PID is not reused."""
         if self._process.returncode is not None:
             return False
         try:
@@ -91,8 +91,8 @@ class Child:
         watch: SignalWatch | None = None,
         meanwhile: Callable[[], None] | None = None,
     ) -> bool:
-        """Wait until it ends, calling `meanwhile` several times a second. False when it still
-        runs after `seconds`; may raise Interrupted."""
+        """Wait until it ends, calling `meanwhile` several times a second. Return False if it still
+        runs after `seconds`. May raise Interrupted."""
         deadline = time.monotonic() + seconds
         while self.running():
             if meanwhile:
@@ -106,8 +106,7 @@ class Child:
         return True
 
     def demand_seconds(self) -> float | None:
-        """For how long its busiest task has run or wanted to run; None where the kernel does not
-        say."""
+        """Return the seconds for which its busiest task ran or was runnable; None if unknown."""
         return demand_seconds(self.pid)
 
     def send(self, number: int) -> None:
@@ -116,9 +115,9 @@ class Child:
             self._process.send_signal(number)
 
     def end(self, patience: float = 2.0, number: int = signal.SIGTERM) -> bool:
-        """End it and whatever it started; its output stays readable. May be called twice.
+        """End it and all its descendants; its output stays readable. May be called twice.
 
-        Sends `number`, waits `patience` seconds, then kills. Returns False if it had to be killed.
+        Sends signal `number`, waits `patience` seconds, then kills. Returns False if it was killed.
         """
         if self._process.returncode is not None:
             return True
@@ -129,7 +128,7 @@ class Child:
         self._process.wait()
         with contextlib.suppress(ChildProcessError):
             while True:
-                os.waitpid(-self.pid, 0)  # its orphans, if we have adopted them
+                os.waitpid(-self.pid, 0)  # its orphans, if we are the subreaper
         self._said = (self.stdout, self.stderr)
         self._out.close()
         self._err.close()
@@ -137,22 +136,22 @@ class Child:
 
     @property
     def exit_status(self) -> int | None:
-        """Its exit status after `end` or `wait`; minus the signal's number if one ended it."""
+        """Its exit status after `end` or `wait`; minus the number of the signal that ended it."""
         return self._process.poll()
 
 
 @dataclass(frozen=True)
 class RanChild:
-    """A child that was run to its end, and what it took."""
+    """A child that has ended, and the time that it used."""
 
     child: Child
     in_time: bool
-    """It ended by itself before its time was over."""
+    """Whether it ended by itself before the time limit."""
     wall_seconds: float
     """From its start to its end by our own clock."""
     cpu: CpuTime
     demand: float | None
-    """The share of that time in which it ran or wanted to; None where the kernel does not say."""
+    """The share of `wall_seconds` in which it ran or was runnable; None if unknown."""
 
 
 def run_measured(
@@ -163,16 +162,16 @@ def run_measured(
     meanwhile: Callable[[], None] | None = None,
     idle: float = 0.0,
 ) -> RanChild:
-    """Run a load generator for so long at most, calling `meanwhile` several times a second. It is
-    ended by SIGINT, at which it still says what it has seen. `idle`: for so many seconds of its
-    time it cannot want to run. May raise Interrupted; it is gone then too."""
+    """Run a load generator for `seconds` at most, calling `meanwhile` several times a second. Then
+    end it by SIGINT, after which it still prints its results. `idle`: seconds in which it cannot
+    run. May raise Interrupted; the child has ended then, too."""
     before = rusage_of_buried()
     begin = time.monotonic()
     child = Child(command, cpus)
     demands: list[float | None] = []
 
     def look() -> None:
-        demands.append(child.demand_seconds())  # of threads only as long as they are there
+        demands.append(child.demand_seconds())  # threads are counted only while they exist
         if meanwhile:
             meanwhile()
 
@@ -188,8 +187,8 @@ def run_measured(
 
 
 def demand_seconds(pid: int) -> float | None:
-    """For how long the busiest task of a process has run or waited for a CPU, in seconds. Of a
-    process that has ended and is not buried its first task is left."""
+    """Return the seconds for which the busiest task of a process ran or waited for a CPU. After the
+    end of the process, until it is reaped, only its first task is known."""
     found = []
     for file in Path("/proc", str(pid), "task").glob("*/schedstat"):
         with contextlib.suppress(OSError, ValueError):  # a thread that has just ended
@@ -201,34 +200,34 @@ def demand_seconds(pid: int) -> float | None:
 def guarded(
     command: Sequence[str], cpus: Sequence[int] = (), death_signal: str = "KILL"
 ) -> list[str]:
-    """The command line with CPU placement and parent-death signal in front."""
+    """Return the command line with taskset and setpriv in front of the program."""
     placed = ["taskset", "--cpu-list", ",".join(map(str, cpus))] if cpus else []
     return [*placed, "setpriv", "--pdeathsig", death_signal, "--", *command]
 
 
 def _content(descriptor: int) -> str:
-    # pread, because a seek would move the child's own writing position, which is shared.
+    # pread, because a seek would move the file position, which the child shares.
     size = os.fstat(descriptor).st_size
     return os.pread(descriptor, size, 0).decode("utf-8", errors="replace")
 
 
 class StartError(NoFigure):
-    """The server did not start; the message says why, in its own words where it has some."""
+    """The server did not start; the message gives the reason, if possible in the server's words."""
 
     label = "no start"
     status: int | None = None
-    """Its exit status after that, or minus the number of the signal that ended it."""
+    """The server's exit status, or minus the number of the signal that ended it."""
 
 
 def last_line(text: str) -> str:
-    """The last line of a text that is not empty, without its line feed; or an empty text."""
+    """Return the last line of a text that is not blank, without spaces around it; or ""."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""
 
 
 def url_that_answers(address: str, port: int, running: bool, ready: str = "") -> str | None:
-    """The URL of an address if somebody listens there, and the one who should still runs; `ready`:
-    and answers this path with no error."""
+    """Return the URL of an address if a connection is accepted there and the server is `running`.
+    `ready`: a path that must be answered without an error."""
     with contextlib.suppress(OSError, HTTPException):
         client = HTTPConnection(address, port, timeout=1)
         with contextlib.closing(client):
@@ -241,18 +240,18 @@ def url_that_answers(address: str, port: int, running: bool, ready: str = "") ->
 
 
 def free_port(address: str = "127.0.0.1") -> int:
-    """A port of an address of this host that nobody uses right now. May raise OSError."""
+    """Return a port of an address of this host that is free now. May raise OSError."""
     with socket.create_server((address, 0)) as listener:
         return int(listener.getsockname()[1])
 
 
-# ---- Helpers that run beside a load as processes of their own ----
+# ---- Helper processes that run during a load ----
 
 START_SECONDS = 10.0
 
 
 class HelperError(NoFigure):
-    """A helper did not start; the message says why."""
+    """A helper process did not start; the message gives the reason."""
 
     label = "no start"
 
@@ -272,16 +271,16 @@ class Helper:
         inside: Sequence[str] = (),
         tells: bool = True,
     ) -> None:
-        """Start it and wait for its first line, a number, if it `tells` of its start. It does
-        without site-packages: so it starts sooner. `inside`: the words that start it elsewhere.
-        Raises HelperError or Interrupted."""
+        """Start it. If it `tells`, wait for its first line, a number. It starts faster without
+        site-packages (-S). `inside`: a command that starts it in another place. Raises HelperError
+        or Interrupted."""
         command = [*inside, sys.executable, "-S", "-m", module, *words]
         self._child = Child(command, cpus, cwd=ROOT)
         deadline = time.monotonic() + START_SECONDS
         try:
             while tells and "\n" not in self._child.stdout:
                 if not self._child.running() or time.monotonic() > deadline:
-                    said = last_line(self._child.stderr) or "it said nothing"
+                    said = last_line(self._child.stderr) or "it printed no error"
                     raise HelperError(f"{module} did not start: {said}")
                 watch.sleep(0.005)
             self._first = int(self._child.stdout.split("\n")[0]) if tells else 0
@@ -296,9 +295,9 @@ class Helper:
         self.close()
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self._child.end()
 
     def demand_seconds(self) -> float | None:
-        """For how long it has run or wanted to run."""
+        """Return the seconds for which it ran or was runnable; None if unknown."""
         return self._child.demand_seconds()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where this project lies, and which version of it this is."""
+"""The project's folder and the version of its sources."""
 
 import hashlib
 import sys
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def toml_of(file: Path) -> dict[str, object]:
-    """What a TOML file says; nothing if it is not there."""
+    """Return the content of a TOML file; empty if it does not exist."""
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
@@ -30,17 +30,17 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def declaration(model: type[Model], file: Path, **more: object) -> Model:
-    """What a TOML file says, and `more`, as a model. Raises UserError where it cannot be read, or
-    lacks something."""
+    """Return a TOML file and `more` as a model. Raises UserError if it cannot be read or is not
+    valid."""
     try:
         return model.model_validate({**toml_of(file), **more})
-    except (OSError, ValueError, RecursionError) as error:  # no TOML, or not the model's
+    except (OSError, ValueError, RecursionError) as error:  # invalid TOML or invalid for the model
         words = in_words(error) if isinstance(error, ValidationError) else str(error)
         raise UserError(f"{file}: {words}") from error
 
 
 def source_digest() -> str:
-    """A short number that differs where the sources of the sweep or of the servers do."""
+    """Return a short hash of the sources of the sweep and of the servers."""
     return digest_of(ROOT)
 
 
@@ -60,14 +60,14 @@ SOURCES = (
     "redirects",
     "templates/**/*",
 )
-"""What a figure depends on: who measures, who serves, and what is served."""
+"""The files that results depend on: the instrument, the servers, and the content."""
 
 
 def digest_of(root: Path) -> str:
-    """The same of any checkout."""
+    """Return the hash of the sources in any checkout."""
     digest = hashlib.sha256()
     for file in sorted({file for pattern in SOURCES for file in root.glob(pattern)}):
-        # What Python compiled holds the time of its source: another one on each host.
+        # Compiled files contain the time of their source, which differs between hosts.
         if file.is_file() and file.parent.name != "__pycache__":
             content = file.read_bytes()
             digest.update(f"{file.relative_to(root)}\0{len(content)}\0".encode() + content)
@@ -75,7 +75,7 @@ def digest_of(root: Path) -> str:
 
 
 def git_state() -> Checkout | None:
-    """The commit that is checked out, and whether files differ from it; None outside of git."""
+    """Return the checked-out commit and the number of changed files; None without git."""
     commit = first_line(["git", "-C", str(ROOT), "rev-parse", "--verify", "--quiet", "HEAD"])
     if not commit:
         return None

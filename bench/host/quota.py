@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""How much CPU time this host may use, and how much of it was used: of the control group with a
-quota that we are in, or of the CPUs that we may run on.
+"""Reads how much CPU time this host may use, and how much it has used. The limit is the quota of
+our control group or the CPUs that we may run on.
 
-A quota is CPU time per period (15 ms in each 100 ms): when it is used up, everybody in the group
-stands still until the next period. The kernel counts the periods in which that happened, and that
-count says more surely than any other figure that a host was at its limit.
+A quota is CPU time per period, e.g. 15 ms in each 100 ms. When it is used up, all processes of the
+group are stopped (throttled) until the next period. The kernel counts the throttled periods. This
+count is the most reliable sign that a host was at its limit.
 """
 
 import os
@@ -24,29 +24,29 @@ class Quota:
 
     version: str
     folder: Path
-    """With cpu.stat."""
+    """The folder of cpu.stat."""
     usage: Path
-    """The file that says how much has been used: cpu.stat itself, or version 1's cpuacct.usage."""
+    """The file with the used CPU time: cpu.stat, or cpuacct.usage in version 1."""
     cpus: float
-    """CPU time per time: 0.15 is 15 % of one CPU."""
+    """CPU time divided by real time: 0.15 is 15 % of one CPU."""
 
 
 class Mount(NamedTuple):
-    """Where a hierarchy of control groups can be seen."""
+    """A mount of a hierarchy of control groups."""
 
     point: Path
     root: str
-    """Which of its groups is seen there: "/" for all."""
+    """The group that is mounted there: "/" for all."""
     version: str
     controllers: frozenset[str]
 
 
 class HostCount(NamedTuple):
-    """What a host has used and met so far. None: not known here."""
+    """A host's counters so far. None: unknown."""
 
     cpu_s: float
     periods: int | None
-    """Of the quota, in which anybody ran."""
+    """The quota's periods in which a process ran."""
     throttled: int | None
     tcp: TcpCounters | None
 
@@ -60,21 +60,21 @@ class HostCount(NamedTuple):
 
 
 class Host:
-    """The host as seen by a process in it."""
+    """The host on which this process runs."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
         self.cpus = sorted(os.sched_getaffinity(0))
-        """Which it may use."""
+        """The CPUs that it may use."""
         self.quota = find_quota(*read_own(proc))
 
     @property
     def allowed(self) -> float:
-        """How many CPUs' time it may use."""
+        """The CPU time that it may use: 1.0 is one CPU."""
         return min(len(self.cpus), self.quota.cpus) if self.quota else float(len(self.cpus))
 
     def count(self) -> HostCount:
-        """What it has used so far."""
+        """Return the counters so far."""
         tcp = tcp_counters(self._proc)
         used = self._of_quota()
         if used is None:
@@ -93,12 +93,12 @@ class Host:
 
 
 def read_own(proc: Path = Path("/proc")) -> tuple[str, str]:
-    """This process' cgroup and mountinfo: which groups it is in, and where they can be seen."""
+    """Return this process' /proc/self/cgroup and mountinfo: its groups and their mounts."""
     return text_of(proc / "self/cgroup"), text_of(proc / "self/mountinfo")
 
 
 def find_quota(cgroup: str, mountinfo: str) -> Quota | None:
-    """The innermost quota that counts for a process with this /proc/self/cgroup and mountinfo."""
+    """Return the innermost quota of a process with this /proc/self/cgroup and mountinfo."""
     for version, folder in own_folders("cpu", cgroup, mountinfo):
         cpus = _v1_cpus(folder) if version == V1 else _v2_cpus(folder)
         usage = folder / "cpu.stat"
@@ -110,14 +110,14 @@ def find_quota(cgroup: str, mountinfo: str) -> Quota | None:
 
 
 def parse_cgroup(text: str) -> list[tuple[frozenset[str], str]]:
-    """/proc/self/cgroup: which group we are in, for each hierarchy: its controllers (none: version
-    2), the path of the group."""
+    """Parse /proc/self/cgroup: for each hierarchy its controllers (none: version 2) and the path of
+    our group."""
     lines = [line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2]
     return [(frozenset(filter(None, names.split(","))), path) for _, names, path in lines]
 
 
 def parse_mounts(text: str) -> list[Mount]:
-    """The hierarchies in /proc/self/mountinfo."""
+    """Return the hierarchies in /proc/self/mountinfo."""
     found = []
     for line in text.splitlines():
         before, _, after = line.partition(" - ")
@@ -131,9 +131,9 @@ def parse_mounts(text: str) -> list[Mount]:
 
 
 def own_folders(controller: str, cgroup: str, mountinfo: str) -> Iterator[tuple[str, Path]]:
-    """The groups that a process with this /proc/self/cgroup and mountinfo is in: version and
-    folder, innermost first. Those of version 2, and of the hierarchy of version 1 that has this
-    controller; "": none of version 1."""
+    """Yield version and folder of the groups of a process with this /proc/self/cgroup and
+    mountinfo, innermost first: version 2, and the hierarchy of version 1 that has this controller
+    ("": none of version 1)."""
     mounts = parse_mounts(mountinfo)
     for controllers, path in parse_cgroup(cgroup):
         version = V1 if controllers else V2
@@ -142,26 +142,26 @@ def own_folders(controller: str, cgroup: str, mountinfo: str) -> Iterator[tuple[
 
 
 def _folders(mounts: list[Mount], version: str, controller: str, path: str) -> Iterator[Path]:
-    """The folders of a group and of all above it, as far as they can be seen, innermost first."""
+    """Yield the visible folders of a group and of all its parents, innermost first."""
     for mount in mounts:
         if mount.version != version or (version == V1 and controller not in mount.controllers):
             continue
         try:
             below = PurePosixPath(path).relative_to(mount.root)
         except ValueError:
-            continue  # another part of the hierarchy is mounted there
+            continue  # the mount shows another part of the hierarchy
         for part in (below, *below.parents):
             yield mount.point / part
 
 
 def parse_stat(text: str) -> dict[str, int]:
-    """cpu.stat: names and numbers."""
+    """Parse cpu.stat into names and numbers."""
     pairs = (line.split() for line in text.splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
 
 
 def seconds_used(text: str) -> float | None:
-    """CPU time in version 2's cpu.stat (microseconds) or in cpuacct.usage (nanoseconds)."""
+    """Return the seconds in version 2's cpu.stat (microseconds) or cpuacct.usage (nanoseconds)."""
     if text.strip().isdigit():
         return int(text) / 1e9
     used = parse_stat(text).get("usage_usec")
@@ -180,7 +180,7 @@ def _v2_cpus(folder: Path) -> float | None:
 
 
 def _usage_beside(mounts: list[Mount], folder: Path) -> Path:
-    """The same group's cpuacct.usage: in the same folder where the two are mounted together."""
+    """Return the group's cpuacct.usage: in `folder` if both controllers are mounted together."""
     together = folder / "cpuacct.usage"
     if together.exists():
         return together

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Ctrl-C and its relatives, noticed where it is safe.
+"""Handles SIGINT (Ctrl-C), SIGTERM and SIGHUP at safe places.
 
-A signal that raised an exception at once could strike between the start of a process and the line
-that remembers it, and the process would be left behind. So a handler only notes the signal, and
-the loops that wait ask `check()` several times a second. While things are being put away nobody
-asks, so a second Ctrl-C cannot break the tidying.
+If a handler raised an exception, it could interrupt us between the start of a process and the line
+that stores it; the process would be left over. So a handler only stores the signal, and waiting
+loops call `check()` several times a second. The cleanup does not call it, so a second Ctrl-C cannot
+interrupt the cleanup.
 """
 
 import signal
@@ -17,13 +17,13 @@ WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def signal_name(number: int) -> str:
-    """Such as SIGTERM. Most of the real-time signals have no name."""
+    """Return a signal's name, e.g. SIGTERM. Most of the real-time signals have none."""
     names = {int(one): one.name for one in signal.Signals}
     return names.get(number, f"signal {number}")
 
 
 class SignalWatch:
-    """Notes SIGINT, SIGTERM and SIGHUP while the `with` block runs."""
+    """Stores the first SIGINT, SIGTERM or SIGHUP while the `with` block runs."""
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -31,7 +31,7 @@ class SignalWatch:
 
     def __enter__(self) -> "SignalWatch":
         for number in WATCHED:
-            # Somebody who started us with nohup wants SIGHUP ignored, and so it stays.
+            # nohup sets SIGHUP to be ignored: keep that.
             if signal.getsignal(number) != signal.SIG_IGN or number == signal.SIGINT:
                 self._before[number] = signal.signal(number, self._note)
         return self
@@ -45,11 +45,11 @@ class SignalWatch:
             self.number = number
 
     def check(self) -> None:
-        """Raise Interrupted if a signal has come since the start."""
+        """Raise Interrupted if a signal has arrived since the start."""
         if self.number is not None:
             raise Interrupted(self.number)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep for a moment, then check."""
+        """Sleep, then check for signals."""
         time.sleep(seconds)
         self.check()

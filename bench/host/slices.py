@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""A slice of a core for a server: a control group with a quota of CPU time.
+"""A CPU quota for a server: a control group that limits the CPU time of its processes.
 
-With the same slice for each, one that is small beside what the load generator has, it is the
-server that limits a run, however few CPUs there are. The quota is for a short period: a server that
-has used it up stands still until the next one begins. And it comes first (its group has the highest
-weight), so that it gets its slice where others use that CPU, too.
+If each server has the same small quota and the load generator has more CPU time, the server is the
+limit of a run, even with few CPUs. The quota has a short period: a server that has used it up is
+stopped until the next period begins. Its group has the highest weight, so that it gets its quota
+even if other processes use the same CPU.
 
-Three ways, the first that works:
+There are three methods; the first that works is used:
 
-- `systemd-run --user --scope`, where systemd lets users limit what is theirs: no privilege is
-  needed.
-- A group of version 2, where the controller `cpu` is handed down to groups like ours.
-- A group of version 1's hierarchy `cpu`, beside the one of version 2 that CPU time is read from.
+- `systemd-run --user --scope`, if systemd allows users to set limits: it needs no privilege.
+- A group of version 2, if the controller `cpu` is enabled for child groups of our group.
+- A group in version 1's hierarchy `cpu`, and a group of version 2 from which CPU time is read.
 """
 
 import contextlib
@@ -37,15 +36,15 @@ from bench.host.quota import V1, V2, own_folders, parse_mounts, parse_stat, read
 PERIOD_US = 10_000
 SCOPES = "systemd-run --user --scope"
 TRY_SECONDS = 60.0
-"""Within which systemd answers, on a slow machine too: it took 14 s on one that was emulated."""
+"""Time limit for systemd: it took 14 s on an emulated machine."""
 _SHOW_MAX = 'cat "$0$(sed -n s/^0:://p /proc/self/cgroup)/cpu.max"'
-"""For sh: the quota that it runs under; $0: where version 2 is mounted."""
+"""For sh: print its own quota; $0: the mount point of version 2."""
 
 _numbers = itertools.count(1)
 
 
 class Periods(NamedTuple):
-    """Of a quota, so far: in how many anybody ran, in how many all was used up."""
+    """Counts of a quota's periods so far: those in which a process ran, and throttled ones."""
 
     all: int
     throttled: int
@@ -55,11 +54,11 @@ class Periods(NamedTuple):
 
 
 class Slice(Group):
-    """A control group with a quota, for one server. Close it when the server is gone."""
+    """A control group with a quota for one server. Close it when the server has ended."""
 
     def __init__(self, parent: Path, quotas: Path, share: float) -> None:
-        """`share`: of one core; `quotas`: where the group with the quota is made, which is
-        `parent` itself in version 2. May raise OSError."""
+        """Create the group. `share`: of one core; `quotas`: folder for the group with the quota, in
+        version 2 the same as `parent`. May raise OSError."""
         super().__init__(parent)
         self._limited = quotas / self._folder.name
         try:
@@ -75,7 +74,7 @@ class Slice(Group):
         return inner if self._limited == self._folder else self._enter(self._limited, inner)
 
     def periods(self) -> Periods:
-        """What the quota has done so far."""
+        """Return the counts of the quota's periods so far."""
         stat = parse_stat((self._limited / "cpu.stat").read_text())
         return Periods(stat["nr_periods"], stat["nr_throttled"])
 
@@ -86,16 +85,16 @@ class Slice(Group):
 
 
 class Scope(Slice):
-    """The same, made by systemd when the program starts; it goes with its last process."""
+    """A group that systemd creates when the program starts and removes after its last process."""
 
     def __init__(self, mount: Path, share: float) -> None:
-        """`mount`: of version 2."""
+        """`mount`: the mount point of version 2; `share`: of one core."""
         self._mount, self._share = mount, share
         self._unit = f"zerohttpd-measure-{os.getpid()}-{next(_numbers)}.scope"
         self._found: Path | None = None
 
     @property
-    def _folder(self) -> Path:  # type: ignore[override]  # known from the program's start on
+    def _folder(self) -> Path:  # type: ignore[override]  # known after the program's start
         if self._found is None:
             show = ["systemctl", "--user", "show", "--value", "-p", "ControlGroup", self._unit]
             said = output_of(show).strip()
@@ -116,28 +115,28 @@ class Scope(Slice):
         return [*SCOPES.split(), "--quiet", "--collect", "-u", self._unit, *limits, "--", *command]
 
     def close(self) -> None:
-        """See `Group`. One that systemd does not know was never made, or has gone by itself."""
+        """See `Group`. If systemd does not know it, it was never created or is removed already."""
         with contextlib.suppress(OSError):
             super().close()
 
 
 @dataclass(frozen=True)
 class Slicing:
-    """How this host can give slices."""
+    """The method by which this host can set CPU quotas."""
 
     how: str
-    """In words."""
+    """The method's name for readers."""
     parent: Path
-    """Of groups for accounting; of Scopes: where version 2 is mounted."""
+    """The folder for accounting groups; for Scopes the mount point of version 2."""
     quotas: Path | None
-    """Of groups with a quota. None: systemd makes them."""
+    """The folder for groups with a quota. None: systemd creates them."""
 
     def slice(self, share: float) -> Slice:
-        """A new one; `share`: of one core. May raise OSError."""
+        """Return a new group; `share`: of one core. May raise OSError."""
         return Slice(self.parent, self.quotas, share) if self.quotas else Scope(self.parent, share)
 
     def works(self) -> bool:
-        """Whether a program runs in one, and the kernel counts its periods."""
+        """Return whether a program runs with a quota and the kernel counts its periods."""
         try:
             found = self.slice(0.5)
         except OSError:
@@ -158,8 +157,8 @@ class Slicing:
 
 
 def find_slicing() -> Slicing | None:
-    """The first way that works here; None if there is none. What a killed run left of it is
-    removed."""
+    """Return the first method that works here; None if none does. Groups that are left over from a
+    killed run are removed."""
     found = next((way for way in _ways() if way.works()), None)
     if found and found.quotas:
         remove_stale_groups(found.quotas)
@@ -182,7 +181,7 @@ def _ways() -> Iterable[Slicing]:
 
 
 def _limit(folder: Path, quota_us: int) -> None:
-    """Give a group so many microseconds of CPU time in each period. May raise OSError."""
+    """Limit a group to `quota_us` microseconds of CPU time in each period. May raise OSError."""
     if (folder / "cpu.max").exists():
         (folder / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
         (folder / "cpu.weight").write_text("10000")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The TCP sockets over IPv4 of this network namespace.
+"""Lists the TCP sockets over IPv4 of this network namespace.
 
-The kernel tells those of one port by sock_diag(7). Where it does not (a kernel without that module,
-a sandbox), all are read from /proc/net/tcp: after a load test that is a text of twenty megabytes,
-and it does not say how many a listener's accept queue takes.
+sock_diag(7) returns the sockets of one port. If it does not work (a kernel without that module, a
+sandbox), all are read from /proc/net/tcp. After a load test that is a text of 20 MB, and it lacks
+the size of a listener's accept queue.
 """
 
 import socket
@@ -19,7 +19,7 @@ STATES = (
     "?", "ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2", "TIME_WAIT", "CLOSE",
     "CLOSE_WAIT", "LAST_ACK", "LISTEN", "CLOSING", "SYN_RECV",
 )  # fmt: skip
-"""<net/tcp_states.h>; the last is a connection of which only the first packet has come."""
+"""<net/tcp_states.h>; the last is a connection of which only the SYN has been received."""
 ALL = 0x1FFF
 LISTEN, TIME_WAIT = 1 << STATES.index("LISTEN"), 1 << STATES.index("TIME_WAIT")
 
@@ -35,22 +35,22 @@ _WHICHEVER = b"\xff" * 8  # INET_DIAG_NOCOOKIE
 
 
 class Socket(NamedTuple):
-    """One of them."""
+    """A TCP socket."""
 
     state: str
     local: int
     remote: int
-    """Its ports."""
+    """`local` and `remote` are ports."""
     received: int
     """Bytes that are not read; of a listener: connections in its accept queue."""
     unsent: int
-    """Bytes that are not acknowledged; of a listener: how many its queue takes, 0: not told."""
+    """Bytes that are not acknowledged; of a listener: its queue's size, 0: unknown."""
     inode: int
     """0: no process has it open."""
 
 
 def tcp_sockets(local: int = 0, remote: int = 0, states: int = ALL) -> list[Socket]:
-    """Those with these ports (0: any), in these states."""
+    """Return the sockets with these ports (0: any) in these states."""
     try:
         return list(asked(local, remote, states))
     except OSError:
@@ -58,7 +58,7 @@ def tcp_sockets(local: int = 0, remote: int = 0, states: int = ALL) -> list[Sock
 
 
 def read(local: int = 0, remote: int = 0, states: int = ALL) -> Iterator[Socket]:
-    """From the text: proc_net_tcp."""
+    """Yield the sockets from /proc/net/tcp, see proc_net_tcp in the kernel's documentation."""
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         words = line.split()
         state = int(words[3], 16)
@@ -69,19 +69,19 @@ def read(local: int = 0, remote: int = 0, states: int = ALL) -> Iterator[Socket]
 
 
 def asked(local: int = 0, remote: int = 0, states: int = ALL) -> Iterator[Socket]:
-    """From the kernel, which goes through all that it has. Raises OSError."""
+    """Yield the sockets from sock_diag, for which the kernel searches all. Raises OSError."""
     return _ask(_ALL, local, remote, states)
 
 
 def end(local: int, remote: int) -> Socket | None:
-    """The local port's end of a connection over 127.0.0.1, found at once among however many."""
+    """Return the local socket of a connection over 127.0.0.1; the kernel finds it by its hash."""
     try:
         found = next(_ask(_ONE, local, remote, ALL), None)
     except FileNotFoundError:
         return None
     except OSError:
         return next(read(local, remote), None)
-    # Where there is no such connection the kernel names the listener that would accept it.
+    # If there is no such connection, the kernel returns the listener that would accept it.
     return found if found is not None and found.remote == remote else None
 
 
@@ -116,13 +116,13 @@ def _row(data: bytes, place: int) -> Socket:
 
 
 def accept_queue(port: int) -> int:
-    """How many connections to a local port wait to be accepted."""
+    """Return how many connections to a local port wait to be accepted."""
     return sum(one.received for one in tcp_sockets(port, states=LISTEN))
 
 
 def own_backlog(ports: Container[int]) -> int | None:
-    """The least that a listener on these ports has given to listen(), if that is less than the
-    kernel allows. None: the accept queue is as long as it may be, or cannot be looked at."""
+    """Return the smallest backlog that a listener on these ports has passed to listen(), if it is
+    below the kernel's limit. None: it is not below, or unknown."""
     try:
         rooms = [one.unsent for one in asked(states=LISTEN) if one.local in ports]
     except OSError:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What puts a load on a subject: ab, oha, a first request read with care, idle connections."""
+"""Load generators for a server under test: ab, wrk, oha; a first request; idle connections."""

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Running Apache Bench.
+"""Runs Apache Bench.
 
-What its failures mean is not what its words say (seen in the source of version 2.4.54):
+Its counts of failures include more than their names say (see the source of version 2.4.54):
 
-- "Length" is also a connection that ab opened and never used. Near the end it opens one for each
-  that ends, until all requests are written; those left over say nothing. A server closes them when
-  their time is over, and each then takes the place of a request that is still under way. It takes a
-  tail of many seconds: an accept queue that overflows, workers that wait for silent clients.
-- "Exceptions" are connections that were reset while ab had not read everything. It forgets their
-  requests, which it has counted as begun: without others that fail it waits for them in vain.
+- "Length" also counts connections that ab opened and never used. Near the end ab opens a connection
+  for each that ends, until all requests are written; the rest stay idle. A server closes them after
+  its timeout, and ab counts each in place of a request that is in progress. This happens if the
+  last requests take many seconds: an accept queue overflows, or workers wait for silent clients.
+- "Exceptions" are connections that were reset before ab had read everything. ab counts their
+  requests as sent, but never as done: if no others fail, it waits until its timeout.
 """
 
 import shutil
@@ -38,13 +38,13 @@ KEPT_PERCENTILES = ("50", "66", "75", "80", "90", "95", "98", "99", "100")
 
 
 START_SECONDS = 0.03
-"""Of the time between its start and the moment at which we notice its end ab itself has no use for
-so long: its start, and half of our waiting."""
+"""The part of the measured run time in which ab cannot run: its start, and half of the interval in
+which we check for its end."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AbOutcome(Outcome):
-    """What came of a load by ab."""
+    """The outcome of a load by ab."""
 
     figures: AbFigures | None
     completed: int | None
@@ -52,14 +52,13 @@ class AbOutcome(Outcome):
 
 
 def command(load: Load, folder: Path) -> list[str]:
-    """ab's command line for a load; it writes its data into `folder`.
+    """Return ab's command line for a load; ab writes its data into `folder`.
 
-    Without -r: ab then stops at the first connection that breaks and says which error it was. With
-    -r it goes on and ends with status 0 even if there is no server at all.
+    Without -r, ab stops at the first connection that breaks and prints the error. With -r it
+    continues and exits with status 0 even if there is no server.
 
-    Without -l, unless lengths are known to differ: ab counts a response that is not as long as the
-    first one as failed, and that is the only thing by which it notices a connection that was
-    closed before the response was whole, or before it began. -l switches that off.
+    Without -l, ab counts a response as failed if it is not as long as the first one. Only so does
+    it detect a connection that was closed early, so -l is used only if lengths may differ.
     """
     return [
         "ab",
@@ -83,7 +82,7 @@ def run(
     meanwhile: Callable[[], None] | None = None,
 ) -> AbOutcome:
     """Run ab to its end, or to the load's timeout, calling `meanwhile` several times a second.
-    May raise Interrupted; ab is gone then too."""
+    May raise Interrupted; ab has ended then, too."""
     with tempfile.TemporaryDirectory(prefix="zerohttpd-ab-") as name:
         folder = Path(name)
         if load.form is not None:
@@ -95,7 +94,7 @@ def run(
 
 
 def outcome(child: Child, load: Load, timed_out: bool, folder: Path) -> AbOutcome:
-    """Put together what an ended ab left."""
+    """Return the outcome from the output and the files of an ab that has ended."""
     report = child.stdout
     figures = parse_report(report)
     precise = parse_percentile_file(_text(folder / "percentiles.csv"))
@@ -124,15 +123,15 @@ def require_ab() -> None:
 
 
 def version() -> str | None:
-    """ab's own name and version, without its copyright; None if it is not installed."""
+    """Return ab's name and version, without its copyright; None if it is not installed."""
     said = first_line(["ab", "-V"])
     return said.removeprefix("This is ").split(" <")[0] if said else None
 
 
 def concurrency_ceiling() -> int | None:
-    """The highest concurrency this ab takes: 20,000 in many builds, more in some. None: unknown.
+    """Return the highest concurrency of this ab: often 20,000, in some builds more. None: unknown.
 
-    It names its limit when asked for more; nothing is connected to.
+    ab prints its limit if a higher one is requested; it does not connect.
     """
     absurd = "2000000000"
     said = subprocess.run(

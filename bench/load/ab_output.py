@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reading what Apache Bench prints. Pure functions; the tests feed them recorded real output."""
+"""Parses the output of Apache Bench. The tests use recorded output."""
 
 import re
 from itertools import pairwise
@@ -8,10 +8,9 @@ from bench.records.figures import AbFigures, Latency
 
 
 def parse_report(text: str) -> AbFigures | None:
-    """The figures in ab's report; None if it ended without one.
+    """Return the figures in ab's report; None if there is no report.
 
-    A report is no proof of success: ab writes one for requests that failed, too, and for those
-    done so far when it is interrupted.
+    A report does not prove success: ab prints one if requests failed or it was interrupted, too.
     """
     complete = _count("Complete requests", text)
     rate = _number("Requests per second", text)
@@ -35,14 +34,14 @@ def parse_report(text: str) -> AbFigures | None:
 
 
 def parse_percentile_file(text: str) -> dict[str, float]:
-    """Percentiles from the file that `ab -e` writes: the same as in the report, but not rounded
-    to whole milliseconds, which matters where requests take less than two."""
+    """Return the percentiles from the file that `ab -e` writes. In the report they are rounded to
+    whole milliseconds, which is too coarse if requests take less than 2 ms."""
     rows = re.findall(r"^(\d+),([\d.]+)$", text, re.MULTILINE)
     return {percent: float(ms) for percent, ms in rows}
 
 
 def parse_request_times(text: str) -> list[int]:
-    """The total time of each request from the file that `ab -g` writes: whole milliseconds."""
+    """Return the total time of each request, in whole ms, from the file that `ab -g` writes."""
     times = []
     for line in text.splitlines()[1:]:
         fields = line.split("\t")
@@ -52,13 +51,12 @@ def parse_request_times(text: str) -> list[int]:
 
 
 def latency_from(percentiles: dict[str, float], times: list[int]) -> Latency | None:
-    """Put together what ab says in two files, each of which lacks something.
+    """Return the latency from ab's two files; None if one of them is incomplete.
 
-    `percentiles` (-e) is exact to a microsecond, but knows whole per cents only. `times` (-g) has
-    every request, in whole milliseconds, ab rounds to the nearest. So the 99.9th percentile is of
-    the latter, kept between the exact 99th and the exact longest; the mean is of the former up to
-    the 99th (each per cent stands for a hundredth of the requests) and of the latter above it, and
-    never further from the mean of the latter than their rounding explains.
+    `percentiles` (-e) is exact to 1 us, but has whole per cents only. `times` (-g) has every
+    request, rounded to the nearest ms. The 99.9th percentile is taken from `times` and limited to
+    the range from the exact 99th to the exact maximum. The mean is computed from `percentiles` up
+    to the 99th and from `times` above it; it differs from the mean of `times` by 0.5 ms at most.
     """
     if not times or not {"50", "90", "99", "100"} <= percentiles.keys():
         return None
@@ -79,8 +77,8 @@ def latency_from(percentiles: dict[str, float], times: list[int]) -> Latency | N
 
 
 def _mean(percentiles: dict[str, float], ordered: list[int]) -> float:
-    # The curve of percentiles is exact in its points but not between them, where a few slow
-    # requests make a cliff; the times of the requests are all there, each off by half at most.
+    # Percentiles are exact, but between two of them a few slow requests can make a step. The times
+    # of all requests are known, each with an error of at most 0.5 ms.
     rounded = sum(ordered) / len(ordered)
     curve = [percentiles.get(str(percent)) for percent in range(100)]
     exact = [value for value in curve if value is not None]
@@ -93,22 +91,22 @@ def _mean(percentiles: dict[str, float], ordered: list[int]) -> float:
 
 
 def completed_before_abort(text: str) -> int | None:
-    """How many requests ab had done when it gave up, if it says so."""
+    """Return how many requests ab had completed when it stopped with an error; None: unknown."""
     match = re.search(r"Total of (\d+) requests completed", text)
     return int(match[1]) if match else None
 
 
 def abort_message(errors: str) -> str:
-    """Why ab gave up, from its standard error: `apr_socket_recv: Connection reset by peer (104)`.
+    """Return ab's error from its standard error: `apr_socket_recv: Connection reset by peer (104)`.
 
-    Empty if it said nothing. ab's usage text, which follows a wrong option, is left out.
+    It is empty if there is none. ab's usage text, which follows a wrong option, is left out.
     """
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
     return lines[0] if lines else ""
 
 
 def parse_concurrency_ceiling(errors: str) -> int | None:
-    """The highest concurrency this ab takes, from its refusal of a higher one."""
+    """Return the highest concurrency of this ab, from its error message for a higher one."""
     match = re.search(r"Invalid Concurrency \[Range 0\.\.(\d+)\]", errors)
     return int(match[1]) if match else None
 

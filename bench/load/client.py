@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A client that sends exactly the bytes that it is given, and reads with a deadline."""
+"""A client that sends exactly the given bytes, and reads with a deadline."""
 
 import contextlib
 import re
@@ -18,8 +18,8 @@ Same = TypeVar("Same", bound="Connection")
 
 
 class NoAnswer(Exception):
-    """No whole answer: the connection ended before, or the time was over; the message says which,
-    `received` what had come."""
+    """No complete answer: the connection ended, or the deadline passed. The message says which;
+    `received`: the bytes so far."""
 
     def __init__(self, why: str, received: bytes, in_time: bool) -> None:
         super().__init__(f"{why} after {len(received)} bytes")
@@ -28,14 +28,14 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True)
 class Response:
-    """A response as it came."""
+    """A response as received."""
 
     status: int
     head: bytes
     body: bytes
 
     def field(self, name: str) -> str | None:
-        """The value of its first field of that name."""
+        """Return the value of the first header field with this name; None if there is none."""
         for line in self.head.decode("latin-1").split("\r\n")[1:]:
             key, _, value = line.partition(":")
             if key.strip().lower() == name.lower():
@@ -44,20 +44,19 @@ class Response:
 
     @property
     def closes(self) -> bool:
-        """Whether it announces the end of the connection."""
+        """Whether the response announces the end of the connection."""
         return (self.field("Connection") or "").lower() == "close"
 
 
 class Connection:
-    """To a server, each piece sent at once. Use it in a `with` block. All methods raise OSError
-    where the connection breaks, but for those that say otherwise."""
+    """A connection to a server, with TCP_NODELAY. Use it in a `with` block. Methods raise OSError
+    if the connection breaks, except where another error is named."""
 
     def __init__(
         self, address: tuple[str, int], patience: float, buffer: int = 0, source: str = ""
     ) -> None:
-        """`patience`: seconds that each read may take as a whole; `buffer`: for a client that has
-        room for little, the size of its receive buffer; `source`: the address that it comes from,
-        if not any."""
+        """Connect. `patience`: timeout in seconds of each whole answer; `buffer`: size of a small
+        receive buffer (0: the default); `source`: the local address ("": any)."""
         self._received = b""
         self._patience = patience
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
@@ -77,17 +76,17 @@ class Connection:
         self.port: int = self.socket.getsockname()[1]
 
     def send(self, data: bytes) -> None:
-        """All of it."""
+        """Send all bytes."""
         self.socket.settimeout(self._patience)
         self.socket.sendall(data)
 
     def reset(self) -> None:
-        """Leave at once, with a reset."""
+        """Close the connection with a reset."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self.close()
 
     def close(self) -> None:
-        """Leave. May be called twice."""
+        """Close the connection. May be called twice."""
         self.socket.close()
 
     def __enter__(self: Same) -> Same:
@@ -101,13 +100,13 @@ class Client(Connection):
     """A connection whose answers are read."""
 
     def ask(self, data: bytes, method: str = "GET") -> Response:
-        """Send, and read the answer. Raises NoAnswer."""
+        """Send a request and return the answer. Raises NoAnswer."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.send(data)  # it may have answered before it has read all
+            self.send(data)  # the server may answer before it has read everything
         return self.answer(method)
 
     def answer(self, method: str = "GET") -> Response:
-        """The next answer. Raises NoAnswer."""
+        """Return the next answer. Raises NoAnswer."""
         until = time.monotonic() + self._patience
         while b"\r\n\r\n" not in self._received:
             self._more(until)
@@ -127,7 +126,7 @@ class Client(Connection):
         return Response(answer.status, head, body)
 
     def ends(self, seconds: float | None = None) -> bool:
-        """Whether the server ends the connection within so long; what comes before is dropped."""
+        """Return whether the server closes the connection within the time; data are dropped."""
         until = time.monotonic() + (self._patience if seconds is None else seconds)
         try:
             while True:
@@ -137,7 +136,7 @@ class Client(Connection):
             return end.in_time
 
     def rest(self, seconds: float | None = None) -> tuple[bytes, bool]:
-        """What comes until the server ends the connection, and whether it does within so long."""
+        """Return the bytes until the server closes, and whether it does so within the time."""
         until = time.monotonic() + (self._patience if seconds is None else seconds)
         try:
             while True:
@@ -164,7 +163,7 @@ class Client(Connection):
 
 
 def request(method: str, path: str, *fields: str, body: bytes | None = None) -> bytes:
-    """The bytes of a request; `fields`: lines of its head beside Host and Content-Length."""
+    """Return the bytes of a request; `fields`: header lines except Host and Content-Length."""
     lines = [f"{method} {path} HTTP/1.1", "Host: localhost", *fields]
     if body is not None:
         lines.append(f"Content-Length: {len(body)}")

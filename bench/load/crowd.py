@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Many connections to one server, held open by this very process, each of which asks once."""
+"""Many connections to one server, held open by this process; each sends one request."""
 
 import select
 from urllib.parse import urlsplit
@@ -11,15 +11,15 @@ from bench.records.workloads import Workload
 
 PATIENCE = 10.0
 PER_ADDRESS = 5_000
-"""Connections from one local address: a port range of 28,000 is searched quickly for these."""
+"""Connections from one local address: few of its 28,000 ports, so a free one is found fast."""
 
 
 class Crowd:
-    """`count` connections to a server. Use in a `with` block."""
+    """Many connections to a server. Use in a `with` block."""
 
     def __init__(self, url: str, workload: Workload, count: int) -> None:
-        """Connect them all; they will ask `url` for the workload. On this machine each few thousand
-        have an address of their own. Raises NoFigure."""
+        """Open `count` connections that will request the workload at `url`. To a server on this
+        machine each PER_ADDRESS of them have their own local address. Raises NoFigure."""
         self._clients: list[Client] = []
         to = urlsplit(url)
         address = (to.hostname or "", to.port or 80)
@@ -40,7 +40,7 @@ class Crowd:
         self._close()
 
     def ask(self) -> None:
-        """Every client sends a request. Raises NoFigure."""
+        """Send a request on every connection. Raises NoFigure."""
         try:
             for client in self._clients:
                 client.send(self._request)
@@ -48,7 +48,7 @@ class Crowd:
             raise NoFigure(f"a request could not be sent: {error}") from error
 
     def listen(self) -> None:
-        """Every client reads its whole response, which must be no error. Raises NoFigure."""
+        """Read the response on every connection. Raises NoFigure if it is cut off or an error."""
         for number, client in enumerate(self._clients, 1):
             try:
                 answer = client.answer()
@@ -59,11 +59,11 @@ class Crowd:
                 raise NoFigure(f"answer {number:,}: {first}")
 
     def answered(self) -> int:
-        """To how many something has come already."""
+        """Return how many connections have received something."""
         return self._ready(select.POLLIN)
 
     def still_open(self) -> int:
-        """How many of them the server has not closed."""
+        """Return how many connections the server has not closed."""
         return len(self._clients) - self._ready(select.POLLRDHUP)
 
     def _ready(self, event: int) -> int:

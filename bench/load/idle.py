@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Idle connections beside a load, held by a process of their own."""
+"""Idle connections during a load, held open by a separate process."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,31 +11,31 @@ from bench.host.signals import SignalWatch
 
 @dataclass(frozen=True)
 class IdleReport:
-    """What became of the idle connections."""
+    """The counts of the idle connections."""
 
     asked: int
     held: int
     """Open at the end."""
     reopened: int
-    """Closed by the server meanwhile, and opened anew."""
+    """Closed by the server during the load, and opened again."""
     requests: int
-    """Answered in all."""
+    """All answered requests."""
     requests_during: int
-    """Answered during the load."""
+    """Requests answered during the load."""
 
 
 class IdleConnections(Helper):
-    """So many connections held open. Use `end` after the load."""
+    """Connections held open during a load. Call `end` after the load."""
 
     def __init__(self, url: str, count: int, cpus: Sequence[int], watch: SignalWatch) -> None:
-        """Open them, and ask for `url` on each. Raises HelperError or Interrupted."""
+        """Open `count` connections and request `url` on each. Raises HelperError or Interrupted."""
         self._count = count
         to = urlsplit(url)
         words = [to.hostname or "", str(to.port or 80), str(count), to.path]
         super().__init__("bench.load.idle_holder", words, cpus, watch)
 
     def end(self) -> IdleReport:
-        """Let go of them."""
+        """Close all connections and return the counts."""
         self._child.end()
         said = [int(number) for number in self._child.stdout.split()[1:]]
         held, requests, reopened = said or (0, 0, 0)

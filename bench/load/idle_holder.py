@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Holds idle keep-alive connections open.
 
-Started as `python -m bench.load.idle_holder HOST PORT COUNT PATH`. Each connection makes one
-request when it is opened. A server closes a connection that has been idle for some seconds, so each
-makes another one every REFRESH seconds; one that was closed all the same is opened anew.
+Started as `python -m bench.load.idle_holder HOST PORT COUNT PATH`. Each connection sends a request
+when it is opened, and another every REFRESH seconds, because a server closes a connection that has
+been idle for some seconds. A connection that was closed anyway is opened again.
 
-Prints how many requests have been answered when all are open (a server with fewer workers than
-there are connections lets the others wait), and on SIGTERM how many connections are open, how many
-requests were answered and how many connections were opened anew.
+It prints how many requests have been answered when all are open (if a server has fewer workers than
+connections, the others wait). On SIGTERM it prints how many connections are open, how many requests
+were answered and how many connections were opened again.
 """
 
 import collections
@@ -21,13 +21,13 @@ from collections.abc import Sequence
 REFRESH = 3.5
 """Seconds. Below the 5 s after which an idle connection is closed."""
 OPENING_SECONDS = 3.0
-"""So long the first answers are waited for."""
+"""The maximum time to wait for the first answers."""
 AT_ONCE = 200
-"""So many are opened before the others' answers are looked for."""
+"""The number of connections opened between two checks for answers."""
 
 
 class Holder:
-    """The connections."""
+    """Opens the connections and keeps them open."""
 
     def __init__(self, address: tuple[str, int], count: int, path: str) -> None:
         self._address, self._count = address, count
@@ -39,16 +39,16 @@ class Holder:
         """Connections by the time of their next request."""
         self.requests = self.reopened = 0
         self._closed = 0
-        """By the server, and not opened anew so far."""
+        """Closed by the server, and not yet opened again."""
         self.ended = False
 
     @property
     def held(self) -> int:
-        """How many are open."""
+        """The number of open connections."""
         return len(self._open)
 
     def fill(self) -> None:
-        """Open all, and wait a while for their answers. What has no room yet is opened later."""
+        """Open all and wait up to OPENING_SECONDS for answers. `hold` opens what is missing."""
         deadline = time.monotonic() + OPENING_SECONDS
         while self.held < self._count and time.monotonic() < deadline and not self.ended:
             self._open_some()
@@ -58,7 +58,7 @@ class Holder:
         self.reopened = 0
 
     def hold(self) -> None:
-        """Until SIGTERM."""
+        """Keep the connections open until SIGTERM."""
         while not self.ended:
             self._read(0.1)
             self._open_some()
@@ -113,7 +113,7 @@ class Holder:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Hold them until SIGTERM."""
+    """Hold the connections until SIGTERM."""
     host, port, count, path = arguments
     holder = Holder((host, int(port)), int(count), path)
 

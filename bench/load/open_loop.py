@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The open loop: requests at a constant rate, whatever the server does, by oha.
+"""The open loop: oha sends requests at a constant rate, independent of the server's speed.
 
-ab asks again only when it has been answered: when the server stalls, it stops asking, and those who
-would have come meanwhile are never seen. oha sends when it is time to. Where it cannot, because all
-its connections wait for answers, `--latency-correction` counts a request's time from when it was
-due, and not from when it was sent at last. What it prints is that; both times of each request it
-writes into a small database (`--db-url`), from which the latencies as they would look without the
-correction are worked out: of the same requests, not of a second run.
+ab sends a request only after the previous answer. When the server stalls, ab stops too, and misses
+the requests that would have come meanwhile. oha sends at fixed times. If all its connections wait
+for answers, a request is sent late; `--latency-correction` counts its time from when it was due.
+oha prints these latencies. It also writes both times of each request into a database (`--db-url`);
+the uncorrected latencies are computed from it, for the same requests.
 """
 
 import math
@@ -33,7 +32,7 @@ from bench.records.workloads import FORM
 
 SETUP = "scripts/setup.sh openloop"
 PROGRESS = "Storing results to"
-"""How a line of oha's begins that is no trouble."""
+"""The beginning of a line of oha that is not an error."""
 
 
 class OhaSummary(BaseModel):
@@ -46,7 +45,7 @@ class OhaSummary(BaseModel):
 
 
 class OhaReport(BaseModel):
-    """What is read of oha's JSON."""
+    """The fields that are read from oha's JSON."""
 
     summary: OhaSummary
     codes: dict[str, int] = Field(alias="statusCodeDistribution")
@@ -55,25 +54,25 @@ class OhaReport(BaseModel):
 
 
 class Times(NamedTuple):
-    """One request that was answered, in seconds since the start of the run."""
+    """The times of one answered request, in seconds since the start of the run."""
 
     due: float
     sent: float
-    """Its connection is opened behind this moment, if it needs one."""
+    """If the request needs a new connection, it is opened after this time."""
     end: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenOutcome(Outcome):
-    """What came of a load by oha. Its latency is corrected: from when each request was due."""
+    """The outcome of a load by oha. Its latency is corrected: from when each request was due."""
 
     figures: OpenLoopFigures | None
     body_bytes: int | None = None
-    """Of all answers."""
+    """The bodies of all answers."""
 
 
 def program() -> str | None:
-    """Where oha is; None if it is not installed."""
+    """Return the path of oha; None if it is not installed."""
     ours, cargo = ROOT / "build" / "tools" / "bin", Path.home() / ".cargo" / "bin"
     places = [os.environ.get("PATH", ""), str(ours), str(cargo)]
     return shutil.which("oha", path=os.pathsep.join(places))
@@ -86,13 +85,13 @@ def require_oha() -> None:
 
 
 def version() -> str | None:
-    """oha's own name and version; None if it is not installed."""
+    """Return oha's name and version; None if it is not installed."""
     found = program()
     return output_of([found, "--version"]).strip() if found else None
 
 
 def command(load: Load, database: Path) -> list[str]:
-    """oha's command line. It follows no redirect, and keeps no connection unless it shall."""
+    """Return oha's command line. oha does not follow redirects."""
     return [
         "oha",
         "--no-tui",
@@ -116,7 +115,7 @@ def run(
     watch: SignalWatch,
     meanwhile: Callable[[], None] | None = None,
 ) -> OpenOutcome:
-    """Run oha to its end, or to the load's timeout. May raise Interrupted; oha is gone then."""
+    """Run oha to its end, or to the load's timeout. May raise Interrupted; oha has ended then."""
     with tempfile.TemporaryDirectory(prefix="zerohttpd-oha-") as folder:
         database = Path(folder, "requests.sqlite")
         done = _run(load, database, cpus, watch, meanwhile)
@@ -157,7 +156,7 @@ def _run(
 
 
 def parse(text: str, rate: float) -> tuple[OpenLoopFigures | None, Latency | None, int | None]:
-    """The figures, the latencies and the bytes of all bodies in oha's JSON; Nones if it is none."""
+    """Return the figures, latencies and bytes of all bodies in oha's JSON; Nones if invalid."""
     try:
         said = OhaReport.model_validate_json(text)
     except ValueError:
@@ -177,8 +176,8 @@ def parse(text: str, rate: float) -> tuple[OpenLoopFigures | None, Latency | Non
 
 
 def requests_in(database: Path) -> list[Times]:
-    """The answered requests in oha's database; none if it is missing, or of an oha that writes
-    another one."""
+    """Return the answered requests in oha's database; none if it is missing or has another
+    schema."""
     query = "SELECT start_latency_correction, start, end FROM oha"
     try:
         with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
@@ -188,7 +187,7 @@ def requests_in(database: Path) -> list[Times]:
 
 
 def latency_of(seconds: Sequence[float], source: str) -> Latency | None:
-    """Percentiles as oha takes them; None of nothing. Seconds to milliseconds."""
+    """Return the latency in ms, with percentiles computed as oha does; None without requests."""
     if not seconds:
         return None
     times = sorted(round(second * 1000, 4) for second in seconds)
@@ -210,7 +209,7 @@ def latency_of(seconds: Sequence[float], source: str) -> Latency | None:
 
 
 def _latency(said: OhaReport, count: int) -> Latency | None:
-    """Seconds to milliseconds; None where nothing was answered."""
+    """Return the latency in ms; None if a figure is missing."""
     figures = {
         "p50": said.percentiles.get("p50"),
         "p90": said.percentiles.get("p90"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a load generator is asked to do, and what came of it: the same of all of them."""
+"""The input and the outcome of a load generator, the same for all of them."""
 
 from dataclasses import dataclass, field
 
@@ -10,14 +10,14 @@ from bench.records.figures import Latency
 
 @dataclass(frozen=True)
 class Load:
-    """What a load generator is asked to do."""
+    """The load that a generator makes."""
 
     url: str
     requests: int
     connections: int
-    """At once; in the open loop the most that may be open."""
+    """Concurrent connections; in the open loop their maximum."""
     timeout: float
-    """Seconds until the run is broken off."""
+    """Seconds after which the run is stopped."""
     keep_alive: bool = False
     form: str | None = None
     """The body of a POST; None: GET."""
@@ -28,27 +28,27 @@ class Load:
 
 
 class WarmUpFailed(NoFigure):
-    """The requests before those that count were not answered; the message says why."""
+    """The warm-up requests were not answered; the message says why."""
 
     label = "warm-up"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of it."""
+    """The outcome of a load."""
 
     command: list[str] = field(default_factory=list)
     status: int | None = None
     """Its exit status."""
     timed_out: bool = False
     message: str = ""
-    """The line that it wrote to standard error about what went wrong."""
+    """The line of its standard error that names the error."""
     report: str = ""
-    """All that it printed."""
+    """Its whole standard output."""
     latency: Latency | None = None
     wall_seconds: float = 0.0
     """From its start to its end by our own clock."""
     cpu: CpuTime | None = None
-    """What it used itself, in microseconds."""
+    """The CPU time of the generator, in microseconds."""
     demand: float | None = None
-    """The share of that time in which it ran or wanted to run."""
+    """The share of `wall_seconds` in which it ran or wanted to run."""

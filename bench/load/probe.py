@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A first, single request, read with care: what all later answers are held against."""
+"""A first, single request: the reference for all later answers."""
 
 import re
 import socket
@@ -13,11 +13,11 @@ from bench.records.workloads import FORM, Workload
 
 SECONDS = 10.0
 SURPLUS_SECONDS = 0.2
-"""So long more is waited for when all that was announced has come."""
+"""The time to wait for surplus bytes after the announced length has been received."""
 
 
 class ProbeError(NoFigure):
-    """No right answer. `label` says it in a word or two, the message in a sentence."""
+    """No correct answer. `label` names the error in one or two words, the message in a sentence."""
 
     def __init__(self, label: str, text: str) -> None:
         super().__init__(text)
@@ -26,7 +26,7 @@ class ProbeError(NoFigure):
 
 @dataclass(frozen=True)
 class FirstAnswer:
-    """The answer."""
+    """The answer to the first request."""
 
     status: int
     head: bytes
@@ -35,22 +35,22 @@ class FirstAnswer:
 
     @property
     def body_bytes(self) -> int:
-        """Of the body alone."""
+        """The length of the body."""
         return len(self.body)
 
     @property
     def bytes(self) -> int:
-        """All of it."""
+        """The length of head and body."""
         return len(self.head) + len(self.body)
 
 
 def probe(
     url: str, workload: Workload, status: int | None, keep_alive: bool = False
 ) -> FirstAnswer:
-    """Ask once, as ab asks, and read until the server closes, or until nothing more comes.
+    """Send one request as ab does, and read until the server closes or no more bytes come.
 
-    Raises ProbeError for no answer, another `status` than wanted (None: any but an error), and a
-    body that is not as long as its Content-Length says: ab would never notice that.
+    Raises ProbeError if there is no answer, if the status is not `status` (None: any but an error),
+    or if the body is not as long as Content-Length says, which ab does not check.
     """
     parts = urlsplit(url)
     fields = ["User-Agent: probe", "Accept: */*"]
@@ -73,8 +73,8 @@ def probe(
 
 
 def require_content(answer: FirstAnswer, workload: Workload) -> None:
-    """Raise ProbeError unless a redirect leads where it should, and a page is the one that was
-    asked for. A floor's canned answer is neither."""
+    """Raise ProbeError unless a redirect has the right target and a page has the right content. Not
+    for baselines: their fixed answer has neither."""
     if workload.leads:
         found = re.search(rb"^location:\s*(\S+)\s*$", answer.head, re.IGNORECASE | re.MULTILINE)
         to = found[1].decode("latin-1") if found else ""
@@ -97,21 +97,21 @@ def _check_length(head: bytes, body: bytes) -> None:
 
 
 def _announced(head: bytes) -> int | None:
-    """The Content-Length in a head."""
+    """Return the Content-Length in a head; None if there is none."""
     match = re.search(rb"^content-length:\s*(\d+)\s*$", head, re.IGNORECASE | re.MULTILINE)
     return int(match[1]) if match else None
 
 
 def _complete(received: bytes) -> bool:
-    """Whether all that was announced has come."""
+    """Return whether the announced length has been received."""
     head, gap, body = received.partition(b"\r\n\r\n")
     announced = _announced(head) if gap else None
     return announced is not None and len(body) >= announced
 
 
 def request_for(url: str, workload: Workload, version: str, fields: Sequence[str]) -> bytes:
-    """The request that a generator makes of a URL: its query too, and its port, for some servers
-    repeat the host in where a redirect leads; a form is posted."""
+    """Return the request that a generator sends for a URL. Host includes the port, because some
+    servers repeat it in the target of a redirect; a form is sent by POST."""
     to = urlsplit(url)
     target = to._replace(scheme="", netloc="").geturl()
     method, body = ("GET", b"") if workload.form is None else ("POST", workload.form.encode())

@@ -1,13 +1,13 @@
 -- SPDX-License-Identifier: MIT
--- wrk asks for so many seconds and counts what comes. This makes it ask for so many requests, and
--- look at each answer. Called as: wrk -t1 -d SECONDS -s wrk.lua URL -- REQUESTS [FORM]
--- For one thread only: each has a Lua state of its own, and the first to be done would end all.
+-- By itself wrk sends requests for a given time and counts the answers. This script makes it send a
+-- given number and check each answer: wrk -t1 -d SECONDS -s wrk.lua URL -- REQUESTS [FORM]
+-- For one thread only: each has its own Lua state, and the first to finish would end all.
 local ffi = require("ffi")
 ffi.cdef([[int kill(int, int); int getpid(void);]])
 local SIGINT, NEVER = 2, 3600 * 1000
 local thread
 
--- Global: `done` runs in another state, and reads them from there.
+-- Global variables, because `done` runs in another Lua state and reads them with thread:get().
 left, due, closes = 0, 0, 0
 statuses, lengths = {}, {}
 
@@ -24,9 +24,8 @@ function init(arguments)
    end
 end
 
--- wrk asks for how many milliseconds a connection shall wait before it asks again. When all that is
--- due has been asked for, it waits for ever: so that no request is left without its answer, and one
--- that is never answered is noticed.
+-- Returns the milliseconds that a connection waits before its next request. After the last request
+-- it waits without end, so that each request gets its answer, and a missing one is detected.
 function delay()
    due = due - 1
    return due < 0 and NEVER or 0
@@ -41,7 +40,7 @@ function response(status, headers, body)
    end
    left = left - 1
    if left == 0 then
-      -- The main thread sleeps for as long as it was told. This ends its sleep, and so the load.
+      -- The main thread sleeps for SECONDS. The signal ends its sleep, and so the load.
       ffi.C.kill(ffi.C.getpid(), SIGINT)
       wrk.thread:stop()
    end

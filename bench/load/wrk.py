@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Running wrk: the closed loop over HTTP/1.1, for peers that keep no connection of HTTP/1.0.
+"""Runs wrk: the closed loop over HTTP/1.1, for servers without keep-alive in HTTP/1.0.
 
-wrk by itself asks for so many seconds, counts what comes, and opens a connection anew when it is
-closed or breaks, in silence. wrk.lua makes it ask for so many requests and look at the status, the
-length and the Connection field of each answer. Its thread is one: it uses one core.
+By itself wrk sends requests for a given time, counts the answers, and silently opens a connection
+again if it is closed. wrk.lua makes it send a given number of requests and check the status, the
+length and the Connection field of each answer. It has one thread and uses one core.
 
-Where it asks for a connection to be closed it trusts the answer to say so. A server that closes
-without saying it (Java's does) is asked again over a connection that is about to end, which counts
-as an error: connections for one request each are for ab to ask over.
+With `Connection: close` wrk relies on the answer's Connection field. If a server closes without it
+(Java's does), wrk sends the next request on a closing connection, which counts as an error. So ab
+is used to measure a connection for each request.
 
-Its latencies are not ab's: where an answer took longer than usual it adds those that would have
-been asked for meanwhile (its correction of "coordinated omission"). So they are marked as what they
-are, and Little's law is not held against them.
+Its latencies differ from those of ab: after a slow answer wrk adds the requests that it would have
+sent meanwhile (its correction of "coordinated omission"). So their source is recorded, and Little's
+law is not checked with them.
 """
 
 import shutil
@@ -30,20 +30,20 @@ from bench.records.figures import Latency, WrkFigures
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
 BEGINS = "JSON "
-"""The line of wrk.lua among wrk's own."""
+"""The beginning of wrk.lua's line in wrk's output."""
 SPARE_SECONDS = 5.0
-"""wrk ends by itself after so long beyond our patience: nobody waits for it then."""
+"""wrk's own time limit is longer than our timeout by this; we stop it first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WrkOutcome(Outcome):
-    """What came of a load by wrk."""
+    """The outcome of a load by wrk."""
 
     figures: WrkFigures | None
 
 
 class WrkTimes(BaseModel):
-    """What wrk.lua says of latencies, in microseconds."""
+    """The latencies that wrk.lua prints, in microseconds."""
 
     percentiles_us: dict[str, float]
     max_us: float
@@ -51,7 +51,7 @@ class WrkTimes(BaseModel):
 
 
 def command(load: Load) -> list[str]:
-    """wrk's command line for a load."""
+    """Return wrk's command line for a load."""
     seconds = round(load.timeout + SPARE_SECONDS)
     return [
         "wrk",
@@ -74,7 +74,7 @@ def run(
     watch: SignalWatch,
     meanwhile: Callable[[], None] | None = None,
 ) -> WrkOutcome:
-    """Run wrk to its end, or to the load's timeout. May raise Interrupted; wrk is gone then."""
+    """Run wrk to its end, or to the load's timeout. May raise Interrupted; wrk has ended then."""
     ran = run_measured(command(load), cpus, load.timeout, watch, meanwhile)
     child = ran.child
     figures, latency = parse(child.stdout)
@@ -93,7 +93,7 @@ def run(
 
 
 def parse(text: str) -> tuple[WrkFigures | None, Latency | None]:
-    """The figures and latencies that wrk.lua printed; Nones where it did not."""
+    """Return the figures and latencies that wrk.lua printed; Nones if it did not."""
     line = next((x for x in text.splitlines() if x.startswith(BEGINS)), "").removeprefix(BEGINS)
     try:
         figures = WrkFigures.model_validate_json(line)
@@ -103,7 +103,7 @@ def parse(text: str) -> tuple[WrkFigures | None, Latency | None]:
 
 
 def _latency(said: WrkTimes, count: int) -> Latency | None:
-    """Microseconds to milliseconds; None where nothing was answered."""
+    """Return the latency in ms; None if nothing was answered."""
     if not count:
         return None
     at = {name: value / 1000 for name, value in said.percentiles_us.items()}
@@ -125,8 +125,8 @@ def require_wrk() -> None:
 
 
 def version() -> str | None:
-    """wrk's own name and version, without its copyright; None if it is not installed. (It says
-    them with its usage, and status 1.)"""
+    """Return wrk's name and version, without its copyright; None if it is not installed. (wrk
+    prints them with its usage, and exits with status 1.)"""
     if shutil.which("wrk") is None:
         return None
     said = subprocess.run(["wrk", "-v"], capture_output=True, text=True).stdout

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What can be said of results: tables, charts, comparisons, capacity. Needs only the records."""
+"""Evaluates results: tables, charts, comparisons, capacity. Imports only the records."""

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""How far several hosts carry: the arithmetic of docs/scaling.md, worked out from a sweep.
+"""Computes the capacity of several hosts from a sweep, as docs/scaling.md explains.
 
-It is the utilisation law of operational analysis (Denning and Buzen, "The Operational Analysis of
-Queueing Network Models", Computing Surveys 10(3), 1978): a host that spends D seconds of CPU on
-each request cannot serve more than 1/D requests per second, whatever else happens, and at a rate X
-it is busy for X * D of its time. The slowest host limits all of them.
-
-Pure functions on results; `show` prints them.
+It uses the utilisation law of operational analysis (Denning and Buzen, "The Operational Analysis of
+Queueing Network Models", Computing Surveys 10(3), 1978): a host that spends D seconds of CPU time
+on each request cannot serve more than 1/D requests per second. At a rate of X requests per second
+its utilisation is X * D. The slowest host limits the whole system.
 """
 
 import statistics
@@ -28,18 +26,17 @@ from bench.records.run import Run
 from bench.records.store import load
 
 HEADROOM = 0.7
-"""Hosts are to be busy for so much of their time: the time in the queue of a host that is busy for
-a share u grows as 1/(1-u)."""
+"""The planned utilisation of hosts: at a utilisation u the time in the queue grows as 1/(1-u)."""
 LINK_BYTES = 1e9 / 8
 """Bytes per second of a host's network card: 1 Gbit/s."""
 PACKET_BYTES = 640
-"""Of a connection for each request beside the response: request, handshake and end, eight packets
-of some 80 bytes with their Ethernet, IP and TCP heads. An estimate; it is not measured."""
+"""Bytes of a request with its own connection, without the response: request, handshake and end in
+eight packets of about 80 bytes with Ethernet, IP and TCP headers. An estimate, not measured."""
 
 
 @dataclass(frozen=True)
 class RequestCost:
-    """What one request costs, in CPU microseconds of each role, and on the wire."""
+    """The cost of one request: CPU microseconds of each role, and bytes on the network."""
 
     subject: str
     server: float
@@ -50,13 +47,13 @@ class RequestCost:
     bytes: float = 0.0
 
     def of(self, role: Role) -> float:
-        """By the name of a role."""
+        """Return the CPU microseconds of a role."""
         return float(getattr(self, role))
 
 
 @dataclass(frozen=True)
 class Layout:
-    """So many hosts of each role."""
+    """The number of hosts of each role."""
 
     servers: int
     nginx: int
@@ -64,24 +61,24 @@ class Layout:
 
     @property
     def hosts(self) -> int:
-        """All of them."""
+        """The number of all hosts."""
         return self.servers + self.nginx + self.redis
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """What a layout carries."""
+    """The capacity of a layout."""
 
     layout: Layout
     rate: float
     """Requests per second."""
     limit: str
-    """Who or what ends it."""
+    """The role or the network that limits the rate."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A cell that was measured, and what the demands of another one say about it."""
+    """The measured rate of a configuration, and the rate predicted from another configuration."""
 
     subject: str
     conditions: Conditions
@@ -92,7 +89,7 @@ class Prediction:
 
     @property
     def ratio(self) -> float:
-        """Measured over predicted."""
+        """The measured rate divided by the predicted rate."""
         return self.measured / self.predicted
 
 
@@ -100,8 +97,8 @@ class Prediction:
 
 
 def demands(results: Results, conditions: Conditions) -> list[RequestCost]:
-    """What a request costs each subject under some conditions: medians of all runs that hold, over
-    all levels. A subject without such runs is not in it."""
+    """Return the cost of a request for each server under some conditions: medians of all valid runs
+    at all levels. Servers without such runs are left out."""
     found = []
     for subject in dict.fromkeys(run.subject for run in results.runs):
         runs = [
@@ -142,14 +139,14 @@ def _cost(process: OtherProcess | None, run: Run) -> float | None:
 
 
 def capacity(demand: RequestCost, layout: Layout, headroom: float = HEADROOM) -> Capacity:
-    """What one-core hosts carry, and who ends it."""
+    """Return the capacity of one-core hosts, and what limits it."""
     ends = [(layout.servers * headroom * 1e6 / demand.server, "servers")]
     if layout.redis and demand.redis:
         ends.append((layout.redis * headroom * 1e6 / demand.redis, "Redis"))
     if layout.nginx and demand.nginx:
         ends.append((layout.nginx * headroom * 1e6 / demand.nginx, "nginx"))
     if layout.nginx and demand.bytes:
-        # Each response comes in and goes out, in both directions of the card at once.
+        # The card sends and receives at the same time: each response counts once per direction.
         network = layout.nginx * headroom * LINK_BYTES / (demand.bytes + PACKET_BYTES)
         ends.append((network, "network of nginx"))
     rate, limit = min(ends)
@@ -157,8 +154,8 @@ def capacity(demand: RequestCost, layout: Layout, headroom: float = HEADROOM) ->
 
 
 def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) -> Capacity:
-    """The best way to share out some hosts. `redis_at_most`: how many Redis hosts can share the
-    work; 1 as long as every page increments the same key, None if the keys are spread."""
+    """Return the best layout of some hosts. `redis_at_most`: how many Redis hosts can share the
+    work: 1 if every page increments the same key, None (no limit) if the keys are distributed."""
     most = hosts if redis_at_most is None else redis_at_most
     counts = range(1, most + 1) if demand.redis else (0,)
     layouts = (
@@ -169,13 +166,13 @@ def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) 
     every = [capacity(demand, layout) for layout in layouts]
     if not every:
         raise UserError(f"{hosts} hosts are too few: nginx, a server and Redis need one each")
-    # Of equal ones that with the fewest hosts beside the servers.
+    # If several are equal, take the one with the most servers.
     return max(every, key=lambda found: (round(found.rate, 6), found.layout.servers))
 
 
 def fewest(found: Capacity, demand: RequestCost) -> Capacity:
-    """The same rate from as few hosts as it needs: where one Redis is the limit, more servers
-    only stand and wait."""
+    """Return the same rate with as few hosts as possible: if one Redis is the limit, more servers
+    would only be idle."""
     layout = found.layout
     for role in ("servers", "nginx"):
         while getattr(layout, role) > 1:
@@ -186,15 +183,14 @@ def fewest(found: Capacity, demand: RequestCost) -> Capacity:
     return replace(found, layout=layout)
 
 
-# ---- Held against what was measured ----
+# ---- Comparison with measured rates ----
 
 
 def predictions(results: Results) -> list[Prediction]:
-    """For each subject the demands of one instance through nginx (the reference) say at which rate
-    the hosts of this sweep must end with 1, 2, 4 instances; beside it the best that was measured.
+    """Return for each server the predicted and the best measured rate with 1, 2, 4 instances.
 
-    The rate of the reference itself is not in the prediction: only what each host may use, and what
-    one request costs there.
+    The prediction uses the CPU cost of a request with one instance behind nginx (the reference) and
+    the CPU limit of each host. It does not use the measured rate of the reference.
     """
     found = []
     best = _best(results)
@@ -214,10 +210,11 @@ def predictions(results: Results) -> list[Prediction]:
 def limit_of(
     demand: RequestCost, instances: int, hosts: Sequence[HostInfo], quota: float = 0.0
 ) -> tuple[float, str]:
-    """The rate at which the first host is at what it may use, and that host's name. Instances are
-    started on the server hosts in turn, each on a CPU of its own, and nginx, which has a worker for
-    each CPU, gives each of them the same share of the work. Redis and ab use one CPU. `quota`: of
-    a core, for each instance; 0: a whole one.
+    """Return the rate at which the first host reaches its limit, and that host's name.
+
+    Instances are started on the server hosts in turn, each on its own CPU. nginx has a worker for
+    each CPU and gives each instance the same share of the work. Redis and ab use one CPU. `quota`:
+    share of a core for each instance; 0: a whole core.
     """
     ends = [
         (_may_use(host, tasks) * 1e6 / demand.of(host.role), host.name)
@@ -232,18 +229,18 @@ def limit_of(
         most = min(_may_use(host, here), here * (quota or 1.0))
         ends.append((most * 1e6 / share, host.name))
     if not ends:
-        raise UserError("these results are of one machine: there are no hosts to tell apart")
+        raise UserError("these results are from one machine; a prediction needs several hosts")
     return min(ends)
 
 
 def _may_use(host: HostInfo, tasks: int) -> float:
-    """How many CPUs' time so many tasks may use."""
+    """Return the CPU time that some tasks may use on a host: 1.0 is one CPU."""
     most = min(host.cpus, tasks)
     return float(most) if host.cpu_limit is None else min(host.cpu_limit, most)
 
 
 def _best(results: Results) -> dict[tuple[str, Conditions], tuple[float, int]]:
-    """The highest rate of each subject under each conditions, and at how many connections."""
+    """Return the highest rate of each server under all conditions, with its concurrency."""
     found: dict[tuple[str, Conditions], tuple[float, int]] = {}
     for cell in results.cells():
         if cell.median:
@@ -252,11 +249,11 @@ def _best(results: Results) -> dict[tuple[str, Conditions], tuple[float, int]]:
     return found
 
 
-# ---- Saying it ----
+# ---- Output ----
 
 
 def show(path: Path, fleets: Sequence[int], out: Console) -> int:
-    """Print it for a results.json or its folder. Raises UserError where it says nothing of it."""
+    """Print the capacity from a results.json or its folder. Raises UserError if data lack."""
     results = load(path)
     balanced = [
         c
@@ -265,29 +262,29 @@ def show(path: Path, fleets: Sequence[int], out: Console) -> int:
     ]
     if not balanced:
         raise UserError(
-            "no cell here was measured through nginx: it takes a sweep with "
-            "--balancer close (or keep), on several hosts for the comparison"
+            "these results have no runs through nginx: run a sweep with --balancer close "
+            "(or keep); for the comparison on several hosts"
         )
     if results.state != "complete":
-        out.print(f"This sweep is {results.state}: what is missing is not below.", style="yellow")
+        out.print(f"This sweep is {results.state}: some results are missing.", style="yellow")
     for conditions in balanced:
         costs = demands(results, conditions)
-        out.print(f"[bold]{conditions.describe()}[/]: what a request costs", highlight=False)
+        out.print(f"[bold]{conditions.describe()}[/]: cost of a request", highlight=False)
         out.print(demand_table(costs))
         out.print(
-            f"What one-core hosts carry, each busy for at most {HEADROOM:.0%} of its time, "
-            "nginx, servers and Redis counted:",
+            f"Capacity of one-core hosts at a utilisation of at most {HEADROOM:.0%}; the number "
+            "includes nginx, servers and Redis:",
             highlight=False,
         )
         out.print(fleet_table(costs, fleets))
     if results.hosts:
-        out.print("What the demands of one instance predict, and what was measured:")
+        out.print("Rates predicted from the costs with one instance, and measured rates:")
         out.print(prediction_table(predictions(results)))
     return 0
 
 
 def demand_table(costs: Sequence[RequestCost]) -> Table:
-    """CPU microseconds per request, by subject and role."""
+    """Return a table of CPU microseconds per request, by server and role."""
     table = plain_table("<server", "CPU us: server", "nginx", "Redis", "load", "bytes")
     for cost in costs:
         figures = (cost.server, cost.nginx, cost.redis, cost.load)
@@ -296,9 +293,9 @@ def demand_table(costs: Sequence[RequestCost]) -> Table:
 
 
 def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
-    """What fleets carry with one Redis, and with the work spread over many."""
-    heads = ("<server", "hosts", "<the keys", "nginx", "servers", "Redis", "requests/s")
-    table = plain_table(*heads, "<the limit")
+    """Return a table of the capacity of fleets with one Redis, and with keys spread over many."""
+    heads = ("<server", "hosts", "<keys", "nginx", "servers", "Redis", "requests/s")
+    table = plain_table(*heads, "<limit")
     for cost in costs:
         for hosts in fleets:
             for redis_at_most, keys in ((1, "on one Redis"), (None, "spread")):
@@ -317,7 +314,7 @@ def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
 
 
 def prediction_table(found: Sequence[Prediction]) -> Table:
-    """Predicted and measured, side by side."""
+    """Return a table of predicted and measured rates."""
     table = plain_table("<server", "<conditions", "predicted", "<limit", "measured", "ratio")
     for one in found:
         table.add_row(

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Two sweeps side by side: what changed beyond noise, and what else was different.
+"""Compares two sweeps: what changed by more than the noise, and what else was different.
 
-A cell changed when the ranges of its runs in the two sweeps do not overlap and the medians differ
-by more than the wider of the two ranges. Of a cell with a single run nobody knows the noise: there
-a tenth is taken for it.
+A data point has changed if the ranges of its runs in the two sweeps do not overlap and the medians
+differ by more than the wider of the two ranges. The noise of a single run is unknown; a tenth is
+assumed.
 
-Where others used the server's CPU meanwhile (another program, or another virtual machine on the
-same hardware), a cell is called disturbed: a change may be theirs, or hidden by them. A machine may
-also become slower as a whole from one sweep to the next without any sign of it. Where both sweeps
-have floors, CPU time per request is therefore compared as its ratio to that of the floor in the
-same round, which was slowed as much.
+A data point is disturbed if other programs, or other virtual machines on the same hardware, used
+the server's CPU: they may have caused or hidden a change. The whole machine may also have become
+slower without any sign of it. So if both sweeps have baselines, CPU time per request is compared
+as its ratio to the baseline in the run with the same number, which was slowed as much.
 """
 
 import statistics
@@ -34,14 +33,14 @@ Verdict = Literal["same", "better", "worse", "disturbed", "bound", "changed", "n
 
 NO_CHANGE: set[Verdict | None] = {None, "same", "bound"}
 LEAST_NOISE = 0.03
-"""Below this nothing is called a change."""
+"""Smaller differences are never reported as a change."""
 NOISE_OF_ONE = 0.10
-"""What is taken for the noise of a single run."""
+"""The assumed noise of a single run."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A figure of one cell: median and range of its runs."""
+    """A figure of one data point: median and range of its runs."""
 
     median: float
     low: float
@@ -50,33 +49,33 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":
-        """That of the figures of all runs, of which there must be one."""
+        """Return the spread of the figures of all runs, at least one."""
         return cls(statistics.median(values), min(values), max(values), len(values))
 
     @property
     def noise(self) -> float:
-        """The range over the median."""
+        """The range divided by the median, at least LEAST_NOISE."""
         known = (self.high - self.low) / self.median if self.median else 0.0
         return max(known, LEAST_NOISE) if self.runs > 1 else NOISE_OF_ONE
 
 
 @dataclass(frozen=True)
 class Change:
-    """One cell in both sweeps."""
+    """One data point in both sweeps."""
 
     key: CellKey
     before: Cell | None
     after: Cell | None
     rate: Verdict
-    """Of the requests per second, or of what is measured in their place; `bound`: the load
-    generator's limit hides it; `changed`: from a figure to a failure, or the reverse."""
+    """For the requests per second, or the figure that replaces them. `bound`: the load generator's
+    limit hides a change; `changed`: from a figure to a failure, or the reverse."""
     cpu: Verdict | None
-    """Of the CPU time per request; None: a floor, or not measured in both."""
+    """For the CPU time per request; None: a baseline, or not measured in both."""
 
 
 def compare(before: Path, after: Path, out: Console) -> int:
-    """Show it. 0: nothing changed beyond noise, 1: something did, or may have in a disturbed cell.
-    Raises UserError."""
+    """Print the comparison. Return 0 if nothing changed beyond noise, 1 if something changed or a
+    data point is disturbed. Raises UserError."""
     old, new = store.load(before), store.load(after)
     for line in differences(old, new):
         say(out, line)
@@ -90,50 +89,51 @@ def compare(before: Path, after: Path, out: Console) -> int:
 def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
     rates, costs = Counter(c.rate for c in found), Counter(c.cpu for c in found)
     yield (
-        f"{plural(len(found), 'cell')}: {rates['better']} better, {rates['worse']} worse beyond "
-        f"noise, {rates['changed'] + rates['new'] + rates['gone']} in one of the two only; "
+        f"{plural(len(found), 'data point')}: {rates['better']} better, {rates['worse']} worse "
+        f"beyond noise, {rates['changed'] + rates['new'] + rates['gone']} in one sweep only; "
         f"CPU/request: {costs['better']} better, {costs['worse']} worse"
     )
     floors = [c for c in found if is_floor(c.key) and c.before and c.after]
     if floors:
-        yield "CPU/request was compared as the ratio to the floor's, where there is one."
+        yield "CPU/request was compared as its ratio to the baseline, if there is one."
     elif costs["better"] or costs["worse"]:
         yield (
-            "Was it the server, or the machine as a whole? With --floors in both sweeps "
-            "CPU/request is compared with that of a program that never changes."
+            "The server or the whole machine may have changed. With --floors in both sweeps "
+            "CPU/request is compared with a baseline that never changes."
         )
     if loud:
         yield (
-            f"In {plural(loud, 'cell')} others used more than {QUIET:.0%} of the server's CPU in "
-            "one of the two sweeps: measure these again on a quiet machine (make doctor)."
+            f"In {plural(loud, 'data point')} other programs used more than {QUIET:.0%} of the "
+            "server's CPU in one sweep: measure again on a quiet machine (make doctor)."
         )
 
 
 def unmatched(found: Sequence[Change]) -> Iterator[str]:
-    """Why cells have none to be compared with: what one of the two sweeps has, and the other has
-    not; and with which share of a core to sweep again. In lines; none if all cells are in both."""
+    """Yield lines about data points that are in one sweep only: how the sweeps differ, and which
+    CPU quota makes them comparable. No lines if all data points are in both."""
     before = {change.key: _what(change.key) for change in found if change.before}
     after = {change.key: _what(change.key) for change in found if change.after}
     if before.keys() == after.keys():
         return
-    lost = f"{len(before.keys() ^ after.keys()):,} of {plural(len(found), 'cell')} are in one only"
+    lost = f"{len(before.keys() ^ after.keys()):,} of {plural(len(found), 'data point')}"
     alone = {name: (was, now) for name, was, now in _alone(before.values(), after.values())}
-    why = ". What one of the two sweeps has alone:" if alone else ", in combinations of its own."
-    yield f"{lost if before.keys() & after.keys() else 'No cell is in both'}{why}"
+    why = ". Values in one sweep only:" if alone else ": the combinations of values differ."
+    both = before.keys() & after.keys()
+    yield f"{f'{lost} are in one sweep only' if both else 'No data point is in both'}{why}"
     for name, sides in alone.items():
         told = zip(sides, ("before", "after"), strict=True)
         yield f"  {name}: {'; '.join(f'{listed(one)} {when}' for one, when in told if one)}"
     was, now = alone.get("--quota", ([], []))
     if was and now:
         yield (
-            f"Servers had {_shares(was)} BEFORE, {_shares(now)} AFTER: to compare with BEFORE "
-            f"sweep with --quota {','.join(was)}, with AFTER sweep with --quota {','.join(now)}."
+            f"Servers had {_shares(was)} BEFORE, {_shares(now)} AFTER. To compare with BEFORE, "
+            f"sweep with --quota {','.join(was)}; with AFTER, sweep with --quota {','.join(now)}."
         )
 
 
 def _what(key: CellKey) -> dict[str, str]:
-    """All that cells may differ in: conditions by their options. --rate says of an open loop that
-    it is one."""
+    """Return all properties of a configuration; conditions by their options. The mode "open" is
+    left out, because --rate implies it."""
     mode = key.conditions.mode
     conditions = key.conditions._replace(mode="closed" if mode == "open" else mode)
     asked = {one.option: one.word(getattr(conditions, one.name)) for one in ASPECTS}
@@ -144,7 +144,7 @@ def _what(key: CellKey) -> dict[str, str]:
 def _alone(
     before: Collection[dict[str, str]], after: Collection[dict[str, str]]
 ) -> Iterator[tuple[str, list[str], list[str]]]:
-    """What only one side has, by name."""
+    """Yield for each property the values that only one side has."""
     for name in next(iter([*before, *after])):
         was, now = (dict.fromkeys(cell[name] for cell in side) for side in (before, after))
         if was.keys() != now.keys():
@@ -156,12 +156,12 @@ def _shares(quotas: Sequence[str]) -> str:
 
 
 def is_floor(key: CellKey) -> bool:
-    """Whether it is a cell of a floor's."""
+    """Return whether the configuration is of a baseline."""
     return key.subject.startswith(FLOOR_PREFIX)
 
 
 def changes(old: Results, new: Results) -> list[Change]:
-    """Every cell of either, those of the newer one first. Pure."""
+    """Return every data point of either sweep, those of the newer one first."""
     before = {_key(cell): cell for cell in old.cells()}
     after = {_key(cell): cell for cell in new.cells()}
     costs = _comparable(_costs(old), _costs(new))
@@ -179,7 +179,7 @@ def changes(old: Results, new: Results) -> list[Change]:
 
 
 def disturbed(of: Results) -> set[CellKey]:
-    """The cells during which others used the server's CPU."""
+    """Return the configurations in which other programs used the server's CPU."""
     found = set()
     for key, runs in of.by_cell().items():
         known = [run.disturbed_by for run in runs if run.disturbed_by is not None]
@@ -195,7 +195,7 @@ def _doubtful(found: Verdict) -> Verdict:
 def verdict(
     before: Spread | None, after: Spread | None, less_is_better: bool = False
 ) -> Verdict | None:
-    """Whether a figure changed beyond noise; None if one of the two is missing."""
+    """Return whether a figure changed beyond noise; None if one of the two is missing."""
     if before is None or after is None:
         return None
     overlap = before.low <= after.high and after.low <= before.high
@@ -206,7 +206,7 @@ def verdict(
 
 
 def differences(old: Results, new: Results) -> list[str]:
-    """What else was different, in lines."""
+    """Return what else was different, in lines."""
     pairs: list[tuple[str, object, object]] = [
         ("kernel", old.machine.kernel, new.machine.kernel),
         ("CPU", old.machine.cpu_model, new.machine.cpu_model),
@@ -234,7 +234,7 @@ def differences(old: Results, new: Results) -> list[str]:
 
 
 def _requests(old: Results, new: Results) -> Iterator[tuple[str, object, object]]:
-    """Where the same cells were measured with other numbers of requests: how many, of each run."""
+    """Yield the numbers of requests if they differ for the same configurations."""
     before, after = ({run.key: run.requests for run in of.runs} for of in (old, new))
     others = [key for key in before.keys() & after.keys() if before[key] != after[key]]
     if others:
@@ -257,7 +257,7 @@ def _rate_verdict(before: Cell | None, after: Cell | None) -> Verdict:
     if before.median is None or after.median is None:
         return "same" if before.state == after.state else "changed"
     found = verdict(_rate(before), _rate(after)) or "same"
-    # Of a lower bound one knows only that it was not less.
+    # The true rate is at least a lower bound, so only some changes are certain.
     if (found != "worse" and before.lower_bound) or (found != "better" and after.lower_bound):
         return "bound"
     return found
@@ -271,7 +271,7 @@ def _rate(cell: Cell) -> Spread:
 
 
 def _unrated(of: Results) -> dict[CellKey, Spread]:
-    """What connections or requests cost in the cells that give no rate."""
+    """Return the cost of a connection or request in configurations without a rate."""
     found = {}
     for key, runs in of.by_cell().items():
         costs = [run.cost for run in runs if run.cost is not None]
@@ -281,11 +281,11 @@ def _unrated(of: Results) -> dict[CellKey, Spread]:
 
 
 Rounds = dict[int, float]
-"""A figure of one cell by the number of the run."""
+"""A figure of one configuration by the number of the run."""
 
 
 def _costs(of: Results) -> dict[CellKey, Rounds]:
-    """CPU microseconds per request of all cells in which every run held."""
+    """Return CPU microseconds per request of all configurations in which every run is valid."""
     found = {}
     for key, runs in of.by_cell().items():
         costs = {r.run: r.process.cpu_us_per_request for r in runs if r.process}
@@ -295,8 +295,8 @@ def _costs(of: Results) -> dict[CellKey, Rounds]:
 
 
 def _comparable(*sweeps: dict[CellKey, Rounds]) -> list[dict[CellKey, Spread]]:
-    """The same figure of both: over the floor's where both have that floor. Floors, being the
-    measure, have none."""
+    """Return the comparable costs of both sweeps, without the baselines: the ratio to the baseline
+    if both sweeps have it."""
     over = [over_floor(costs) for costs in sweeps]
     both = over[0].keys() & over[1].keys()
     return [
@@ -310,7 +310,7 @@ def _comparable(*sweeps: dict[CellKey, Rounds]) -> list[dict[CellKey, Spread]]:
 
 
 def over_floor(costs: dict[CellKey, Rounds]) -> dict[CellKey, Rounds]:
-    """The ratio to the floor in each round, for those that have one in all of theirs."""
+    """Return the ratio to the baseline in each run, if the baseline has a run for each of them."""
     found = {}
     for key, rounds in costs.items():
         floor = costs.get(key._replace(subject=FLOOR_PREFIX + key.subject))
@@ -346,7 +346,7 @@ STYLE: dict[Verdict, str] = {
 
 def _table(found: Sequence[Change]) -> Table:
     figures = ("before /s", "after /s", "change", "verdict", "CPU/request")
-    table = plain_table("<conditions", "<subject", "<clients", *figures)
+    table = plain_table("<conditions", "<server", "<clients", *figures)
     for change in found:
         key = change.key
         table.add_row(

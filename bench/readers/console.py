@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where what is read and measured is shown."""
+"""Console output: text, tables and progress."""
 
 import sys
 import textwrap
@@ -13,28 +13,28 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 PLAIN_WIDTH = 120
-"""Columns of the table where no terminal says how many there are."""
+"""Width of tables in columns if the output is not a terminal."""
 
 TEXT_WIDTH = 88
 
 
 class _Output(Console):
     def on_broken_pipe(self) -> None:
-        raise BrokenPipeError  # rich would end the program; the command line knows what is due
+        raise BrokenPipeError  # rich would exit; the command line returns the right exit status
 
 
 def console() -> Console:
-    """Standard output."""
+    """Return a console on standard output."""
     return _Output(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
 
 
 def say(out: Console, text: str, style: str = "") -> None:
-    """A line of words as they are: no markup in them, and broken by the terminal alone."""
+    """Print a line without markup; only the terminal wraps it."""
     out.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def paragraphs(text: str) -> str:
-    """Paragraphs in lines of a width; those that are indented are to be copied, and stay."""
+    """Return a text with wrapped paragraphs; indented ones, which are to be copied, stay."""
     return "\n\n".join(
         one if one.startswith("    ") else textwrap.fill(" ".join(one.split()), TEXT_WIDTH)
         for one in text.strip("\n").split("\n\n")
@@ -42,8 +42,8 @@ def paragraphs(text: str) -> str:
 
 
 def plain_table(*heads: str) -> Table:
-    """A table with these heads; those of words begin with "<" and stand left, those of figures
-    right."""
+    """Return a table with these heads. A head that begins with "<" is for text and aligned left;
+    the others are for numbers and aligned right."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for head in heads:
         left = head.startswith("<")
@@ -55,8 +55,8 @@ Step = TypeVar("Step")
 
 
 class ProgressTable(Generic[Step]):
-    """How far something is: at a terminal a table that fills up, with a bar below it; elsewhere a
-    line for each step, for logs. Use in a `with` block."""
+    """Shows progress: on a terminal a table with a progress bar, elsewhere a line for each step.
+    Use in a `with` block."""
 
     def __init__(
         self,
@@ -65,8 +65,8 @@ class ProgressTable(Generic[Step]):
         total: int,
         columns: int,
     ) -> None:
-        """`table`: what there is so far, while a step is being made or (None) none is; `total`: so
-        many steps there are; `columns`: of the words for a step."""
+        """`table`: returns the table during a step, or (None) between steps; `total`: number of
+        steps; `columns`: width of a step's description."""
         self._out, self._table, self._total, self._done = out, table, total, 0
         self._bar = Progress(
             TextColumn(f"{{task.description:{columns}}}"),
@@ -90,12 +90,12 @@ class ProgressTable(Generic[Step]):
         self._live.stop()
 
     def begin(self, step: Step, words: str, left: str) -> None:
-        """This step is being made now; `left`: time until the end, in words."""
+        """Show that a step has begun; `words`: its description; `left`: the time to the end."""
         self._bar.update(self._task, description=words, left=left)
         self._show(step)
 
     def end(self, line: str, left: str) -> None:
-        """It is made; `line`: what came of it."""
+        """Show that the step has ended; `line`: its result."""
         self._done += 1
         self._bar.update(self._task, advance=1, left=left)
         self._show(None)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Where the microseconds of a request go: a reader of results.
+"""Shows where the CPU time of a request goes.
 
-Who is compared was measured in turns, so each run is held against its neighbour's of the same
-number, and the figure is the median of these ratios: what disturbs the machine for a while disturbs
-both. What was not measured, or does not hold, has no figure.
+The servers to be compared were measured in turns. So each run is compared with the other server's
+run of the same number, and the figure is the median of these ratios: a temporary disturbance of the
+machine affects both. Runs that are missing or not valid give no figure.
 """
 
 import statistics
@@ -19,69 +19,69 @@ from bench.records.run import Run
 
 NOTHING = "-"
 ENOUGH = 3
-"""From so many runs on two cells can be told apart."""
+"""The least number of runs for a significant difference."""
 LEAST = 0.03
-"""And by so much: of three runs all say the same by chance one time in four."""
+"""The least significant difference: three runs agree on the sign by chance one time in four."""
 Runs = dict[CellKey, list[Run]]
 
 
 @dataclass(frozen=True)
 class ServerCost:
-    """What a request costs a server under some conditions."""
+    """The cost of a request of a server under some conditions."""
 
     subject: str
     conditions: Conditions
     cost: Cost | None
     user: float | None
-    """Microseconds of it in user space, by the samples of perf; None: there are none."""
+    """Microseconds of it in user space, from samples of perf; None: there are none."""
     floor: Cost | None
-    """Of the barest program of its architecture; None: it was not measured."""
+    """The cost of its baseline; None: it was not measured."""
     share: Spread | None
-    """The floor's cost over the server's."""
+    """The baseline's cost divided by the server's."""
     voluntary: float | None
-    """Context switches: it had to wait."""
+    """Context switches per request because it had to wait."""
     involuntary: float | None
-    """The CPU was taken from it."""
+    """Context switches per request because the kernel took the CPU from it."""
     faults: float | None
     calls: CallFigures | None
 
     @property
     def often(self) -> list[tuple[str, float]]:
-        """The system calls that it makes often."""
+        """The frequent system calls."""
         return self.calls.often if self.calls else []
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of two that are compared."""
+    """One of two variants that are compared."""
 
     cost: Cost | None
     calls: CallFigures | None
 
     def words(self) -> tuple[str, str, str]:
-        """CPU time, system calls and writes to clients, each of a request."""
+        """Return CPU time, system calls and writes to clients per request."""
         calls = (f"{self.calls.total:.2f}", f"{self.calls.writes:.2f}") if self.calls else ("", "")
         return (NOTHING if self.cost is None else f"{self.cost.total:.1f}", *calls)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A server as it is, and with one thing otherwise."""
+    """A server with and without one change."""
 
     subject: str
     conditions: Conditions
-    """As it is."""
+    """Those without the change."""
     name: str
-    """Of the trick that is switched off, or of the experiment."""
+    """The name of the ablation or of the experiment."""
     usual: Side
     other: Side
     ratio: Spread | None
-    """What the other costs over the usual."""
+    """The cost with the change divided by the cost without it."""
 
     @property
     def apart(self) -> bool:
-        """Whether all runs say the same, that the other is dearer or that it is cheaper, and by
-        enough."""
+        """Whether the difference is significant: all runs agree on its sign, and the median is at
+        least LEAST."""
         one = self.ratio
         if one is None or one.runs < ENOUGH or one.low <= 1 <= one.high:
             return False
@@ -89,18 +89,18 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """In words."""
+        """The difference for readers."""
         if self.ratio is None:
             return "no figure"
         if self.ratio.runs < ENOUGH:
             return f"too few runs ({percent(self.ratio)})"
         words = percent(self.ratio)
-        return words if self.apart else f"not told apart ({words})"
+        return words if self.apart else f"not significant ({words})"
 
 
 @dataclass(frozen=True)
 class Flame:
-    """Where a server was."""
+    """The function stacks of a server under load."""
 
     subject: str
     conditions: Conditions
@@ -109,29 +109,29 @@ class Flame:
 
 
 def percent(ratio: Spread) -> str:
-    """By how much the first costs more, or less."""
+    """Return by how many per cent the first costs more or less than the second."""
     return f"{ratio.median - 1:+.0%}"
 
 
 def lines(results: Results) -> list[ServerCost]:
-    """A line for each server under all conditions under which its floor was measured too."""
+    """Return a line for each server and conditions for which its baseline was measured, too."""
     runs = results.by_cell()
     keys = [key for key in runs if _is_usual(key.conditions) and _floor_of(key) in runs]
     return [_line(key, runs) for key in sorted(keys, key=lambda key: _place(results, key.subject))]
 
 
 def tricks(results: Results) -> list[Difference]:
-    """The servers without one of their tricks."""
+    """Return the ablations: servers without one of their optimisations."""
     return list(_differences(results, "without"))
 
 
 def experiments(results: Results) -> list[Difference]:
-    """The servers as experiments have changed them."""
+    """Return the experiments: servers with one change."""
     return list(_differences(results, "change"))
 
 
 def flames(results: Results) -> list[Flame]:
-    """Those that were sampled or counted."""
+    """Return the stacks of all runs that were sampled or counted."""
     found = [
         Flame(run.subject, run.conditions._replace(mode="closed"), run.concurrency, run.stacks)
         for run in results.runs
@@ -218,7 +218,7 @@ def _calls(key: CellKey, runs: Runs) -> CallFigures | None:
 
 
 def _probed(key: CellKey, mode: Mode, runs: Runs) -> Iterator[Run]:
-    """Under the same conditions, at whatever level."""
+    """Yield the valid runs of the same server and conditions in `mode`, at any level."""
     wanted = (key.subject, key.conditions._replace(mode=mode))
     for other, its in runs.items():
         if (other.subject, other.conditions) == wanted:

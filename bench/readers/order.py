@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The order of all subjects: what a sweep answers in its last lines.
+"""The ranking of all servers under test, which a sweep prints at its end.
 
-There are two kinds, which are never mixed. Where every server was the limit of its own runs, the
-order is that of the rates that were measured; a slice of a core for each (--quota) is there to make
-it so. Where a load generator was the limit with anybody, nobody knows that server's rate: then all
-are ordered by what a core could carry that they had to themselves, 1 / CPU time per request. That
-is arithmetic, and counts neither waiting nor a core's other work.
+If every server was the limit of its own runs, the ranking is by measured rates; a CPU quota for
+each server (--quota) makes this likely. If the load generator was the limit for one server, its
+rate is unknown. Then all are ranked by what a full core could serve: 1 / CPU time per request. This
+is a computed value; it includes neither waiting nor other work of the core.
 
-Who differ by less than their runs do share a place, if that holds for any two of the place; who is
-as near to some of a better place only is said to be. Pure functions on results.
+Servers share a rank if no two of them differ significantly.
 """
 
 import itertools
@@ -28,54 +26,54 @@ STALLS = {
     "one": "one silent client stops it",
     "workers": "as many silent clients as it has workers stop it",
 }
-"""What `Results.stalled_by` means."""
+"""The texts for values of `Results.stalled_by`."""
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """A subject in an order."""
+    """A server in a ranking."""
 
     subject: str
     place: int
-    """From 1. Who share one cannot be told apart, any two of them."""
+    """Its rank, from 1. No two servers of the same rank differ significantly."""
     spread: Spread
     """Requests per second."""
     close_to: tuple[str, ...] = ()
-    """Of those with better places the ones that it cannot be told from either: "as good as" does
-    not carry on from the second to the third."""
+    """Servers of better ranks from which it does not differ significantly. The relation is not
+    transitive, so they need not share a rank."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """All subjects that have a figure, the best first."""
+    """A ranking of all servers that have a figure, the best first."""
 
     conditions: Conditions
     level: int
     by: By
     ranked: list[Ranked]
     why: str
-    """Why by this, in a sentence."""
+    """The reason for this kind of ranking, in a sentence."""
     without: list[str]
-    """Subjects that have no figure there."""
+    """Servers that have no figure there."""
 
     @property
     def title(self) -> str:
-        """What it shows, in a line."""
+        """The title line."""
         where = f"{self.conditions.describe()}, {connections(self.level)}"
         if self.by == "rate":
-            return f"Order by requests per second: {where}"
-        return f"Order by what a full core would carry (1 / CPU per request): {where}"
+            return f"Ranking by requests per second: {where}"
+        return f"Ranking by what a full core could serve (1 / CPU per request): {where}"
 
 
 def orders(results: Results) -> list[Order]:
-    """One for all conditions under which there is something to order."""
+    """Return a ranking for all conditions under which at least two servers have a figure."""
     found = (order(results, conditions) for conditions in results.conditions())
     return [one for one in found if one]
 
 
 def order(results: Results, conditions: Conditions) -> Order | None:
-    """At the level that was measured most often of those that most subjects hold; of several the
-    highest. None if fewer than two have a figure there, or no rate comes of it."""
+    """Return the ranking under some conditions; None if fewer than two servers have a rate. It uses
+    the level with most valid servers; of several the one with most runs, then the highest."""
     if not conditions.rated or conditions.mode != "closed":
         return None
     runs = [r for r in results.runs if r.conditions == conditions and r.kind != "floor"]
@@ -104,7 +102,7 @@ def order(results: Results, conditions: Conditions) -> Order | None:
 
 
 def _held_at(runs: Sequence[Run], level: int) -> dict[str, list[Run]]:
-    """By subject all runs of those of whom every run holds."""
+    """Return the runs of the servers of which every run at a level is valid, by server."""
     found: dict[str, list[Run]] = {}
     for run in runs:
         if run.concurrency == level:
@@ -117,13 +115,13 @@ def _runs(held: dict[str, list[Run]]) -> int:
 
 
 def _at_limit(runs: Sequence[Run]) -> list[Run]:
-    """Those in which the server was the limit; with a slower Redis its waiting may be, too."""
+    """Return the runs in which the server was the limit, or with a slower Redis its waiting."""
     limits = ("server", "none") if runs[0].conditions.redis_delay_ms else ("server",)
     return [run for run in runs if run.bottleneck in limits and not run.lower_bound]
 
 
 def _limit(runs: Sequence[Run]) -> str:
-    """Who was the limit of a cell: the server, if of most runs; else who was most often."""
+    """Return the limit of most runs: "server" if more than half, otherwise the most frequent."""
     if 2 * len(_at_limit(runs)) > len(runs):
         return "server"
     seen = Counter("load" if run.lower_bound else run.bottleneck or "unknown" for run in runs)
@@ -144,7 +142,7 @@ def _spread(runs: Sequence[Run], by: By) -> Spread | None:
 
 
 def _ranked(spreads: dict[str, Spread]) -> Iterator[Ranked]:
-    """Who cannot be told apart from anyone of a place shares it."""
+    """Yield the servers with their ranks; the servers of a rank do not differ significantly."""
     place, sharers, better = 0, list[str](), list[str]()
     for number, name in enumerate(sorted(spreads, key=lambda n: -spreads[n].median), 1):
         close = {n for n in spreads if verdict(spreads[n], spreads[name]) == "same"}
@@ -159,9 +157,9 @@ NOT_THE_SERVER = {
     "redis": "Redis was at its limit with {}",
     "nginx": "nginx was at its limit with {}",
     "none": "{} had to wait, or to share the CPU with something else",
-    "unknown": "it is not known of {}",
+    "unknown": "the limit of {} is unknown",
 }
-"""Why a server was not the limit."""
+"""The reason why a server was not the limit."""
 
 
 def _why_rate(
@@ -169,13 +167,13 @@ def _why_rate(
 ) -> str:
     quota = next(iter(held.values()))[0].conditions.quota
     how = f" (by {results.slicing})" if results.slicing else ""
-    had = f"They had {of_a_core(quota)}{how} and used it up" if quota else "By measured rates"
-    words = f"{had}: the server was the limit, and not the load."
+    had = f"Servers had {of_a_core(quota)}{how} and used it up" if quota else "By measured rates"
+    words = f"{had}: the server was the limit, not the load generator."
     if next(iter(held.values()))[0].conditions.redis_delay_ms:
-        words = "By measured rates: the server was the limit, or its waiting, and not the load."
+        words = "By measured rates: the server or its waits were the limit, not the load generator."
     total = sum(map(len, held.values()))
     if lost := total - sum(map(len, counted.values())):
-        words += f" {lost} of {total} runs, in which it was not, do not count."
+        words += f" {lost} of {total} runs with another limit are not counted."
     return words
 
 
@@ -184,27 +182,29 @@ def _why_cpu(results: Results, conditions: Conditions, others: Mapping[str, str]
     for name, limit in others.items():
         by.setdefault(limit, []).append(name)
     said = "; ".join(NOT_THE_SERVER[limit].format(", ".join(names)) for limit, names in by.items())
-    tried = f" even in {of_a_core(conditions.quota)}" if conditions.quota else ""
-    cannot = ". A slice of a core (--quota) could not be given to servers there"
+    tried = f" even with {of_a_core(conditions.quota)}" if conditions.quota else ""
+    cannot = ". That machine could not give servers a CPU quota (--quota)"
     cannot = cannot if results.slicing == "" else ""
-    return f"Not by measured rates, since not all were at their limit{tried}: {said}{cannot}."
+    return f"Not by measured rates, because not all were at their limit{tried}: {said}{cannot}."
 
 
 def sharing(ranked: Sequence[Ranked]) -> list[list[Ranked]]:
-    """Those that share a place, place by place."""
+    """Return the servers of each rank, the best rank first."""
     return [list(group) for _, group in itertools.groupby(ranked, key=lambda one: one.place)]
 
 
 def lines(found: Order, stalled_by: Mapping[str, str]) -> Iterator[str]:
-    """An order as text, a line for each place."""
+    """Yield a ranking as text, a line for each rank."""
     yield found.title
     width = max(len(_names(group)) for group in sharing(found.ranked))
     digits = len(str(found.ranked[-1].place))
     for group in sharing(found.ranked):
         rates = ", ".join(f"{one.spread.median:,.0f}" for one in group)
-        notes = ["too close to tell apart"] if len(group) > 1 else []
+        notes = ["no significant difference"] if len(group) > 1 else []
         notes += [
-            f"{one.subject}: not told from {listed(one.close_to)}" for one in group if one.close_to
+            f"{one.subject}: not significantly different from {listed(one.close_to)}"
+            for one in group
+            if one.close_to
         ]
         notes += [
             f"{one.subject}: {STALLS['one']}"
@@ -215,7 +215,7 @@ def lines(found: Order, stalled_by: Mapping[str, str]) -> Iterator[str]:
         place = f"{group[0].place:>{digits}}. {_names(group):<{width}}"
         yield f"  {place}  {rates} requests/s{note}"
     if found.without:
-        yield f"  {'-':>{digits}}  {', '.join(found.without)}: no figure there"
+        yield f"  {'-':>{digits}}  {', '.join(found.without)}: no valid result"
     yield found.why
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table: servers across, concurrency down, requests per second in the cells."""
+"""The table of requests per second: a column for each server, a row for each concurrency level."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -14,26 +14,26 @@ from bench.records.plan import RunSpec
 from bench.records.results import Cell, Results, runs_in_words
 
 HEAD_LINES = 5
-"""Title, head and the lines between."""
+"""Lines of the title, the head and the rules."""
 NOTES_LIVE = 3
 SERVERS_ACROSS = 8
-"""Beside each other, when there is room for several tables: more do not fit into a terminal."""
+"""The most columns of a table at the end: more do not fit into a terminal."""
 STYLE = {"failed": "red", "skipped": "yellow"}
 
 
 class Notes:
-    """The reasons of cells without a figure: numbered, each text once."""
+    """The numbered reasons of configurations without a result, each text once."""
 
     def __init__(self) -> None:
         self._cells: dict[str, list[Cell]] = {}
 
     def number_for(self, cell: Cell) -> int:
-        """The number of this cell's note."""
+        """Return the number of this configuration's note."""
         self._cells.setdefault(cell.reason.text if cell.reason else "", []).append(cell)
         return 1 + list(self._cells).index(cell.reason.text if cell.reason else "")
 
     def lines(self) -> list[Text]:
-        """One line for each note."""
+        """Return a line for each note."""
         return [
             Text(f"[{number}] {_places(cells)}: {text}", style=STYLE.get(cells[0].state, ""))
             for number, (text, cells) in enumerate(self._cells.items(), 1)
@@ -41,7 +41,7 @@ class Notes:
 
 
 def _places(cells: Sequence[Cell]) -> str:
-    """`forking at 500, 1,000; poll at 1,000`; with the conditions where they differ."""
+    """Return e.g. `forking at 500, 1,000; poll at 1,000`, with the conditions if they differ."""
     levels: dict[str, list[str]] = {}
     differ = len({cell.conditions for cell in cells}) > 1
     for cell in cells:
@@ -53,12 +53,12 @@ def _places(cells: Sequence[Cell]) -> str:
 def result_table(
     results: Results, current: RunSpec | None = None, lines: int | None = None
 ) -> RenderableType:
-    """The table of what there is so far, with the reason of each cell that has no figure below;
-    for each set of conditions one.
+    """Return the tables of the results so far, one for each set of conditions, with the reasons of
+    missing results below them.
 
-    `current` is the run being made. Where there is room for so many `lines` only, the conditions
-    and levels that are not due, and all notes but the latest three are left out. At the end a level
-    at which nothing was measured has no line, and many servers have several tables.
+    `current`: the run in progress. If `lines` is given, only the current conditions, the levels
+    around the current one and the last NOTES_LIVE notes are shown. At the end empty rows are left
+    out, and many servers are split into several tables.
     """
     at_hand = [conditions for conditions in results.conditions() if conditions.rated]
     if current and current.conditions not in at_hand:
@@ -105,7 +105,7 @@ def _one_table(
 
 
 def _parts(subjects: Sequence[str]) -> list[Sequence[str]]:
-    """As few as can be, of about the same length."""
+    """Split the servers into as few parts as possible, of about the same length."""
     count = max(1, math.ceil(len(subjects) / SERVERS_ACROSS))
     length = max(1, math.ceil(len(subjects) / count))
     return [subjects[at : at + length] for at in range(0, len(subjects), length)]
@@ -127,16 +127,16 @@ def _legend(cells: Iterable[Cell]) -> list[Text]:
     cells = list(cells)
     found = []
     if any(cell.lower_bound for cell in cells):
-        found.append(Text("> the load generator was at its limit: the server can do more"))
+        found.append(Text("> lower bound: the load generator was at its limit"))
     if any(cell.outliers for cell in cells):
-        found.append(Text("! a run was far from the others of its cell"))
+        found.append(Text("! outlier: a run differs much from the other runs"))
     return found
 
 
 def _cell_text(
     cell: Cell | None, subject: str, level: int, current: RunSpec | None, notes: Notes
 ) -> Text:
-    """A figure, with its spread if there were several runs; or what is wrong, with the number of
+    """Return a rate, with its spread if there were several runs; or the error, with the number of
     its note."""
     running = current and (current.subject, current.concurrency) == (subject, level)
     if running:

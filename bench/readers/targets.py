@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Whether the targets are met: what a request and a connection may cost. A reader of results.
+"""Checks targets: limits for the CPU time of a request and for the memory of a connection.
 
-A target is judged where there is something to judge it by: epoll against nginx and Go, each server
-against its floor, each memory of connections. Beside it stands what the floor reaches, the barest
-program of the architecture: a target that even this one misses is out of reach on this machine.
+A target is checked if its data were measured: epoll against nginx and Go, each server against its
+baseline, the memory of connections. The report also shows the ratio of the baseline. If even the
+baseline misses a target, the target is out of reach on this machine.
 """
 
 import statistics
@@ -21,39 +21,39 @@ from bench.records.run import Run
 BYTES_TARGET = 1024
 """Bytes of user memory for each idle connection of an event loop, at most."""
 THREAD_TARGET = 10 * 1024
-"""And for each that has a thread."""
+"""Bytes for each connection that has a thread, at most."""
 PENDING_TARGET = 16 * 1024
-"""And for each whose request waits for Redis."""
+"""Bytes for each connection whose request waits for Redis, at most."""
 MANY = 10_000
-"""From so many connections on a run is shown as one of many."""
+"""Runs with at least so many connections are in the table "Many connections at once"."""
 FEW, MOST, IDLE = 100, 15_000, 10_000
-"""Connections: what a server does with few it shall do with most, and beside so many idle ones."""
+"""Numbers of connections: few, most, and idle ones during a load."""
 SAME = ""
-"""Stands for the subject itself, under other conditions."""
+"""The other side of a target is the same server under other conditions."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """CPU time per request of one subject over that of another, at most."""
+    """A limit for the ratio of one server's CPU time per request to another's."""
 
     subject: str | None
-    """None: any server. A floor has no target: it is what others are held against."""
+    """None: any server. A baseline has no target: servers are compared with it."""
     against: str
-    """SAME, or FLOOR_PREFIX: the floor of its architecture."""
+    """The other server; SAME; or FLOOR_PREFIX: the baseline of its architecture."""
     workload: str
     at_most: float | None
-    """None: it is shown, and there is no target."""
+    """None: the ratio is shown without a target."""
     kept: bool | None = None
-    """With connections that are kept, or with one for each request; None: both."""
+    """With keep-alive, or with a connection for each request; None: both."""
     than: str | None = None
-    """The workload of the other; None: the same."""
+    """The other side's workload; None: the same."""
     idle: int = 0
-    """Idle connections beside the load; the other has none."""
+    """Idle connections during the load; the other side has none."""
     level: int = 0
-    """At so many connections, and the other at FEW. 0: both at the same."""
+    """The number of connections; the other side has FEW. 0: both have the same."""
 
     def fits(self, key: CellKey) -> bool:
-        """Whether it is about this cell."""
+        """Return whether the target applies to this configuration."""
         asked = key.conditions
         return (
             asked.workload == self.workload
@@ -66,7 +66,7 @@ class Target:
         )
 
     def other(self, what: CellKey) -> CellKey:
-        """The cell that `what` is compared with."""
+        """Return the configuration that `what` is compared with."""
         of_its_own = self.against in (FLOOR_PREFIX, SAME)
         subject = self.against + what.subject if of_its_own else self.against
         conditions = what.conditions._replace(workload=self.than or self.workload, idle=0)
@@ -75,7 +75,7 @@ class Target:
 
 
 TARGETS = (
-    # A connection for each request: the end rides on the last bytes, which others do not do.
+    # A connection for each request: epoll merges the FIN into the last segment, others do not.
     Target("epoll", "h2o", "redirect", 0.6, kept=False),
     Target("epoll", "nginx", "redirect", 0.48, kept=False),
     Target("epoll", "lighttpd", "redirect", 0.48, kept=False),
@@ -87,57 +87,57 @@ TARGETS = (
     ),
     Target("epoll", "go", "guestbook", 1 / 3),
     Target("epoll", "fasthttp", "guestbook", 0.33),
-    # What a page of three waits for Redis adds to the least that a request can be.
+    # The cost of a page with three waits for Redis, compared with the cheapest request.
     Target("epoll", "epoll", "guestbook", 1.6, kept=True, than="redirect"),
     Target("epoll", FLOOR_PREFIX, "redirect", 1.15, kept=True),
-    # With as few as with most at once.
+    # With few and with most connections at once.
     Target(None, FLOOR_PREFIX, "redirect", 1.25, kept=False),
     Target(None, FLOOR_PREFIX, "guestbook", 1.35),
-    # Connections that say nothing cost a loop upon epoll nothing; poll() looks at each of them.
+    # Idle connections cost an epoll loop no time; poll() checks each of them.
     Target("epoll", SAME, "redirect", 1.05, kept=True, idle=IDLE),
     Target("poll", SAME, "redirect", None, kept=True, idle=IDLE),
-    # With most connections at once nine tenths of the rate are left, by what a request costs.
+    # With most connections at once the cost may grow so much that 9/10 of the rate are left.
     Target(None, SAME, "redirect", 1 / 0.9, kept=False, level=MOST),
 )
 
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU microseconds per request of a cell: medians of its runs, and their range."""
+    """CPU microseconds per request of a data point: median and range of its runs."""
 
     total: float
     low: float
     high: float
     own: float | None
-    """As the server counted itself, from its start to its end."""
+    """The server's own count, from its start to its end."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two cells under the same conditions, and what one is of the other."""
+    """Two data points and their ratio."""
 
     what: CellKey
     against: CellKey
     costs: tuple[Cost | None, Cost | None]
     at_most: float | None
     least: float | None = None
-    """The same ratio with the server's floor in its place; None: it was not measured too."""
+    """The ratio of the server's baseline in its place; None: it was not measured."""
 
     @property
     def ratio(self) -> float | None:
-        """Median by median; None if there is no figure."""
+        """The ratio of the medians; None if one is missing."""
         return _ratio(*self.costs)
 
     @property
     def met(self) -> bool:
-        """Whether there is a figure, and the target is met."""
+        """Whether there is a ratio, and the target is met."""
         if self.ratio is None:
             return False
         return self.at_most is None or self.ratio <= self.at_most
 
     @property
     def out_of_reach(self) -> bool:
-        """Whether the target is missed, and by the floor, too."""
+        """Whether both the server and its baseline miss the target."""
         if self.ratio is None or self.at_most is None or self.least is None:
             return False
         return not self.met and self.least > self.at_most
@@ -148,7 +148,7 @@ def _ratio(what: Cost | None, against: Cost | None) -> float | None:
 
 
 def cost_of(runs: Sequence[Run]) -> Cost | None:
-    """Of all runs of a cell; None unless all held."""
+    """Return the cost from all runs of a configuration; None unless all are valid."""
     figures = [run.process for run in runs if run.process and run.state == "held"]
     if not runs or len(figures) < len(runs):
         return None
@@ -164,7 +164,7 @@ def cost_of(runs: Sequence[Run]) -> Cost | None:
 
 
 def comparisons(results: Results) -> list[Comparison]:
-    """All that there is in the results."""
+    """Return all comparisons that the results allow."""
     runs = results.by_cell()
     found = []
     for target in TARGETS:
@@ -180,8 +180,8 @@ def comparisons(results: Results) -> list[Comparison]:
 
 
 def _least(what: CellKey, against: CellKey, runs: Mapping[CellKey, Sequence[Run]]) -> float | None:
-    """The floor's cost over the other's; over the floor's own where a server is held against
-    itself."""
+    """Return the baseline's ratio to the other side. If a server is compared with itself, the
+    baseline is compared with itself, too."""
     floor = FLOOR_PREFIX + what.subject
     if against.subject == floor:
         return None
@@ -191,8 +191,8 @@ def _least(what: CellKey, against: CellKey, runs: Mapping[CellKey, Sequence[Run]
 
 
 def show(results: Results, out: Console) -> int:
-    """Print what was measured, and what is met. 0: all of it is; 1: something is not, has no
-    figure, or was not reached."""
+    """Print the measured data and the targets. Return 0 if all targets are met; 1 if one is missed
+    or has no valid result, or if the sweep is not complete."""
     compared, cells = comparisons(results), results.cells()
     memory = [cell for cell in cells if cell.conditions.asks_once]
     traced = [cell for cell in cells if cell.conditions.mode == "traced"]
@@ -209,13 +209,13 @@ def show(results: Results, out: Console) -> int:
     for cell in cells:
         if cell.reason:
             where = f"{cell.subject}, {cell.conditions.describe()} at {cell.concurrency:,}"
-            say(out, f"no figure: {where}: {cell.reason.text}")
+            say(out, f"no valid result: {where}: {cell.reason.text}")
     judged = [one for one in compared if one.at_most is not None or one.ratio is None]
     met = [*(one.met for one in judged), *(_memory_met(cell) for cell in memory)]
     met += [cell.state == "held" for cell in (*many, *traced)]
-    out.print(f"{sum(met)} of {len(met)} met" if met else "Nothing here has a target.")
+    out.print(f"{sum(met)} of {len(met)} met" if met else "These results have no targets.")
     if beyond := sum(one.out_of_reach for one in judged):
-        out.print(f"Of those missed {beyond} are out of reach here: the floor misses them, too.")
+        out.print(f"{beyond} missed targets are out of reach: the baseline misses them, too.")
     return int(results.state != "complete" or not met or not all(met))
 
 
@@ -233,7 +233,7 @@ def _most_bytes(cell: Cell) -> int:
 
 
 def _cost_table(found: Sequence[Comparison]) -> Table:
-    figures = ("us/request", "range", "own", "ratio", "floor's")
+    figures = ("us/request", "range", "own", "ratio", "baseline")
     table = plain_table("<conditions", "<server", *figures, "<")
     for one in found:
         verdict = _verdict(one.met, one.at_most) + (", out of reach" if one.out_of_reach else "")

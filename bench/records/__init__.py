@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: MIT
-"""What is stored: runs, conditions, plans, figures. Models, and reading and writing them;
-nothing here knows how a run is made.
+"""Models of stored data (runs, conditions, plans, figures), and how they are read and written.
+This package does not depend on how a run is made.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a cell is: a subject, the conditions it is measured under, a level. Pure.
+"""A configuration: a server under test, the conditions of the measurement, a concurrency level.
 
 A condition is a field of Conditions and a row of ASPECTS. Command line, titles, file names, CSV and
-exports follow from these two; docs/extending.md adds one.
+exports are derived from these two; docs/extending.md shows how to add one.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,17 +34,17 @@ from bench.records.words import of_a_core, plural
 
 FLOOR_PREFIX = "floor-"
 SLUG_LENGTH = 50
-"""Characters of a path in a file's name; a longer path is asked for all the same."""
+"""The most characters of a path in a file's name; the request has the whole path."""
 Value = bool | int | float | str | None
-"""Of one condition."""
+"""The value of one condition."""
 
 THROUGH: dict[Value, str] = {
     "none": "straight to the server",
     "close": "through nginx, connections closed",
     "keep": "through nginx, connections kept",
 }
-"""How requests come to the server; behind nginx over connections that it keeps for many requests,
-or closes after each."""
+"""How requests reach the server: nginx keeps its connections to the server or closes each of them
+after one request."""
 SAID_OF_PROBES: dict[Value, str] = {
     "parked": "memory of connections that wait for their next request",
     "pending": "memory of connections that wait for Redis",
@@ -55,61 +55,60 @@ SAID_OF_PROBES: dict[Value, str] = {
 
 
 class Conditions(NamedTuple):
-    """What all cells of one chart have in common: everything but the subject and the level."""
+    """The conditions that all data points of one chart share: all but the server and the level."""
 
     workload: str
-    """By name, as `bench.records.workloads` has them; or a path."""
+    """A name in `bench.records.workloads`, or a path."""
     keep_alive: bool = False
     idle: int = 0
-    """Idle keep-alive connections held open beside the load."""
+    """Idle keep-alive connections that are held open during the load."""
     redis_delay_ms: float = 0.0
-    """By which each reply of Redis comes later."""
+    """The delay of each reply of Redis."""
     mode: Mode = "closed"
     rate: float | None = None
-    """Requests per second asked for in the open loop."""
+    """The requested requests per second of the open loop."""
     instances: int = 1
-    """Processes of the server that are started side by side."""
+    """Processes of the server that run at the same time."""
     balancer: Balancer = "none"
-    """nginx before them: none, or closing or keeping its connections to them."""
+    """nginx in front of the instances: none, or closing or keeping its connections to them."""
     workers: int = 0
-    """Of the servers that have a fixed number; 0: their own default."""
+    """Workers of servers that have a fixed number; 0: the server's default."""
     quota: float = 0.0
-    """CPU time per time that each process of a server may use with its children: 0.2 is a fifth of
-    a core. 0: as much as there is."""
+    """CPU quota of each server process and its children: 0.2 is a fifth of a core. 0: no quota."""
     cores: Cores = "one"
-    """On which cores of its host a server may run."""
+    """The cores of its host on which a server may run."""
     generator: Generator = "ab"
-    """Who asks, in the closed loop."""
+    """The load generator of the closed loop."""
     without: str = ""
-    """A trick of the servers that is switched off, see floors/without.c; "": none."""
+    """The optimisation that is switched off, see floors/without.c; "": none."""
     change: str = ""
-    """An experiment of course/experiments/ whose change the servers' sources have; "": none."""
+    """The experiment of course/experiments/ that is applied to the servers' sources; "": none."""
 
     @property
     def server_keeps(self) -> bool:
-        """Whether the connections that the server itself sees are to be kept."""
+        """Whether the connections to the server itself are kept."""
         return self.keep_alive if self.balancer == "none" else self.balancer == "keep"
 
     @property
     def rated(self) -> bool:
-        """Whether a rate comes of it: those of memory and of system calls have other figures."""
+        """Whether the result is a rate; memory and system calls have other figures."""
         return self.mode not in PROBES
 
     @property
     def asks_once(self) -> bool:
-        """Whether there is no load: each connection asks once, and its memory is looked at."""
+        """Whether each connection sends only one request and its memory is measured."""
         return self.mode in ("parked", "pending")
 
     def describe(self) -> str:
-        """In words: "guestbook, keep-alive, 1,000 idle connections"."""
+        """Return a text: "guestbook, keep-alive, 1,000 idle connections"."""
         return ", ".join([self.workload, *self.particulars()])
 
     def particulars(self) -> list[str]:
-        """In words what is not as usual, apart from the workload."""
+        """Return texts for all conditions that are not the default, without the workload."""
         return [aspect.words(value) for aspect, value in self._unusual()]
 
     def slug(self) -> str:
-        """For file names: "guestbook_keep-alive_idle1000"."""
+        """Return a text for file names: "guestbook_keep-alive_idle1000"."""
         first = self.workload.strip("/").replace("/", "-")[:SLUG_LENGTH] or "root"
         return "_".join([first, *(aspect.slug(value) for aspect, value in self._unusual())])
 
@@ -120,7 +119,7 @@ class Conditions(NamedTuple):
 
 
 def conditions_from(values: Mapping[str, Value]) -> Conditions:
-    """By name. What is missing is as usual."""
+    """Return conditions from values by name. Missing ones have their default."""
     return _CONDITIONS.validate_python(dict(values))
 
 
@@ -128,7 +127,7 @@ _CONDITIONS = TypeAdapter(Conditions)
 
 
 class CellKey(NamedTuple):
-    """Which cell a run belongs to."""
+    """The configuration that a run belongs to."""
 
     subject: str
     conditions: Conditions
@@ -136,7 +135,7 @@ class CellKey(NamedTuple):
 
 
 def as_typed(value: Value) -> str:
-    """A value of most conditions as a word of the command line."""
+    """Return a condition's value as a word of the command line."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None or value == "":
@@ -146,67 +145,68 @@ def as_typed(value: Value) -> str:
 
 @dataclass(frozen=True)
 class Aspect:
-    """One of the conditions: how it is asked for, and how it is said where it is not as usual."""
+    """How one of the conditions is given on the command line and shown in titles and file names."""
 
     name: str
-    """Of the field."""
+    """The name of the field."""
     option: str
     parse: Callable[[str], Value]
-    """A word of the command line. Raises UserError."""
+    """Parses a word of the command line. Raises UserError."""
     help: str
     words: Callable[[Value], str]
-    """In a title."""
+    """The text in a title, used for values other than the default."""
     slug: Callable[[Value], str]
-    """In a file's name."""
+    """The text in a file's name."""
     metavar: str = "N"
     word: Callable[[Value], str] = as_typed
-    """What `parse` reads."""
+    """The word that `parse` reads."""
 
 
 TRICKS = {
-    "more": "the end of a connection rides on the last bytes, a file's first bytes on the head "
-    "(MSG_MORE, TCP_CORK)",
-    "cork": "of these TCP_CORK alone: the end of a connection rides on the last bytes of a file",
-    "defer": "a connection is shown when its first bytes are there (TCP_DEFER_ACCEPT)",
-    "inherit": "three options of a connection are inherited from the listener, and not set by a "
-    "call each",
-    "at-once": "an event loop reads right behind accept(), and watches only who has not asked yet",
-    "gather": "head and body leave in one write (sendmsg)",
-    "send": "what is in one piece leaves by send(), and not by sendmsg()",
-    "sendfile": "a large file goes from the page cache into the socket (sendfile)",
-    "nodelay": "what is written leaves at once (TCP_NODELAY)",
-    "cache": "files and templates are kept, small ones in memory, others open: one look says "
-    "whether one has changed",
-    "date": "the field Date is made once a second, and not for each response",
-    "pipeline": "all commands to Redis of an event loop's round leave in one write",
-    "control": "nothing is switched off: so much is noise, or the preloaded library's own",
+    "more": "the FIN is merged into the last segment of a response, and the head into the first "
+    "segment of a file (MSG_MORE, TCP_CORK)",
+    "cork": "only TCP_CORK: the FIN is merged into the last segment of a file",
+    "defer": "accept() returns a connection only when its first bytes are there (TCP_DEFER_ACCEPT)",
+    "inherit": "three options of a connection are inherited from the listener, without a system "
+    "call for each",
+    "at-once": "an event loop reads directly after accept(), and watches a connection only if its "
+    "request has not arrived",
+    "gather": "head and body are sent by one system call (sendmsg)",
+    "send": "data in one piece are sent by send() and not by sendmsg()",
+    "sendfile": "a large file is sent from the page cache to the socket (sendfile)",
+    "nodelay": "written data are sent at once (TCP_NODELAY)",
+    "cache": "small files and templates are kept in memory, others are kept open; a check detects "
+    "changes",
+    "date": "the Date field is formatted once a second, not for each response",
+    "pipeline": "all commands to Redis of one event loop iteration are sent by one write",
+    "control": "nothing is switched off: shows the noise and the cost of the preloaded library",
 }
-"""Those that floors/without.c can switch off, and what each of them does."""
+"""The optimisations that floors/without.c can switch off, and the effect of each."""
 
 CHANGES = {
-    "accept-one": "one connection is accepted in each round, and not all that wait",
-    "edge": "epoll tells of a change only (EPOLLET), and not as long as there is something",
-    "interest": "a client is not watched while it waits for Redis, and then watched again",
-    "lock": "each thread accepts for itself behind a lock, and there is no queue",
+    "accept-one": "one connection is accepted in each loop iteration, not all that wait",
+    "edge": "epoll reports only changes (EPOLLET), not all descriptors that are ready",
+    "interest": "a client is not watched while it waits for Redis, and is watched again afterwards",
+    "lock": "each thread calls accept() with a lock; there is no queue",
     "one-write": "the three commands to Redis are one script: one write, one reply",
 }
-"""The experiments of course/experiments/, and what each of them does otherwise."""
+"""The experiments of course/experiments/, and what each of them changes."""
 
 ASPECTS = (
     Aspect(
         "generator",
         "--generator",
         lambda word: one_of("load generator", word, GENERATORS),
-        "who asks: ab, over HTTP/1.0; wrk, over HTTP/1.1 (ab)",
-        lambda who: f"asked by {who}",
+        "load generator: ab with HTTP/1.0, wrk with HTTP/1.1 (default ab)",
+        lambda who: f"load by {who}",
         str,
         metavar="WHO",
     ),
     Aspect(
         "without",
         "--without",
-        lambda word: one_or_none("trick", word, TRICKS),
-        f"switch a trick of the servers off: {', '.join(TRICKS)} (none)",
+        lambda word: one_or_none("optimisation", word, TRICKS),
+        f"switch an optimisation of the servers off: {', '.join(TRICKS)} (default none)",
         lambda trick: f"without {trick}",
         lambda trick: f"without-{trick}",
         metavar="TRICK",
@@ -215,7 +215,7 @@ ASPECTS = (
         "change",
         "--change",
         lambda word: one_or_none("experiment", word, CHANGES),
-        f"with the change of an experiment: {', '.join(CHANGES)} (none)",
+        f"apply the change of an experiment to the servers: {', '.join(CHANGES)} (default none)",
         lambda name: f"changed: {name}",
         lambda name: f"changed-{name}",
         metavar="NAME",
@@ -224,7 +224,7 @@ ASPECTS = (
         "keep_alive",
         "--keep-alive",
         yes_or_no,
-        "no: a connection for each request; yes: connections that are kept; both (no)",
+        "no: a connection for each request; yes: connections are kept; both (default no)",
         lambda _: "keep-alive",
         lambda _: "keep-alive",
         metavar="HOW",
@@ -233,15 +233,15 @@ ASPECTS = (
         "idle",
         "--idle",
         whole,
-        "hold so many idle connections open (0)",
-        lambda number: f"{number:,} idle connections beside",
+        "hold N idle connections open during the load (default 0)",
+        lambda number: f"{number:,} idle connections",
         lambda number: f"idle{number}",
     ),
     Aspect(
         "redis_delay_ms",
         "--redis-delay",
         milliseconds,
-        "delay each reply of Redis (0)",
+        "delay each reply of Redis by MS milliseconds (default 0)",
         lambda ms: f"Redis {ms:g} ms slower",
         lambda ms: f"redis{ms:g}ms",
         metavar="MS",
@@ -250,8 +250,9 @@ ASPECTS = (
         "mode",
         "--probe",
         lambda word: one_of("probe", word, ("closed", *PROBES)),
-        "closed: ab's load; parked, pending: the memory of so many connections; traced: count "
-        "system calls; sampled, counted: functions, by perf (or Go's pprof) or callgrind (closed)",
+        "closed: requests per second; parked, pending: memory of connections; traced: system "
+        "calls; sampled: functions by perf (or Go's pprof); counted: functions by callgrind "
+        "(default closed)",
         lambda mode: SAID_OF_PROBES.get(mode, "open loop"),
         str,
         metavar="HOW",
@@ -260,7 +261,7 @@ ASPECTS = (
         "rate",
         "--rate",
         lambda word: float(positive(word)),
-        "and an open loop of N requests a second, by oha",
+        "also measure an open loop with N requests per second, by oha (default none)",
         lambda rate: f"{rate:,.0f} requests/s",
         lambda rate: f"{rate:g}",
     ),
@@ -268,7 +269,7 @@ ASPECTS = (
         "instances",
         "--instances",
         positive,
-        "so many processes of a server (1)",
+        "start N processes of a server (default 1)",
         lambda number: f"{number} instances",
         lambda number: f"x{number}",
     ),
@@ -276,8 +277,8 @@ ASPECTS = (
         "balancer",
         "--balancer",
         lambda word: one_of("balancer", word, BALANCERS),
-        "nginx before them: none; close: a new connection to a server for each request; keep: "
-        "connections to the servers are kept (none)",
+        "nginx in front of the servers: none; close: a new connection to a server for each "
+        "request; keep: connections to the servers are kept (default none)",
         lambda how: THROUGH[how],
         lambda how: f"nginx-{how}",
         metavar="HOW",
@@ -286,7 +287,7 @@ ASPECTS = (
         "workers",
         "--workers",
         positive,
-        "processes of preforking, threads of prethreading (their own default)",
+        "start N processes of preforking, threads of prethreading (default: the server's own)",
         lambda number: plural(int(number or 0), "worker"),
         lambda number: f"workers{number}",
     ),
@@ -294,8 +295,8 @@ ASPECTS = (
         "quota",
         "--quota",
         quota,
-        "give a server so many per cent of a core, by a control group; 0: a whole one (0; the "
-        "ladder as it is, under usual conditions on this machine: 20 where that can be done)",
+        "limit a server to this share of a core by a control group; 0: no limit (default 0; 20 in "
+        "the default sweep if this machine supports quotas)",
         lambda share: of_a_core(float(share or 0)),
         lambda share: f"quota{100 * float(share or 0):g}",
         metavar="PERCENT",
@@ -305,8 +306,8 @@ ASPECTS = (
         "cores",
         "--cores",
         lambda word: one_of("share of the cores", word, CORES),
-        "one: a server has a core of its own; all: it may use every core of its host, those of the "
-        "load too, where they are one machine (one)",
+        "one: a server has its own core; all: it may use every core of its host, on one machine "
+        "those of the load, too (default one)",
         lambda _: "all cores",
         lambda which: f"cores-{which}",
         metavar="WHICH",

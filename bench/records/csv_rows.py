@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs as rows of results.csv. Pure."""
+"""Converts runs to rows of results.csv."""
 
 import csv
 import io
@@ -31,7 +31,7 @@ CSV_COLUMNS = (
 
 
 def csv_row(run: Run) -> dict[str, Json]:
-    """A run as a row. Figures of a run that does not hold are left empty, but for the counts."""
+    """Return a run as a row. A run that is not valid has its counts, but no other figures."""
     row: dict[str, Json] = run.model_dump(include={*_IDENTITY, "conditions"})
     row["command"] = " ".join(run.ab_command)
     row["reason"] = run.reason.text if run.reason else ""
@@ -65,7 +65,7 @@ def _latency_of(run: Run) -> dict[str, float | None]:
 
 
 def csv_text(runs: Iterable[Run]) -> str:
-    """All runs as CSV with a head line."""
+    """Return all runs as CSV with a head line."""
     out = io.StringIO()
     writer = csv.DictWriter(out, CSV_COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is known of the machines that took part: the models."""
+"""Models of the machines of a sweep, their limits and versions."""
 
 from datetime import datetime
 from enum import Enum
@@ -12,7 +12,7 @@ from bench.records.words import plural
 
 
 class Machine(BaseModel):
-    """The machine that the sweep ran on. None: older files, or the kernel, did not say."""
+    """The machine that the sweep ran on. None: not in older files, or unknown to the kernel."""
 
     system: str | None = None
     kernel: str | None = None
@@ -23,8 +23,8 @@ class Machine(BaseModel):
     load_average_at_start: list[float] = []
 
     def describe(self) -> str:
-        """One line: "Intel Xeon, 2 CPUs, Linux 6.1"; unknown parts are left out. The suffix of a
-        kernel's release names one machine's build, so it is left out."""
+        """Return a line: "Intel Xeon, 2 CPUs, Linux 6.1", without unknown parts. The suffix of the
+        kernel's release is left out because it names one machine's build."""
         parts = (
             self.cpu_model,
             plural(self.cpus, "CPU") if self.cpus else None,
@@ -38,20 +38,20 @@ class Checkout(BaseModel):
 
     commit: str
     changed_files: int = 0
-    """So many files differ from it."""
+    """The number of files that differ from it."""
 
 
 class SubjectVersions(BaseModel):
-    """Of the subjects, by name, as each of them states it; None: it did not say."""
+    """The versions of the servers under test, by name; None: unknown."""
 
     servers: dict[str, str | None] = {}
     strangers: dict[str, str | None] = {}
     compilers: dict[str, str | None] = {}
-    """Of the servers."""
+    """The compilers of the servers."""
 
 
 class Versions(SubjectVersions):
-    """Of everything that takes part in a sweep. None: not there, or it did not say."""
+    """The versions of all programs of a sweep. None: not installed, or unknown."""
 
     ab: str | None = None
     oha: str | None = None
@@ -59,33 +59,33 @@ class Versions(SubjectVersions):
     redis: str | None = None
     python: str | None = None
     sources: str | None = None
-    """A number that differs where the sources of the sweep or of the servers do."""
+    """A hash of the sources of the sweep and of the servers."""
     git: Checkout | None = None
     nginx: str | None = None
 
 
 class HostInfo(BaseModel):
-    """A host that takes part."""
+    """A host of the testbed."""
 
     role: Role
     name: str
     address: str
-    """Of the data traffic."""
+    """The address for data traffic."""
     kernel: str = ""
     cpu_model: str = ""
     cpus: int = 1
-    """That it may use."""
+    """The number of CPUs that it may use."""
     cpu_limit: float | None = None
-    """Its quota of CPU time: 1.0 is one CPU. None: no limit but the CPUs."""
+    """Its CPU quota: 1.0 is one CPU. None: no quota."""
     limited_by: str = ""
-    """What enforces it: "cgroup v1", "cgroup v2"."""
+    """The mechanism of the quota: "cgroup v1", "cgroup v2"."""
     memory_mb: int = 0
     settings: dict[str, str | int | None] = {}
-    """The kernel's settings that matter, and the descriptors that a process may have."""
+    """The relevant kernel settings, and the limit of descriptors of a process."""
 
 
 class Placement(BaseModel):
-    """CPU numbers. Empty: not placed, the kernel decides."""
+    """The CPU numbers of server and load. Empty: the kernel decides."""
 
     server: list[int]
     load: list[int]
@@ -94,33 +94,33 @@ class Placement(BaseModel):
 
 
 UNLIMITED = 2**31
-"""Stands for "no limit": more than any level."""
+"""The value for "no limit": more than any level."""
 
 
 class SystemLimits(BaseModel):
-    """Limits in force for this process and its children. None or UNLIMITED: none known."""
+    """The limits of this process and its children. None or UNLIMITED: none known."""
 
     descriptors: int
-    """A process may have so many open (hard limit; `raise_descriptors` goes up to it)."""
+    """Open descriptors of a process: the hard limit, to which `raise_descriptors` goes."""
     somaxconn: int
     syn_backlog: int
     syn_cookies: int
     """0 off, 1 when the queue is full, 2 always."""
     ports: int
-    """How many local ports outgoing connections may use."""
+    """The number of local ports for outgoing connections."""
     time_wait_reuse: int
     """0 never, 1 always, 2 on the loopback interface."""
     time_wait_memory: int = UNLIMITED
-    """How many connections in TIME_WAIT the kernel remembers; see `bench.host.kernel`."""
+    """The most connections that the kernel keeps in TIME_WAIT, see `bench.host.kernel`."""
     tasks: int = UNLIMITED
-    """Processes and threads: the lowest of the limits in force."""
+    """Processes and threads: the lowest of their limits."""
     tasks_name: str = "no limit"
     tasks_cure: str = ""
     ab_ceiling: int | None = None
 
 
 class Limit(Enum):
-    """The limits that can be in the way."""
+    """The limits that are checked."""
 
     AB = "ab"
     DESCRIPTORS = "descriptors"
@@ -133,32 +133,32 @@ class Limit(Enum):
 
 
 class Finding(BaseModel):
-    """A limit that is in the way of some levels."""
+    """A limit that is too low for some levels."""
 
     about: Limit | None = None
-    """None: an older sweep did not say."""
+    """None: not recorded by an older sweep."""
     limit: str
     have: str
     need: str
     levels: list[int]
-    """The levels concerned: connections at once, idle ones included; of a limit of ab's only those
-    that it opens."""
+    """The levels that are affected: concurrent connections, idle ones included; for ab's own limit
+    only those that ab opens."""
     impossible: bool
-    """True: these levels are skipped. False: they are run, and may fail or be slowed."""
+    """True: these levels are skipped. False: they are run, but may fail or be slower."""
     consequence: str
-    """What happens otherwise, in half a sentence."""
+    """The effect of the limit, in half a sentence."""
     cure: str
-    """The command to type, or what else to do."""
+    """The command that fixes it, or another fix."""
 
     def describe(self) -> str:
-        """The finding in one sentence, without its cure."""
+        """Return the finding in one sentence, without its fix."""
         return f"{self.limit}: {self.have}, needed: {self.need}; {self.consequence}"
 
 
 class Head(BaseModel):
-    """What each record begins with, be it of a sweep or of a torture: which form it has; when, by
-    which words, where and with what it was made. (Records name BaseModel as well: ruff looks no
-    further than their own file.)"""
+    """The head of each record, of a sweep or a robustness test: its schema; when, by which command,
+    where and with which versions it was made. (Records also name BaseModel as a base class, because
+    ruff checks each file alone.)"""
 
     schema_name: str
     schema_version: int
@@ -176,17 +176,17 @@ NOT_WELL: frozenset[State] = frozenset({"warning", "impossible"})
 
 
 class DoctorLine(BaseModel):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     topic: str
     have: str
-    """What is."""
+    """The value that was found."""
     need: str
-    """What the chosen runs need."""
+    """The value that the chosen runs need."""
     state: State = "well"
     cure: str = ""
-    """The command to type; empty where all is well or nothing can be done."""
+    """The command that fixes it; empty if all is well or there is no fix."""
 
     def in_words(self) -> tuple[str, str, str, str]:
-        """State, topic, what is, what is needed."""
+        """Return state, topic, found value and needed value."""
         return self.state, self.topic, self.have, self.need

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What ends a command, or a run of a sweep, before its time; in words for the person at the
-keyboard."""
+"""Exceptions that end a command or a run of a sweep; their messages are for the user."""
 
 import signal
 
@@ -8,11 +7,11 @@ from pydantic import ValidationError
 
 
 class UserError(Exception):
-    """Something that the user can put right. The message says what is wrong and what to do."""
+    """An error that the user can fix. The message says what is wrong and what to do."""
 
 
 class Interrupted(Exception):
-    """It was asked to end by the signal `number`, which a `bench.host.signals.SignalWatch` saw."""
+    """The command was interrupted by a signal, detected by `bench.host.signals.SignalWatch`."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -20,19 +19,19 @@ class Interrupted(Exception):
 
     @property
     def exit_status(self) -> int:
-        """What a shell expects of a program that ended because of a signal: 130 for Ctrl-C."""
+        """The exit status by which a shell knows the signal: 130 for Ctrl-C."""
         return 128 + self.number
 
 
 class NoFigure(Exception):
-    """A run comes to no figure; the message says why."""
+    """The run produced no valid result; the message gives the reason."""
 
     label = "failed"
-    """The same in a word or two, for a table."""
+    """The reason in one or two words, for a table."""
 
 
 def in_words(error: ValidationError) -> str:
-    """Where the first mistake is and what it is, without the value: it may be a secret."""
+    """Return the place and text of the first error, without the value, which may be secret."""
     first, more = error.errors(include_input=False)[0], error.error_count() - 1
     place = ".".join(str(part) for part in first["loc"])
     text = str(first["ctx"]["error"]) if first["type"] == "value_error" else first["msg"]

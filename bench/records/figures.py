@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What is measured in a run beside the load generator's own report: the models.
+"""Models of the figures that are measured in a run.
 
-Everything here may be missing from a run (None): not measured, or not to be had on that machine.
+All of them may be missing from a run (None): not measured, or not available on that machine.
 Milliseconds and seconds are floats, megabytes are 10^6 bytes.
 """
 
@@ -12,33 +12,33 @@ from pydantic import BaseModel, Field
 
 Bottleneck = Literal["server", "load", "redis", "nginx", "none"]
 Generator = Literal["ab", "wrk"]
-"""Who asks, in the closed loop: ab, over HTTP/1.0, or wrk, over HTTP/1.1."""
+"""The load generator of the closed loop: ab with HTTP/1.0, or wrk with HTTP/1.1."""
 GENERATORS: tuple[Generator, ...] = get_args(Generator)
 Cores = Literal["one", "all"]
-"""Of a server: one of its own, or whichever of its host is free, beside whoever else is there."""
+"""The cores of a server: one of its own, or all of its host, shared with other processes."""
 CORES: tuple[Cores, ...] = get_args(Cores)
 Balancer = Literal["none", "close", "keep"]
 BALANCERS: tuple[Balancer, ...] = get_args(Balancer)
 Role = Literal["load", "nginx", "server", "redis"]
 Kind = Literal["server", "floor", "stranger"]
 Mode = Literal["closed", "open", "parked", "pending", "traced", "sampled", "counted"]
-"""How a server is asked. closed: by ab, which asks again when it has been answered; open: at a
-constant rate; parked: each connection asks once and is kept; pending: each asks once, and Redis is
-held, so that none is answered. By ab again: traced, while its system calls are counted; sampled,
-while a profiler looks thousands of times a second where it is; counted, while its instructions
-are."""
+"""How a server is measured. closed: by ab, which sends a request after the previous answer; open:
+at a constant rate; parked: each connection gets one answer and is kept; pending: each sends one
+request and Redis is paused, so that none is answered. With the load of ab: traced: system calls are
+counted; sampled: a profiler takes thousands of samples a second; counted: instructions are counted.
+"""
 PROBES: tuple[Mode, ...] = ("parked", "pending", "traced", "sampled", "counted")
-"""What gives no rate, but other figures."""
+"""The modes without a rate, but with other figures."""
 
 
 def total(values: Sequence[float | None]) -> float | None:
-    """Their sum; None unless all are known, and there is one at all."""
+    """Return the sum; None if there are no values or one of them is unknown."""
     known = [value for value in values if value is not None]
     return round(sum(known), 6) if known and len(known) == len(values) else None
 
 
 class Latency(BaseModel):
-    """How long requests took as their clients saw it, in milliseconds, from data per request."""
+    """The times of requests as clients saw them, in milliseconds, from data of each request."""
 
     p50: float
     p90: float
@@ -48,12 +48,12 @@ class Latency(BaseModel):
     mean: float
     count: int
     source: str
-    """Where the data come from: "ab -g", or the open-loop tool and what it corrects."""
+    """The source of the data: "ab -g", or the open-loop tool and its correction."""
 
 
 class ProcessFigures(BaseModel):
-    """The server under load: all its processes and threads together, ended ones included; of
-    several instances the sum."""
+    """The figures of the server under load: all its processes and threads, ended ones included;
+    for several instances the sum."""
 
     cpu_user_s: float
     cpu_system_s: float
@@ -61,69 +61,69 @@ class ProcessFigures(BaseModel):
     cpu_user_us_per_request: float
     cpu_system_us_per_request: float
     cpu_share: float | None = None
-    """CPU time over the time of the load: 1.0 is one core, busy throughout."""
+    """CPU time divided by the time of the load: 1.0 is one core, busy all the time."""
     quota_used: float | None = None
-    """CPU time over what its quota granted in the time of the load: 1.0 is all. Of several
-    instances the most. None: no quota."""
+    """CPU time divided by what the quota allowed during the load: 1.0 is all of it. The maximum of
+    several instances. None: no quota."""
     throttled_share: float | None = None
-    """In which share of the periods of its quota the kernel stopped it, since all was used up."""
+    """The share of the quota's periods in which the kernel stopped it because all was used up."""
     foreign_share: float | None = None
-    """How much of its CPU somebody else used meanwhile: above some hundredths the machine was
+    """The share of its CPU that other processes used: above some hundredths the machine was
     not quiet, and rates are too low."""
     voluntary_switches_per_request: float | None = None
-    """It gave up the CPU in order to wait."""
+    """Context switches because it had to wait."""
     involuntary_switches_per_request: float | None = None
-    """The kernel took the CPU away from it."""
+    """Context switches because the kernel took the CPU away from it."""
     page_faults_per_request: float | None = None
-    """Pages that the kernel had to find for it, copied ones too: a fork's are its child's."""
+    """Page faults, copies of pages included; those after a fork count for the child."""
     pss_peak_mb: float | None = None
-    """Proportional set size: a page that n processes share counts 1/n in each, so that the sum
-    over all processes is right where the sum of resident sizes is not."""
+    """Proportional set size: a page that n processes share counts 1/n in each of them. So, unlike
+    resident sizes, the sizes of all processes can be added."""
     pss_mean_mb: float | None = None
     processes_peak: int | None = None
     threads_peak: int | None = None
-    """Of all processes together; one without threads of its own counts one."""
+    """The threads of all processes; each process has at least one."""
     descriptors_peak: int | None = None
     """Open descriptors of all processes together."""
     listen_overflows: int | None = None
     """Connections that met a full accept queue. Counted by the kernel for the whole host."""
     listen_drops: int | None = None
-    """SYNs that were dropped for any reason, full queues among them. For the whole host."""
+    """SYNs that were dropped for any reason, e.g. a full queue. For the whole host."""
     retransmits: int | None = None
     """TCP segments sent again. For the whole host."""
     time_wait_overflows: int | None = None
-    """Ended connections that the kernel had no room to remember. For the whole host."""
+    """Ended connections that the kernel could not keep in TIME_WAIT. For the whole host."""
     samples: int = 0
-    """How often memory, processes and descriptors were looked at."""
+    """How often memory, processes and descriptors were sampled."""
     source: str = ""
     """How CPU time and switches were counted."""
 
 
 class OtherProcess(BaseModel):
-    """What the load generator, Redis or nginx used during the load."""
+    """The CPU time of the load generator, Redis or nginx during the load."""
 
     cpu_user_s: float
     cpu_system_s: float
     cpu_share: float
-    """CPU time over the time of the load: 1.0 is one core, busy throughout."""
+    """CPU time divided by the time of the load: 1.0 is one core, busy all the time."""
 
 
 class LittlesLaw(BaseModel):
-    """Concurrency = rate x mean time, from figures that were measured apart from each other: the
-    rate by our own clock around the load, the mean from the times of the single requests."""
+    """Little's law: concurrency = rate x mean time. The rate and the mean are measured separately:
+    the rate by our own clock around the load, the mean from the times of all requests."""
 
     concurrency: int
     rate: float
     """Requests per second."""
     mean_ms: float
     product: float
-    """rate x mean: how many requests were under way on average."""
+    """rate x mean: the average number of requests in progress."""
     deviation: float
     """product / concurrency - 1."""
 
 
 class OpenLoopFigures(BaseModel):
-    """What a tool reported that sends at a constant rate, whatever the server does."""
+    """The report of a tool that sends at a constant rate, independent of the server."""
 
     tool: str
     rate_asked: float
@@ -136,19 +136,19 @@ class OpenLoopFigures(BaseModel):
     status_codes: dict[str, int] = {}
     errors: dict[str, int] = {}
     uncorrected: Latency | None = None
-    """Counted from the moment at which a request was really sent. `Run.latency` counts from the
-    moment at which it was due: what waited in the tool because the server stalled is in it."""
+    """Times from when a request was sent. `Run.latency` has times from when it was due: they
+    include the wait in the tool while the server stalled."""
 
 
 class HostFigures(BaseModel):
-    """A host during the load, whatever ran there."""
+    """The figures of a host during the load."""
 
     role: Role
     name: str
     cpu_share: float
-    """CPU time over what it may use: 1.0 is at its limit."""
+    """CPU time divided by the time that it may use: 1.0 is its limit."""
     throttled_share: float | None = None
-    """In which share of the periods of its quota it was stopped; None: no quota, or not known."""
+    """The share of its quota's periods in which it was stopped; None: no quota, or unknown."""
     listen_overflows: int | None = None
     """Connections that met a full accept queue."""
     listen_drops: int | None = None
@@ -156,11 +156,11 @@ class HostFigures(BaseModel):
     retransmits: int | None = None
     """TCP segments sent again."""
     time_wait_overflows: int | None = None
-    """Ended connections that the kernel had no room to remember."""
+    """Ended connections that the kernel could not keep in TIME_WAIT."""
 
 
 class AbFigures(BaseModel):
-    """What ab reported about the requests that it made. Times in milliseconds unless named."""
+    """The report of ab. Times are in milliseconds unless the name has another unit."""
 
     complete: int
     failed: int
@@ -178,30 +178,30 @@ class AbFigures(BaseModel):
     mean_ms: float
     """Mean time of a request as its client saw it."""
     percentiles_ms: dict[str, float] = {}
-    """Per cent of the requests -> served within; "100" is the longest."""
+    """Time within which this per cent of the requests was served; "100" is the longest."""
 
 
 class WrkFigures(BaseModel):
-    """What wrk saw of the answers to the requests that it was asked for, one by one."""
+    """The report of wrk with wrk.lua, which checks each answer."""
 
     seconds: float
     unasked: int
-    """So many answers came that nobody had asked for."""
+    """The number of answers beyond the number of requests."""
     transferred_bytes: int
-    """Of all answers, heads and bodies."""
+    """The heads and bodies of all answers."""
     statuses: dict[str, int]
     """Answers by status."""
     lengths: dict[str, int]
-    """The same by the length of their bodies."""
+    """Answers by the length of their bodies."""
     closes: int
-    """So many of them said that the connection will be closed."""
+    """Answers with `Connection: close`."""
     errors: dict[str, int]
     """Connections that could not be opened, broke, could not be written to, or did not answer in
     time."""
 
     @property
     def complete(self) -> int:
-        """All answers."""
+        """The number of all answers."""
         return sum(self.statuses.values())
 
     @property
@@ -211,7 +211,7 @@ class WrkFigures(BaseModel):
 
 
 class ServerStatistics(BaseModel):
-    """What a server counted itself, printed when it ends. None: it did not say."""
+    """The server's own counts, printed when it ends. None: not printed."""
 
     requests: int | None = None
     responses: dict[str, int] = {}
@@ -223,40 +223,40 @@ class ServerStatistics(BaseModel):
     cpu_us_per_request: float | None = None
     """User and system CPU time of the server and its children, microseconds per request."""
     peak_memory_mb: float | None = None
-    """Of its largest process."""
+    """The memory of its largest process."""
     workers: dict[str, int] = {}
     """Requests by worker, for servers with a fixed number of workers."""
 
 
 QUIET = 0.10
-"""If others used more of the server's CPU than this, in the median of a cell's runs, then the
-machine was not quiet."""
+"""If other processes used a larger share of the server's CPU, in the median of a configuration's
+runs, the machine was not quiet."""
 
 
 class MemoryFigures(BaseModel):
-    """What many connections of one kind cost a server. Bytes; of all its processes."""
+    """The memory of many connections to a server, in bytes, of all its processes."""
 
     connections: int = Field(gt=0)
     before: int
-    """Proportional set size when it had answered a first request."""
+    """Proportional set size after a first request."""
     pss: int
-    """The same with all connections."""
+    """Proportional set size with all connections."""
     anonymous: int
-    """Of these: memory that no file stands behind."""
+    """The anonymous part of `pss`, which no file backs."""
 
     @property
     def per_connection(self) -> float:
-        """Bytes."""
+        """Bytes per connection."""
         return (self.pss - self.before) / self.connections
 
 
 class CallFigures(BaseModel):
-    """System calls of a server under load, as strace sees them."""
+    """The system calls of a server under load, counted by strace."""
 
     per_request: dict[str, float]
-    """By name, the most frequent first."""
+    """System calls per request by name, the most frequent first."""
     writes: float
-    """Writes to clients per request: should be one."""
+    """Writes to clients per request; it should be 1."""
 
     @property
     def total(self) -> float:
@@ -265,46 +265,46 @@ class CallFigures(BaseModel):
 
     @property
     def often(self) -> list[tuple[str, float]]:
-        """Those that are made for more than one request in two hundred."""
+        """The system calls that are made at least 0.005 times per request."""
         return [(name, number) for name, number in self.per_request.items() if number >= 0.005]
 
 
 class Frame(BaseModel):
-    """A function in the stacks of a profile, and what it has called."""
+    """A function in the stacks of a profile, and the functions that it called."""
 
     name: str
     count: int
-    """Samples, or instructions: of itself and of all that it has called."""
+    """Samples or instructions of the function and of all that it called."""
     of: Literal["server", "library", "kernel"] = "server"
-    """Whose it is; a library is the C library, mostly."""
+    """The origin of the function; a library is usually the C library."""
     below: list["Frame"] = []
-    """What it has called, the dearest first."""
+    """The functions that it called, the most expensive first."""
 
     @property
     def own(self) -> int:
-        """Of itself alone, and of what was too small to be kept."""
+        """The count of the function alone, and of calls that were too small to be kept."""
         return self.count - sum(frame.count for frame in self.below)
 
 
 class StackFigures(BaseModel):
-    """Where a server was under load, function by function."""
+    """The function stacks of a server under load."""
 
     how: Literal["perf", "pprof", "callgrind"]
-    """perf: samples of its CPU time, in the kernel too if that was allowed; pprof: samples that
-    Go's runtime has taken of itself; callgrind: instructions, of user space alone."""
+    """perf: samples of its CPU time, in the kernel too if that was allowed; pprof: samples by Go's
+    runtime; callgrind: instructions, of user space alone."""
     kernel: bool
-    """Whether the kernel's functions were seen."""
+    """Whether functions of the kernel are included."""
     user_share: float | None = None
-    """Of the samples, those in which the CPU was in user space; None: not told apart."""
+    """The share of samples in user space; None: unknown."""
     frames: list[Frame]
     """The outermost ones."""
 
     @property
     def count(self) -> int:
-        """Samples or instructions, all together."""
+        """The number of all samples or instructions."""
         return sum(frame.count for frame in self.frames)
 
     @property
     def unit(self) -> str:
-        """What is counted."""
+        """The unit of the counts."""
         return "instructions" if self.how == "callgrind" else "samples"

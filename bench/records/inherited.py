@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The environment that all programs of the project inherit."""
+"""Cleans the environment that all programs of the project inherit."""
 
 import fnmatch
 import os
@@ -24,5 +24,5 @@ def forget_foreign_variables() -> None:
 def _home() -> str:
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:  # containers may run as a user who is in no list
+    except KeyError:  # containers may run with a user ID that is not in /etc/passwd
         return "/"

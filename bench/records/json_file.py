@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reading a JSON file that a stranger may have written."""
+"""Reads JSON files from untrusted sources."""
 
 import json
 import re
@@ -12,19 +12,18 @@ from pydantic import BaseModel, ValidationError
 from bench.records.errors import UserError, in_words
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
-"""What JSON can say."""
+"""Any JSON value."""
 NOT_FOR_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-"""Control characters (those of a terminal among them), halves of characters, and what XML does not
-allow either."""
+"""Control characters (e.g. of a terminal), surrogates, and others that XML does not allow."""
 
 
 LARGEST = 1e30
-"""No figure is as large, and sums and ratios of smaller ones are numbers, too."""
+"""Numbers must be smaller, so that their sums and ratios are finite."""
 
 
 def read(path: Path) -> Json:
-    """Its content; in all texts a replacement character stands for each of NOT_FOR_TEXT. Raises
-    UserError if it cannot be read, is no JSON, or has numbers that are none."""
+    """Return a file's content; each character of NOT_FOR_TEXT is replaced by U+FFFD. Raises
+    UserError if the file cannot be read, is not JSON, or has invalid numbers."""
     try:
         content = json.loads(
             path.read_text(), parse_constant=_refuse, parse_float=_number, parse_int=_whole
@@ -40,22 +39,22 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def record(model: type[Model], path: Path, what: str, newest: int, **head: str) -> Model:
-    """What this program has written. `what` it is; `newest`: its form today; `head`: what it must
-    say of itself. Raises UserError if it is none, or of a newer form."""
+    """Return a record of this program from a file. `what`: its name in errors; `head`: fields that
+    it must have. Raises UserError if it is another file or newer than version `newest`."""
     content = read(path)
     if not isinstance(content, dict) or any(content.get(key) != head[key] for key in head):
-        raise UserError(f"{path} is no {what}")
+        raise UserError(f"{path} is not a {what}")
     version = content.get("schema_version", 1)
     if isinstance(version, int) and version > newest:
         raise UserError(f"{path} was written by a newer version of this program")
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        raise UserError(f"{path} is no {what}: {in_words(error)}") from error
+        raise UserError(f"{path} is not a {what}: {in_words(error)}") from error
 
 
 def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _number(text: str) -> float:

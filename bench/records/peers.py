@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Studies beside the seven: what was published, and who its subjects are; kept with the results, so
-that then and now can be put side by side wherever the results are read."""
+"""Models of studies that compare the seven servers with others. They are stored with the results,
+so that published and measured figures can be compared."""
 
 from pydantic import BaseModel
 
@@ -12,23 +12,23 @@ class Published(BaseModel):
     """A row of a published table: one system under one load."""
 
     system: str
-    """As the source names it, with its version."""
+    """Its name in the source, with its version."""
     subject: str
-    """The same of today, by name."""
+    """The name of today's server that is compared with it."""
     workload: str
     keep_alive: bool = False
     cores: Cores = "one"
     concurrency: int
-    """As published."""
+    """The published level."""
     at: int
-    """The level of today that it is held against."""
+    """The level of today that it is compared with."""
     requests_per_second: float | None = None
     """None: not completed, or not printed."""
     note: str = ""
 
 
 class Measured(BaseModel):
-    """Some of the cells that belong to a study: all subjects under all conditions at all levels."""
+    """Some configurations of a study: all servers under all conditions at all levels."""
 
     subjects: list[str]
     conditions: list[Conditions]
@@ -36,37 +36,36 @@ class Measured(BaseModel):
 
 
 class StudyWords(BaseModel):
-    """What a study says of itself, in its declaration and with the results; see
-    bench/peers/now/study.toml."""
+    """The texts of a study, in its declaration (see bench/peers/now/study.toml) and results."""
 
     title: str
     question: str
     source: str
     machine: str = ""
-    """On which the published figures were measured; empty: nothing was published."""
+    """The machine of the published figures; empty: nothing was published."""
     reference: str
-    """The subject that ratios refer to."""
+    """The server that ratios refer to."""
     references: dict[str, str] = {}
-    """By workload another, where that one does not serve it."""
+    """Other reference servers, for workloads that `reference` does not serve."""
     equal: list[str]
-    """What was held equal, a line each."""
+    """What was equal for all servers, a line each."""
     changed: list[str] = []
-    """What has changed since, and why the ratios of today differ, a line each."""
+    """What has changed since publication, and why ratios differ today, a line each."""
 
 
 class PeerStudy(StudyWords):
-    """A study, as it was declared when it was measured."""
+    """A study and its declaration at the time of the measurement."""
 
     name: str
     published: list[Published] = []
     measured: list[Measured] = []
 
     def reference_of(self, workload: str) -> str:
-        """The subject that ratios under a workload refer to."""
+        """Return the server that ratios under a workload refer to."""
         return self.references.get(workload, self.reference)
 
     def has(self, key: CellKey) -> bool:
-        """Whether a cell belongs to it."""
+        """Return whether a configuration belongs to the study."""
         return any(
             key.subject in some.subjects
             and key.conditions in some.conditions
@@ -76,17 +75,17 @@ class PeerStudy(StudyWords):
 
 
 class Peer(BaseModel):
-    """What a stranger says of itself, for readers of results."""
+    """The description of a reference server, for readers of results."""
 
     about: str
     language: str
     origin: str
     how: str
-    """How it waits."""
+    """How it waits for events."""
     resembles: list[str]
-    """Which of the seven it is like."""
+    """Those of the seven servers that have a similar architecture."""
     settings: list[str]
-    """What was changed for fairness."""
+    """Settings that were changed for a fair comparison."""
     warm_up: int
     keeps: str
     closes: str

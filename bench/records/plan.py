@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a sweep was asked for, and the runs that it consists of."""
+"""The plan of a sweep, and its runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ COUNTED_REQUESTS, COUNTED_CONNECTIONS = 100, 4
 
 @dataclass(frozen=True)
 class Plan:
-    """What was asked for. None: what the ladder says."""
+    """The options of a sweep. None: the default of the ladder."""
 
     full: bool = False
     levels: tuple[int, ...] | None = None
@@ -21,35 +21,35 @@ class Plan:
     runs: int | None = None
     timeout: float | None = None
     workloads: tuple[str, ...] = (DEFAULT_WORKLOAD,)
-    """By name, or paths."""
+    """Names of workloads, or paths."""
     varied: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
-    """By the name of a condition the values that it shall have; as usual for those not in it. The
-    rates are those of the open loop, which is measured beside the closed one."""
+    """The values of each condition by its name; missing conditions have their default. `rate` adds
+    open loops to the closed loop."""
 
     def values(self, name: str) -> tuple[Value, ...]:
-        """Those of one condition."""
+        """Return the values of one condition."""
         return self.varied.get(name) or (Conditions._field_defaults[name],)
 
     @property
     def rates(self) -> tuple[Value, ...]:
-        """Of the open loop, in requests per second."""
+        """The rates of the open loop, in requests per second."""
         return self.varied.get("rate", ())
 
 
 @dataclass(frozen=True)
 class Part:
-    """A plan for some subjects. A sweep has one or several."""
+    """A plan for some servers. A sweep has one or several parts."""
 
     plan: Plan = field(default_factory=Plan)
     subjects: tuple[str, ...] | None = None
-    """By name; None: the project's servers."""
+    """Names of servers under test; None: the project's servers."""
     floors: bool = False
-    """And the floors of the servers among them."""
+    """Whether the baselines of these servers are measured, too."""
 
 
 def counted_parts(servers: Sequence[str], workloads: tuple[str, ...]) -> list[Part]:
-    """Parts in which callgrind counts instructions, which takes fifty times as long: few requests.
-    Connections are kept where they can be: a process for each would leave a file each."""
+    """Return parts in which callgrind counts instructions. It is fifty times slower, so they have
+    few requests. Keep-alive is used if possible, because each process leaves a file."""
     closing = tuple(name for name in servers if name == "iterative")
     keeping = tuple(name for name in servers if name not in closing)
     return [
@@ -70,7 +70,7 @@ def counted_parts(servers: Sequence[str], workloads: tuple[str, ...]) -> list[Pa
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run to be made: run number `run` of a cell."""
+    """One planned run: run number `run` of a configuration."""
 
     subject: str
     conditions: Conditions
@@ -81,19 +81,19 @@ class RunSpec:
 
     @property
     def connections(self) -> int:
-        """How many the server holds at once: those of the load, and the idle ones."""
+        """The server's concurrent connections: those of the load and the idle ones."""
         return self.concurrency + self.conditions.idle
 
     @property
     def of_ab(self) -> int:
-        """How many of them ab opens; 0 where somebody else makes the load."""
+        """The number of connections that ab opens; 0 for other load generators."""
         asked = self.conditions
         other = asked.generator != "ab" or asked.mode == "open" or asked.asks_once
         return 0 if other else self.concurrency
 
     def ended_connections(self, at: Role | None = None) -> int:
-        """How many come to their end in it at the servers, or at nginx; None: at both. All but
-        those of the warm-up."""
+        """Return how many connections end in the run at the servers or at nginx (None: at both),
+        without the warm-up."""
         conditions = self.conditions
         of_clients = self.connections
         if not conditions.keep_alive:
@@ -105,5 +105,5 @@ class RunSpec:
 
     @property
     def key(self) -> CellKey:
-        """The cell it belongs to."""
+        """The configuration of the run."""
         return CellKey(self.subject, self.conditions, self.concurrency)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""What is kept of a sweep: results.json (all of it) and results.csv (a row for each run).
+"""The stored data of a sweep: results.json (everything) and results.csv (a row for each run).
 
-Both are written anew after every run, beside the old file and then put in its place, so that at
-any moment there is a whole file: Ctrl-C, and even a kill, keeps what was measured.
+Both are written again after every run, to a new file that then replaces the old one. So there is
+always a complete file, and results survive Ctrl-C and even SIGKILL.
 
-The form of results.json is this module's models; `schema_version` rises when a reader of the
-older form would misread the newer one. Files of versions 1 and 2 open: what they do not have is
-None or the default, and their names are those of today (in version 1 `server` was what is `subject`
-now, and the workload was a path; version 2 knew one machine and one instance only).
+The schema of results.json is this module's models. `schema_version` is increased if a reader of the
+older schema would misread the newer one. Files of versions 1 and 2 can be read: missing fields are
+None or the default. In version 1 the server under test was in `server`, and the workload was a
+path; version 2 had one machine and one instance only.
 """
 
 import statistics
@@ -29,7 +29,7 @@ SCHEMA_VERSION = 3
 
 
 class Cell(BaseModel):
-    """All runs of one subject under the same conditions at one level, put together."""
+    """A data point: all runs of one server under the same conditions at one level."""
 
     subject: str
     kind: Kind = "server"
@@ -39,34 +39,34 @@ class Cell(BaseModel):
     state: Held
     reason: Reason | None = None
     median: float | None = None
-    """Requests per second, median of the runs; None unless all of them held."""
+    """Requests per second, median of the runs; None unless all of them are valid."""
     low: float | None = None
     high: float | None = None
     lower_bound: bool = False
-    """The load generator was at its limit in a run without which the median could be higher: the
-    median one, one of the two in the middle, or a slower one."""
+    """Whether the load generator was at its limit in the median run, in one of the two in the
+    middle, or in a slower one: the median could be higher."""
     bottleneck: Bottleneck | None = None
-    """As the run nearest to the median has it, unless another one makes it a lower bound."""
+    """That of the run nearest to the median, or of the run that makes it a lower bound."""
     bottleneck_host: str | None = None
     outliers: int = 0
-    """How many runs are far from the others."""
+    """The number of runs that differ much from the others."""
     runs: int = 0
     typical: Run | None = None
-    """The run nearest to the median: for figures that are not to be averaged."""
+    """The run nearest to the median, for figures that cannot be averaged."""
 
 
 class KeptOptions(BaseModel):
-    """What was asked for, so that it can be resumed."""
+    """The options of a sweep, stored so that it can be resumed."""
 
     parts: list[Part] = []
-    """Empty: an older version did not keep them so."""
+    """Empty: from an older version, which stored them in another form."""
     redis: str | None = None
     hosts: str | None = None
     programs: str = "."
 
 
 class Settings(BaseModel):
-    """How a sweep was made."""
+    """The settings of a sweep."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -79,7 +79,7 @@ class Settings(BaseModel):
     redis_settings: dict[str, str | int | None] = {}
     options: KeptOptions | None = None
     resumed: list[str] = []
-    """When."""
+    """The times at which it was resumed."""
 
 
 class Results(Head, BaseModel):
@@ -93,45 +93,45 @@ class Results(Head, BaseModel):
     finished: datetime | None = None
     settings: Settings = Settings()
     hosts: list[HostInfo] = []
-    """The hosts and what they are there for; empty: one machine for everything."""
+    """The hosts and their roles; empty: one machine for everything."""
     limits: SystemLimits | None = None
     findings: list[Finding] = []
     doctor: list[DoctorLine] = []
     servers: list[str] = []
-    """The subjects, in the order in which they are shown."""
+    """The servers under test, in the order in which they are shown."""
     stalled_by: dict[str, str] = {}
-    """How many silent clients shut out all others, by the subjects of which that is known:
-    "nobody", "one", as many as there are "workers". Empty: not recorded."""
+    """Which number of silent clients blocks all others, by server: "one", "workers" (as many as it
+    has workers), or "nobody" (no number does). Empty: not recorded."""
     slicing: str | None = None
-    """How servers could be given a quota of CPU time; empty: they could not. None: not recorded."""
+    """The method of CPU quotas; empty: not possible. None: not recorded."""
     levels: list[int] = []
     workloads: list[str] = []
     studies: list[PeerStudy] = []
-    """Those that it was made for; empty: none."""
+    """The studies that the sweep measures."""
     peers: dict[str, Peer] = {}
-    """What the strangers among the subjects say of themselves; empty: not recorded."""
+    """The descriptions of the reference servers; empty: not recorded."""
     left_out: dict[str, str] = {}
-    """Subjects that were asked for and could not be had, and why."""
+    """Servers that were requested but not available, and the reasons."""
     runs: list[Run] = []
 
     def by_cell(self) -> dict[CellKey, list[Run]]:
-        """The runs of each cell, in the order in which the cells were begun."""
+        """Return the runs of each configuration, in the order of their first runs."""
         groups: dict[CellKey, list[Run]] = {}
         for run in self.runs:
             groups.setdefault(run.key, []).append(run)
         return groups
 
     def cells(self) -> list[Cell]:
-        """The cells, in the order in which their first runs were made."""
+        """Return all data points, in the order of their first runs."""
         return [cell_of(runs) for runs in self.by_cell().values()]
 
     def conditions(self) -> list[Conditions]:
-        """All conditions under which there are runs, in the order in which they were measured."""
+        """Return the conditions of all runs, in the order in which they were measured."""
         return list(dict.fromkeys(run.conditions for run in self.runs))
 
 
 def cell_of(runs: Sequence[Run]) -> Cell:
-    """Put the runs of one cell together: a figure if all held, else the reason of the first."""
+    """Return a data point from its runs: a rate if all are valid, else the first failure."""
     first = runs[0]
     cell = Cell(
         subject=first.subject,
@@ -164,8 +164,8 @@ def cell_of(runs: Sequence[Run]) -> Cell:
 
 
 def runs_in_words(cells: Sequence[Cell]) -> str:
-    """How often cells were measured: "one run", "median of 3 runs", "one run, at 100 the median of
-    3"."""
+    """Return how often data points were measured: "one run", "median of 3 runs", "one run, at 100
+    the median of 3"."""
     levels: dict[int, list[int]] = {}
     for cell in cells:
         levels.setdefault(cell.runs, []).append(cell.concurrency)
@@ -183,8 +183,8 @@ OUTLIER_RUNS = 3
 
 
 def flag_outliers(runs: Sequence[Run]) -> None:
-    """Mark the runs of one cell whose rate is far from the median: by more than a tenth of it,
-    and by more than four times what is usual in that cell. Of fewer than three nobody can say."""
+    """Mark outliers among the runs of one configuration: their rate differs from the median by more
+    than a tenth and by more than four times the median deviation. Needs at least three runs."""
     rates = [run.requests_per_second for run in runs]
     known = [rate for rate in rates if rate is not None]
     if len(known) < OUTLIER_RUNS:

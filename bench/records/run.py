@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One run as it is kept: what was measured, what came of it, what was checked."""
+"""The stored data of one run: conditions, figures and checks."""
 
 from datetime import datetime
 from typing import Literal
@@ -34,96 +34,96 @@ from bench.records.figures import (
 
 
 class Check(BaseModel):
-    """One thing that must be so."""
+    """A check of a run and its result."""
 
     name: str
     holds: bool
     label: str = ""
-    """If it does not hold: in a word or two, for the table."""
+    """The failure in one or two words, for the table."""
     detail: str = ""
-    """If it does not hold: in a sentence."""
+    """The failure in a sentence."""
 
 
 Held = Literal["held", "failed", "skipped"]
 
 
 OLD_WORKLOADS = {"/guestbook": "guestbook", "/redirect": "redirect", "/sorted": "sorted"}
-"""Paths that stand for a workload in files of version 1."""
+"""Paths that name a workload in files of version 1."""
 
 
 class Reason(BaseModel):
-    """Why there is no figure."""
+    """The reason why there is no valid result."""
 
     label: str
-    """A word or two, for a table."""
+    """The reason in one or two words, for a table."""
     text: str
-    """A sentence."""
+    """The reason in a sentence."""
 
 
 class Run(BaseModel):
-    """One run of a cell. A run that does not hold has no figure, whatever was printed."""
+    """One run of a configuration. If it is not valid it has no rate."""
 
     model_config = ConfigDict(populate_by_name=True)
 
     subject: str = Field(validation_alias=AliasChoices("subject", "server"))
-    """What was measured: a server ("epoll"), a floor ("floor-epoll"), a stranger ("nginx")."""
+    """The server under test: a server ("epoll"), a baseline ("floor-epoll"), or a reference server
+    ("nginx")."""
     kind: Kind = "server"
     architecture: str | None = None
-    """The server whose architecture the subject has: "epoll" for epoll and for floor-epoll."""
+    """The server that has this architecture: "epoll" for epoll and for floor-epoll."""
     conditions: Conditions
-    """In the file they stand beside the others, under their own names."""
+    """In the file the conditions are fields of the run."""
     concurrency: int = Field(gt=0)
-    """Connections at once; in the open loop the most that may be open."""
+    """Concurrent connections; in the open loop their maximum."""
     run: int
-    """Counted from 1."""
+    """The run's number, from 1."""
     state: Held
     reason: Reason | None = None
     outlier: bool = False
-    """Far from the other runs of its cell; it still counts."""
+    """Whether the run differs much from the others of its configuration; it still counts."""
     requests: int = Field(gt=0)
-    """As asked for."""
+    """The planned number of requests."""
     started: datetime | None = None
     seconds: float = 0.0
-    """The whole run: start of the server, warm-up, load, end of the server."""
+    """The time of the whole run: start of the server, warm-up, load, end of the server."""
     waited: float = 0.0
-    """Seconds, beside those, until the kernel had room for what it leaves, see
-    `bench.host.kernel`."""
+    """Additional seconds of waiting for room in TIME_WAIT, see `bench.host.kernel`."""
     probe_status: int | None = None
     idle_reopened: int | None = None
-    """How many of the idle connections the server closed during the load; they were opened anew."""
+    """How often the server closed an idle connection during the load; it was opened again."""
     ab_command: list[str] = []
-    """The load generator's command line, also where it is not ab."""
+    """The load generator's command line, also if it is not ab."""
     ab: AbFigures | None = None
     wrk: WrkFigures | None = None
     open_loop: OpenLoopFigures | None = None
     latency: Latency | None = None
     process: ProcessFigures | None = None
     memory: MemoryFigures | None = None
-    """Of a run that looks at memory."""
+    """Only in the modes "parked" and "pending"."""
     calls: CallFigures | None = None
-    """Of a run that is traced."""
+    """Only in the mode "traced"."""
     stacks: StackFigures | None = None
-    """Of a run that is sampled or counted."""
+    """Only in the modes "sampled" and "counted"."""
     load_process: OtherProcess | None = None
     redis_process: OtherProcess | None = None
     nginx_process: OtherProcess | None = None
     hosts: list[HostFigures] = []
-    """The hosts during the load; empty where everything ran on one machine."""
+    """The hosts during the load; empty if everything ran on one machine."""
     bottleneck: Bottleneck | None = None
-    """Who was at the limit of what it had: "none" where all had time to spare."""
+    """The process that was at its limit; "none" if no process was."""
     bottleneck_host: str | None = None
-    """By name; None where everything ran on one machine, or nobody was at the limit."""
+    """The host's name; None if everything ran on one machine, or no process was at its limit."""
     lower_bound: bool = False
-    """The load generator was at its limit and the server was not: it could have done more."""
+    """The load generator was at its limit and the server was not: its true rate may be higher."""
     littles_law: LittlesLaw | None = None
     server_statistics: ServerStatistics | None = None
-    """What the server itself printed at its end; strangers and floors print nothing."""
+    """The server's own counts; reference servers and baselines print none."""
     checks: list[Check] = []
 
     @model_validator(mode="before")
     @classmethod
     def _gather(cls, data: object) -> object:
-        """The conditions from among the fields of a file."""
+        """Build `conditions` from the fields of a file."""
         if not isinstance(data, dict) or "conditions" in data:
             return data
         rest = dict(data)
@@ -143,20 +143,20 @@ class Run(BaseModel):
 
     @property
     def key(self) -> CellKey:
-        """The cell it belongs to."""
+        """The configuration of the run."""
         return CellKey(self.subject, self.conditions, self.concurrency)
 
     @property
     def disturbed_by(self) -> float | None:
-        """How much of the server's CPU others used, where that took something from it: not from one
-        that got all of its quota. None: not known."""
+        """The share of the server's CPU that other processes used. None: unknown, or the server got
+        all of its quota and so was not disturbed."""
         if self.process is None or (self.conditions.quota and self.bottleneck == "server"):
             return None
         return self.process.foreign_share
 
     @property
     def requests_per_second(self) -> float | None:
-        """The figure; None if the run does not hold, or gives none."""
+        """The rate; None if the run is not valid, or has no rate."""
         if self.state != "held" or not self.conditions.rated:
             return None
         rate = 0.0
@@ -170,8 +170,8 @@ class Run(BaseModel):
 
     @property
     def cost(self) -> float | None:
-        """The figure of a run that gives no rate: bytes of a connection, or system calls of a
-        request. Less is better. None: it has none, or does not hold."""
+        """The figure of a run without a rate: bytes per connection or system calls per request.
+        Less is better. None: the run is not valid or has neither."""
         if self.state != "held":
             return None
         if self.memory:

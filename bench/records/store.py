@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The files of a sweep: results.json and results.csv, written and read."""
+"""Reads and writes the files of a sweep: results.json and results.csv."""
 
 import contextlib
 import fcntl
@@ -18,7 +18,7 @@ from bench.records.run import Run
 
 
 def make_folder(parent: Path, now: datetime, prefix: str = "") -> Path:
-    """A new folder below `parent`, named after the time. Raises UserError if it cannot be made."""
+    """Create a folder in `parent`, named after the time. Raises UserError if it fails."""
     name = prefix + now.strftime("%Y-%m-%d_%H-%M-%S")
     for suffix in ("", *(f"_{n}" for n in range(2, 100))):
         folder = parent / (name + suffix)
@@ -27,48 +27,48 @@ def make_folder(parent: Path, now: datetime, prefix: str = "") -> Path:
         except FileExistsError:
             continue
         except OSError as error:
-            raise UserError(f"cannot make the folder for the results: {error}") from error
+            raise UserError(f"cannot create the folder for the results: {error}") from error
         return folder
-    raise UserError(f"cannot make a folder for the results in {parent}")
+    raise UserError(f"cannot create a folder for the results in {parent}")
 
 
 def save(results: Results, folder: Path) -> None:
-    """Write results.json and results.csv, each at once."""
+    """Write results.json and results.csv, each atomically."""
     replace(folder / "results.json", results.model_dump_json(indent=1, by_alias=True) + "\n")
     replace(folder / "results.csv", csv_text(results.runs))
 
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Nobody else goes on with the sweep in this folder meanwhile; the kernel sees to it that a
-    sweep which was killed does not stand in the way. Raises UserError if somebody does."""
+    """Lock the folder of a sweep; the kernel releases the lock even if the sweep is killed. Raises
+    UserError if another process has the lock."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(f"the sweep in {folder} is under way already") from None
+            raise UserError(f"the sweep in {folder} is running in another process") from None
         except OSError:
-            pass  # a file system that knows no locks
+            pass  # a file system without locks
         yield
     finally:
         os.close(descriptor)
 
 
 def file_of(path: Path) -> Path:
-    """The results.json in a folder; of a file, itself."""
+    """Return the results.json in a folder; for a file the file itself."""
     return path / "results.json" if path.is_dir() else path
 
 
 def load(path: Path) -> Results:
-    """Read a results.json, or the one in a folder. Raises UserError if it is none, or of a newer
-    form."""
+    """Read a results.json, or the one in a folder. Raises UserError if it is not one or has a newer
+    version."""
     words = "result of a sweep"
     return json_file.record(Results, file_of(path), words, SCHEMA_VERSION, schema=SCHEMA)
 
 
 def latest_unfinished(parent: Path) -> Path:
-    """The latest folder of results that is not complete. Raises UserError if there is none."""
+    """Return the latest folder with incomplete results. Raises UserError if there is none."""
     for file in sorted(parent.glob("*/results.json"), reverse=True):
         with contextlib.suppress(UserError):
             if load(file).state != "complete":
@@ -80,7 +80,7 @@ SLIM_WITHOUT = {
     *("ab", "ab_command", "latency", "littles_law", "checks", "hosts", "server_statistics"),
     *("load_process", "redis_process", "nginx_process", "started", "waited"),
 }
-"""What documents are not made of."""
+"""The fields that documents do not need."""
 SLIM_HEAD = {
     *("schema_version", "state", "started", "finished", "command", "machine", "versions"),
     *("placement", "servers"),
@@ -88,8 +88,8 @@ SLIM_HEAD = {
 
 
 def slim(results: Results) -> str:
-    """The same results, to be kept beside a document that was made of them: without what it does
-    not show, a run a line."""
+    """Return results as JSON to be stored with a document that was made of them: a run a line,
+    without the fields that the document does not show."""
     head = results.model_dump(mode="json", include=SLIM_HEAD, exclude_none=True)
     runs = [
         _plain(run).model_dump(mode="json", exclude=SLIM_WITHOUT, exclude_defaults=True)
@@ -101,7 +101,7 @@ def slim(results: Results) -> str:
 
 
 def _plain(run: Run) -> Run:
-    """With the stacks down to the kernel only."""
+    """Return a run without the stacks inside of the kernel."""
     if run.stacks is None:
         return run
     frames = [_down_to_kernel(frame) for frame in run.stacks.frames]
@@ -114,8 +114,8 @@ def _down_to_kernel(frame: Frame) -> Frame:
 
 
 def replace(path: Path, content: str | bytes) -> None:
-    """Put a file in place at once, so that no reader ever sees half of it. Nothing is written
-    through a link: the folder may be a stranger's. Raises OSError, and leaves no half then."""
+    """Replace a file atomically, so that no reader sees a part of it. Symbolic links are not
+    followed, because the folder may be untrusted. Raises OSError and leaves no partial file."""
     beside = path.with_name(path.name + ".new")
     beside.unlink(missing_ok=True)
     try:

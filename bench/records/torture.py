@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What a torture leaves: torture.json. What it means is worked out here too, from nothing else.
+"""The stored data of a robustness test, torture.json, and its verdicts.
 
-A cell whose server is one of the project's must keep the promises that `broken` knows; what becomes
-of strangers is shown and not judged. That a server is held up *while* it is attacked breaks none:
-it is the price of an architecture, and the figure says how high it is.
+The project's servers must keep the promises that `broken` checks. Results of reference servers are
+shown without a verdict. A server that is slow *during* an attack breaks no promise: this is the
+price of its architecture, and the figure shows it.
 """
 
 from pathlib import Path
@@ -25,51 +25,51 @@ Verdict = Literal[
     "served", "slower", "hard pressed", "held up", "broken", "no figure", "left out", "not reached"
 ]
 AS_BEFORE, SLOWER, PRESSED = 0.9, 0.5, 0.1
-"""From these shares of the rate before the attack on a server is called so."""
+"""The least shares of the rate before the attack for the verdicts served, slower, hard pressed."""
 QUIET_SHARE = 0.7
-"""Visitors who get less than this share of what they want, before anything is done, are disturbed
+"""If visitors get less than this share of their requests before the attack, the test is disturbed
 by something else."""
 STARVED_SHARE = 0.2
 BACK_SECONDS = 15.0
-"""By when a server must be back: longer than the 10 s that one client may keep it waiting."""
+"""The time limit of a server's recovery: longer than the 10 s for which a client can block it."""
 
 SLICE = 0.1
 
 
 class AttackFacts(BaseModel):
-    """What a reader must know of an attack."""
+    """The description of an attack."""
 
     name: str
     title: str
     what: str
     rated: Literal["all visitors", "visitors who need no Redis"]
-    """Whose rate is shown."""
+    """The visitors whose rate is shown."""
     excused: list[str] = []
-    """Outcomes that are right in it: a 503 where there is no Redis."""
+    """Outcomes that are correct in this attack: a 503 without Redis."""
     crowd_counts: bool = False
-    """Its crowd is well-behaved as well: what it did not get is lost."""
+    """Whether the crowd is well-behaved, too, so that its missing answers count as lost."""
     crowd_promised: bool = False
-    """None of the crowd may go without its answer."""
+    """Whether each client of the crowd must get an answer."""
 
 
 class Phase(BaseModel):
-    """What the visitors saw in a part of a cell."""
+    """The visitors' results in one phase of a test."""
 
     seconds: float
     rate: float
-    """Good answers per second to the rated visitors, median of short slices."""
+    """Good answers per second to the rated visitors, median of intervals of 0.1 s."""
     outcomes: dict[str, int] = {}
-    """Of all visitors."""
+    """The outcomes of all visitors' requests."""
     why: dict[str, dict[str, int]] = {}
-    """What was not good: by outcome, how often for which reason."""
+    """The numbers of failures by outcome and reason."""
     longest_ms: float = 0.0
 
 
 class CrowdTally(BaseModel):
-    """What a crowd has done."""
+    """The counts of a crowd."""
 
     opened: int = 0
-    """Connections."""
+    """Opened connections."""
     answers: dict[str, int] = {}
     why: dict[str, dict[str, int]] = {}
 
@@ -80,7 +80,7 @@ class Ending(BaseModel):
     obeyed: bool
     """False if it did not end by itself after SIGTERM and had to be killed."""
     well: bool
-    """With exit status 0."""
+    """Whether the exit status was 0."""
     words: str
 
 
@@ -89,68 +89,68 @@ class Remarks(BaseModel):
 
     answered: int = 0
     missing: int = 0
-    """Of these are not in Redis."""
+    """Remarks that are missing from Redis."""
     twice: int = 0
-    """Of these are there more than once."""
+    """Remarks that are in Redis more than once."""
 
 
 class LeftOver(BaseModel):
-    """What the server still had when everybody had gone, beyond what it had at first."""
+    """The server's resources after all clients have left, minus those at its start."""
 
     connections: int = 0
-    """To clients."""
+    """Connections to clients."""
     processes: int = 0
     threads: int = 0
 
 
 class TortureCell(BaseModel):
-    """One subject, one attack."""
+    """The test of one server under one attack."""
 
     subject: str
     kind: Kind
     attack: str
     reason: str | None = None
-    """Why there are no figures."""
+    """The reason why there are no figures."""
     reached: bool = True
-    """False: the time was over before its turn."""
+    """False: the time limit of the whole test passed before."""
     before: Phase | None = None
     during: Phase | None = None
     settling: Phase | None = None
-    """From the end of the attack until the server was back."""
+    """The phase from the end of the attack until the server has recovered."""
     after: Phase | None = None
     back_after_s: float | None = None
-    """None: it did not come back in time."""
+    """The time to recover; None: it did not recover in time."""
     course: list[int] = []
-    """Good answers to the rated visitors, a figure for each slice, from the first phase on."""
+    """Good answers to the rated visitors in each interval of 0.1 s from the start."""
     attack_from_s: float = 0.0
     attack_to_s: float = 0.0
-    """When in the course the attack began and ended."""
+    """The begin and the end of the attack within `course`."""
     wanted: float = 0.0
-    """What the rated visitors would get of a server that needs no time at all, in pages/s."""
+    """The rate of the rated visitors with an infinitely fast server, in pages/s."""
     starved_s: float = 0.0
-    """For how long the server or the visitors wanted to run and could not."""
+    """The time for which the server or the visitors were runnable and did not run."""
     crowd: CrowdTally | None = None
     killed: int = 0
-    """Children."""
+    """The number of killed children."""
     remarks: Remarks = Remarks()
     left_over: LeftOver = LeftOver()
     died: Ending | None = None
-    """How it ended, if it did so by itself."""
+    """How the server ended by itself; None if it did not."""
     ended: list[Ending] = []
-    """How it ended when it was asked to."""
+    """How the servers ended after SIGTERM."""
     seconds: float = 0.0
-    """All in all."""
+    """The time of the whole test."""
 
 
 class TortureSettings(BaseModel):
-    """How it was done."""
+    """The settings of a robustness test."""
 
     attack_seconds: float | None = None
     minutes: float | None = None
-    """For all of it."""
+    """The time limit for all attacks."""
     visitors: int | None = None
     think_seconds: float = 0.0
-    """After each answer."""
+    """A visitor's pause after each answer."""
 
 
 class Record(Head, BaseModel):
@@ -162,7 +162,7 @@ class Record(Head, BaseModel):
     seconds: float = 0.0
     settings: TortureSettings = TortureSettings()
     notes: list[str] = []
-    """Who or what was left out altogether, and why."""
+    """The servers and attacks that were left out, and why."""
     subjects: list[str] = []
     attacks: list[AttackFacts] = []
     cells: list[TortureCell] = []
@@ -171,27 +171,27 @@ class Record(Head, BaseModel):
     def _knows_its_attacks(self) -> "Record":
         known = {facts.name for facts in self.attacks}
         if unknown := {cell.attack for cell in self.cells} - known:
-            raise ValueError(f"nothing is said of these attacks: {', '.join(sorted(unknown))}")
+            raise ValueError(f"attacks without a description: {', '.join(sorted(unknown))}")
         return self
 
     def cell(self, subject: str, attack: str) -> TortureCell | None:
-        """None while it was not made."""
+        """Return the test of a server under an attack; None if there is none yet."""
         pairs = (c for c in self.cells if (c.subject, c.attack) == (subject, attack))
         return next(pairs, None)
 
     def facts(self, cell: TortureCell) -> AttackFacts:
-        """Those of its attack."""
+        """Return the description of a test's attack."""
         return next(a for a in self.attacks if a.name == cell.attack)
 
     def broken(self) -> list[tuple[TortureCell, list[str]]]:
-        """The cells in which a promise was broken, and which."""
+        """Return the tests in which promises were broken, and these promises."""
         found = [(cell, broken(cell, self.facts(cell))) for cell in self.cells]
         return [(cell, words) for cell, words in found if words]
 
 
 def disturbed(cell: TortureCell) -> bool:
-    """Whether the machine was not quiet: server or visitors were not let run for a part of the
-    time; or visitors got too little even before the attack (which may be the server, too)."""
+    """Return whether the machine was not quiet: server or visitors did not get enough CPU time, or
+    visitors got too few answers even before the attack (the server may cause this, too)."""
     if cell.before is None:
         return False
     late = cell.starved_s > STARVED_SHARE * max(cell.attack_to_s, 0.1)
@@ -199,14 +199,14 @@ def disturbed(cell: TortureCell) -> bool:
 
 
 def share(cell: TortureCell) -> float | None:
-    """The rate during the attack, of that before it; None without figures."""
+    """Return the rate during the attack divided by that before it; None without figures."""
     if cell.before is None or cell.during is None or not cell.before.rate:
         return None
     return cell.during.rate / cell.before.rate
 
 
 def lost(cell: TortureCell, facts: AttackFacts) -> dict[str, int]:
-    """What visitors (and a crowd that counts) did not get, by outcome, from the attack on."""
+    """Return the lost requests since the attack began, by outcome, of visitors (and the crowd)."""
     parts = [p.outcomes for p in (cell.during, cell.settling, cell.after) if p]
     if cell.crowd and facts.crowd_counts:
         parts.append(cell.crowd.answers)
@@ -219,13 +219,13 @@ def lost(cell: TortureCell, facts: AttackFacts) -> dict[str, int]:
 
 
 def excused(cell: TortureCell, facts: AttackFacts) -> int:
-    """How many answers were turned down as they should be."""
+    """Return the number of requests that were correctly rejected."""
     parts = [p.outcomes for p in (cell.during, cell.settling, cell.after) if p]
     return sum(part.get(outcome, 0) for part in parts for outcome in facts.excused)
 
 
 def verdict(cell: TortureCell, facts: AttackFacts) -> Verdict:
-    """A cell in a word."""
+    """Return the verdict of a test."""
     if not cell.reached:
         return "not reached"
     if broken(cell, facts):
@@ -233,7 +233,7 @@ def verdict(cell: TortureCell, facts: AttackFacts) -> Verdict:
     exact = share(cell)
     if exact is None:
         return "no figure" if cell.before else "left out"
-    held = round(exact, 2)  # as it is shown
+    held = round(exact, 2)  # the value that is shown
     if held >= AS_BEFORE:
         return "served"
     if held >= SLOWER:
@@ -242,16 +242,16 @@ def verdict(cell: TortureCell, facts: AttackFacts) -> Verdict:
 
 
 def broken(cell: TortureCell, facts: AttackFacts) -> list[str]:
-    """The promises that were broken, each in words. Strangers have made none."""
+    """Return the broken promises as texts. Reference servers make no promises."""
     if cell.kind != "server" or cell.before is None:
         return []
     found = []
     if not cell.before.outcomes.get("good"):
-        found.append("served nobody before the attack")
+        found.append("served no client before the attack")
     if cell.died:
         found.append(f"{cell.died.words} by itself")
     elif cell.back_after_s is None:
-        found.append(f"was not back {BACK_SECONDS:.0f} s after the attack")
+        found.append(f"had not recovered {BACK_SECONDS:.0f} s after the attack")
     return [*found, *_lost_for_good(cell, facts), *_not_put_away(cell)]
 
 
@@ -271,15 +271,15 @@ def _lost_for_good(cell: TortureCell, facts: AttackFacts) -> list[str]:
             f"{plural(cell.remarks.twice, 'remark is', 'remarks are')} in Redis more than once"
         )
     if wrong:
-        found.append(f"{plural(wrong, 'answer was', 'answers were')} whole and wrong")
+        found.append(f"{plural(wrong, 'answer was', 'answers were')} complete but wrong")
     if bad:
-        found.append(f"{plural(bad, 'request')} had no right answer before or after the attack")
+        found.append(f"{plural(bad, 'request')} had no correct answer before or after the attack")
     if cell.crowd and facts.crowd_promised:
         answered = ("good", "unavailable")
         gone = sum(n for outcome, n in cell.crowd.answers.items() if outcome not in answered)
         if gone:
             found.append(
-                f"{gone:,} of {sum(cell.crowd.answers.values()):,} requests under way "
+                f"{gone:,} of {sum(cell.crowd.answers.values()):,} requests in progress "
                 f"{'was' if gone == 1 else 'were'} dropped"
             )
     return found
@@ -288,7 +288,7 @@ def _lost_for_good(cell: TortureCell, facts: AttackFacts) -> list[str]:
 def _not_put_away(cell: TortureCell) -> list[str]:
     left = cell.left_over
     found = [
-        f"{plural(count, *what)} left over when everybody had gone"
+        f"{plural(count, *what)} left over after all clients had left"
         for count, what in (
             (left.connections, ("connection",)),
             (left.processes, ("process", "processes")),
@@ -298,29 +298,29 @@ def _not_put_away(cell: TortureCell) -> list[str]:
     ]
     for end in cell.ended:
         if not end.obeyed:
-            found.append("did not end when asked to, and was killed")
+            found.append("did not end after SIGTERM and was killed")
         elif not end.well:
-            found.append(f"{end.words} when asked to end")
+            found.append(f"{end.words} after SIGTERM")
     return found
 
 
 def file_of(path: Path) -> Path:
-    """The torture.json in a folder; of a file, itself."""
+    """Return the torture.json in a folder; for a file the file itself."""
     return path / FILE if path.is_dir() else path
 
 
 def is_record(path: Path) -> bool:
-    """Whether a folder or a file is one of a torture, by its name."""
+    """Return whether a folder or file is a record of a robustness test, by its name."""
     return file_of(path).name == FILE and file_of(path).is_file()
 
 
 def save(record: Record, folder: Path) -> None:
-    """Write torture.json, at once."""
+    """Write torture.json atomically."""
     replace(folder / FILE, record.model_dump_json(indent=1) + "\n")
 
 
 def load(path: Path) -> Record:
-    """Read a torture.json, or the one in a folder. Raises UserError if it is none, or of a newer
-    form."""
-    words = "record of a torture"
+    """Read a torture.json, or the one in a folder. Raises UserError if it is not one or has a newer
+    version."""
+    words = "record of a robustness test"
     return json_file.record(Record, file_of(path), words, SCHEMA_VERSION, schema_name=SCHEMA)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Words of a command line as values. All raise UserError for a word that is none."""
+"""Parses words of the command line. All functions raise UserError if a word is invalid."""
 
 import argparse
 import math
@@ -11,17 +11,17 @@ from typing import TypeVar
 from bench.records.errors import UserError
 
 LONGEST_DELAY_MS = 1500
-"""Redis is given up by the servers after 2 s."""
+"""Below the 2 s after which the servers stop waiting for Redis."""
 LEAST_QUOTA = 10
-"""The kernel grants no less than a millisecond in each period, and a period is 10 ms."""
+"""The kernel's least quota is 1 ms per period, and our period is 10 ms."""
 
 
 Read = TypeVar("Read")
 
 
 def value_of(option: str, text: str, parse: Callable[[str], Read], example: str = "") -> Read:
-    """The value of an option, as `parse` reads it. Raises UserError, which names the option and
-    gives the example."""
+    """Return the value of an option, parsed by `parse`. The UserError names the option and the
+    example."""
     try:
         return parse(text)
     except UserError as error:
@@ -42,19 +42,19 @@ def add_value(
 
 
 def words_of(values: Sequence[str] | None) -> list[str]:
-    """Names or numbers, given as several words or with commas between them."""
+    """Return names or numbers that are separated by spaces or commas."""
     return [word for value in values or () for word in value.split(",") if word]
 
 
 def positive(text: str) -> int:
-    """A whole number above 0."""
+    """Return a whole number above 0."""
     if _whole(text) == 0:
         raise UserError(f"{text!r} is not above 0")
     return int(text)
 
 
 def whole(text: str) -> int:
-    """A whole number, 0 included."""
+    """Return a whole number, 0 included."""
     return _whole(text)
 
 
@@ -69,7 +69,7 @@ def _whole(text: str) -> int:
 
 
 def within(text: str, least: float, most: float) -> float:
-    """A number between two others. Raises UserError."""
+    """Return a number from `least` to `most`."""
     try:
         value = float(text)
     except ValueError:
@@ -80,12 +80,12 @@ def within(text: str, least: float, most: float) -> float:
 
 
 def milliseconds(text: str) -> float:
-    """A time of 0 to LONGEST_DELAY_MS milliseconds."""
+    """Return a time from 0 to LONGEST_DELAY_MS milliseconds."""
     return within(text, 0, LONGEST_DELAY_MS)
 
 
 def quota(text: str) -> float:
-    """A share of a core, from per cent: 0 or LEAST_QUOTA to 100."""
+    """Return a share of a core from a percentage: 0, or LEAST_QUOTA to 100."""
     number = text.removesuffix("%")
     if not (number == "0" or (number.isdecimal() and LEAST_QUOTA <= int(number) <= 100)):
         raise UserError(f"{text!r} is not a share of a core: 0, or {LEAST_QUOTA} to 100 per cent")
@@ -93,14 +93,14 @@ def quota(text: str) -> float:
 
 
 def yes_or_no(text: str) -> bool:
-    """yes, no."""
+    """Return True for "yes", False for "no"."""
     if text not in ("yes", "no"):
         raise UserError(f"{text!r} is neither yes nor no")
     return text == "yes"
 
 
 def each_of(what: str, words: Iterable[str], known: Collection[str]) -> list[str]:
-    """Some of the known words, each once, in their order; `what` they are."""
+    """Return the words, each once; all must be in `known`. `what`: their kind, for the error."""
     each = list(dict.fromkeys(words))
     if unknown := [word for word in each if word not in known]:
         many = "s" if len(unknown) > 1 else ""
@@ -109,17 +109,17 @@ def each_of(what: str, words: Iterable[str], known: Collection[str]) -> list[str
 
 
 def one_of(what: str, text: str, known: Collection[str]) -> str:
-    """One of them."""
+    """Return the word, which must be in `known`."""
     return each_of(what, [text], known)[0]
 
 
 def one_or_none(what: str, text: str, known: Collection[str]) -> str:
-    """The same, or "none": empty."""
+    """Return "" for "none", otherwise the word, which must be in `known`."""
     return "" if text == "none" else one_of(what, text, known)
 
 
 def path(text: str) -> str:
-    """A path to ask for, with its query. Behind // would stand another host."""
+    """Return a path with its query. It must not begin with //, which another host would follow."""
     if not re.fullmatch(r"/(?!/)[^\s#]*", text) or not text.isprintable():
         raise UserError(f"{text!r} is not a path: it begins with one / and has no blanks, no #")
     return text

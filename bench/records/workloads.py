@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the servers are asked for: the workloads by name."""
+"""The workloads: requests that the load generator sends, by name."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,35 +9,35 @@ from bench.records.values import each_of
 
 @dataclass(frozen=True)
 class Workload:
-    """One kind of request, and what each of them must leave behind."""
+    """One kind of request, and the effect that each of them must have."""
 
     name: str
     title: str
     path: str
     status: int | None = None
-    """Expected; None: whatever a first request gets, unless it is an error."""
+    """The expected status; None: that of the first request, unless it is an error."""
     form: str | None = None
     """The body of a POST; None: a GET."""
     waits: int = 0
-    """Redis replies that a request waits for, one after another."""
+    """The number of Redis replies that a request waits for, one after another."""
     visits: int = 0
-    """By how much each request raises the visitor count in Redis."""
+    """By how much each request increases the visitor count in Redis."""
     remarks: int = 0
     """How many remarks each request adds to the guestbook in Redis."""
     share: float = 1.0
-    """Of the usual number of requests: fewer where one is much work."""
+    """The share of the usual number of requests, less for expensive requests."""
     leads: str | None = None
-    """Where a redirect leads: a path, which may be said as a whole address, too."""
+    """The target of a redirect: a path; the response may have the whole URL."""
     file: str | None = None
-    """Below public/: its content is the body."""
+    """A file in public/ whose content is the body."""
     contains: str = ""
-    """What stands in the body."""
+    """A text that the body contains."""
     may_grow: bool = False
-    """Whether its page may become longer from one request to the next: a count on it does."""
+    """Whether its page may become longer between requests, because it shows a count."""
 
     @property
     def private_only(self) -> bool:
-        """Whether it writes or needs data that a Redis of somebody else's must not be given."""
+        """Whether it writes or needs data that must not be written to a user's Redis."""
         return self.remarks > 0 or self.name == "link"
 
 
@@ -47,7 +47,7 @@ WORKLOADS = {
     workload.name: workload
     for workload in (
         Workload("redirect", "a redirect: no file, no wait", "/redirect", 302, leads="/guestbook"),
-        Workload("moved", "moved for good: no file, no wait", "/old", 301, leads="/guestbook"),
+        Workload("moved", "moved permanently: no file, no wait", "/old", 301, leads="/guestbook"),
         Workload("hello", "12 bytes", "/files/hello.txt", 200, file="files/hello.txt"),
         Workload("small", "a file of 600 bytes", "/files/small.txt", 200, file="files/small.txt"),
         Workload(
@@ -92,7 +92,7 @@ ALL = "all"
 
 
 def workload_for(name: str) -> Workload:
-    """A workload by its name; or, for a path, one that asks for just that."""
+    """Return the workload of a name, or a workload that requests the path `name`."""
     if name in WORKLOADS:
         return WORKLOADS[name]
     known = next((w for w in WORKLOADS.values() if w.path == name and w.form is None), None)
@@ -100,7 +100,7 @@ def workload_for(name: str) -> Workload:
 
 
 def named(names: Iterable[str]) -> tuple[str, ...]:
-    """The names, each once and `all` unfolded. Raises UserError for one that is not known."""
+    """Return the names, each once and `all` expanded. Raises UserError if one is unknown."""
     chosen = each_of("workload", names, (*WORKLOADS, ALL))
     words = (word for name in chosen for word in (WORKLOADS if name == ALL else (name,)))
     return tuple(dict.fromkeys(words))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""A sweep: which runs, each from its start to its judgement, all of them in order."""
+"""A sweep: plans the runs and makes them in order, each from server start to checks."""

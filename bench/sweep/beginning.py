@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The beginning of a sweep: what is kept of where and how it is made."""
+"""The beginning of a sweep: stores where and how it is made."""
 
 from datetime import datetime
 
@@ -19,7 +19,7 @@ from bench.sweep.runs import Planned, conditions_of, levels_of
 def begun(
     options: SweepOptions, planned: Planned, diagnosis: Diagnosis, site: Site, redis: RunRedis
 ) -> Results:
-    """The results of a sweep that has no runs yet."""
+    """Return the results of a sweep without runs."""
     runs = planned.runs
     workloads = list(dict.fromkeys(spec.conditions.workload for spec in runs))
     return Results(
@@ -53,24 +53,24 @@ def begun(
 
 
 def cells_of(plan: Plan) -> tuple[list[Conditions], list[int]]:
-    """Conditions and levels of a plan."""
+    """Return conditions and levels of a plan."""
     return conditions_of(plan), list(levels_of(plan))
 
 
 def require_same(before: Results, now: Results) -> None:
-    """Raise UserError unless a sweep can be gone on with: else the median of a cell would be of
-    things that differ, and the record would name one of them for all."""
+    """Raise UserError unless a sweep can be resumed here: a median must not mix runs of different
+    machines or versions, because the record names only one of them."""
     found = _what_counts(now)
     for name, was in _what_counts(before).items():
         if was is not None and was != found.get(name):
             raise UserError(
-                f"this sweep was begun elsewhere, or with something else: {name} was {was}, is "
-                f"{found.get(name)}. Begin a new one"
+                f"cannot resume this sweep: {name} was {was} at its start and is "
+                f"{found.get(name)} now. Start a new sweep"
             )
 
 
 def _what_counts(results: Results) -> dict[str, object]:
-    """By name what all runs have in common; None: an older version did not say."""
+    """Return by name what must be the same for all runs; None: not recorded by an older version."""
     machine, versions = results.machine, results.versions
     said = machine.model_dump(include={"kernel", "cpu_model", "cpus"})
     said |= versions.model_dump(include={"ab", "oha", "wrk", "redis", "nginx", "sources"})

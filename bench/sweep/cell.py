@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One run of one cell: a fresh server, a probe, a warm-up, the load, the end, the judgement."""
+"""One run of a configuration: a fresh server, a first request, a warm-up, the load, the checks."""
 
 import time
 from collections.abc import Sequence
@@ -27,28 +27,27 @@ SEGMENT_HERE, SEGMENT_BETWEEN_HOSTS = 65_483, 1_448
 
 @dataclass
 class Bench:
-    """What all runs of a sweep share."""
+    """The data that all runs of a sweep share."""
 
     site: Site
     redis: RunRedis
     answer_bytes: dict[tuple[str, bool], int] = field(default_factory=dict)
-    """How long a whole answer of a server is, by workload and keep-alive: for floors."""
+    """The length of a server's whole answer for its baseline, by workload and keep-alive."""
 
     def recover(self) -> None:
-        """Start all agents anew, and another Redis, if it was ours. Raises UserError."""
+        """Restart all agents, and Redis if it is private. Raises UserError."""
         self.site.reopen()
         self.redis = self.site.open_redis(None if self.redis.private else self.redis.url)
 
 
 class NothingToMatch(NoFigure):
-    """How long a floor's answer must be is not known."""
+    """The length that a baseline's answer must have is unknown."""
 
     label = "nothing to match"
 
 
 def measure(subject: Subject, spec: RunSpec, bench: Bench) -> tuple[Run, str]:
-    """Make one run. Returns it with all that the load generator printed. Raises Interrupted on
-    Ctrl-C only."""
+    """Make one run. Return it and the output of the load generator. Raises only Interrupted."""
     run = empty_run(subject, spec, "failed")
     run.started = datetime.now().astimezone()
     begin = time.monotonic()
@@ -62,22 +61,22 @@ def measure(subject: Subject, spec: RunSpec, bench: Bench) -> tuple[Run, str]:
     except redis.RedisError as stopped:
         run.reason = Reason(label="no Redis", text=str(stopped))
     except OSError as stopped:
-        run.reason = Reason(label="by the system", text=str(stopped))
-    if bench.site.lost:  # whatever else was seen comes from that
+        run.reason = Reason(label="system error", text=str(stopped))
+    if bench.site.lost:  # it is the cause of any other error
         run.state, run.reason = "failed", Reason(label="host lost", text=bench.site.lost)
     run.seconds = round(time.monotonic() - begin - run.waited, 3)
     return run, report
 
 
 def skipped(subject: Subject, spec: RunSpec, label: str, text: str) -> Run:
-    """The record of a run that was not made."""
+    """Return the record of a run that was not made."""
     run = empty_run(subject, spec, "skipped")
     run.reason = Reason(label=label, text=text)
     return run
 
 
 def empty_run(subject: Subject, spec: RunSpec, state: Held) -> Run:
-    """The record of a run of which nothing is known yet."""
+    """Return the record of a run without figures."""
     return Run(
         subject=spec.subject,
         kind=subject.kind,
@@ -91,8 +90,8 @@ def empty_run(subject: Subject, spec: RunSpec, state: Held) -> Run:
 
 
 def _make_room(spec: RunSpec, site: Site, answer: FirstAnswer) -> float:
-    """Wait for room in TIME_WAIT where it is needed: a client can be reset while it reads only if
-    there is more to read than one segment. Returns for how many seconds."""
+    """Wait for room in TIME_WAIT if the answer is longer than one segment: only then can a client
+    be reset while it reads. Return the seconds."""
     if answer.bytes <= (SEGMENT_BETWEEN_HOSTS if site.hosts else SEGMENT_HERE):
         return 0.0
     begin = time.monotonic()
@@ -123,7 +122,7 @@ def _measure(subject: Subject, spec: RunSpec, bench: Bench, run: Run) -> str:
 
 
 def _start(spec: RunSpec, bench: Bench) -> str:
-    """Start what the run needs; the URL that the load goes to. Raises StartError and others."""
+    """Start what the run needs and return the URL for the load. Raises StartError and others."""
     conditions, site = spec.conditions, bench.site
     redis_url = bench.redis.url
     if conditions.redis_delay_ms:
@@ -144,8 +143,8 @@ def _start(spec: RunSpec, bench: Bench) -> str:
 
 
 def _learn_answer(floor: Subject, spec: RunSpec, bench: Bench) -> None:
-    """How long a floor's answer must be: as long as that of the server of its architecture. Raises
-    NothingToMatch; the next run then asks again."""
+    """Measure the answer's length of the server whose architecture a baseline has: the baseline's
+    answer must be as long. Raises NothingToMatch; the next run then tries again."""
     conditions = spec.conditions
     key = (conditions.workload, conditions.server_keeps)
     if key in bench.answer_bytes:
@@ -160,12 +159,12 @@ def _learn_answer(floor: Subject, spec: RunSpec, bench: Bench) -> None:
         bench.answer_bytes[key] = answer.bytes
     except (NoFigure, UserError) as error:
         raise NothingToMatch(
-            f"a floor answers as much as its server, and {name} gave no answer: {error}"
+            f"a baseline's answer is as long as its server's, but {name} gave no answer: {error}"
         ) from error
     finally:
         bench.site.stop_run()
 
 
 def all_held(runs: Sequence[Run]) -> bool:
-    """Whether there is anything at all, and all of it is a figure."""
+    """Return whether there are runs and all of them are valid."""
     return bool(runs) and all(run.state == "held" for run in runs)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Whether a run is a figure. Pure functions.
+"""Checks whether a run is valid.
 
-A run holds when every check holds. Otherwise it has no figure but a reason: the first check that
-failed, in words. The checks stand in the order in which a person would want to hear of them.
+A run is valid if every check passes. Otherwise it has no figure but a reason: the text of the first
+check that failed. The checks are sorted by how much their failure explains.
 """
 
 from collections.abc import Iterator
@@ -26,87 +26,87 @@ LABELS = {
     "Too many open files": "descriptors",
     "Cannot assign requested address": "no ports",
 }
-"""Words in the load generator's message -> what the table says."""
+"""Words in the load generator's message -> the label in the table."""
 
 
 KEPT_SHARE = 0.95
-"""So many responses must keep the connection (a server may close it after many)."""
+"""The least share of responses that keep the connection (a server may close it after many)."""
 HELD_SHARE = 0.98
-"""So many of the idle connections must be open at the end."""
+"""The least share of the idle connections that are open at the end."""
 
 
 @dataclass(frozen=True)
 class Count:
-    """Something that was counted independently of the load generator."""
+    """A count that is independent of the load generator."""
 
     name: str
     what: str
-    """In a sentence: "visitors"."""
+    """The counted things in a sentence: "visitors"."""
     due: int
-    """For the requests that the load generator made."""
+    """The right count for the requests of the load generator."""
     got: int
     or_more: bool = False
-    """Whether others may have been counted too (a Redis that is not ours)."""
+    """Whether other clients may be counted too (an existing Redis)."""
     slack: int = 0
     """How many more are right: with keep-alive ab leaves up to one request a connection unread."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that is known about a run when it is judged."""
+    """The data on which the checks of a run are based."""
 
     asked: int
     timeout: float
     probe_status: int
-    """The status of a first, single request; all others must be of its class."""
+    """The status of the first request; all others must be of its class."""
     died: str
-    """How the server ended before it was told to; empty if it did not."""
+    """How the server ended before SIGTERM; empty if it did not."""
     stopped: str
-    """What was wrong with its end after it was told to; empty if nothing."""
+    """The error at the server's end after SIGTERM; empty if there was none."""
     statistics: ServerStatistics | None
-    """What the server counted itself."""
+    """The server's own counts."""
     ab: AbOutcome | None = None
     """The closed loop's outcome, by ab."""
     wrk: WrkOutcome | None = None
-    """The same, by wrk."""
+    """The closed loop's outcome, by wrk."""
     open_loop: OpenOutcome | None = None
-    """The open loop's."""
+    """The open loop's outcome."""
     silent: bool = False
-    """Whether it prints no statistics: strangers and floors."""
+    """Whether it prints no statistics: reference servers and baselines."""
     least_requests: int = 0
     """All requests that the server must have served: with the first one and the warm-up."""
     slack: int = 0
     """How many more it may have served, see `Count`."""
     page_bytes: int | None = None
-    """The body of the first, single response; None: not compared."""
+    """The length of the first response's body; None: not compared."""
     answer_bytes: int | None = None
-    """All of that response, with its head; None: heads may differ in length, or another witness
-    knows each status."""
+    """The length of the whole first response; None: heads may differ in length, or another check
+    covers each status."""
     any_length: bool = False
     """Whether bodies may differ in length; then all have at least `page_bytes` on average."""
     keep_alive: bool = False
     counts: tuple[Count, ...] = ()
     little: LittlesLaw | None = None
     little_tolerance: tuple[float, float] = (0.0, 0.0)
-    """How far below and above 0 its deviation may be."""
+    """How far its deviation may be below and above 0."""
     idle: IdleReport | None = None
     balancer: BalancerEnd | None = None
     """How nginx ended, if there was one."""
     forgotten: int = 0
-    """Ended connections that a kernel forgot too early, see `bench.host.kernel`."""
+    """Ended connections that a kernel did not keep in TIME_WAIT, see `bench.host.kernel`."""
     overflows: int = 0
     """Connections that met a full accept queue."""
     own_backlog: int | None = None
-    """How many a server lets wait in it, if that is less than the kernel allows, and less than
-    there are connections."""
+    """The backlog that a server passes to listen(), if it is below the kernel's limit and below the
+    number of connections."""
 
 
 SPOILED_BY_KERNEL = {"in time", "ab's status", "completed", "none failed"}
-"""The checks on a load that fail where the kernel loses connections."""
+"""The checks that fail if the kernel loses connections."""
 
 
 def judge(seen: Evidence) -> list[Check]:
-    """All checks on a run."""
+    """Return all checks of a run."""
     causes = "; ".join(_causes(seen))
     return [
         check.model_copy(update={"detail": f"{check.detail} ({causes})"})
@@ -117,24 +117,24 @@ def judge(seen: Evidence) -> list[Check]:
 
 
 def _causes(seen: Evidence) -> Iterator[str]:
-    """What a kernel did that may be behind a failure."""
+    """Yield the kernel's actions that may have caused a failure, and their fixes."""
     if seen.forgotten:
         yield (
-            f"the kernel had no room for {seen.forgotten:,} connections in TIME_WAIT, whose "
-            f"clients it may have reset; cure: {TIME_WAIT_CURE}"
+            f"the kernel had no room for {seen.forgotten:,} connections in TIME_WAIT and may have "
+            f"reset their clients; fix: {TIME_WAIT_CURE}"
         )
     if seen.overflows:
         cure = ACCEPT_QUEUE_CURE
         if seen.own_backlog is not None:
             cure = f"a larger backlog than the server's own of {seen.own_backlog:,} (--backlog)"
         yield (
-            f"connections met a full accept queue {seen.overflows:,} times and were tried again "
-            f"later; cure: {cure}"
+            f"connections met a full accept queue {seen.overflows:,} times and clients tried again "
+            f"later; fix: {cure}"
         )
 
 
 def first_failure(checks: list[Check]) -> Check | None:
-    """The check that says why a run does not hold; None if it does."""
+    """Return the first failed check; None if all passed."""
     return next((check for check in checks if not check.holds), None)
 
 
@@ -158,7 +158,7 @@ def _checks(seen: Evidence) -> Iterator[Check]:
 
 
 def _check_end(seen: Evidence, load: Outcome, tool: str, done: str) -> Iterator[Check]:
-    """A load generator comes to its end by itself, in time and well."""
+    """Check that a load generator ended by itself, in time and with status 0."""
     limit = f"not done after {seen.timeout:g} s, {done}"
     yield _check("in time", not load.timed_out, "timed out", limit)
     said = load.message or f"{tool} ended with status {load.status}"
@@ -169,8 +169,8 @@ def _check_end(seen: Evidence, load: Outcome, tool: str, done: str) -> Iterator[
 def _check_ab(seen: Evidence, ab: AbOutcome) -> Iterator[Check]:
     done = _progress(seen)
     yield from _check_end(seen, ab, "ab", done)
-    # With -r ab would go on when there is nobody left to answer, and call it a success.
-    yield _check("ab without -r", "-r" not in ab.command, "ab -r", "ab was told to hide errors")
+    # With -r ab would continue after errors, even without a server, and report success.
+    yield _check("ab without -r", "-r" not in ab.command, "ab -r", "ab -r hides errors")
     figures = ab.figures
     if figures is None:
         yield _check("completed", False, "no report", f"ab wrote no report, {done}")
@@ -179,18 +179,18 @@ def _check_ab(seen: Evidence, ab: AbOutcome) -> Iterator[Check]:
     kinds = ", ".join(f"{kind} {n:,}" for kind, n in figures.failures.items() if n)
     failed = f"{figures.failed:,} of {seen.asked:,} requests failed" + (kinds and f" ({kinds})")
     yield _check("none failed", figures.failed == 0, f"{figures.failed:,} failed", failed)
-    errors = f"{figures.write_errors:,} requests could not be sent whole"
+    errors = f"{figures.write_errors:,} requests could not be sent completely"
     yield _check("all sent", figures.write_errors == 0, "write errors", errors)
-    # With keep-alive ab also counts what it has read of responses that it does not wait for.
+    # With keep-alive ab also counts bytes of responses that it does not wait for.
     yield from _check_bytes(seen, figures.html_bytes, seen.slack)
-    # ab calls all that is not 2xx "non-2xx", redirects too.
+    # ab counts all other responses as "non-2xx", redirects too.
     expected = 0 if 200 <= seen.probe_status < 300 else seen.asked
     others = abs(figures.non_2xx - expected)
     detail = f"{others:,} of {seen.asked:,} responses were not {seen.probe_status // 100}xx"
     yield _check("status class", others == 0, f"{others:,} other", detail)
     if seen.answer_bytes is not None and not seen.any_length:
         due, came = seen.answer_bytes * seen.asked, figures.transferred_bytes
-        detail = f"{came:,} bytes came with all heads, {due:,} were due: some answers were others"
+        detail = f"{came:,} bytes came with all heads, {due:,} were due: some answers differ"
         yield _check("same answers", came == due, "other answers", detail)
     if seen.keep_alive:
         kept = figures.keep_alive >= KEPT_SHARE * seen.asked
@@ -199,12 +199,12 @@ def _check_ab(seen: Evidence, ab: AbOutcome) -> Iterator[Check]:
 
 
 def _check_bytes(seen: Evidence, came: int, slack: int = 0) -> Iterator[Check]:
-    """The bytes that came, against those of a single response that was read with care."""
+    """Check the number of body bytes against that of the first response."""
     if seen.page_bytes is None:
         return
     due = seen.page_bytes * seen.asked
     if seen.any_length:
-        # ab was told that lengths differ (-l): an empty response would pass for a whole one.
+        # With -l ab accepts any length, an empty response too.
         detail = f"{came:,} bytes came, at least {due:,} were due"
         yield _check("whole pages", came >= due, "cut off", detail)
         return
@@ -214,21 +214,21 @@ def _check_bytes(seen: Evidence, came: int, slack: int = 0) -> Iterator[Check]:
 
 
 def _check_wrk(seen: Evidence, wrk: WrkOutcome) -> Iterator[Check]:
-    """wrk goes on whatever happens, so all that it has noticed counts."""
+    """Check the outcome of wrk, which continues after errors: all that it has counted."""
     figures = wrk.figures
     done = _of(figures.complete if figures else None, seen.asked)
     yield from _check_end(seen, wrk, "wrk", done)
     if figures is None:
         yield _check("completed", False, "no report", f"wrk wrote no report, {done}")
         return
-    # The status comes first: with 408 or 503 to all, how many came is of no interest.
+    # The status is checked first: if all are 408 or 503, their number is not relevant.
     wanted = str(seen.probe_status)
     others = figures.complete - figures.statuses.get(wanted, 0)
     instead = ", ".join(code for code in figures.statuses if code != wanted)
     detail = f"{others:,} of {figures.complete:,} responses were not {wanted} but {instead}"
     yield _check("status", not others, f"{others:,} other", detail)
     yield _check("completed", figures.complete == seen.asked, "incomplete", done)
-    extra = f"{figures.unasked:,} answers came that nobody had asked for"
+    extra = f"{figures.unasked:,} more answers than requests came"
     yield _check("all asked for", not figures.unasked, f"{figures.unasked:,} too many", extra)
     failed = sum(figures.errors.values())
     kinds = ", ".join(f"{kind} {n:,}" for kind, n in figures.errors.items() if n)
@@ -240,7 +240,7 @@ def _check_wrk(seen: Evidence, wrk: WrkOutcome) -> Iterator[Check]:
             for length, number in figures.lengths.items()
             if int(length) < due or (int(length) > due and not seen.any_length)
         )
-        detail = f"{wrong:,} of {seen.asked:,} bodies had not the {due:,} bytes of the first"
+        detail = f"{wrong:,} of {seen.asked:,} bodies do not have the {due:,} bytes of the first"
         yield _check("whole pages", not wrong, "other length", detail)
     if seen.keep_alive:
         kept = figures.complete - figures.closes
@@ -249,7 +249,7 @@ def _check_wrk(seen: Evidence, wrk: WrkOutcome) -> Iterator[Check]:
 
 
 def _check_open(seen: Evidence, open_loop: OpenOutcome) -> Iterator[Check]:
-    """All requests that were due were sent and answered, with the right status."""
+    """Check that all requests were sent and answered, with the right status."""
     figures = open_loop.figures
     done = _of(figures.succeeded if figures else None, seen.asked)
     yield from _check_end(seen, open_loop, "oha", done)
@@ -276,12 +276,13 @@ def _check_count(count: Count) -> Check:
 
 
 def _check_statistics(seen: Evidence) -> Iterator[Check]:
-    """The server's own count, independent of the load generator's, must agree with it."""
+    """Check that the server's own count agrees with the load generator's."""
     if seen.silent:
         return
     own, right = seen.statistics, f"{seen.probe_status // 100}xx"
     if own is None or own.requests is None:
-        yield _check("server's statistics", False, "no statistics", "the server printed none")
+        none = "the server printed no statistics"
+        yield _check("server's statistics", False, "no statistics", none)
         return
     due = seen.least_requests
     enough = due <= own.requests <= due + seen.slack
@@ -290,7 +291,7 @@ def _check_statistics(seen: Evidence) -> Iterator[Check]:
         detail += f" to {due + seen.slack:,}"
     yield _check("server's count", enough, "miscount", detail)
     if seen.idle:
-        return  # the idle connections ask for something else
+        return  # idle connections send other requests
     wrong = {name: n for name, n in own.responses.items() if n and name != right}
     listed = ", ".join(f"{n:,} x {name}" for name, n in wrong.items())
     detail = f"the server answered {listed}, and not only {right}"
@@ -304,7 +305,7 @@ def _check_little(seen: Evidence) -> Iterator[Check]:
     below, above = seen.little_tolerance
     detail = (
         f"{law.rate:,.0f} requests/s of {law.mean_ms:,.1f} ms each are {law.product:,.1f} at once, "
-        f"and not {law.concurrency:,}"
+        f"not {law.concurrency:,}"
     )
     label = "too little load" if law.deviation < 0 else "impossible"
     yield _check("Little's law", -below <= law.deviation <= above, label, detail)
@@ -317,16 +318,16 @@ def _check_idle(seen: Evidence) -> Iterator[Check]:
     detail = f"only {idle.held:,} of {idle.asked:,} idle connections were open at the end"
     yield _check("idle connections", idle.held >= HELD_SHARE * idle.asked, "not idle", detail)
     detail = (
-        f"the server closed idle connections {idle.reopened:,} times, {idle.asked:,} were asked "
-        "for: opened anew again and again they are a load of their own"
+        f"the server closed idle connections {idle.reopened:,} times, with {idle.asked:,} planned: "
+        "opening them again is an additional load"
     )
     yield _check("they stay", idle.reopened <= idle.asked, "not idle", detail)
 
 
 def _check_balancer(end: BalancerEnd) -> Iterator[Check]:
-    """nginx answers 502 or 504 by itself where a server does not answer; some loads would take
-    that for an answer of the server's."""
-    detail = f"nginx had no answer of a server for {end.errors:,} requests ({end.last_error})"
+    """Check that nginx did not answer 502 or 504 itself because a server did not answer; some load
+    generators would count that as the server's answer."""
+    detail = f"nginx got no answer from a server for {end.errors:,} requests ({end.last_error})"
     yield _check("nginx' own answers", not end.errors, f"{end.errors:,} by nginx", detail)
     detail = f"nginx ended with status {end.status} ({end.last_error})"
     yield _check("nginx' end", end.status == 0, "nginx ended", detail)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Showing a sweep while it runs: a live table at a terminal, plain lines elsewhere."""
+"""Shows a sweep while it runs: a live table on a terminal, lines of text elsewhere."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -15,18 +15,18 @@ from bench.records.run import Run
 from bench.records.workloads import workload_for
 
 WORTH_A_WORD = 1.0
-"""Seconds of waiting."""
+"""Seconds of waiting above which they are printed."""
 
 
 def progress_of(out: Console, results: Results, total: int) -> ProgressTable[RunSpec]:
-    """Of a sweep, as it makes so many runs."""
+    """Return the progress display of a sweep with `total` runs."""
     return ProgressTable(
         out, lambda spec: result_table(results, spec, out.height - 2), total, columns=28
     )
 
 
 def words_for(spec: RunSpec, results: Results) -> str:
-    """A run that is being made, in few words."""
+    """Return a short description of the run in progress."""
     what = f"{spec.subject} at {spec.concurrency:,}"
     if spec.conditions != Conditions(spec.conditions.workload):
         what += f" ({spec.conditions.describe()})"
@@ -34,13 +34,13 @@ def words_for(spec: RunSpec, results: Results) -> str:
 
 
 def took(run: Run) -> str:
-    """How long a run took, and had to wait if it had to."""
-    waited = f" after {run.waited:.0f} s until there was room in TIME_WAIT"
+    """Return the time of a run, and its wait for room in TIME_WAIT if there was one."""
+    waited = f" after waiting {run.waited:.0f} s for room in TIME_WAIT"
     return f"{run.seconds:.1f} s" + (waited if run.waited > WORTH_A_WORD else "")
 
 
 def line_for(run: Run) -> str:
-    """A run in a line: what it was and what came of it."""
+    """Return a line with a run and its outcome."""
     return (
         f"{run.subject:<18} {run.concurrency:>6,} connections  "
         f"{run.conditions.describe():<12}  {outcome_text(run)}"
@@ -48,7 +48,7 @@ def line_for(run: Run) -> str:
 
 
 def outcome_text(run: Run) -> str:
-    """A run's figures, or why it has none."""
+    """Return a run's figures, or why it has none."""
     rate = run.requests_per_second
     if run.state == "held" and run.memory:
         return f"{run.memory.per_connection:>8,.0f} bytes for each connection"
@@ -57,14 +57,14 @@ def outcome_text(run: Run) -> str:
     if run.state == "held" and run.stacks:
         return f"{run.stacks.count:>8,} {run.stacks.unit} by {run.stacks.how}"
     if rate is None:
-        return f"{run.state}: {run.reason.text if run.reason else 'no reason known'}"
+        return f"{run.state}: {run.reason.text if run.reason else 'unknown reason'}"
     text = f"{rate:>8,.0f} requests/s"
     if run.latency:
         text += f"  99 % within {run.latency.p99:,.1f} ms"
     if run.process:
         text += f"  {run.process.cpu_us_per_request:,.1f} us CPU/request"
     if run.lower_bound:
-        text += "  at least: the load generator was at its limit"
+        text += "  lower bound: the load generator was at its limit"
     elif run.bottleneck and run.bottleneck != "server":
         text += f"  bottleneck: {run.bottleneck}"
         if run.bottleneck_host and run.bottleneck_host != run.bottleneck:
@@ -73,50 +73,50 @@ def outcome_text(run: Run) -> str:
         text += f"  closed {run.idle_reopened:,} idle connections"
     foreign = run.disturbed_by
     if foreign is not None and foreign > QUIET:
-        text += f"  disturbed: others used {foreign:.0%} of the server's CPU"
+        text += f"  disturbed: other programs used {foreign:.0%} of the server's CPU"
     return text
 
 
-# ---- How long the rest of a sweep will take, judged by what the runs so far took. Pure ----
+# ---- Estimates the rest of a sweep from the times of the runs so far ----
 
 
 class Estimate:
-    """Learns from each run. A run's cost is taken as proportional to its requests, with those of a
-    declared warm-up."""
+    """Estimates the remaining time. A run's time is assumed to be proportional to its requests,
+    those of a declared warm-up included."""
 
     def __init__(self, free: Callable[[RunSpec], object], warm_ups: Mapping[str, int] = {}) -> None:
-        """`free`: says of a run whether it is not made and costs nothing; `warm_ups`: the requests
-        that subjects declare to need before those that count, by name."""
+        """`free`: returns whether a run is skipped and takes no time; `warm_ups`: the declared
+        numbers of warm-up requests, by server."""
         self._free, self._warm_ups = free, warm_ups
         self._known: dict[tuple[str, Conditions], float] = {}
-        """Seconds per request, by subject and conditions."""
+        """Seconds per request, by server and conditions."""
 
     def learn(self, run: Run) -> None:
-        """Remember what a run took; the latest of its kind counts. Skipped runs teach nothing."""
+        """Store a run's time, in place of the last one of the same kind. Ignore skipped runs."""
         if run.state != "skipped":
             self._known[run.subject, run.conditions] = run.seconds / self._all_requests(run)
 
     def seconds_left(self, rest: Sequence[RunSpec]) -> float | None:
-        """Seconds for the runs still to be made; None while nothing is known."""
+        """Return the seconds for the remaining runs; None before the first run."""
         if not self._known:
             return None
         return sum(self._seconds(spec) for spec in rest if not self._free(spec))
 
     def _seconds(self, spec: RunSpec) -> float:
         requests = self._all_requests(spec)
-        # The warm-up may take as much longer as it has more requests.
+        # The timeout of the warm-up grows with its number of requests.
         longest = spec.timeout * requests / spec.requests
         return min(requests * self._per_request(spec), longest)
 
     def _all_requests(self, one: Run | RunSpec) -> int:
-        """As bench.sweep.loading makes them; the few with which it warms up all are left aside."""
+        """Return the requests that bench.sweep.loading makes, without its short default warm-up."""
         if one.conditions.asks_once:
             return one.requests
         share = workload_for(one.conditions.workload).share
         return one.requests + round(self._warm_ups.get(one.subject, 0) * share)
 
     def _per_request(self, spec: RunSpec) -> float:
-        """What is known of the very same; else of the same subject; else the mean of all."""
+        """Return the seconds of the same server and conditions, else the server's or whole mean."""
         same = self._known.get((spec.subject, spec.conditions))
         if same is not None:
             return same
@@ -126,7 +126,7 @@ class Estimate:
 
 
 def in_words(seconds: float | None) -> str:
-    """A duration for people: 0:05, 1:20, 2:03:00; a question mark for None."""
+    """Return a duration as text: 0:05, 1:20, 2:03:00; a question mark for None."""
     if seconds is None:
         return "?"
     minutes, rest = divmod(round(seconds), 60)

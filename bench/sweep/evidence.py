@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is known of a run when it is judged, put together for `bench.sweep.checks`."""
+"""Collects the data of a run for `bench.sweep.checks`."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,14 +17,14 @@ from bench.sweep.loading import WARM_UP_CONNECTIONS, Loaded
 from bench.sweep.run_figures import CLOCK_SECONDS
 
 LITTLE_ABOVE = 0.15
-"""More requests cannot be under way than there are connections; the rest is for our clock."""
+"""There cannot be more requests in progress than connections; this is for errors of our clock."""
 LITTLE_BELOW = 0.5
-"""Fewer can: ab needs time between two requests of a connection. With fewer than half of them
-under way it did not make the load that it was asked for."""
+"""There can be fewer, because ab needs time between two requests of a connection. With fewer than
+half it did not make the planned load."""
 
 
 def judge_run(run: Run, seen: Evidence) -> None:
-    """Enter all checks into the run, and what follows from them."""
+    """Store all checks in the run, and set its state and reason."""
     run.checks = judge(seen)
     failure = first_failure(run.checks)
     run.state = "failed" if failure else "held"
@@ -39,8 +39,8 @@ def gather(
     stopped: Mapping[str, Stopped],
     private: bool,
 ) -> Evidence:
-    """All that is known of a run. `answer`: to the first request; `stopped`: how everything ended;
-    `private`: whether nobody else counts visitors in that Redis."""
+    """Return the data of a run for its checks. `answer`: to the first request; `stopped`: how all
+    programs ended; `private`: whether no other client counts visitors in that Redis."""
     workload = workload_for(run.conditions.workload)
     ended = [(host, end) for host, of in stopped.items() for end in of.servers]
     conditions, outcome = spec.conditions, loaded.outcome
@@ -63,14 +63,13 @@ def gather(
         open_loop=outcome if isinstance(outcome, OpenOutcome) else None,
         silent=run.kind != "server",
         least_requests=1 + loaded.warmed_up + spec.requests + idle_requests,
-        # An idle connection's last answer may be on its way when its holder stops counting.
+        # The last answer on an idle connection may arrive after its holder has stopped counting.
         slack=unread + warm_unread + spec.conditions.idle,
         page_bytes=answer.body_bytes,
-        # A kept connection may be told how many requests are left to it.
+        # With keep-alive the head may contain the number of remaining requests.
         answer_bytes=None if run.kind == "server" or conditions.keep_alive else answer.bytes,
         any_length=workload.may_grow or (not private and workload.visits > 0),
-        # While it is traced or counted a server is slow, and may close a connection for others
-        # that wait.
+        # A server that is traced or counted is slow, and may close connections because others wait.
         keep_alive=kept and conditions.mode not in ("traced", "counted"),
         counts=_counts(spec, workload, loaded, unread, private),
         little=run.littles_law,
@@ -89,8 +88,8 @@ def gather(
 
 
 def _too_short(loaded: Loaded, connections: int) -> int | None:
-    """The least that a server has given to listen(), if it is less than the kernel allows and less
-    than there are connections."""
+    """Return the smallest backlog that a server has passed to listen(), if it is below the kernel's
+    limit and below the number of connections."""
     used = [use for host in loaded.hosts if (use := host.report.servers)]
     known = [use.own_backlog for use in used if use.own_backlog is not None]
     return min((own for own in known if own < connections), default=None)
@@ -99,11 +98,12 @@ def _too_short(loaded: Loaded, connections: int) -> int | None:
 def little_tolerance(
     spec: RunSpec, wall: float, *, longest: float, foreign: float
 ) -> tuple[float, float]:
-    """How far below and above the deviation from Little's law may be. At its end a run has fewer
-    and fewer connections: that counts where there are few requests for each, or where the slowest
-    request (`longest`, in seconds) takes much of the run, since all others may be done long before
-    it. On a machine whose CPUs others use (`foreign`: their share) ab waits for its own before the
-    first request and between two, which is in no request's time."""
+    """Return how far the deviation from Little's law may be below and above 0.
+
+    At the end of a run connections become fewer. This matters if each has few requests, or if the
+    slowest request (`longest`, in seconds) takes a large part of the run. If other processes use
+    the CPUs (`foreign`: their share), ab waits for a CPU between requests, outside of their times.
+    """
     clock = CLOCK_SECONDS / max(wall, CLOCK_SECONDS)
     end = max(spec.concurrency / spec.requests, longest / max(wall, CLOCK_SECONDS))
     return min(1.0, LITTLE_BELOW + end + clock + foreign), LITTLE_ABOVE + clock
@@ -112,7 +112,7 @@ def little_tolerance(
 def _counts(
     spec: RunSpec, workload: Workload, loaded: Loaded, unread: int, private: bool
 ) -> tuple[Count, ...]:
-    """What Redis must have counted for the load."""
+    """Return the counts that Redis must have for the load."""
     pairs = (
         ("visitors", workload.visits, loaded.visits),
         ("remarks", workload.remarks, loaded.remarks),
@@ -132,7 +132,7 @@ def _counts(
 
 
 def _who_died(loaded: Loaded, ended: Sequence[tuple[str, Ended]]) -> str:
-    """How a server ended before it was told to, for a sentence; empty if none did."""
+    """Return how a server ended before SIGTERM, for a sentence; empty if none did."""
     by_host = {
         seen.name: iter(seen.report.servers.alive) for seen in loaded.hosts if seen.report.servers
     }
@@ -141,19 +141,19 @@ def _who_died(loaded: Loaded, ended: Sequence[tuple[str, Ended]]) -> str:
 
 
 def _what_was_wrong(ended: Sequence[tuple[str, Ended]]) -> str:
-    """What was wrong with a server's end after SIGTERM, for a sentence; empty if nothing."""
+    """Return the error at a server's end after SIGTERM, for a sentence; empty if there is none."""
     return _first([wrong_end(end) for _, end in ended], ended)
 
 
 def wrong_end(end: Ended) -> str:
-    """What was wrong with one server's end; empty if nothing."""
+    """Return the error at one server's end; empty if there is none."""
     if not end.obeyed:
         return "did not end after SIGTERM and had to be killed"
     return "" if end.status == 0 else end.describe()
 
 
 def _first(texts: Sequence[str], ended: Sequence[tuple[str, Ended]]) -> str:
-    """The first text that is not empty; with the instance it is about, if there are several."""
+    """Return the first text that is not empty, with its instance if there are several."""
     at = next((number for number, text in enumerate(texts) if text), None)
     if at is None or len(ended) == 1:
         return "" if at is None else texts[at]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The load of a run: the warm-up, the requests that count, and what is read around them."""
+"""The load of a run: the warm-up, the measured requests, and the counters before and after."""
 
 import contextlib
 import time
@@ -22,51 +22,51 @@ from bench.stations.site import Seen, Site
 from bench.sweep.probes import CrowdOutcome, calls_per_request, parked, pending
 
 WARM_UP_CONNECTIONS = 100
-"""At most; fewer at lower levels. Each connection is used twice."""
+"""The maximum; lower levels use fewer connections. Each connection is used twice."""
 SETTLE_SECONDS = 0.05
-"""After the load: time for the last children and threads to end and be counted."""
+"""The time after the load for the last children and threads to end and be counted."""
 IDLE_PATH = "/redirect"
-"""What idle connections ask for: the cheapest."""
+"""The path that idle connections request: the cheapest one."""
 
 
 GENERATORS: dict[str, Callable[..., AbOutcome | WrkOutcome]] = {"ab": ab.run, "wrk": wrk.run}
-"""Those of the closed loop, by the name of the condition."""
+"""The load generators of the closed loop, by the value of the condition."""
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What one load left."""
+    """The outcome of one load and the counters around it."""
 
     outcome: AbOutcome | WrkOutcome | OpenOutcome | CrowdOutcome
     warmed_up: int
     """Requests of the warm-up."""
     visits: int
-    """By so many the counts in Redis rose."""
+    """`visits` and `remarks`: the increase of the counts in Redis."""
     remarks: int
     redis: CpuTime
     wall: float
-    """How long the load took by our own clock, in seconds."""
+    """The time of the load by our own clock, in seconds."""
     idle: IdleReport | None
     hosts: list[Seen]
     calls: CallFigures | None = None
-    """Where they were counted."""
+    """None: not counted."""
     stacks: StackFigures | None = None
-    """Where they were sampled."""
+    """None: not sampled."""
 
     @property
     def seconds(self) -> float:
-        """The time of the load: by the generator's clock, else by ours."""
+        """The time of the load by the generator's clock, or else by ours."""
         figures = self.outcome.figures
         return figures.seconds if figures and figures.seconds else self.outcome.wall_seconds
 
     @property
     def completed(self) -> bool:
-        """Whether there is anything to divide by."""
+        """Whether the generator reported figures and a time above 0."""
         return self.outcome.figures is not None and self.seconds > 0
 
 
 class Generator:
-    """Puts the load of one run on a server."""
+    """Makes the load of one run."""
 
     def __init__(self, spec: RunSpec, workload: Workload, site: Site, redis: RunRedis) -> None:
         self._spec, self._workload = spec, workload
@@ -75,28 +75,28 @@ class Generator:
         self._generator = GENERATORS[spec.conditions.generator]
 
     def warm_up(self, url: str, requests: int) -> int:
-        """Some requests before those that count, at least so many (fewer of those that are much
-        work): caches are filled, connections to Redis open. Returns how many; none where the memory
-        of connections is looked at. Raises WarmUpFailed."""
+        """Make at least `requests` warm-up requests (fewer if expensive) to fill caches and open
+        connections to Redis. Return their number; 0 if the memory of connections is measured.
+        Raises WarmUpFailed."""
         if self._spec.conditions.asks_once:
             return 0
         connections = min(self._spec.concurrency, WARM_UP_CONNECTIONS)
-        # Few calls are counted: the first ones of each worker would be many of them.
+        # Traced runs have few requests: each worker's first system calls would be a large part.
         twice = WARM_UP_CONNECTIONS if self._spec.conditions.mode == "traced" else connections
         many = max(2 * twice, round(requests * self._workload.share))
-        # Where it is longer than the run, it may take longer.
+        # If it has more requests than the run, its timeout is longer.
         timeout = self._spec.timeout * max(1.0, many / self._spec.requests)
         load = replace(self._load(url, many, connections), any_length=True, timeout=timeout)
         done = self._generator(load, self._cpus, self._watch)
         if done.timed_out or done.status != 0:
             said = done.message or f"not done after {timeout:g} s"
-            raise WarmUpFailed(f"it failed in the warm-up already: {said}")
+            raise WarmUpFailed(f"the warm-up failed: {said}")
         return load.requests
 
     def run(self, url: str, warmed_up: int) -> Loaded:
-        """The load that counts, and all that is read immediately before and after it."""
+        """Make the measured load, and read all counters immediately before and after it."""
         watch, redis, conditions = self._watch, self._redis, self._spec.conditions
-        watch.sleep(SETTLE_SECONDS)  # what ab left unread in the warm-up is answered and counted
+        watch.sleep(SETTLE_SECONDS)  # until requests that ab left unread are answered and counted
         redis.prepare()
         visits, remarks = redis.counts()
         with contextlib.ExitStack() as tidy:
@@ -152,5 +152,5 @@ class Generator:
 
 
 def gains_a_digit(count: int, visits: int) -> bool:
-    """Whether a visitor count becomes longer in so many visits, and with it the page."""
+    """Return whether the visitor count, and so the page, becomes longer in so many visits."""
     return len(str(count + 1)) != len(str(count + visits))

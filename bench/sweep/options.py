@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a sweep is asked for: on the command line, and as it is kept so that it can be resumed."""
+"""The options of a sweep: from the command line, and stored so that it can be resumed."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,12 @@ from bench.stations.sampling import why_no_perf
 from bench.subjects.subject import discover, known_names
 from bench.sweep.runs import (
     FULL_LEVELS,
+    FULL_TIMEOUT,
     ORDER_LEVEL,
     ORDER_RUNS,
     SHORT_LEVELS,
+    SHORT_REQUESTS,
+    SHORT_TIMEOUT,
     SLICE,
     answering,
 )
@@ -33,7 +36,7 @@ BOTH = {"both": ("no", "yes")}
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """What the command line asked for."""
+    """The options of a sweep."""
 
     parts: tuple[Part, ...] = (Part(),)
     redis: str | None = None
@@ -41,20 +44,20 @@ class SweepOptions:
     hosts: Path | None = None
     """The file that names the hosts; None: everything on this machine."""
     command: tuple[str, ...] = ()
-    """The command line that asked for it."""
+    """The command line."""
     programs: Path = ROOT
     """The folder of the servers' executables."""
     studies: tuple[DeclaredStudy, ...] = ()
-    """What it is made for, see bench/peers/; subjects of theirs that cannot be had are left out."""
+    """The studies to measure, see bench/peers/; servers that are not available are left out."""
     not_wanted: Mapping[str, str] = field(default_factory=dict)
-    """Those of them that are left out though they could be had, and why, by name."""
+    """Servers of the studies that the user does not want to install, with reasons, by name."""
     concludes: bool = True
-    """Whether it ends with the rates of all; not where somebody else reads its results."""
+    """Whether it ends with all rates; False for a command that evaluates the results itself."""
     answers: bool = False
-    """Nothing was said of how to measure: the sweep that ends with an order."""
+    """Whether no option sets how to measure: the default sweep, which ends with a ranking."""
 
     def answering(self, can_slice: bool) -> "SweepOptions":
-        """With the runs that an order takes, in place of a ladder that nobody chose."""
+        """Return the options with the runs for a ranking, if no ladder was chosen."""
         if not self.answers:
             return self
         (part,) = self.parts
@@ -63,95 +66,94 @@ class SweepOptions:
 
     @property
     def subjects(self) -> tuple[str, ...] | None:
-        """Those of all parts, and the floors of those parts that have some; None: the project's
-        servers."""
+        """The servers of all parts, and requested baselines; None: the project's servers."""
         named = [name for part in self.parts for name in part.subjects or ()]
         known = known_names(discover())
         floors = [FLOOR_PREFIX + x for p in self.parts if p.floors for x in p.subjects or ()]
         return tuple(dict.fromkeys([*named, *(name for name in floors if name in known)])) or None
 
     def values(self, condition: str) -> set[Value]:
-        """Those of one condition that any part has."""
+        """Return all values of one condition, of all parts."""
         return {value for part in self.parts for value in part.plan.values(condition)}
 
     @property
     def floors(self) -> bool:
-        """Whether the project's servers shall have theirs, where a part names none."""
+        """Whether a part without named servers requests the baselines."""
         return any(part.floors for part in self.parts if part.subjects is None)
 
 
 def sweep_parser() -> argparse.ArgumentParser:
-    """The options of a sweep. Whole words only: `--redi=URL` would be kept in the results with its
-    password."""
+    """Return the parser of a sweep's options. It allows no abbreviations, because the password in
+    `--redi=URL` would be stored in the results."""
     sub = argparse.ArgumentParser(
         prog="zerohttpd sweep",
         allow_abbrev=False,
-        description="Start each server fresh for each concurrency of a ladder, run ab against it, "
-        "check that every request completed, and keep the figures, a table and a chart in "
-        "results/. Exit status: 0 all cells hold, 1 some do not, 2 could not begin, 130 after "
-        "Ctrl-C.",
+        description="Start each server anew for each concurrency level, run ab against it, check "
+        "that every request completed, and store the figures, a table and a chart in results/. "
+        "Exit status: 0 all results valid, 1 not all, 2 could not start, 130 after Ctrl-C.",
     )
     add_plan(sub)
-    file = "run on the hosts that this file names; see bench/stations/hosts.py (default: here)"
+    file = "run on the hosts in FILE, see bench/stations/hosts.py (default: this machine)"
     sub.add_argument("--hosts", type=Path, metavar="FILE", help=file)
-    where = "a folder for each sweep is made in it (results/)"
+    where = "create the folder of results in DIR (default results/)"
     sub.add_argument("--results", type=Path, default=ROOT / "results", metavar="DIR", help=where)
     sub.add_argument(
         "--resume",
         nargs="?",
         const="",
         metavar="FOLDER",
-        help="make the runs that are missing in an unfinished sweep (the latest); "
-        "all other options are those of that sweep",
+        help="make the missing runs of an interrupted sweep (default: the latest) with its options",
     )
     return sub
 
 
 def add_plan(sub: argparse.ArgumentParser) -> None:
-    """The options that say what is to be measured."""
+    """Add the options that select what is measured."""
     add = sub.add_argument
     add(
         "--full",
         action="store_true",
-        help=f"{len(FULL_LEVELS)} levels up to {FULL_LEVELS[-1]:,}, three runs, their median, "
-        f"an hour or so; default: {', '.join(map(str, SHORT_LEVELS))}, once, "
-        f"{ORDER_LEVEL} {ORDER_RUNS} times",
+        help=f"measure {len(FULL_LEVELS)} levels up to {FULL_LEVELS[-1]:,} in three runs, about "
+        f"one hour (default: levels {', '.join(map(str, SHORT_LEVELS))} in one run, level "
+        f"{ORDER_LEVEL} in {ORDER_RUNS} runs)",
     )
-    add("--studies", nargs="+", metavar="NAME", help=f"as bench/peers/ says: {', '.join(names())}")
-    only = "only these, in this order; also nginx and others of bench/strangers/, floor-epoll, ..."
+    studies = f"measure these studies of bench/peers/: {', '.join(names())}"
+    add("--studies", nargs="+", metavar="NAME", help=studies)
+    only = "measure only these servers (default: the project's); others: bench/strangers/, floor-*"
     add("--servers", nargs="+", metavar="NAME", help=only)
-    add("--floors", action="store_true", help="beside each server the barest of its architecture")
-    add("--levels", nargs="+", metavar="N", help="concurrent connections")
-    add(
-        "--workloads",
-        nargs="+",
-        metavar="NAME",
-        help=f"{', '.join(WORKLOADS)}; or {ALL} ({DEFAULT_WORKLOAD})",
-    )
-    add_value(sub, "--path", path, "/about", help="ask for this path, in place of a workload")
+    add("--floors", action="store_true", help="measure the baseline of each server, too")
+    add("--levels", nargs="+", metavar="N", help="concurrent connections (default: see --full)")
+    workloads = f"{', '.join(WORKLOADS)}; or {ALL} (default {DEFAULT_WORKLOAD})"
+    add("--workloads", nargs="+", metavar="NAME", help=workloads)
+    add_value(sub, "--path", path, "/about", help="request this path instead of a workload")
     for aspect in ASPECTS:
         add(aspect.option, dest=aspect.name, nargs="+", metavar=aspect.metavar, help=aspect.help)
     number = partial(add_value, sub, parse=positive)
-    number("--requests", example="5000", metavar="N", help="of each run (never below the level)")
-    number("--runs", example="3", metavar="N", help="of each cell; the figure is their median")
-    number("--timeout", example="30", metavar="SECONDS", help="after which a run is broken off")
-    where = "where the servers' executables are (the project's folder)"
+    each = f"send N requests in each run, at least one per connection (default {SHORT_REQUESTS:,}; "
+    each += "fewer for slow servers and with a quota)"
+    number("--requests", example="5000", metavar="N", help=each)
+    runs = "run each configuration N times; the result is the median (default: see --full)"
+    number("--runs", example="3", metavar="N", help=runs)
+    limit = f"stop a run after SECONDS (default {SHORT_TIMEOUT:g}; {FULL_TIMEOUT:g} with --full, "
+    limit += "--levels or --requests)"
+    number("--timeout", example="30", metavar="SECONDS", help=limit)
+    where = "folder of the servers' executables (default: the project's folder)"
     add("--programs", type=Path, default=ROOT, metavar="DIR", help=where)
-    add("--redis", metavar="URL", help="use this Redis; default: a private one, thrown away")
+    redis = "use this Redis (default: a private one, deleted at the end)"
+    add("--redis", metavar="URL", help=redis)
 
 
 def chosen_options(options: argparse.Namespace, command: Sequence[str] = ()) -> SweepOptions:
-    """What was asked for, checked; `command`: in these words. Raises UserError."""
+    """Return the options of a sweep, checked; `command`: the command line. Raises UserError."""
     if options.path and options.workloads:
-        raise UserError("--path and --workloads exclude each other")
+        raise UserError("--path and --workloads exclude each other: leave out one of them")
     workloads = named(words_of(options.workloads)) or (DEFAULT_WORKLOAD,)
     if options.path:
         workloads = (workload_for(options.path).name,)
     writing = [name for name in workloads if workload_for(name).private_only]
     if options.redis and writing:
         raise UserError(
-            f"{', '.join(writing)}: only with a private Redis, since data are written to it. "
-            "Leave out --redis"
+            f"{', '.join(writing)}: writes data, so it needs a private Redis. Leave out --redis"
         )
     plan = Plan(
         full=options.full,
@@ -169,12 +171,12 @@ def chosen_options(options: argparse.Namespace, command: Sequence[str] = ()) -> 
     studies = tuple(replace(x, counted=x.profiles and bool(why_no_perf())) for x in studies)
     more = plan != Plan(full=plan.full, workloads=(DEFAULT_WORKLOAD,))
     if studies and (more or options.servers or options.floors):
-        raise UserError("--studies says all that is measured: leave out the other options")
+        raise UserError("--studies defines all that is measured: leave out the other options")
     given = vars(options)
     if given.get("hosts") and options.redis:
-        raise UserError("--redis and --hosts exclude each other: one of the hosts has the Redis")
+        raise UserError("--redis and --hosts exclude each other: one of the hosts runs Redis")
     if set(plan.values("instances")) != {1} and set(plan.values("balancer")) == {"none"}:
-        raise UserError("several instances need something before them: --balancer close, keep")
+        raise UserError("--instances above 1 needs nginx: add --balancer close or keep")
     usual = not plan.varied and plan == Plan(workloads=plan.workloads) and not given.get("hosts")
     part = Part(plan, tuple(words_of(options.servers)) or None, options.floors)
     return SweepOptions(
@@ -203,16 +205,16 @@ def _varied(options: argparse.Namespace) -> dict[str, tuple[Value, ...]]:
 
 
 def hide_password(words: Sequence[str]) -> list[str]:
-    """A command line without the password in the URL of a Redis."""
+    """Return a command line without the password in a Redis URL."""
     parts = [word.rpartition("--redis=") for word in words]
     return ["".join((*before, without_password(url))) for *before, url in parts]
 
 
-# ---- Kept, so that it can be resumed ----
+# ---- Stored, so that a sweep can be resumed ----
 
 
 def kept(options: SweepOptions, redis: str) -> KeptOptions:
-    """The options in the form in which `options_of` reads them; `redis`: without a password."""
+    """Return the options in the form that `options_of` reads; `redis`: without a password."""
     return KeptOptions(
         parts=list(options.parts),
         redis=redis if options.redis else None,
@@ -222,12 +224,12 @@ def kept(options: SweepOptions, redis: str) -> KeptOptions:
 
 
 def options_of(old: Results, parent: Path, redis: str | None) -> SweepOptions:
-    """The options of a sweep from its results. Raises UserError for those of older versions."""
+    """Return the options of a sweep from its results. Raises UserError if they are too old."""
     stored = old.settings.options
     if not stored or not stored.parts:
-        raise UserError("this sweep was made by an older version; it cannot be resumed by this one")
+        raise UserError("this sweep is of an older version and cannot be resumed: start a new one")
     if redis is None and stored.redis and "***" in stored.redis:
-        raise UserError("give --redis again: the password was not kept")
+        raise UserError("give --redis again: its password was not stored")
     return SweepOptions(
         parts=tuple(stored.parts),
         redis=redis or stored.redis,

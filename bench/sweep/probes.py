@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Looks at a server that give no rate: what connections cost it in memory (a crowd of them, and a
-look at the server), and which system calls it makes."""
+"""Measurements without a rate: the memory of many connections, and the system calls of a server."""
 
 import time
 from dataclasses import dataclass
@@ -16,33 +15,33 @@ from bench.stations.orders import Calls, Weight
 from bench.stations.site import Site
 
 HELD_MS = 1_700
-"""How long Redis is held: shorter than the servers' patience with it (2 s)."""
+"""How long Redis is paused: shorter than the servers' timeout for Redis (2 s)."""
 SPARE_SECONDS = 0.2
-"""Of these, for the look itself."""
+"""The part of HELD_MS for reading the memory."""
 TIDY_SECONDS = 0.8
-"""By then a server has given back what only the answers needed: TIDY_PAUSE of lib/config.h, and
-more."""
+"""The time in which a server releases memory that only the answers needed: longer than TIDY_PAUSE
+of lib/config.h."""
 CALM_SECONDS = 0.1
-"""A server that has used no CPU time for so long has read what was sent to it."""
+"""A server that has used no CPU time for so long has read all requests."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CrowdOutcome(Outcome):
-    """What came of a look at the memory of connections."""
+    """The outcome of a measurement of the memory of connections."""
 
     memory: MemoryFigures
     figures: None = None
 
 
 def calls_per_request(calls: Calls, spec: RunSpec) -> CallFigures:
-    """What was counted, over the requests of the load."""
+    """Return the counted system calls per request of the load."""
     each = {name: round(count / spec.requests, 4) for name, count in calls.by_name.items()}
     return CallFigures(per_request=each, writes=round(calls.writes / spec.requests, 4))
 
 
 def parked(url: str, workload: Workload, connections: int, site: Site) -> CrowdOutcome:
-    """Each connection has had one answer and is kept. All within the idle time of 5 s. Raises
-    NoFigure."""
+    """Measure connections that have had one answer and are kept, within the servers' idle timeout
+    of 5 s. Raises NoFigure."""
     begin, before = time.monotonic(), site.weigh()
     with Crowd(url, workload, connections) as crowd:
         crowd.ask()
@@ -57,7 +56,7 @@ def parked(url: str, workload: Workload, connections: int, site: Site) -> CrowdO
 def pending(
     url: str, workload: Workload, connections: int, site: Site, redis: RunRedis
 ) -> CrowdOutcome:
-    """Each connection has asked, and none has been answered, because Redis is held. Raises
+    """Measure connections with a request that is not answered because Redis is paused. Raises
     NoFigure."""
     begin, before = time.monotonic(), site.weigh()
     with Crowd(url, workload, connections) as crowd:
@@ -70,14 +69,14 @@ def pending(
             raise NoFigure("the machine was too slow: Redis answered before memory was read")
         if answered:
             raise NoFigure(
-                f"{answered:,} were answered while Redis was held: they wait for nothing"
+                f"{answered:,} requests were answered while Redis was paused: they do not use it"
             )
         crowd.listen()
     return _outcome(before, held, connections, begin)
 
 
 def _calm(site: Site, deadline: float) -> Weight:
-    """The servers as soon as they have nothing more to do, or at the deadline."""
+    """Return the servers' memory when they use no more CPU time, or at the deadline."""
     found = site.weigh()
     while time.monotonic() < deadline:
         site.watch.sleep(CALM_SECONDS)

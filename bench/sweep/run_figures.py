@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The figures of a run, put together of what the load generator and all hosts have seen."""
+"""Computes the figures of a run from the data of the load generator and of all hosts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ from bench.sweep.loading import Loaded
 from bench.sweep.probes import CrowdOutcome
 
 CLOCK_SECONDS = 0.1
-"""Our clock also counts ab's start and its last lines."""
+"""Our clock includes ab's start and the output of its report."""
 LIFE = "the server's life, over all its requests"
 
 
 def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped]) -> None:
-    """Enter all figures into a run that came to its load."""
+    """Store all figures in a run whose load was made."""
     _enter_outcome(run, loaded)
     ended = [end.statistics for of in stopped.values() for end in of.servers]
     run.server_statistics = all_statistics(ended)
@@ -75,8 +75,8 @@ def _enter_outcome(run: Run, loaded: Loaded) -> None:
 
 
 def host_figures(seen: Seen, seconds: float) -> HostFigures | None:
-    """A host's, in the `seconds` by our clock between the two looks at it; None where everything
-    is on one machine."""
+    """Return a host's figures; None if everything runs on one machine. `seconds`: the time between
+    the two readings of its counters, by our clock."""
     if seen.role is None:
         return None
     used, tcp = seen.report.host, seen.report.host.tcp
@@ -92,7 +92,7 @@ def host_figures(seen: Seen, seconds: float) -> HostFigures | None:
 
 
 def littles_law(spec: RunSpec, wall: float, mean_ms: float) -> LittlesLaw:
-    """The rate is by our own clock, the mean from the times of the single requests."""
+    """Return Little's law with the rate by our own clock and the mean of all requests' times."""
     rate = spec.requests / max(wall - CLOCK_SECONDS / 2, CLOCK_SECONDS / 2)
     product = rate * mean_ms / 1000
     return LittlesLaw(
@@ -114,21 +114,21 @@ def _enter_bottleneck(run: Run, loaded: Loaded) -> None:
     by_role = {role: [host for host in run.hosts if host.role == role] for role in demands}
     found = {role: pressure(demand, by_role[role]) for role, demand in demands.items()}
     if run.conditions.balancer == "none":
-        found["nginx"] = None  # its host may be busy with something else
+        found["nginx"] = None  # its host may be busy with another task
     run.bottleneck, run.lower_bound = judge(Demand(**found))
     hosts = by_role.get(run.bottleneck or "none", [])
     run.bottleneck_host = max(hosts, key=lambda host: of_host(host) or 0.0).name if hosts else None
 
 
 def _servers_demand(loaded: Loaded, quota: float) -> float | None:
-    """Of the instance that wanted most; where that is not known, how busy their CPUs were. Of those
-    with a quota: of the one that was nearest to it. Of those that may use all cores: what they used
-    of them."""
+    """Return the demand of the instance that wanted most CPU time, or, if it is unknown, how busy
+    their CPUs were. With quotas: of the instance nearest to its quota. If servers may use all
+    cores: the used share of the cores."""
     found = []
     for use in _uses(loaded.hosts):
         wanted = [us for us in use.wanted_us if us is not None]
         if use.spread:
-            # What it wanted and did not get says nothing: somebody else had a core meanwhile.
+            # Other processes share these cores, so time of waiting does not show a limit.
             spent = sum(us for us in use.spent_us if us is not None)
             found.append(min(1.0, spent / 1e6 / loaded.seconds / use.spread))
         elif quota:
@@ -142,18 +142,18 @@ def _servers_demand(loaded: Loaded, quota: float) -> float | None:
 
 
 def _quota_used(use: ServersUse, quota: float, seconds: float) -> list[float]:
-    """By server: CPU time over what its quota granted in so many seconds."""
+    """Return for each server its CPU time divided by what its quota allows in `seconds`."""
     return [us / 1e6 / (quota * seconds) for us in use.spent_us if us is not None]
 
 
 def _redis_demand(loaded: Loaded) -> float:
-    """Of Redis, or of the slow one before it."""
+    """Return the demand of Redis, or of the delaying proxy in front of it."""
     wanted = [s.report.redis_wanted_s for s in loaded.hosts if s.report.redis_wanted_s is not None]
     return max(wanted, default=loaded.redis.total / 1e6) / loaded.wall
 
 
 def _nginx(loaded: Loaded) -> BalancerUse | None:
-    """What it used; None where there is none."""
+    """Return the use of nginx; None if there is no nginx."""
     return next((s.report.balancer for s in loaded.hosts if s.report.balancer), None)
 
 
@@ -168,7 +168,7 @@ def _servers(
     requests: tuple[int, int],
     seconds: float,
 ) -> ProcessFigures:
-    """All servers of all hosts together; `requests`: of the load, and of the servers' lives."""
+    """Return the sum of all servers of all hosts; `requests`: of the load, and of their lives."""
     serving = [seen for seen in hosts if seen.report.servers]
     uses = _uses(serving)
     lives = [life for seen in serving if (life := stopped[seen.name].life)]
@@ -209,7 +209,7 @@ def _cpu(
         return cpu, "control group during the load"
     user, system = (sum(getattr(life.cpu, name) for life in lives) for name in CpuTime._fields)
     if all(seen.role == "server" for seen in hosts) and user + system > 0:
-        # A server's life has its start and its end in it, which with many workers is much.
+        # A server's life includes start and end, which take much time with many workers.
         whole = sum(seen.report.host.cpu_s for seen in hosts) * 1e6
         part, scope = whole / (user + system), "all of its host during the load"
     else:
@@ -229,10 +229,10 @@ def _switches(
 
 
 def _foreign_share(uses: Sequence[ServersUse], cpu: CpuTime) -> float | None:
-    """How much of the servers' CPUs others used; None where they have none of their own."""
+    """Return the share of the servers' CPUs that others used; None if they have no own CPUs."""
     cpus = sum(use.cpus for use in uses)
     busy = [use.busy * use.cpus for use in uses if use.busy is not None and use.cpus]
-    seconds = max(use.seconds for use in uses)  # all were watched for the same time
+    seconds = max(use.seconds for use in uses)  # all were measured for the same time
     if len(busy) < len(uses):
         return None
     return round(max(0.0, (sum(busy) - cpu.total / 1e6 / seconds) / cpus), 4)
@@ -243,7 +243,7 @@ def _uses(hosts: Sequence[Seen]) -> list[ServersUse]:
 
 
 def all_statistics(found: Sequence[ServerStatistics | None]) -> ServerStatistics | None:
-    """The statistics of all instances together; None unless all printed theirs."""
+    """Return the sum of the statistics of all instances; None unless all printed them."""
     known = [one for one in found if one is not None]
     if len(known) < len(found) or not known:
         return None
@@ -290,29 +290,28 @@ def _each(values: Sequence[int | None], requests: int) -> float | None:
 
 
 def _count(values: Sequence[int | None]) -> int | None:
-    """The same of whole numbers."""
+    """Return the sum of whole numbers; None if one is unknown."""
     return _whole(total(values))
 
 
-# ---- Who was the bottleneck of a run. Pure ----
+# ---- The bottleneck of a run ----
 #
-# Demand is the share of the load's time in which somebody ran or wanted to run: CPU time, and the
-# time for which a runnable task was kept waiting for a CPU. So a load generator that shares its CPU
-# with Redis is seen to be at its limit though it had only half of that CPU. On a host of its own
-# somebody is also at the limit when the host's quota is: when all of it is used, or when it stopped
-# the host in most periods. A server with a quota of its own is at its limit when that is: when all
-# of it is used and it stopped the server in most periods.
+# Demand is the share of the load's time in which a process ran or was runnable: CPU time, and the
+# time for which it waited for a CPU. So a load generator that shares its CPU with Redis is detected
+# to be at its limit although it had only half of that CPU. A process alone on a host is also at its
+# limit if the host's quota is: all of it is used, or the host was stopped in most periods. A server
+# with its own quota is at its limit if all of it is used and it was stopped in most periods.
 
 LIMIT = 0.9
-"""From here on somebody counts as being at the limit."""
+"""The least demand that counts as a limit."""
 THROTTLED = 0.5
-"""In more than this share of the periods stopped: at the limit. A host that can keep up is stopped
-now and then, too, when work comes in bursts."""
+"""A host that is stopped in a larger share of the periods is at its limit. If work comes in bursts,
+a host below its limit is stopped sometimes, too."""
 
 
 @dataclass(frozen=True)
 class Demand:
-    """Shares from 0 to 1, of one core each. None: not known, or not there."""
+    """Shares from 0 to 1, of one core each. None: unknown or absent."""
 
     server: float | None
     load: float | None
@@ -321,8 +320,8 @@ class Demand:
 
 
 def judge(demand: Demand) -> tuple[Bottleneck | None, bool]:
-    """Who it was, and whether the figure is a lower bound: the load generator was at its limit
-    and the server was not."""
+    """Return the bottleneck, and whether the rate is a lower bound: the load generator was at its
+    limit and the server was not."""
     if demand.server is None or demand.load is None:
         return None, False
     if demand.server >= LIMIT:
@@ -337,21 +336,21 @@ def judge(demand: Demand) -> tuple[Bottleneck | None, bool]:
 
 
 def pressure(demand: float | None, hosts: Sequence[HostFigures]) -> float | None:
-    """A demand with that of the hosts on which it arises; None if nothing is known."""
+    """Return the maximum of a demand and of the utilisation of its hosts; None if unknown."""
     known = [found for host in hosts if (found := of_host(host)) is not None]
     return max([*known, *([] if demand is None else [demand])], default=None)
 
 
 def of_quota(used: float, throttled: float | None) -> float:
-    """How near a server was to its quota; `used`: a share of it, `throttled`: of its periods. One
-    that is not stopped in most periods could have used more, however much it used."""
+    """Return how near a server was to its quota. `used`: the used share; `throttled`: the share of
+    periods in which it was stopped. If it was not stopped in most, it could have used more."""
     at_limit = throttled is not None and throttled > THROTTLED
     return min(1.0, used) if at_limit else min(LIMIT / 2, used)
 
 
 def of_host(host: HostFigures) -> float | None:
-    """How near a host was to its limit; 1.0 and more: at it. None without a quota: its CPUs may
-    have been busy with something else."""
+    """Return how near a host was to its limit; 1.0 or more: at the limit. None without a quota,
+    because its CPUs may have been busy with other work."""
     if host.throttled_share is None:
         return None
     return 1.0 + host.throttled_share if host.throttled_share > THROTTLED else host.cpu_share

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which runs a sweep consists of. Pure."""
+"""Plans the runs of a sweep."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +17,11 @@ SHORT_TIMEOUT = 20.0
 
 ORDER_LEVEL = 100
 ORDER_RUNS = 3
-"""The default sweep ends with an order, from one level that it measures so often that differences
-can be told from noise."""
+"""The default sweep ends with a ranking at one level, with enough runs to separate differences from
+noise."""
 SLICE = 0.2
-"""Of a core, for each server of the default sweep: ab and Redis need two to four times as much CPU
-for a request as the leanest server, and are to have time to spare."""
+"""The CPU quota of each server in the default sweep, as a share of a core: ab and Redis need two to
+four times as much CPU time for a request as the fastest server, and must not be the limit."""
 SLICE_REQUESTS = 2_000
 
 FULL_LEVELS = (
@@ -36,32 +36,31 @@ FULL_TIMEOUT = 120.0
 
 FEWER_FOR = frozenset({"iterative", "forking"})
 FEWER = 5
-"""One connection at a time and one process per connection are slow enough to show what they are
-with a fifth of the requests; with all of them they would take most of the time of a sweep."""
+"""These two are so slow that a fifth of the requests is enough; with all requests they would take
+most of the time of a sweep."""
 
 
 USUAL = Conditions(DEFAULT_WORKLOAD)
 
 OPEN_SECONDS = 3.0
 OPEN_SECONDS_FULL = 10.0
-"""How long an open-loop run takes, unless a number of requests was asked for."""
+"""The time of an open-loop run, unless a number of requests is given."""
 
 
 def levels_of(plan: Plan) -> tuple[int, ...]:
-    """The concurrency levels, ascending, each once."""
+    """Return the concurrency levels, ascending, each once."""
     chosen = plan.levels or (FULL_LEVELS if plan.full else SHORT_LEVELS)
     return tuple(sorted(set(chosen)))
 
 
 def runs_of(plan: Plan) -> int:
-    """How often each cell is measured."""
+    """Return the number of runs of each configuration."""
     return plan.runs or (FULL_RUNS if plan.full else 1)
 
 
 def timeout_of(plan: Plan, conditions: Conditions, waits: int) -> float:
-    """Seconds until a run is broken off: few only where the ladder's end shall be near, and never
-    fewer than a server needs that waits so often for a slowed Redis, in one request after
-    another."""
+    """Return the seconds after which a run is stopped: short only for the default ladder. The time
+    is added that a server needs for so many `waits` for a delayed Redis, one after another."""
     if plan.timeout:
         return plan.timeout
     patient = plan.full or plan.levels or plan.requests
@@ -70,8 +69,8 @@ def timeout_of(plan: Plan, conditions: Conditions, waits: int) -> float:
 
 
 def answering(plan: Plan, quota: float) -> tuple[Plan, Plan]:
-    """The default sweep: the short ladder once, and one level of it often enough for an order;
-    `quota`: of each server."""
+    """Return the plans of the default sweep: one level with enough runs for a ranking, and the rest
+    of the short ladder once. `quota`: of each server."""
     varied = {"quota": (quota,)} if quota else {}
     rest = tuple(level for level in SHORT_LEVELS if level != ORDER_LEVEL)
     usual = replace(plan, varied=varied, timeout=SHORT_TIMEOUT)
@@ -84,8 +83,8 @@ def answering(plan: Plan, quota: float) -> tuple[Plan, Plan]:
 def requests_of(
     plan: Plan, subject: str, level: int, conditions: Conditions = USUAL, share: float = 1.0
 ) -> int:
-    """How many requests a run makes: never fewer than the level, which ab would refuse; in the open
-    loop what is due in its time. `share`: of the usual number, see `Workload`."""
+    """Return the number of requests of a run: at least the level, because ab rejects fewer; in the
+    open loop its rate times its time. `share`: of the usual number, see `Workload`."""
     if conditions.rate is not None:
         due = round(conditions.rate * (OPEN_SECONDS_FULL if plan.full else OPEN_SECONDS))
         return plan.requests or max(due, level)
@@ -102,12 +101,11 @@ def requests_of(
 
 
 def conditions_of(plan: Plan) -> list[Conditions]:
-    """All conditions, one chart each, in the order in which they are measured.
+    """Return all conditions, one chart each, in the order in which they are measured.
 
-    Redis is slowed only for workloads that wait for it. The open loop measures with a connection
-    for each request where keep-alive was not asked for, and with the rates given. Without a
-    balancer the clients talk to one server, so that there is one instance. Connections whose memory
-    is looked at are kept.
+    Redis is delayed only for workloads that wait for it. The open loop uses the given rates and
+    keep-alive only if requested. Without a balancer clients connect to one server, so there is one
+    instance. If the memory of connections is measured, they are kept.
     """
     names = [aspect.name for aspect in ASPECTS if aspect.name != "rate"]
     found: list[Conditions] = []
@@ -132,9 +130,9 @@ def runs_in_order(
     subjects: Sequence[str],
     can: Callable[[str, Conditions], bool] = lambda subject, conditions: True,
 ) -> list[RunSpec]:
-    """All runs. The subjects take turns, so that a drift of the machine does not favour one.
+    """Return all runs. The servers take turns, so that a drift of the machine does not favour one.
 
-    `can`: whether a subject can be measured under some conditions; if not, there is no run.
+    `can`: returns whether a server can be measured under some conditions; if not, it has no run.
     """
     found = []
     for conditions in conditions_of(plan):
@@ -149,9 +147,9 @@ def runs_in_order(
 
 
 def interleaved(runs: Sequence[RunSpec]) -> list[RunSpec]:
-    """The runs of several plans, each once. Whoever is measured under the same conditions at the
-    same level takes turns with the others, whichever plan asked for it; and so does a server with
-    itself, where one of its tricks is switched off or an experiment has changed it."""
+    """Return the runs of several plans, each once. All servers with the same conditions and level
+    take turns, even if they are from different plans. A server also takes turns with its ablations
+    and its variants of experiments."""
     once = {(spec.key, spec.run): spec for spec in reversed(runs)}
     places: dict[tuple[Conditions, int], int] = {}
     for spec in runs:
@@ -166,17 +164,17 @@ def _turns_of(spec: RunSpec) -> tuple[Conditions, int]:
 
 @dataclass(frozen=True)
 class Planned:
-    """What a sweep consists of."""
+    """The servers and the runs of a sweep."""
 
     subjects: Mapping[str, Subject]
-    """By name, in the order in which they take turns."""
+    """The servers under test by name, in the order in which they take turns."""
     runs: list[RunSpec]
     left_out: Mapping[str, list[str]]
-    """By subject, in words, the conditions under which it is not measured, since it cannot be."""
+    """The conditions that a server does not support, as texts, by server."""
 
 
 def plan_runs(parts: Sequence[Part], subjects: Sequence[Subject]) -> Planned:
-    """What is to be done. Raises UserError if there is nothing to do."""
+    """Return the planned sweep. Raises UserError if it has no runs."""
     by_name = {subject.name: subject for subject in subjects}
     runs: list[RunSpec] = []
     left_out: dict[str, list[str]] = {}
@@ -187,12 +185,12 @@ def plan_runs(parts: Sequence[Part], subjects: Sequence[Subject]) -> Planned:
             if not by_name[name].can(conditions):
                 left_out.setdefault(name, []).append(conditions.describe())
     if not runs:
-        raise UserError("nothing to measure: none of these can serve what was asked for")
+        raise UserError("nothing to measure: no chosen server supports these conditions")
     return Planned(by_name, interleaved(runs), left_out)
 
 
 def belongs(subject: Subject, part: Part) -> bool:
-    """Whether a part of the sweep is about a subject."""
+    """Return whether a part of the sweep includes a server."""
     if part.subjects is None or subject.name in part.subjects:
         return True
     return part.floors and subject.kind == "floor" and subject.architecture in part.subjects

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The sweep: every subject under all chosen conditions at every level of the ladder."""
+"""The sweep: measures every server under all chosen conditions at every concurrency level."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ class Done:
     """How a sweep ended."""
 
     status: int
-    """Exit status: 0 all cells hold, 1 some do not, 128 + n after signal n."""
+    """Exit status: 0 all results valid, 1 not all, 128 + n after signal n."""
     folder: Path | None = None
-    """Of the results; None: it ended before its first run."""
+    """The folder of results; None: the sweep ended before its first run."""
 
     @property
     def interrupted(self) -> bool:
@@ -37,7 +37,7 @@ class Done:
 
 
 def run(words: Sequence[str]) -> int:
-    """`zerohttpd sweep`: sweep, or go on with one. Raises UserError."""
+    """Run `zerohttpd sweep`: start or resume a sweep. Raises UserError."""
     chosen = sweep_parser().parse_args(words)
     if chosen.resume is None:
         return sweep(chosen_options(chosen, ("sweep", *words))).status
@@ -47,7 +47,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def resume(folder: Path, redis: str | None = None) -> Done:
-    """Make the runs that are missing in a folder of results.
+    """Make the missing runs in a folder of results.
 
     `redis` must be given again if the sweep had one with a password. Raises UserError.
     """
@@ -61,11 +61,11 @@ def resume(folder: Path, redis: str | None = None) -> Done:
 
 
 def sweep(options: SweepOptions, before: Results | None = None, folder: Path | None = None) -> Done:
-    """Run it all; `before`: the results to go on with, which lie in `folder`. Raises UserError
-    before the first run for what is known then to be in the way."""
+    """Run a sweep; `before`: results to resume, stored in `folder`. Raises UserError before the
+    first run if the sweep is impossible."""
     by_wrk = "wrk" in options.values("generator")
     looking.require_tools(open_loop=options.values("rate") != {None}, by_wrk=by_wrk)
-    facts = looking.look()  # before this process keeps to some of the CPUs
+    facts = looking.look()  # before this process is bound to some of the CPUs
     instances = max(int(number or 1) for number in options.values("instances"))
     with SignalWatch() as watch:
         try:
@@ -84,7 +84,7 @@ def _sweeper(
     site: Site,
     facts: looking.Facts,
 ) -> Sweeper:
-    """All that is known before the first run. Raises UserError for what these hosts cannot do."""
+    """Prepare a sweep up to its first run. Raises UserError if the hosts cannot do it."""
     if options.values("balancer") != {"none"}:
         site.require_nginx()
     some = bool(options.studies or (before and before.studies))

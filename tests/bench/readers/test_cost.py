@@ -100,9 +100,9 @@ def test_a_trick_brings_something_where_all_runs_say_so() -> None:
     (trick,) = cost.tricks(results(*usual, *of(MORE, 19.8, 25, 44)))
     assert trick.verdict == "+10%", "run by run: the third was disturbed with both"
     (trick,) = cost.tricks(results(*usual, *of(MORE, 17, 25, 44)))
-    assert trick.verdict == "not told apart (+10%)"
+    assert trick.verdict == "not significant (+10%)"
     (trick,) = cost.tricks(results(*usual, *of(MORE, 18.2, 20.2, 40.4)))
-    assert trick.verdict == "not told apart (+1%)"
+    assert trick.verdict == "not significant (+1%)"
     (trick,) = cost.tricks(results(*usual[:2], *of(MORE, 27, 30)))
     assert trick.verdict == "too few runs (+50%)"
 

@@ -97,7 +97,7 @@ def test_only_what_was_measured_under_the_same_conditions_is_compared() -> None:
     kept = REDIRECT._replace(keep_alive=True)
     found = results(*cost("epoll", 10), *cost("nginx", 20, conditions=kept))
     assert comparisons(found) == []
-    assert said(found) == (1, "Nothing here has a target.\n")
+    assert said(found) == (1, "These results have no targets.\n")
 
 
 def test_a_server_that_was_changed_has_no_target() -> None:
@@ -190,7 +190,7 @@ def test_a_target_that_the_floor_misses_is_out_of_reach() -> None:
     text = said(results(*few, *crowd("epoll", 13), *crowd("floor-epoll", 10.8)))[1]
     assert re.search(r"15,000 at once +epoll .* 1\.20 +met \(at most 1\.25\)", text), "of the floor"
     assert re.search(r"0\.67 +0\.60 +missed \(at most 0\.48\), out of reach", text)
-    assert "Of those missed 2 are out of reach here: the floor misses them, too." in text
+    assert "2 missed targets are out of reach: " in text
 
     (near,) = comparisons(results(*cost("epoll", 10), *cost("floor-epoll", 7), *cost("nginx", 15)))[
         :1

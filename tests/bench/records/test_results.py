@@ -267,7 +267,7 @@ def test_cells_under_other_conditions_are_other_cells() -> None:
     assert [cell.conditions.describe() for cell in cells] == [
         "guestbook",
         "guestbook, keep-alive",
-        "guestbook, 1,000 idle connections beside",
+        "guestbook, 1,000 idle connections",
     ]
 
 

@@ -117,7 +117,7 @@ def test_the_page_of_the_command_line_with_all_beside_it(
     assert main(["report", str(tmp_path)]) == 0
     last, beside = capsys.readouterr().out.splitlines()[-2:]
     assert last == f"Open {tmp_path / 'report.html'} in a browser."
-    assert beside == "Beside it: charts/, report.csv, report.json, report.md"
+    assert beside == "In the same folder: charts/, report.csv, report.json, report.md"
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     names = {path.name for path in written}
     assert {"report.html", "report.json", "report.csv", "report.md"} <= names

@@ -85,12 +85,12 @@ def test_what_the_kernel_lost_is_named_where_it_may_be_the_cause() -> None:
     assert failure(reset).detail == "29 of 5,000 requests failed (length 21, exceptions 8)"
     detail = failure(replace(reset, forgotten=1234)).detail
     assert "no room for 1,234 connections in TIME_WAIT" in detail
-    assert detail.endswith("cure: sudo sysctl -w net.ipv4.tcp_max_tw_buckets=600000)")
+    assert detail.endswith("fix: sudo sysctl -w net.ipv4.tcp_max_tw_buckets=600000)")
     detail = failure(replace(reset, overflows=77)).detail
     assert "met a full accept queue 77 times" in detail
-    assert detail.endswith("cure: sudo sysctl -w net.core.somaxconn=65535)")
+    assert detail.endswith("fix: sudo sysctl -w net.core.somaxconn=65535)")
     detail = failure(replace(reset, overflows=77, own_backlog=10)).detail
-    assert detail.endswith("cure: a larger backlog than the server's own of 10 (--backlog))")
+    assert detail.endswith("fix: a larger backlog than the server's own of 10 (--backlog))")
     assert "TIME_WAIT" not in failure(replace(evidence(outcome("non_2xx")), forgotten=9)).detail
     assert first_failure(judge(replace(evidence(outcome("good")), forgotten=9))) is None
 
@@ -195,7 +195,7 @@ def test_littles_law() -> None:
     seen = replace(evidence(outcome("good")), little=law, little_tolerance=(0.5, 0.2))
     found = failure(seen)
     assert found.label == "impossible"
-    assert found.detail == "8,000 requests/s of 20.0 ms each are 160.0 at once, and not 100"
+    assert found.detail == "8,000 requests/s of 20.0 ms each are 160.0 at once, not 100"
     lazy = law.model_copy(update={"product": 40, "deviation": -0.6})
     assert failure(replace(seen, little=lazy)).label == "too little load"
     fine = law.model_copy(update={"product": 95, "deviation": -0.05})
@@ -300,7 +300,7 @@ WRK = WrkFigures(
     ("other", "label", "text"),
     [
         ({"statuses": {"302": 1999}}, "incomplete", "1,999 of 2,000 completed"),
-        ({"unasked": 1}, "1 too many", "1 answers came that nobody had asked for"),
+        ({"unasked": 1}, "1 too many", "1 more answers than requests came"),
         ({"errors": {"connect": 0, "read": 7}}, "7 failed", "errors: read 7; 2,000 of 2,000"),
         (
             {"statuses": {"302": 1990, "301": 10}},
@@ -308,8 +308,8 @@ WRK = WrkFigures(
             "10 of 2,000 responses were not 302 but 301",
         ),
         ({"statuses": {"408": 2100}}, "2,100 other", "2,100 of 2,100 responses were not 302 but"),
-        ({"lengths": {"240": 1995, "239": 5}}, "other length", "5 of 2,000 bodies had not the 240"),
-        ({"lengths": {"240": 1995, "241": 5}}, "other length", "5 of 2,000 bodies had not the 240"),
+        ({"lengths": {"240": 1995, "239": 5}}, "other length", "5 of 2,000 bodies do not have"),
+        ({"lengths": {"240": 1995, "241": 5}}, "other length", "5 of 2,000 bodies do not have"),
         ({"closes": 101}, "closes", "only 1,899 of 2,000 responses kept the connection"),
     ],
 )
@@ -350,7 +350,7 @@ def test_what_nginx_answers_by_itself_is_no_answer() -> None:
     )
     found = failure(seen)
     assert found.label == "2 by nginx"
-    assert found.detail == "nginx had no answer of a server for 2 requests (connect() failed)"
+    assert found.detail == "nginx got no answer from a server for 2 requests (connect() failed)"
     ended = BalancerEnd(errors=0, last_error="", status=-9)
     assert failure(replace(seen, balancer=ended)).name == "nginx' end"
     fine = BalancerEnd(errors=0, last_error="", status=0)

@@ -86,8 +86,8 @@ def test_spread_lower_bounds_and_outliers_are_marked(results: Results) -> None:
     lines = shown(results)
     assert lines[0] == "Requests per second: guestbook, median of 3 runs and their spread"
     assert "20 >1,000 ±26%!" in lines
-    assert "> the load generator was at its limit: the server can do more" in lines
-    assert "! a run was far from the others of its cell" in lines
+    assert "> lower bound: the load generator was at its limit" in lines
+    assert "! outlier: a run differs much from the other runs" in lines
 
 
 def test_each_set_of_conditions_has_its_table(results: Results) -> None:

@@ -58,14 +58,14 @@ def test_stopped_and_resumed(tmp_path: Path, number: int) -> None:
     assert sweep.strays() == []
     assert sweep.process.returncode == (-number if number == signal.SIGKILL else 128 + number)
     if number != signal.SIGKILL:
-        assert f"To go on: .venv/bin/zerohttpd sweep --resume {folder}" in said
+        assert f"To resume: .venv/bin/zerohttpd sweep --resume {folder}" in said
     before = runs_in(folder)
     assert 0 < len(before) < RUNS
     assert latest_unfinished(tmp_path) == folder
 
     again = Sweep("--resume", "--results", str(tmp_path))
     said = again.end()
-    assert f"Resumed: {len(before)} of {RUNS} runs are there already" in said
+    assert f"Resumed: {len(before)} of {RUNS} runs are done" in said
     assert again.process.returncode == 0, said
     assert again.strays() == []
     after = runs_in(folder)

@@ -42,9 +42,9 @@ def test_the_good_one_breaks_none(ground: Ground) -> None:
         ("litters", "process(es)? left over"),
         ("forgets", "are not in Redis"),
         ("repeats", "more than once"),
-        ("spoils", "whole and wrong"),
+        ("spoils", "complete but wrong"),
         ("ends-badly", "ended with status 7"),
-        pytest.param("hangs", "was not back 15 s after", marks=pytest.mark.waits),
+        pytest.param("hangs", "had not recovered 15 s after", marks=pytest.mark.waits),
     ],
 )
 def test_a_fault_is_found(mode: str, words: str, ground: Ground) -> None:

@@ -96,34 +96,37 @@ DIED = Ending(obeyed=True, well=False, words="was ended by SIGSEGV")
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"before": phase(0.0, failed=3)}, "served nobody before the attack"),
+        ({"before": phase(0.0, failed=3)}, "served no client before the attack"),
         ({"died": DIED}, "was ended by SIGSEGV by itself"),
-        ({"back_after_s": None}, "was not back 15 s after the attack"),
+        ({"back_after_s": None}, "had not recovered 15 s after the attack"),
         (
             {"remarks": Remarks(answered=1200, missing=2)},
             '2 of 1,200 remarks answered "stored" are not in Redis',
         ),
         ({"remarks": Remarks(answered=9, twice=1)}, "1 remark is in Redis more than once"),
-        ({"during": phase(800.0, good=5, wrong=2)}, "2 answers were whole and wrong"),
+        ({"during": phase(800.0, good=5, wrong=2)}, "2 answers were complete but wrong"),
         (
             {"remarks": Remarks(answered=9, missing=1)},
             '1 of 9 remarks answered "stored" is not in Redis',
         ),
-        ({"during": phase(800.0, good=5, wrong=1)}, "1 answer was whole and wrong"),
+        ({"during": phase(800.0, good=5, wrong=1)}, "1 answer was complete but wrong"),
         (
             {"after": phase(800.0, good=5, unavailable=1)},
-            "1 request had no right answer before or after the attack",
+            "1 request had no correct answer before or after the attack",
         ),
-        ({"left_over": LeftOver(connections=7)}, "7 connections left over when everybody had gone"),
-        ({"left_over": LeftOver(processes=1)}, "1 process left over when everybody had gone"),
-        ({"left_over": LeftOver(threads=3)}, "3 threads left over when everybody had gone"),
+        (
+            {"left_over": LeftOver(connections=7)},
+            "7 connections left over after all clients had left",
+        ),
+        ({"left_over": LeftOver(processes=1)}, "1 process left over after all clients had left"),
+        ({"left_over": LeftOver(threads=3)}, "3 threads left over after all clients had left"),
         (
             {"ended": [Ending(obeyed=False, well=False, words="")]},
-            "did not end when asked to, and was killed",
+            "did not end after SIGTERM and was killed",
         ),
         (
             {"ended": [Ending(obeyed=True, well=False, words="ended with status 7")]},
-            "ended with status 7 when asked to end",
+            "ended with status 7 after SIGTERM",
         ),
     ],
 )
@@ -174,10 +177,10 @@ def test_an_earlier_record_can_be_read() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"schema_name": "zerohttpd-seven/sweep"}, "is no record of a torture"),
+        ({"schema_name": "zerohttpd-seven/sweep"}, "is not a record of a robustness test"),
         ({"schema_version": 99}, "newer version"),
-        ({"cells": [{"subject": 1}]}, "is no record of a torture: cells.0"),
-        ({"attacks": []}, "nothing is said of these attacks: "),
+        ({"cells": [{"subject": 1}]}, "is not a record of a robustness test: cells.0"),
+        ({"attacks": []}, "attacks without a description: "),
     ],
 )
 def test_what_is_no_record_is_refused(tmp_path: Path, change: dict, words: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`python -m lab`, which scripts/lab starts: it needs no installed package."""
+"""Run the lab command (scripts/lab starts this file). It needs no installed package."""
 
 import sys
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The door of a lab: how ssh on this machine gets a connection to a host.
+"""Pass open connections to a lab's hosts to ssh on this machine.
 
-The hosts' network has no way in or out. The keeper, which stands in it, connects on request and
-passes the open connection on, through a socket in the lab's folder. As a program (this is the
-ProxyCommand in ssh_config) this file fetches one and passes it to ssh:
+The hosts' network has no connection to other networks. The keeper, which is in this network,
+connects on request and passes the open connection through a Unix socket in the lab's folder. As a
+program (the ProxyCommand in ssh_config) this file requests a connection and passes it to ssh:
 
     python3 -I lab/door.py SOCKET ADDRESS
 
-So whoever may open the folder can use ssh, without sudo, and no byte is copied on the way.
+Each user who may open the folder can use ssh without sudo, and no byte is copied.
 """
 
 import os
@@ -22,7 +22,7 @@ SECONDS = 10.0
 
 
 class Door(socketserver.ThreadingUnixStreamServer):
-    """Waits at the socket. Only ssh on the lab's own hosts is to be had."""
+    """A server on a Unix socket that passes connections to ssh (port 22) on the lab's hosts."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -33,7 +33,7 @@ class Door(socketserver.ThreadingUnixStreamServer):
 
 
 class _Visit(socketserver.StreamRequestHandler):
-    """One request: the line ADDRESS. The answer: a line, and with an empty one the connection."""
+    """One request: the line ADDRESS. The answer: an empty line with the connection, or an error."""
 
     timeout = SECONDS
     server: Door
@@ -52,7 +52,7 @@ class _Visit(socketserver.StreamRequestHandler):
 
 
 def open_door(file: Path, addresses: set[str]) -> Door:
-    """Open the door, for whoever owns the folder it is in, and serve it beside the caller."""
+    """Return a server on this socket, for the owner of its folder; it runs in its own thread."""
     door = Door(file, addresses)
     folder = file.parent.stat()
     os.chown(file, folder.st_uid, folder.st_gid)
@@ -61,7 +61,7 @@ def open_door(file: Path, addresses: set[str]) -> Door:
 
 
 def fetch(file: str, address: str) -> int:
-    """Fetch a connection to port 22 of a host; returns its descriptor."""
+    """Request a connection to port 22 of a host. Return its descriptor."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(2 * SECONDS)
         client.connect(file)
@@ -73,7 +73,7 @@ def fetch(file: str, address: str) -> int:
 
 
 def main() -> int:
-    """Fetch a connection and pass it to ssh, which is at the other end of our output."""
+    """Request a connection and pass it to ssh, which reads our standard output (a socket)."""
     _, file, address = sys.argv
     try:
         descriptor = fetch(file, address)

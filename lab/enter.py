@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`exec`: run a command on a host, as if one sat at it. `ssh`: go there over the network."""
+"""Run a command on a host: `exec` in the host's namespaces, `ssh` over the network."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ ALL = (
 
 
 def find(name: str, host_name: str) -> state.Known:
-    """What is known of a lab that is up and has such a host."""
+    """Return the state of a lab. Raise LabError if it is not up or has no host of this name."""
     known = state.load(name)
     if known is None or not known.keeper.alive:
         make = f"scripts/lab up{plan.name_option(name)}"
@@ -31,7 +31,7 @@ def find(name: str, host_name: str) -> state.Known:
 
 
 def run(name: str, host_name: str, command: list[str]) -> int:
-    """Run a command in all namespaces and limits of a host; returns its exit status."""
+    """Run a command in all namespaces and limits of a host. Return its exit status."""
     known = find(name, host_name)
     identity = known.hosts[host_name]
     descriptor = os.pidfd_open(identity.pid) if identity.alive else -1
@@ -40,14 +40,14 @@ def run(name: str, host_name: str, command: list[str]) -> int:
         raise LabError(f"host '{host_name}' is down; see {see}")
     folder = Path.cwd()
     cpu = next(each.cpu for each in known.plan.hosts if each.name == host_name)
-    # The name first: it is the mark by which `down` knows what is the lab's.
+    # First enter the host-name namespace: by its mark `down` finds the lab's processes.
     kernel.enter(descriptor, kernel.NEW_HOST_NAME)
     limits.join(known.groups[host_name], cpu)
     kernel.enter(descriptor, ALL)
     pid = os.fork()
     if pid == 0:
         _become(folder, command, known.roots[host_name])
-    # Ctrl-C is for the command; it reaches both.
+    # Ctrl-C sends SIGINT to both processes; only the command reacts.
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -57,7 +57,7 @@ def run(name: str, host_name: str, command: list[str]) -> int:
 
 
 def ssh(name: str, host_name: str, command: list[str]) -> NoReturn:
-    """Become ssh to a host."""
+    """Replace this process by ssh to a host."""
     find(name, host_name)
     config = state.folder_of(name) / "ssh_config"
     os.execvp("ssh", ["ssh", "-F", str(config), host_name, *command])
@@ -67,9 +67,9 @@ def _become(folder: Path, command: list[str], root: int) -> NoReturn:
     try:
         kernel.die_with_parent(signal.SIGKILL)
         if host.root_device() != root:
-            print("lab: this is not the host's root: nothing is run here", file=sys.stderr)
+            print("lab: `/` is not the host's root; the command was not run", file=sys.stderr)
             os._exit(127)
-        # The same folder, where the host has it.
+        # Keep the working directory if the host has it.
         os.chdir(folder if folder.is_dir() else "/root")
         host.restore_signals()
         os.execvp(command[0], command)

@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""The kinds of errors that are meant for the person at the keyboard."""
+"""The kinds of errors that the user sees."""
 
 import errno
 import os
 
 
 class LabError(Exception):
-    """Something that the user can put right. The message says what is wrong and what to do."""
+    """An error that the user can fix. The message says what is wrong and what to do."""
 
 
 class KernelRefusal(OSError):
-    """The kernel's refusal of a call in kernel.py; `filename` says in words what was tried."""
+    """A system call of kernel.py failed; `filename` describes what it tried to do."""
 
     def __init__(self, number: int, what: str, file_system: str = "") -> None:
-        """`number`: an errno; `file_system`: the kind that was to be mounted."""
+        """`number`: an errno; `file_system`: the type that mount(2) tried to mount."""
         super().__init__(number, os.strerror(number), what)
         self.file_system = file_system
 
 
 def in_words(error: OSError) -> str:
-    """A refusal by the kernel, with the likely cure."""
+    """Return the text of a failed system call, with a likely fix."""
     what = str(error.filename or "the kernel")
     if isinstance(error, KernelRefusal) and error.errno == errno.ENODEV and error.file_system:
-        return f"this kernel has no file system {error.file_system} (module {error.file_system})"
+        return f"this kernel lacks the file system {error.file_system} (module {error.file_system})"
     if isinstance(error, KernelRefusal) and error.errno in (errno.EPERM, errno.EACCES):
-        return f"{what} is not allowed here: a container must be started with --privileged for this"
+        return f"{what} is not allowed here: start the container with --privileged"
     return f"{what}: {error.strerror or error}"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What a host sees of the machine's files: all as they are, with a layer of its own for changes.
+"""Mount the machine's files on a host: a read-only view with a private layer for changes.
 
-The layer is an overlay: reading goes through to the machine's files, the first write to one makes
-a copy, in memory, that only this host sees. An overlay covers one file system and not what is
-mounted below it, so those that hosts need get one each.
+The layer is an overlay: a host reads the machine's files; the first write to a file makes a copy in
+memory that only this host sees. An overlay covers one file system without the mounts below it, so
+each file system that hosts need gets its own overlay.
 """
 
 import os
@@ -18,11 +18,11 @@ from lab.limits import hierarchies
 from lab.plan import LabPlan
 
 LAYER_SIZE = "2g"
-"""What a host can write at most. It takes memory only as it is written."""
+"""The limit of what a host can write. Only written pages use memory."""
 TEMPORARY_SIZE = "1g"
 
 MACHINE = Path("/run/machine")
-"""Where the machine's root is while a host is being set up."""
+"""The mount point of the machine's root while a host is being set up."""
 
 SYSTEM_FOLDERS = (
     *("/etc", "/home", "/opt", "/root", "/srv", "/usr", "/usr/local"),
@@ -30,23 +30,23 @@ SYSTEM_FOLDERS = (
 )
 
 OWN = ("/dev", "/proc", "/run", "/sys", "/tmp")
-"""Every host has its own of these."""
+"""Each host has its own instance of these folders."""
 
 FILE_SYSTEMS = ("btrfs", "exfat", "ext", "f2fs", "fuseblk", "nfs", "ntfs", "vfat", "xfs", "zfs")
-"""How the kinds begin that hold somebody's files: those that a host does not see are named."""
+"""Types (or prefixes of types) of file systems with files. `status` lists those that hosts lack."""
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
 class View(NamedTuple):
-    """Which folders are carried into a host beside `/`, and which mounts are not to be seen."""
+    """The folders that a host gets in addition to `/`, and the mounts that it does not see."""
 
     carried: list[str]
     unseen: list[str]
 
 
 def view(plan: LabPlan) -> View:
-    """Sort the mounts of this machine."""
+    """Return which mounts of this machine a host gets and which it does not see."""
     needed = {
         *SYSTEM_FOLDERS,
         plan.project,
@@ -56,14 +56,14 @@ def view(plan: LabPlan) -> View:
     mounts = {path: kind for path, kind in _mounts() if path != "/" and _is_plain(path)}
     carried = {path for path in mounts if any(_within(folder, path) for folder in needed)}
     if not _is_plain(plan.project):
-        # Hosts have a /tmp of their own, and would miss a project that is there.
+        # A host has its own /tmp, so a project in /tmp must be added.
         carried.add(plan.project)
     unseen = {path for path, kind in mounts.items() if _holds_files(path, kind)} - carried
     return View(sorted(carried), sorted(unseen))
 
 
 def make_root(stage: str) -> Path:
-    """The overlay of `/`, with a /run of its own. Returns where it is."""
+    """Mount the overlay of `/` with its own /run. Return its path."""
     kernel.mount("none", "/", flags=kernel.RECURSIVE | kernel.PRIVATE)
     kernel.mount("tmpfs", stage, "tmpfs", options=f"size={LAYER_SIZE},mode=755")
     root = Path(stage, "root")
@@ -75,7 +75,7 @@ def make_root(stage: str) -> Path:
 
 
 def fill_root(stage: str, groups: list[str], carried: list[str]) -> list[str]:
-    """After the change of root: all other mounts. Returns the folders that are read-only."""
+    """Make all other mounts, after the change of root. Return the folders that are read-only."""
     kernel.mount("proc", "/proc", "proc", kernel.NO_SET_UID | kernel.NO_DEVICES | kernel.NO_EXEC)
     _protect_settings()
     kernel.mount("sysfs", "/sys", "sysfs", kernel.READ_ONLY | kernel.NO_SET_UID | kernel.NO_EXEC)
@@ -89,7 +89,7 @@ def fill_root(stage: str, groups: list[str], carried: list[str]) -> list[str]:
         try:
             _overlay(str(lower), folder, MACHINE / stage.lstrip("/"))
         except OSError:
-            # Not every file system can be the lower layer (of those on networks few can).
+            # Not every file system can be the lower layer; few network file systems can.
             kernel.mount(str(lower), folder, flags=kernel.BIND)
             _remount(folder, kernel.READ_ONLY)
             read_only.append(folder)
@@ -97,7 +97,7 @@ def fill_root(stage: str, groups: list[str], carried: list[str]) -> list[str]:
 
 
 def _mounts() -> Iterator[tuple[str, str]]:
-    """Where something is mounted, and its kind."""
+    """Yield the path and the file system type of each mount."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
         # A space in a path is written as \040.
@@ -118,7 +118,7 @@ def _is_plain(path: str) -> bool:
 
 
 def _overlay(lower: str, target: str | Path, stage: Path) -> None:
-    """Lay an overlay over a folder; its layer is in `stage`."""
+    """Mount an overlay of a folder; its changes are stored in `stage`."""
     number = len(list(stage.glob("changes*")))
     changes, work = stage / f"changes{number}", stage / f"work{number}"
     changes.mkdir()
@@ -142,7 +142,7 @@ def _remount(target: str | Path, flags: int) -> None:
 
 
 def _protect_settings() -> None:
-    """The kernel's settings: those of the network are the host's own, all others the machine's."""
+    """Make /proc/sys read-only except /proc/sys/net, which belongs to the host's namespace."""
     kernel.mount("/proc/sys", "/proc/sys", flags=kernel.BIND)
     _remount("/proc/sys", kernel.READ_ONLY)
     kernel.mount("/proc/sys/net", "/proc/sys/net", flags=kernel.BIND)
@@ -150,7 +150,7 @@ def _protect_settings() -> None:
 
 
 def _show_groups(groups: list[str]) -> None:
-    """The machine's control groups, to read; the host's own also to write in."""
+    """Mount the machine's control groups read-only, and the host's own groups writable."""
     top = Path("/sys/fs/cgroup")
     if not (MACHINE / "sys/fs/cgroup").is_dir():
         return

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""How a process becomes a host: namespaces, limits, files, a name; at last it becomes sshd.
+"""Turn a process into a host: namespaces, limits, files, a name; then it executes sshd.
 
-sshd is the first process of the host, so whatever is started on the host ends with it. It also
-takes care, as the first process must, of processes whose parent has ended.
+sshd is the first process of the host's PID namespace, so all processes of the host end with it.
+It also reaps processes whose parent has ended.
 """
 
 import os
@@ -23,15 +23,15 @@ from lab.progress import LabProgress
 NEW = kernel.NEW_MOUNTS | kernel.NEW_HOST_NAME | kernel.NEW_IPC | kernel.NEW_NETWORK
 DESCRIPTORS = 65_536
 SHELL_START = (".bashrc", ".bash_profile", ".bash_login", ".profile")
-"""What root's shell reads first on the machine (version managers, prompts). A host has none of
-these: they are run for each command that comes by ssh, at a fifth of a CPU for up to a second."""
+"""Start-up files of root's shell (version managers, prompts). A host has none of them: each ssh
+command would run them, which takes up to a second with a fifth of a CPU."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 SETTINGS = Path("/run/zerohttpd-lab")
-"""On the host: what its sshd needs."""
+"""The folder on the host for the files of its sshd."""
 
 SSHD_CONFIG = f"""\
-# The accounts are the machine's, their passwords are not for here: keys only, and no PAM.
+# The accounts are the machine's. Passwords are not accepted: keys only, and no PAM.
 Port 22
 HostKey {SETTINGS}/host_key
 AuthorizedKeysFile {SETTINGS}/authorized_keys .ssh/authorized_keys
@@ -49,10 +49,10 @@ PidFile none
 
 
 def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: socket.socket) -> NoReturn:
-    """Become the host. Runs in a new process, the first of a new process namespace.
+    """Turn this process, the first of a new PID namespace, into the host.
 
-    `keeper` gets a report with our number outside, then one with our root just before sshd starts,
-    or why we failed instead of either. It gives one line: eth0 is there.
+    Send `keeper` a report with our PID outside, then one with our root just before sshd starts; or
+    the error instead of either. After the first one, `keeper` sends a line as soon as eth0 exists.
     """
     try:
         _become(plan, host, groups, keeper)
@@ -92,12 +92,12 @@ def _become(plan: LabPlan, host: LabHost, groups: list[str], keeper: socket.sock
 
 
 def root_device() -> int:
-    """The device of `/`, as stat(2) has it. Each overlay has its own, so it names a host."""
+    """Return the device of `/` (stat(2)). Each overlay has its own, so it identifies a host."""
     return Path("/").stat().st_dev
 
 
 def _change_root(root: Path) -> None:
-    """Make the folder the root of everything that runs here; the old root is then below /run."""
+    """Make the folder the root of this mount namespace, and move the old root below /run."""
     old = root / files.MACHINE.relative_to("/")
     done = subprocess.run(["pivot_root", root, old], capture_output=True, text=True)
     if done.returncode != 0:
@@ -106,7 +106,7 @@ def _change_root(root: Path) -> None:
 
 
 def _settle(plan: LabPlan, host: LabHost, key: str, public: str) -> None:
-    """The few files that differ from the machine's."""
+    """Write the files that differ from the machine's."""
     lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
     lines += [f"{each.address} {each.name}" for each in plan.hosts]
     _replace(Path("/etc/hosts"), "\n".join(lines) + "\n")
@@ -131,7 +131,7 @@ def _replace(file: Path, text: str) -> None:
 
 
 def _unlock_root(shadow: Path) -> None:
-    """Without PAM, sshd refuses an account that is locked ("!"): give root no password instead."""
+    """Replace a lock ("!") of root by "*": without PAM, sshd rejects locked accounts."""
     if not shadow.exists():
         return
     lines = shadow.read_text().splitlines()
@@ -140,7 +140,7 @@ def _unlock_root(shadow: Path) -> None:
 
 
 def _start_sshd(log: int) -> NoReturn:
-    # Elsewhere the limits of a login come from PAM.
+    # Without PAM, nothing else sets the limits of a login.
     hard = max(resource.getrlimit(resource.RLIMIT_NOFILE)[1], DESCRIPTORS)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, hard))
@@ -156,6 +156,6 @@ def _start_sshd(log: int) -> NoReturn:
 
 
 def restore_signals() -> None:
-    """Undo what Python ignores: a program would inherit that."""
+    """Restore the default actions of signals; a program would inherit the ignored ones."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The keeper: the first process of a lab, and the one that all the others end with.
+"""The keeper is the first process of a lab; when it ends, all other processes of the lab end.
 
-It stands in a network namespace with the bridge, starts the hosts in namespaces of their own,
-then waits at the door (door.py). `up` starts it, as the first process of a new process namespace:
+It runs in a network namespace with the bridge, starts each host in its own namespaces, then passes
+connections to ssh (door.py). `up` starts it as the first process of a new PID namespace:
 
     python -m lab.keeper        a plan as JSON on its input, reports on its output
 
-Until all hosts answer it ends with `up`; from then on only by a signal.
+Until all hosts answer, it ends together with `up`; after that only a signal ends it.
 """
 
 import json
@@ -32,16 +32,16 @@ class Started(NamedTuple):
 
     host: LabHost
     pid: int
-    """Its number in the keeper's process namespace."""
+    """Its PID in the keeper's PID namespace."""
     line: socket.socket
 
     def hear(self) -> LabProgress:
-        """The next thing that it has to say. Raises LabError if it has failed."""
+        """Return the host's next report. Raise LabError if it has failed."""
         text = b""
         while not text.endswith(b"\n"):
             more = self.line.recv(1)
             if not more:
-                raise LabError(f"host {self.host.name} has ended without a word")
+                raise LabError(f"host {self.host.name} ended without a message")
             text += more
         said = heard(text)
         if said.failed:
@@ -50,9 +50,9 @@ class Started(NamedTuple):
 
 
 def main() -> int:
-    """Build the lab of the plan and keep it. Reports that it is there, and that the lab is up."""
+    """Build the lab of the plan and keep it up. Report when this process runs and the lab is up."""
     kernel.die_with_parent(signal.SIGKILL)
-    # If the parent had ended before that, there will be no plan.
+    # If the parent ended before prctl(2), no plan arrives.
     _say(LabProgress())
     text = sys.stdin.readline()
     if not text:
@@ -88,7 +88,7 @@ def _build(plan: LabPlan) -> None:
     ready = {one.host.name: one.hear() for one in started}
     for one in started:
         _await_ssh(plan, one)
-    # `_keep` waits for this signal; threads started from here on must not swallow it.
+    # `_keep` waits for this signal; threads started after this line must not receive it.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     open_door(Path(plan.folder, "door"), {one.address for one in plan.hosts})
     state.write_state(
@@ -120,7 +120,7 @@ def _start(plan: LabPlan, one: LabHost, groups: list[str]) -> Started:
 
 
 def _await_ssh(plan: LabPlan, one: Started) -> None:
-    """Wait until ssh answers on a host, across the bridge."""
+    """Wait until sshd on a host answers over the bridge."""
     deadline = time.monotonic() + READY_SECONDS
     while True:
         try:
@@ -137,7 +137,7 @@ def _await_ssh(plan: LabPlan, one: Started) -> None:
 
 
 def _keep() -> NoReturn:
-    """Wait. The first process inherits those whose parents have ended, and buries them."""
+    """Wait. The first process of a namespace inherits and reaps processes without a parent."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(0))
     nothing = os.open("/dev/null", os.O_RDWR)

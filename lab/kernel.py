@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The system calls that a container is made of, as far as Python 3.11 does not have them."""
+"""System calls for containers that are missing in Python 3.11."""
 
 import ctypes
 import errno
@@ -29,7 +29,7 @@ PRIVATE = 0x40000
 """Flags for `mount`: mount(2)."""
 
 SAME, ANOTHER = 0, 255
-"""Roots, before and after setns(2), as an exit status; what lies between is an errno."""
+"""Exit statuses: `/` is the same or another one after setns(2). Other values are an errno."""
 
 _DETACH = 2
 _SET_DEATH_SIGNAL = 1
@@ -38,7 +38,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def unshare(kinds: int) -> None:
-    """Give this process new namespaces of these kinds (of processes: only its next child)."""
+    """Give this process new namespaces of these kinds (a new PID namespace: only its children)."""
     _check(_libc.unshare(kinds), "unshare")
 
 
@@ -62,22 +62,22 @@ def mount(
 
 
 def detach(target: str | Path) -> None:
-    """Take a mount, and those below it, out of sight; it goes when nobody uses it any more."""
+    """Detach a mount and those below it; the kernel removes them after their last use."""
     _check(_libc.umount2(os.fsencode(target), _DETACH), f"umount {target}")
 
 
 def set_domain(name: str) -> None:
-    """Set the NIS domain name of this namespace, which nobody uses any more."""
+    """Set the NIS domain name of this namespace; no other program uses it today."""
     raw = name.encode()
     _check(_libc.setdomainname(raw, ctypes.c_size_t(len(raw))), "setdomainname")
 
 
 def in_a_chroot() -> bool:
-    """Whether `/` is not the root of this mount namespace; OSError if setns(2) is not allowed.
+    """Return whether `/` is not the root of this mount namespace. OSError if setns(2) is forbidden.
 
-    setns(2) puts whoever enters a mount namespace at that namespace's own root, so in a chroot it
-    leads out. This is found out by trying, in a child: that `/` is a mount does not tell (in a
-    chroot it may be one), and in a container /proc/1/root may not be looked at.
+    setns(2) moves a process to the root of the mount namespace, out of a chroot. A child tries it.
+    Other signs are not reliable: in a chroot `/` may be a mount, and in a container /proc/1/root
+    may be unreadable.
     """
     child = os.fork()
     if child == 0:
@@ -91,7 +91,7 @@ def in_a_chroot() -> bool:
 def _end_where_setns_leads() -> NoReturn:
     status = errno.EIO
     try:
-        # Afterwards there may be no /proc, or another one.
+        # After setns(2), /proc may be missing or another one.
         descriptors = os.open("/proc/self/fdinfo", os.O_RDONLY | os.O_DIRECTORY)
         own = os.open("/proc/self/ns/mnt", os.O_RDONLY)
         before = _root(descriptors)
@@ -104,7 +104,7 @@ def _end_where_setns_leads() -> NoReturn:
 
 
 def _root(descriptors: int) -> tuple[str, int, int]:
-    """What `/` is: the mount that it belongs to (proc(5), fdinfo), its device and its inode."""
+    """Return the mount that `/` belongs to (proc(5), fdinfo), its device and its inode."""
     root = os.open("/", os.O_PATH)
     text = os.read(os.open(str(root), os.O_RDONLY, dir_fd=descriptors), 4096).decode()
     mount = next(line for line in text.splitlines() if line.startswith("mnt_id:"))
@@ -113,20 +113,20 @@ def _root(descriptors: int) -> tuple[str, int, int]:
 
 
 def number_outside() -> int:
-    """This process's number in the namespace that /proc belongs to."""
+    """Return this process's PID in the namespace that /proc belongs to."""
     return int(Path("/proc/self").readlink().name)
 
 
 def die_with_parent(signal_number: int) -> None:
-    """Get this signal when the parent ends; 0: no longer."""
+    """Make the kernel send this signal when the parent ends; 0 turns this off."""
     _check(_libc.prctl(_SET_DEATH_SIGNAL, ctypes.c_ulong(signal_number)), "prctl")
 
 
 @contextmanager
 def next_child_in_new_processes() -> Iterator[None]:
-    """Whoever is forked meanwhile is the first process of a new process namespace.
+    """Make the child that is forked in this `with` the first process of a new PID namespace.
 
-    The child must not leave the `with`: for it there is no way back out.
+    The child must not leave the `with`, because it cannot return to the old namespace.
     """
     own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     try:

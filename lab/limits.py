@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""One CPU for a host, and a share of it: control groups, version 2 or 1, or else affinity alone.
+"""Limit a host to a share of one CPU with control groups (version 2 or 1), or by affinity alone.
 
-A host's group is zerohttpd-lab/LAB/HOST in the machine's hierarchy (in each of the hierarchies
-cpu, cpuacct and cpuset in version 1, and in that of version 2 beside them, if there is one). The
-path is its mark: nothing else is ever removed.
+A host's group is zerohttpd-lab/LAB/HOST in the machine's hierarchy (version 1: in each of the
+hierarchies cpu, cpuacct and cpuset, and in that of version 2 if it is mounted too). Only groups
+with this path are removed.
 """
 
 import os
@@ -17,9 +17,9 @@ from lab.plan import LabHost
 TOP = "zerohttpd-lab"
 
 PERIOD_US = 10_000
-"""A host that has used its share stands still until the period ends: short ones disturb less."""
+"""A host that has used its share waits until the period ends: short periods disturb less."""
 LONG_PERIOD_US = 100_000
-"""For shares below 10 %: the kernel grants no less than a millisecond a period."""
+"""For shares below 10 %: the kernel's smallest quota is 1 ms in each period."""
 
 REMOVE_SECONDS = 20.0
 
@@ -34,20 +34,20 @@ class Hierarchy:
 
 
 class CpuLimits:
-    """How the hosts of one lab are limited on this machine."""
+    """The CPU limits of one lab's hosts on this machine."""
 
     def __init__(self, lab: str) -> None:
         self._path = f"{TOP}/{lab}"
         self.by, self._used, self.reason = _choose(hierarchies())
 
     def prepare(self) -> None:
-        """Make the lab's groups; fall back to affinity, with the reason, where that is refused."""
+        """Make the lab's groups. If the kernel refuses, use affinity alone and keep the reason."""
         try:
             for hierarchy in self._used:
                 self._prepare(hierarchy)
         except OSError as error:
             self.by, self._used = "affinity only", []
-            self.reason = f"control groups refuse: {error.strerror} ({error.filename})"
+            self.reason = f"control groups failed: {error.strerror} ({error.filename})"
 
     def limit(self, host: LabHost) -> None:
         """Make the group of a host."""
@@ -60,7 +60,7 @@ class CpuLimits:
                 _limit_v1(group, host)
 
     def groups_of(self, host: str) -> list[str]:
-        """The folders of a host's groups."""
+        """Return the folders of a host's groups."""
         return [str(used.mounted_on / self._path / host) for used in self._used]
 
     def _prepare(self, hierarchy: Hierarchy) -> None:
@@ -75,20 +75,20 @@ class CpuLimits:
         for group in (top, lab):
             group.mkdir(exist_ok=True)
             if "cpuset" in hierarchy.controllers:
-                # A new group has neither CPUs nor memory nodes, and so can hold no process.
+                # A new group has no CPUs and no memory nodes, so it cannot hold a process.
                 for name in ("cpuset.cpus", "cpuset.mems"):
                     _write(group / name, (group.parent / name).read_text())
 
 
 def join(groups: list[str], cpu: int) -> None:
-    """Put this process, and whatever it starts, under the limits of a host."""
+    """Put this process and its later children under the limits of a host."""
     for group in groups:
         _write(Path(group, "cgroup.procs"), "0")
     os.sched_setaffinity(0, {cpu})
 
 
 def hierarchies() -> list[Hierarchy]:
-    """The hierarchies of control groups that are mounted here."""
+    """Return the hierarchies of control groups that are mounted here."""
     found = {}
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
@@ -103,13 +103,13 @@ def hierarchies() -> list[Hierarchy]:
 
 
 def left_over(lab: str) -> list[Path]:
-    """Groups of a lab that are there, in any hierarchy, whatever made them."""
+    """Return the existing groups of a lab in all hierarchies."""
     paths = [hierarchy.mounted_on / TOP / lab for hierarchy in hierarchies()]
     return [path for path in paths if path.is_dir()]
 
 
 def processes_in(group: Path) -> list[int]:
-    """The processes in a group and those below it."""
+    """Return the processes in a group and in the groups below it."""
     return [
         int(pid)
         for folder, _, _ in os.walk(group)
@@ -118,21 +118,21 @@ def processes_in(group: Path) -> list[int]:
 
 
 def remove(group: Path) -> None:
-    """Remove a lab's group and those below it, also what a host has made there."""
+    """Remove a lab's group and those below it, also groups that a host has made."""
     deadline = time.monotonic() + REMOVE_SECONDS
     while group.is_dir():
         try:
             for folder, _, _ in os.walk(group, topdown=False):
                 Path(folder).rmdir()
         except OSError as error:
-            # A process that has just ended holds its group for a moment.
+            # A process that has just ended stays in its group for a short time.
             if time.monotonic() > deadline:
                 raise LabError(f"cannot remove {error.filename}: {error.strerror}") from error
             time.sleep(0.02)
 
 
 def remove_empty_tops() -> None:
-    """Remove the groups that hold the labs' groups, where they hold none."""
+    """Remove the parent group of all labs in each hierarchy where it is empty."""
     for hierarchy in hierarchies():
         top = hierarchy.mounted_on / TOP
         if top.is_dir() and not any(entry.is_dir() for entry in top.iterdir()):
@@ -140,7 +140,7 @@ def remove_empty_tops() -> None:
 
 
 def _choose(found: list[Hierarchy]) -> tuple[str, list[Hierarchy], str]:
-    """How to limit, by means of which hierarchies, and what stands against a better way."""
+    """Return the method, its hierarchies, and the reason if no control group can be used."""
     writable = [one for one in found if os.access(one.mounted_on, os.W_OK) and _is_writable(one)]
     for one in writable:
         if one.version == 2 and "cpu" in one.controllers:
@@ -148,10 +148,10 @@ def _choose(found: list[Hierarchy]) -> tuple[str, list[Hierarchy], str]:
     wanted = {"cpu", "cpuacct", "cpuset"}
     used = [one for one in writable if one.version == 1 and one.controllers & wanted]
     if any("cpu" in one.controllers for one in used):
-        # Version 2 without controllers limits nothing, but it counts CPU time, for each group
-        # that a host makes below its own: what a benchmark measures a server by.
+        # Version 2 without controllers limits nothing, but it counts the CPU time of each group
+        # that a host makes below its own. The benchmark measures servers with it.
         return "cgroup v1", used + [one for one in writable if one.version == 2][:1], ""
-    reason = "no control groups of CPU time that can be written here"
+    reason = "no writable control groups with the cpu controller here"
     return "affinity only", [], reason
 
 
@@ -160,7 +160,7 @@ def _is_writable(hierarchy: Hierarchy) -> bool:
 
 
 def _enable(group: Path, controllers: list[str]) -> None:
-    """Let the groups below have these controllers (version 2)."""
+    """Enable these controllers for the groups below (version 2)."""
     switch = group / "cgroup.subtree_control"
     missing = set(controllers) - set(switch.read_text().split())
     if missing:
@@ -168,7 +168,7 @@ def _enable(group: Path, controllers: list[str]) -> None:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write into a file of the kernel; a refusal names the file, which `write_text` leaves out."""
+    """Write into a kernel file. An OSError contains its path, unlike that of `write_text`."""
     try:
         file.write_text(text)
     except OSError as error:
@@ -193,7 +193,7 @@ def _limit_v1(group: Path, host: LabHost) -> None:
     if (group / "cpuset.cpus").exists():
         _write(group / "cpuset.cpus", str(host.cpu))
         _write(group / "cpuset.mems", (group.parent / "cpuset.mems").read_text())
-        # Groups that a host makes within its own can be used at once.
+        # Groups that a host makes in its own group inherit the CPUs and can be used at once.
         _write(group / "cgroup.clone_children", "1")
     if (group / "cpu.cfs_quota_us").exists() and host.share is not None:
         quota, period = _quota(host)

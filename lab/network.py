@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The network of a lab: a bridge, and a pair of virtual interfaces for each host (ip(8), tc(8))."""
+"""Make a lab's network: a bridge and a pair of virtual interfaces for each host (ip(8), tc(8))."""
 
 import subprocess
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ SWITCH_NUMBER = 254
 
 
 def make_switch(plan: LabPlan) -> None:
-    """In the keeper's network namespace: the bridge, and the keeper's own address on it."""
+    """Make the bridge and the keeper's address on it, in the keeper's network namespace."""
     _ip(
         "link set lo up",
         "link add br0 type bridge",
@@ -21,12 +21,12 @@ def make_switch(plan: LabPlan) -> None:
 
 
 def connect(host: str, pid: int) -> None:
-    """From the bridge to the network namespace of a process: there the interface is eth0.
+    """Connect the bridge to the network namespace of a process, as its interface eth0.
 
-    `pid`: its number in the namespace that /proc belongs to.
+    `pid`: its PID in the namespace that /proc belongs to.
     """
-    # By its path: what ip takes a mere number for depends on its version. The kernel looks it up
-    # among the processes that ip sees, ip itself, since 2025, in /proc.
+    # Use the path, because the meaning of a PID depends on the version of ip. Old versions let the
+    # kernel look it up in ip's PID namespace; since 2025 ip looks it up in /proc.
     _ip(
         f"link add {host} type veth peer name eth0 netns /proc/{pid}/ns/net",
         f"link set {host} master br0 up",
@@ -34,15 +34,15 @@ def connect(host: str, pid: int) -> None:
 
 
 def set_up_host(address: str) -> None:
-    """In a host's network namespace. There is no default route: no packet leaves the lab."""
+    """Configure a host's interfaces. Without a default route, no packet leaves the lab."""
     _ip("link set lo up", f"address add {address}/24 dev eth0", "link set eth0 up")
 
 
 def shape(delay: str | None, rate: str | None) -> None:
-    """In a host's network namespace: what eth0 sends is delayed, and limited to a rate."""
+    """Delay the packets that eth0 sends, and limit their rate, in a host's network namespace."""
     parent = "root"
     if delay:
-        # The queue must hold what is under way, or it would be a limit of its own.
+        # The queue must hold all delayed packets, or it drops some.
         _tc("--delay", "netem", f"root handle 1: netem delay {delay} limit 100000")
         parent = "parent 1:1"
     if rate:
@@ -72,4 +72,4 @@ def _run(command: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
 
 
 def _first_line(text: str) -> str:
-    return next(iter(text.strip().splitlines()), "failed without a word")
+    return next(iter(text.strip().splitlines()), "failed without a message")

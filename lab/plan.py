@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a lab is made of: names, addresses, CPUs, shares. Decides all, does nothing."""
+"""Plan a lab: names, addresses, CPUs and shares. This module changes nothing on the machine."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -13,10 +13,10 @@ MOST_SERVERS = 8
 FIRST_SERVER = "zerohttpd"
 
 SHARES = {"load": 100, "nginx": 40, "zerohttpd": 20, "redis": 40}
-"""Percent of a CPU, where there are fewer CPUs than hosts.
+"""Percent of a CPU, if there are fewer CPUs than hosts.
 
-The server gets so little so that it is the bottleneck: for a guestbook page ab uses about twice the
-CPU time of epoll, and equal shares would measure ab.
+The server's small share makes it the bottleneck: for a guestbook page ab uses about twice the CPU
+time of the epoll server, and equal shares would measure ab.
 """
 
 NETWORKS = [f"10.77.{third}" for third in range(256)]
@@ -31,14 +31,14 @@ class LabHost:
     """Its role, the group in Ansible's inventory: load, nginx, zerohttpd or redis."""
     address: str
     cpu: int
-    """The only one of the machine's CPUs that it may use."""
+    """The only CPU of the machine that the host may use."""
     share: int | None
-    """Percent of that CPU; None: all of it, and nobody else's."""
+    """Percent of that CPU; None: all of it, and no other host uses it."""
 
 
 @dataclass(frozen=True)
 class LabPlan:
-    """A lab as it is to be."""
+    """The plan of a lab."""
 
     name: str
     network: str
@@ -47,34 +47,34 @@ class LabPlan:
     project: str
     """Folder of the project, which every host must see."""
     home: str
-    """Home of the person whose lab it is; the hosts see it too."""
+    """Home folder of the lab's owner; the hosts see it too."""
     folder: str
-    """Where the state is kept; see state.py."""
+    """The folder of the lab's state; see state.py."""
     delay: str | None
     rate: str | None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "LabPlan":
-        """A plan that was written as JSON."""
+        """Return the plan that was written as JSON."""
         return cls(**{**data, "hosts": [LabHost(**host) for host in data["hosts"]]})
 
 
 def check_name(name: str) -> str:
-    """The name of a lab, if it is one."""
+    """Return the name. Raise LabError if it is not valid for a lab."""
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,19}", name):
         raise LabError(
-            f"'{name}' is no name for a lab: lower-case letters, digits and '-', at most 20"
+            f"--name: '{name}' is not valid: use lower-case letters, digits and '-', at most 20"
         )
     return name
 
 
 def name_option(name: str) -> str:
-    """What a command line needs to mean this lab; the default one needs nothing."""
+    """Return the option that selects this lab; it is empty for the default lab."""
     return "" if name == DEFAULT_NAME else f" --name {name}"
 
 
 def check_link(delay: str | None, rate: str | None) -> None:
-    """A time and a rate as tc(8) takes them."""
+    """Raise LabError if the delay or the rate is not in the format of tc(8)."""
     if delay and not re.fullmatch(r"\d+(\.\d+)?(us|ms|s)", delay):
         raise LabError(f"--delay {delay}: a number with us, ms or s, as in 0.2ms")
     if rate and not re.fullmatch(r"[1-9]\d*(kbit|mbit|gbit)", rate):
@@ -82,27 +82,27 @@ def check_link(delay: str | None, rate: str | None) -> None:
 
 
 def bits_per_second(rate: str) -> int:
-    """What a checked rate means."""
+    """Return a valid rate in bits per second."""
     return int(rate[:-4]) * {"kbit": 1_000, "mbit": 1_000_000, "gbit": 1_000_000_000}[rate[-4:]]
 
 
 def parse_shares(words: Sequence[str], hosts: Collection[str]) -> dict[str, int]:
-    """HOST=PERCENT, several times."""
+    """Return the percentage of each host from words of the form HOST=PERCENT."""
     shares = {}
     for word in words:
         name, _, percent = word.partition("=")
         if name not in hosts:
             raise LabError(f"--share {word}: no host '{name}' here; hosts: {', '.join(hosts)}")
         if not percent.isdecimal() or not 1 <= int(percent) <= 100:
-            raise LabError(f"--share {word}: the percentage of one CPU, 1 to 100")
+            raise LabError(f"--share {word}: PERCENT of one CPU must be 1 to 100")
         shares[name] = int(percent)
     return shares
 
 
 def host_groups(servers: int) -> dict[str, str]:
-    """Every host's name and group, in the order of their addresses."""
+    """Return each host's name and group, in the order of the addresses."""
     if not 1 <= servers <= MOST_SERVERS:
-        raise LabError(f"--servers {servers}: 1 to {MOST_SERVERS}")
+        raise LabError(f"--servers {servers}: must be 1 to {MOST_SERVERS}")
     names = {"load": "load", "nginx": "nginx", FIRST_SERVER: "zerohttpd", "redis": "redis"}
     return names | {f"{FIRST_SERVER}{number}": "zerohttpd" for number in range(2, servers + 1)}
 
@@ -110,12 +110,12 @@ def host_groups(servers: int) -> dict[str, str]:
 def plan_hosts(
     network: str, servers: int, cpus: Sequence[int], shares: Mapping[str, int]
 ) -> list[LabHost]:
-    """Which host gets which address, CPU and share of it."""
+    """Return the hosts with their addresses, CPUs and shares."""
     groups = host_groups(servers)
     own = len(cpus) >= len(groups)
     hosts = []
     for number, (name, group) in enumerate(groups.items(), start=1):
-        # A share given for the first server holds for the others too, if they have none.
+        # The share of the first server applies to the other servers that have none.
         asked = shares.get(name, shares.get(FIRST_SERVER) if group == "zerohttpd" else None)
         hosts.append(
             LabHost(
@@ -130,6 +130,6 @@ def plan_hosts(
 
 
 def _shared_cpu(group: str, cpus: Sequence[int]) -> int:
-    """With fewer CPUs than hosts: where there are two, the servers have the first alone."""
+    """Return a group's CPU if hosts share CPUs; with two or more, servers have the first alone."""
     place = {"zerohttpd": 0, "load": 1, "nginx": 2, "redis": 3}[group]
     return cpus[min(place, len(cpus) - 1)]

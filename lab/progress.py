@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a host says to the keeper, and the keeper to `up`, while a lab is being made."""
+"""Reports from a host to the keeper, and from the keeper to `up`, while a lab is being made."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field
 
 @dataclass(frozen=True)
 class LabProgress:
-    """How far it is, as a line of JSON; or why it goes no further."""
+    """A report of progress, or of an error, that is sent as a line of JSON."""
 
     pid: int = 0
-    """A host's first process, as its number is outside."""
+    """The PID of a host's first process, as seen outside of the lab."""
     root: int = 0
     """The device of a host's `/`."""
     read_only: list[str] = field(default_factory=list)
@@ -18,10 +18,10 @@ class LabProgress:
     failed: str = ""
 
     def line(self) -> bytes:
-        """To be read by `heard`."""
+        """Return the report as a line for `heard`."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
 
 def heard(line: bytes) -> LabProgress:
-    """What such a line says."""
+    """Return the report of a line."""
     return LabProgress(**json.loads(line))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What there is of a lab on this machine, found by its name, and how it is taken away.
+"""Find and remove all that exists of a lab on this machine, by its name.
 
-Every process of a lab is in a namespace of host names whose NIS domain is the lab's mark. That is
-kept by the kernel: it is there from a process's first moment in the lab to its last, whatever
-became of the lab's folder, and nobody else has it by accident.
+Each process of a lab is in a UTS namespace whose NIS domain is the lab's mark. The kernel keeps
+the mark as long as the process runs, also if the lab's folder is lost. No other process has it by
+accident.
 """
 
 import os
@@ -21,7 +21,7 @@ KILL_SECONDS = 20.0
 
 
 class Removed(NamedTuple):
-    """What was there, and is no more."""
+    """The numbers of removed processes, groups and folders."""
 
     processes: int
     groups: int
@@ -29,7 +29,7 @@ class Removed(NamedTuple):
 
 
 def clear(name: str) -> Removed:
-    """Take away all that is there of a lab. What is not the lab's stays, and is a LabError."""
+    """Remove all of a lab. Raise LabError if something there does not belong to it."""
     killed = _kill_all(state.mark_of(name))
     groups = limits.left_over(name)
     for group in groups:
@@ -44,7 +44,7 @@ def clear(name: str) -> Removed:
 
 
 def processes(mark: str) -> dict[int, int]:
-    """All processes that bear a mark: their numbers, and those of their namespaces."""
+    """Return the PIDs of all processes with this mark, and the inodes of their UTS namespaces."""
     found = {}
     marked = {_namespace("self"): False}
     home = os.open("/proc/self/ns/uts", os.O_RDONLY | os.O_CLOEXEC)
@@ -65,7 +65,7 @@ def processes(mark: str) -> dict[int, int]:
 
 
 def inside_a_lab() -> bool:
-    """Whether this process runs on a host of a lab."""
+    """Return whether this process runs on a host of a lab."""
     return Path("/proc/sys/kernel/domainname").read_text().startswith(state.mark_of(""))
 
 
@@ -74,7 +74,7 @@ def _namespace(pid: str | int) -> int:
 
 
 def _domain(pid: str) -> str:
-    """The NIS domain where a process is. Stays in that process's namespace."""
+    """Return the NIS domain of a process. Afterwards we are in that process's UTS namespace."""
     descriptor = os.open(f"/proc/{pid}/ns/uts", os.O_RDONLY | os.O_CLOEXEC)
     try:
         kernel.enter(descriptor, kernel.NEW_HOST_NAME)
@@ -84,7 +84,7 @@ def _domain(pid: str) -> str:
 
 
 def _kill_all(mark: str) -> int:
-    """Kill all processes that bear the mark, and wait until they are gone. How many there were."""
+    """Kill all processes with this mark and wait until they have ended. Return their number."""
     killed: set[int] = set()
     deadline = time.monotonic() + KILL_SECONDS
     while found := processes(mark):
@@ -97,18 +97,18 @@ def _kill_all(mark: str) -> int:
 
 
 def _kill(pid: int, namespace: int, deadline: float) -> None:
-    """Kill a process, if it still is in that namespace, and wait for its end."""
+    """Kill a process if it is still in that namespace, and wait until it has ended."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return
     try:
-        # Unlike the number, the pidfd cannot come to mean another process.
+        # Unlike the PID, the pidfd cannot refer to another process later.
         if _namespace(pid) == namespace:
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
             ended = select.poll()
             ended.register(descriptor, select.POLLIN)
-            # The first process of a process namespace ends after all others in it.
+            # The first process of a PID namespace ends after all others in it.
             ended.poll(max(0.0, deadline - time.monotonic()) * 1000)
     except (FileNotFoundError, ProcessLookupError):
         pass
@@ -117,13 +117,13 @@ def _kill(pid: int, namespace: int, deadline: float) -> None:
 
 
 def _refuse_strangers(group: Path) -> None:
-    """Processes in the lab's group that do not bear its mark have been put there by somebody."""
+    """Raise LabError if the lab's group contains a process without the lab's mark."""
     deadline = time.monotonic() + KILL_SECONDS
     while pids := limits.processes_in(group):
         for pid in pids:
-            with suppress(OSError):  # one that is ending has no namespaces any more
+            with suppress(OSError):  # a process that is ending has no namespaces any more
                 _namespace(pid)
-                raise LabError(f"process {pid} in {group} is not the lab's: both left alone")
+                raise LabError(f"process {pid} in {group} is not the lab's: nothing was changed")
         if time.monotonic() > deadline:
             raise LabError(f"process {pids[0]} of the lab does not end; try again later")
         time.sleep(0.02)

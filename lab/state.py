@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""What is known of a lab while it runs: /run/zerohttpd-lab/NAME/, for its owner only.
+"""The state of a running lab: the folder /run/zerohttpd-lab/NAME/, for its owner only.
 
-mark                       says whose folder this is; without it nobody touches the folder
-state.json                 the plan, and the processes: written when all hosts answer
+mark                       the lab's mark; a folder without it is never changed
+state.json                 the plan and the processes; written when all hosts answer
 inventory.ini              for Ansible
-ssh_config key known_hosts for ssh; a key for this lab only
-door                       socket: hands out connections to the hosts (door.py)
-HOST.log switch.log        what a host's sshd and the keeper have to say
-stage                      an empty folder, where each host, unseen, mounts its files
+ssh_config key known_hosts for ssh; the key is for this lab only
+door                       socket that passes connections to the hosts (door.py)
+HOST.log switch.log        the logs of a host's sshd and of the keeper
+stage                      an empty folder; each host mounts its files there, not visible outside
 """
 
 import fcntl
@@ -32,7 +32,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 
 class Owner(NamedTuple):
-    """The person whose lab it is: who called sudo, or else who runs this."""
+    """The owner of a lab: the user who called sudo, or the user of this process."""
 
     uid: int
     gid: int
@@ -41,19 +41,19 @@ class Owner(NamedTuple):
 
 @dataclass(frozen=True)
 class Identity:
-    """A process, so that it is told from a later one with the same number."""
+    """A process, identified by its PID and its start time because PIDs are reused."""
 
     pid: int
     started: int
 
     @classmethod
     def of(cls, pid: int) -> "Identity":
-        """Of one that runs; OSError if there is none."""
+        """Return the identity of a running process. OSError if there is none."""
         return cls(pid, start_of(pid))
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether the process still runs."""
         try:
             return start_of(self.pid) == self.started
         except OSError:
@@ -67,13 +67,13 @@ class Known:
     plan: LabPlan
     limited_by: str
     limited_reason: str
-    """Why hosts do not have their shares; empty if they have."""
+    """Why the shares are not applied; empty if they are."""
     since: float
-    """When it was up, in seconds since 1970."""
+    """When the lab was ready, in seconds since 1970."""
     keeper: Identity
     hosts: dict[str, Identity]
     groups: dict[str, list[str]]
-    """The control groups of each host; none: it is not limited."""
+    """The control groups of each host; an empty list if it is not limited."""
     roots: dict[str, int]
     """The device of each host's `/`."""
     read_only: list[str]
@@ -82,7 +82,7 @@ class Known:
 
 
 def owner() -> Owner:
-    """Whose lab is being made."""
+    """Return the owner of the lab that is being made."""
     uid = _number("SUDO_UID", os.getuid())
     try:
         entry = pwd.getpwuid(uid)
@@ -92,15 +92,15 @@ def owner() -> Owner:
 
 
 def _number(variable: str, otherwise: int) -> int:
-    """The number of a user or a group that sudo has left in the environment."""
+    """Return the user or group ID that sudo wrote into this environment variable."""
     text = os.environ.get(variable, str(otherwise))
     if not text.isdecimal() or int(text) >= 2**32 - 1:
-        raise LabError(f"{variable}={text}: that is no number of a user or a group")
+        raise LabError(f"{variable}={text}: this is not a user or group ID")
     return int(text)
 
 
 def folder_of(name: str) -> Path:
-    """Where the state of a lab is kept."""
+    """Return the folder of a lab's state."""
     return BASE / name
 
 
@@ -109,13 +109,13 @@ def _new_folder_of(name: str) -> Path:
 
 
 def mark_of(name: str) -> str:
-    """The mark that a lab's folder and its namespaces bear."""
+    """Return the mark of a lab's folder and its UTS namespaces."""
     return f"zerohttpd-lab:{name}"
 
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """One `up` or `down` at a time. Waits for its turn; leaves no file behind."""
+    """Wait until no other `up` or `down` runs, and lock them out. Leaves no file."""
     while (descriptor := _lock()) is None:
         pass
     try:
@@ -127,7 +127,7 @@ def locked() -> Iterator[None]:
 
 
 def _lock() -> int | None:
-    """Lock the folder; None if whoever had it before us has removed it meanwhile."""
+    """Lock the folder. Return None if the process that held the lock has removed the folder."""
     descriptor = -1
     try:
         BASE.mkdir(mode=0o755, exist_ok=True)
@@ -136,7 +136,7 @@ def _lock() -> int | None:
         if os.path.samestat(os.fstat(descriptor), BASE.stat()):
             return descriptor
     except (FileExistsError, FileNotFoundError):
-        pass  # it has gone between two looks
+        pass  # the folder was removed between two calls
     except BaseException:
         if descriptor >= 0:
             os.close(descriptor)
@@ -147,7 +147,7 @@ def _lock() -> int | None:
 
 
 def create(name: str, whose: Owner) -> Path:
-    """Make the folder of a lab. It appears with its mark in it or not at all."""
+    """Make the folder of a lab. Its rename is atomic, so it never exists without its mark."""
     new = _new_folder_of(name)
     new.mkdir(mode=0o700)
     (new / "mark").write_text(mark_of(name) + "\n")
@@ -157,15 +157,15 @@ def create(name: str, whose: Owner) -> Path:
 
 
 def left_over(name: str) -> list[Path]:
-    """The folders of a lab that are there; LabError if one of them is not ours."""
+    """Return the existing folders of a lab. LabError if one of them is not the lab's."""
     new = _new_folder_of(name)
     if new.is_dir() and not new.is_symlink():
         strange = {entry.name for entry in new.iterdir()} - {"mark", "stage"}
         if strange:
-            raise LabError(f"{new} is not the lab's: {', '.join(sorted(strange))} in it")
+            raise LabError(f"{new} is not the lab's: it contains {', '.join(sorted(strange))}")
     folder = folder_of(name)
     if os.path.lexists(folder) and not _is_marked(folder, name):
-        raise LabError(f"{folder} does not bear the lab's mark: left alone; remove it yourself")
+        raise LabError(f"{folder} does not have the lab's mark: not changed; remove it yourself")
     return [path for path in (new, folder) if path.is_dir()]
 
 
@@ -175,20 +175,20 @@ def remove(folder: Path) -> None:
 
 
 def labs() -> list[str]:
-    """The names of the labs that have a folder here."""
+    """Return the names of the labs that have a folder here."""
     if not BASE.is_dir():
         return []
     return sorted(path.name for path in BASE.iterdir() if not path.name.startswith("."))
 
 
 def load(name: str) -> Known | None:
-    """What the keeper has written about a lab; None if there is none, or it is not up yet."""
+    """Return the state that the keeper has written; None if the lab is not up."""
     try:
         found = json.loads((folder_of(name) / "state.json").read_text())
     except (FileNotFoundError, json.JSONDecodeError):
         return None
     except PermissionError as error:
-        raise LabError(f"the lab '{name}' is somebody else's; try with sudo") from error
+        raise LabError(f"the lab '{name}' belongs to another user; try with sudo") from error
     try:
         found["plan"] = LabPlan.from_json(found["plan"])
         found["keeper"] = Identity(**found["keeper"])
@@ -199,8 +199,8 @@ def load(name: str) -> Known | None:
 
 
 def start_of(pid: int) -> int:
-    """When a process was started, in ticks since the machine was; OSError if there is none."""
-    # Its name, in brackets, may hold anything.
+    """Return the start time of a process in ticks since the boot. OSError if there is none."""
+    # The process name, in brackets, may contain any character.
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     if words[0] in "ZX":
         raise ProcessLookupError(f"process {pid} has ended")
@@ -208,12 +208,12 @@ def start_of(pid: int) -> int:
 
 
 def networks_in_use() -> set[str]:
-    """The networks of the labs that are there, so that no two have the same addresses."""
+    """Return the networks of the existing labs, so that no two labs have equal addresses."""
     return {known.plan.network for known in map(load, labs()) if known}
 
 
 def write_state(folder: Path, known: Known) -> None:
-    """Write state.json: whole, or not at all."""
+    """Write state.json atomically."""
     new = folder / ".state.json"
     new.write_text(json.dumps(asdict(known), indent=1) + "\n")
     os.chown(new, folder.stat().st_uid, folder.stat().st_gid)
@@ -237,7 +237,7 @@ def write_access(plan: LabPlan, whose: Owner) -> None:
 
 
 def host_key(plan: LabPlan, host: LabHost) -> Path:
-    """The key by which a host proves that it is itself."""
+    """Return the file of a host's private ssh key (its HostKey)."""
     return Path(plan.folder, f"{host.name}_key")
 
 
@@ -261,15 +261,15 @@ def _make_key(file: Path) -> None:
 
 def _ssh_config(plan: LabPlan) -> str:
     door = [sys.executable, "-I", PROJECT / "lab/door.py", f"{plan.folder}/door"]
-    # ssh expands %, and gives the rest to a shell.
+    # ssh expands %, then a shell executes the rest.
     command = " ".join(shlex.quote(str(word)) for word in door).replace("%", "%%")
     hosts = "".join(
         f"Host {host.name} {host.address}\n    HostName {host.address}\n\n" for host in plan.hosts
     )
     return f"""\
 # The hosts of the lab '{plan.name}': ssh -F {plan.folder}/ssh_config {plan.hosts[0].name}
-# Their network is not to be reached from here: the command of ProxyCommand fetches a connection
-# to the host from the lab, hands it to ssh (ProxyUseFdpass) and is gone.
+# Their network cannot be reached from here. The ProxyCommand gets an open connection to the host
+# from the lab, passes it to ssh (ProxyUseFdpass) and ends.
 {hosts}Host *
     User root
     IdentityFile {plan.folder}/key

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`status`: a table of the hosts."""
+"""Print the table of the hosts (`status`)."""
 
 import time
 from collections import defaultdict
@@ -15,7 +15,7 @@ HEAD = ("HOST", "ADDRESS", "CPU", "SHARE", "LIMITED BY", "SSHD", "UP SINCE", "PR
 
 
 def show(name: str) -> bool:
-    """Print the table; returns whether all hosts are up."""
+    """Print the table. Return whether all hosts are up."""
     known = state.load(name)
     if known is None:
         others = [other for other in state.labs() if other != name]
@@ -53,20 +53,20 @@ def _share(host: LabHost) -> str:
 def _remarks(known: Known) -> list[str]:
     lines = []
     if known.limited_reason and any(host.share for host in known.plan.hosts):
-        lines.append(f"One CPU for each host, but no shares of it: {known.limited_reason}.")
+        lines.append(f"Each host has one CPU; the shares do not apply: {known.limited_reason}.")
     asked = (("delay", known.plan.delay), ("rate", known.plan.rate))
     link = [f"{what} {much}" for what, much in asked if much]
     if link:
-        lines.append(f"Each host's way out: {', '.join(link)}.")
+        lines.append(f"Limits of what each host sends: {', '.join(link)}.")
     if known.read_only:
         lines.append(f"Read-only on the hosts: {', '.join(known.read_only)}")
     if known.unseen:
-        lines.append(f"Not to be seen on the hosts: {', '.join(known.unseen)}")
+        lines.append(f"Not visible on the hosts: {', '.join(known.unseen)}")
     return lines + _warnings(known)
 
 
 def _warnings(known: Known) -> list[str]:
-    """Where hosts get less of a CPU than the table says."""
+    """Return a warning for each reason why hosts get less CPU time than the table says."""
     lines = []
     hosts = known.plan.hosts
     servers: dict[int, int] = defaultdict(int)
@@ -76,12 +76,12 @@ def _warnings(known: Known) -> list[str]:
     for cpu, percent in servers.items():
         if percent > 100:
             lines.append(
-                f"Warning: the shares of the servers on CPU {cpu} make {percent} % together: "
-                "under load none gets all of its own."
+                f"Warning: the shares of the servers on CPU {cpu} add up to {percent} %: under "
+                "load no server gets its whole share."
             )
     cpus = {host.cpu for host in hosts}
     for other in state.labs():
-        with suppress(LabError):  # somebody else's, which only root may see
+        with suppress(LabError):  # a lab of another user, which only root may read
             its = state.load(other) if other != known.plan.name else None
             if its and its.keeper.alive:
                 both = sorted(cpus & {host.cpu for host in its.plan.hosts})
@@ -92,13 +92,13 @@ def _warnings(known: Known) -> list[str]:
 
 
 def _family(pid: int) -> set[int]:
-    """A process and all that descend from it. Anybody may ask that, not only root."""
+    """Return a process and all its descendants. This needs no root."""
     children = defaultdict(list)
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
             words = file.read_text().rpartition(")")[2].split()
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # the process has ended
         children[int(words[1])].append(int(file.parent.name))
     family: set[int] = set()
     waiting = [pid]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`up`: make the lab, or leave nothing."""
+"""Make a lab (`up`), or leave nothing of it after an error."""
 
 import json
 import os
@@ -29,13 +29,13 @@ PROGRAMS = {
     "ssh-keygen": "openssh-client",
     "pivot_root": "util-linux-extra",
 }
-"""What a lab is made with, and the Debian packages that have it. pivot_root is missing only where
-util-linux, which is always there, has given it away: since Debian 14."""
+"""The programs that make a lab, and their Debian packages. pivot_root is in util-linux, which is
+always installed, before Debian 14."""
 
 
 @dataclass
 class Wishes:
-    """What `up` was asked for."""
+    """The options of `up`."""
 
     name: str = plan.DEFAULT_NAME
     servers: int = 1
@@ -45,7 +45,7 @@ class Wishes:
 
 
 def up(wishes: Wishes) -> None:
-    """Make a lab. When this returns, ssh answers on all hosts; if it raises, nothing is left."""
+    """Make a lab and return when sshd answers on all hosts. If this raises, nothing is left."""
     plan.check_link(wishes.delay, wishes.rate)
     shares = plan.parse_shares(wishes.shares, plan.host_groups(wishes.servers))
     _require_programs()
@@ -54,7 +54,7 @@ def up(wishes: Wishes) -> None:
         known = state.load(wishes.name)
         if known and known.keeper.alive:
             end = f"scripts/lab down{plan.name_option(wishes.name)}"
-            raise LabError(f"the lab '{wishes.name}' is up already; to end it: sudo {end}")
+            raise LabError(f"the lab '{wishes.name}' is already up; to end it: sudo {end}")
         remains.clear(wishes.name)
         with _undone_on_failure(wishes.name):
             _make(wishes, shares)
@@ -102,21 +102,21 @@ def _start_keeper(lab: plan.LabPlan) -> None:
 
 
 def _hear(descriptor: int, deadline: float, log: Path) -> LabProgress:
-    """The next thing that the keeper says."""
+    """Return the keeper's next report. Raise LabError if it ended or the deadline has passed."""
     text = b""
     while not text.endswith(b"\n"):
         if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
             raise LabError(f"not ready after {UP_SECONDS:.0f} s")
         more = os.read(descriptor, 4096)
         if not more:
-            lines = log.read_text(errors="replace").strip().splitlines() or ["ended without a word"]
+            lines = log.read_text(errors="replace").strip().splitlines() or ["ended, log is empty"]
             raise LabError(f"the lab's keeper: {lines[-1]}")
         text += more
     return heard(text)
 
 
 def _listen_to_signals() -> None:
-    """A signal that ends this program raises SystemExit from now on, so that it can clean up."""
+    """Make signals that end this program raise SystemExit, so that it can clean up."""
     for number in ENDINGS:
         signal.signal(number, _end)
 
@@ -132,9 +132,9 @@ def _ignore_signals() -> None:
 
 @contextmanager
 def _undone_on_failure(name: str) -> Iterator[None]:
-    """Whatever ends the making before its end, a signal too, takes away what was made.
+    """Remove the lab if the block in this `with` fails or a signal ends it.
 
-    Afterwards no signal counts: the exit status says whether there is a lab.
+    After the block, signals are ignored, so the exit status says whether there is a lab.
     """
     try:
         yield

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the subjects of a study need of the distribution, how much that is, and fetching it; and how
-much their builds will fetch from the registries of their languages.
+"""Find and install the packages that the servers of a study need, and report their size and how
+much their builds will download from the registries of their languages.
 
-scripts/setup.sh does the installing, as everywhere: no service is started, now or at the next boot.
+scripts/setup.sh installs them. It starts no service, now or at the next boot.
 """
 
 import os
@@ -17,16 +17,16 @@ from bench.host.project import ROOT
 from bench.subjects import declared
 
 ASK_ABOVE = 100_000_000
-"""Bytes: more than that is fetched only by who says yes."""
+"""Bytes: a larger download needs the user's consent."""
 PROFILER = {"perf": ("linux-perf | linux-tools-generic",)}
-"""The program, and its packages: in Debian, and in Ubuntu, which has it for its own kernel only."""
+"""perf and its packages in Debian and in Ubuntu (there only for Ubuntu's own kernels)."""
 LISTS = ["apt-get", "--quiet=2", "update"]
 WORDS_FOR_YES = frozenset({"y", "yes"})
 
 
 def missing(subjects: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The packages of each stranger that lacks a program, by its name. (Which of them are there
-    already, apt knows.)"""
+    """Return the packages of each reference server that lacks a program, by its name. (apt skips
+    those that are installed.)"""
     found = {}
     for name in subjects:
         if name not in declared.names():
@@ -38,11 +38,11 @@ def missing(subjects: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def bytes_to_fetch(packages: Sequence[str]) -> int | None:
-    """How much apt would fetch for these, with all that they need; None where it does not know
-    them."""
+    """Return how many bytes apt would download for these packages and their dependencies; None if
+    apt does not know them."""
     if shutil.which("apt-get") is None:
         return None
-    # Not "install", which knows no `golang-go (>= 2:1.21~)`.
+    # Not "install", which does not accept `golang-go (>= 2:1.21~)`.
     words = ["--print-uris", "--quiet=2", "--yes", "--no-install-recommends", "satisfy"]
     done = subprocess.run(
         ["apt-get", *words, "--", *packages], capture_output=True, text=True, env=_plain()
@@ -51,13 +51,13 @@ def bytes_to_fetch(packages: Sequence[str]) -> int | None:
 
 
 def sum_of_uris(text: str) -> int:
-    """The bytes in lines of `apt-get --print-uris`: 'URI' FILE BYTES [HASH]."""
+    """Return the sum of bytes in lines of `apt-get --print-uris`: 'URI' FILE BYTES [HASH]."""
     return sum(int(size) for size in re.findall(r"^'\S+' \S+ (\d+)", text, re.MULTILINE))
 
 
 def builds(subjects: Iterable[str], wanted: Container[str]) -> dict[str, dict[str, float]]:
-    """What the build of each stranger will fetch, in megabytes by what it is; `wanted`: those whose
-    packages will be installed. Who cannot be built fetches nothing."""
+    """Return the megabytes that the build of each reference server will download, by item.
+    `wanted`: servers whose packages will be installed. Others that lack a program are not built."""
     declared_ones = (declared.stranger(name) for name in subjects if name in declared.names())
     able = (one for one in declared_ones if one.name in wanted or not one.lacks())
     found = {one.name: one.to_fetch() for one in able if one.said.fetches}
@@ -71,10 +71,10 @@ def install(
     agreed: bool = False,
     tools: Mapping[str, tuple[str, ...]] = {},
 ) -> dict[str, str]:
-    """Install what is missing; what cannot be had is said and left to be left out. `ask`: how a
-    question is put to somebody, None: nobody is there; `agreed`: to any number of bytes; `tools`:
-    the packages of programs, by their name, that are wanted beside the subjects. Returns whom
-    nobody wants to be built, since that fetches something, and why, by name."""
+    """Install what is missing, and report what is not available. `ask` asks the user a question
+    (None: there is no terminal); `agreed`: consent to any number of bytes; `tools`: the packages of
+    further programs, by program name. Return the servers whose build is not wanted because of its
+    download, with the reason, by name."""
     wanted = missing(subjects)
     wanted |= {name: each for name, each in tools.items() if find_program(name) is None}
     sizes = _sizes(wanted, say) if wanted else {}
@@ -85,7 +85,7 @@ def install(
         return {}
     packages = sorted({package for each in wanted.values() for package in each})
     if not _agreed(_say_sizes(packages, sizes, built, say), ask, agreed):
-        hint = "" if ask else " (nobody to ask: --yes fetches it)"
+        hint = "" if ask else " (no terminal to ask: --yes fetches it)"
         say(f"Not fetched{hint}: {', '.join({**wanted, **built})}")
         why = {name: _why(name, each) for name, each in built.items() if name not in wanted}
         for reason in why.values():
@@ -102,7 +102,7 @@ def _say_sizes(
     built: Mapping[str, Mapping[str, float]],
     say: Callable[[str], None],
 ) -> float:
-    """Say how much is fetched, and for whom. Returns the bytes of all."""
+    """Report the size of the download of each server. Return the sum in bytes."""
     once = {what: size for fetched in built.values() for what, size in fetched.items()}
     by_builds = 1e6 * sum(once.values())
     size = (bytes_to_fetch(packages) or 0 if packages else 0) + by_builds
@@ -111,9 +111,7 @@ def _say_sizes(
         each[name] = each.get(name, 0) + 1e6 * sum(fetched.values())
     words = ", ".join(f"{name} {_megabytes(known)}" for name, known in each.items())
     later = f", of that {_megabytes(by_builds)} when they are built" if built else ""
-    say(
-        f"To be fetched: about {_megabytes(size)} ({words}; what they share is fetched once){later}"
-    )
+    say(f"To be fetched: about {_megabytes(size)} ({words}; shared parts are fetched once){later}")
     return size
 
 
@@ -124,25 +122,25 @@ def _agreed(size: float, ask: Callable[[str], str] | None, agreed: bool) -> bool
 
 
 def _why(name: str, fetched: Iterable[str]) -> str:
-    return f"{name} is left out: its build would fetch {', '.join(fetched)}; nobody said yes to it"
+    return f"{name} is left out: its build would fetch {', '.join(fetched)}; give --yes to allow it"
 
 
 def _name(package: str) -> str:
-    """Of a package that may have a version behind it, or others in whose place it may be."""
+    """Return the package's name without its version; of alternatives the first that apt knows."""
     each = [one.strip() for one in package.split("|")]
     there = next((one for one in each[:-1] if bytes_to_fetch([one]) is not None), each[-1])
     return there.partition(" ")[0]
 
 
 def on_terminal() -> Callable[[str], str] | None:
-    """How to ask whoever sits there; None where nobody does."""
+    """Return a function that asks the user a question; None without a terminal."""
     return input if sys.stdin.isatty() and sys.stdout.isatty() else None
 
 
 def _sizes(
     wanted: Mapping[str, Sequence[str]], say: Callable[[str], None]
 ) -> dict[str, int | None]:
-    """By subject. A fresh machine has no lists of packages: they are fetched then, once."""
+    """Return the bytes by name. Update apt's package lists if a package is unknown."""
     found = {name: bytes_to_fetch(packages) for name, packages in wanted.items()}
     if None not in found.values() or shutil.which("apt-get") is None:
         return found

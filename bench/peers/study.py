@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Reading a declared study: bench/peers/NAME/study.toml, and published.csv beside it.
+"""Read a declared study: bench/peers/NAME/study.toml with its published.csv.
 
-bench/peers/now/study.toml explains what can be said.
+bench/peers/now/study.toml explains the keys.
 """
 
 import csv
@@ -23,14 +23,14 @@ from bench.subjects.subject import discover
 
 STUDIES = ROOT / "bench" / "peers"
 SEVEN = "seven"
-"""Stands for the project's servers in a list of subjects."""
+"""In the key `subjects` this name means all servers of the project."""
 
 Cells = tuple[list[Conditions], list[int]]
-"""Conditions, and levels of all of them."""
+"""Conditions, and the levels that apply to all of them."""
 
 
 class Form(BaseModel):
-    """How long a form of a study is: how many requests, how often."""
+    """The length of a study's form: requests in each run, and the number of runs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -39,7 +39,7 @@ class Form(BaseModel):
 
 
 class Measure(BaseModel):
-    """What is measured, in the words of a study.toml."""
+    """One entry `measure` of a study.toml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -47,13 +47,13 @@ class Measure(BaseModel):
     workloads: tuple[str, ...]
     levels: tuple[int, ...]
     varied: dict[str, tuple[bool | int | float | str, ...]] = {}
-    """By the name of a condition its values, see `bench.records.conditions`."""
+    """The values of each condition by its name, see `bench.records.conditions`."""
     short: Form
     full: Form
 
 
 class StudyDeclaration(StudyWords):
-    """A study.toml, word for word."""
+    """The content of a study.toml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -63,30 +63,30 @@ class StudyDeclaration(StudyWords):
 
 @dataclass(frozen=True)
 class DeclaredStudy:
-    """A study, ready to be measured."""
+    """A study that is ready to be measured."""
 
     name: str
     said: StudyDeclaration
     published: tuple[Published, ...]
     counted: bool = False
-    """Perf cannot be had: what it would sample of the project's servers, callgrind counts."""
+    """perf is not available: callgrind counts the project's servers instead."""
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """All of them, by name, each once."""
+        """The names of all servers under test, each once."""
         return tuple(dict.fromkeys(x for measure in self.said.measure for x in _names(measure)))
 
     @property
     def profiles(self) -> bool:
-        """Whether some of its runs are sampled by a profiler."""
+        """Whether a profiler samples some of its runs."""
         return any("sampled" in measure.varied.get("mode", ()) for measure in self.said.measure)
 
     def parts(self, full: bool) -> tuple[Part, ...]:
-        """As parts of a sweep."""
+        """Return the study as parts of a sweep."""
         return tuple(x for measure in self.said.measure for x in self._parts(measure, full))
 
     def record(self, cells: Callable[[Plan], Cells]) -> PeerStudy:
-        """As it is kept with the results; `cells`: which conditions and levels a plan has."""
+        """Return the study for the results; `cells` returns the conditions and levels of a plan."""
         said = self.said.model_dump(exclude={"measure", "timeout"})
         measured = [
             Measured(subjects=list(part.subjects or ()), conditions=conditions, levels=levels)
@@ -119,12 +119,12 @@ class DeclaredStudy:
 
 
 def names(parent: Path = STUDIES) -> list[str]:
-    """The studies declared."""
+    """Return the names of all declared studies."""
     return sorted(file.parent.name for file in parent.glob("*/study.toml"))
 
 
 def study(name: str, parent: Path = STUDIES) -> DeclaredStudy:
-    """One of them. Raises UserError for one that is not known, or lacks something."""
+    """Return a study. Raise UserError if it is unknown or not valid."""
     file = parent / one_of("study", name, names(parent)) / "study.toml"
     said = declaration(StudyDeclaration, file)
     found = DeclaredStudy(name, said, tuple(_published(file.with_name("published.csv"))))
@@ -133,12 +133,12 @@ def study(name: str, parent: Path = STUDIES) -> DeclaredStudy:
 
 
 def chosen(words: Iterable[str], parent: Path = STUDIES) -> tuple[DeclaredStudy, ...]:
-    """The named ones; all for none. Raises UserError."""
+    """Return the named studies, or all if none is named. Raise UserError if one is not valid."""
     return tuple(study(name, parent) for name in (list(words) or names(parent)))
 
 
 def peer(name: str) -> Peer:
-    """What a stranger says of itself."""
+    """Return the declaration of a reference server, for the results."""
     said = declared.stranger(name).said
     return Peer.model_validate(said.model_dump(include=set(Peer.model_fields)))
 
@@ -149,7 +149,7 @@ def _names(measure: Measure) -> tuple[str, ...]:
 
 
 def _published(file: Path) -> list[Published]:
-    """The rows of a published.csv; none where nothing was published. Raises UserError."""
+    """Return the rows of a published.csv, if it exists. Raise UserError if it is not valid."""
     if not file.exists():
         return []
     with file.open(encoding="utf-8", newline="") as lines:
@@ -162,11 +162,11 @@ def _published(file: Path) -> list[Published]:
 
 
 def _require_known(found: DeclaredStudy) -> None:
-    """Raise UserError for a name that stands for nothing."""
+    """Raise UserError if the study contains an unknown name."""
     known = {*discover(), *declared.names()}
     named = {*found.subjects, found.said.reference, *found.said.references.values()}
     if unknown := sorted(named - known):
-        raise UserError(f"study {found.name}: unknown subject: {', '.join(unknown)}")
+        raise UserError(f"study {found.name}: unknown server: {', '.join(unknown)}")
     asked = {x for measure in found.said.measure for x in measure.workloads}
     if unknown := sorted(asked - WORKLOADS.keys()):
         raise UserError(f"study {found.name}: unknown workload: {', '.join(unknown)}")
@@ -180,4 +180,4 @@ def _require_condition(study_name: str, name: str, value: Value) -> None:
     try:
         conditions_from({"workload": "redirect", name: value})
     except (ValidationError, TypeError) as error:
-        raise UserError(f"study {study_name}: {name} = {value!r} is no condition") from error
+        raise UserError(f"study {study_name}: {name} = {value!r} is not a condition") from error

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What a subject needs beside it: Redis, a slow Redis, nginx as a load balancer."""
+"""Services that a server under test needs: Redis, a slow Redis, nginx as a load balancer."""

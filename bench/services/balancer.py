@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""nginx as a load balancer before one or several processes of a server.
+"""Run nginx as a load balancer in front of one or more instances of a server.
 
-Its configuration is made for each run. It does not try a request again on another server: what
-fails shall be seen. Answers that it gives itself, because a server did not give one, go to a file
-of their own, so that a run can be judged by their number; no other request is logged.
+Its configuration is made for each run. It does not retry a request on another server, so failures
+stay visible. It logs only its own responses (if a server gave none); their number decides whether a
+run is valid.
 """
 
 import json
@@ -36,28 +36,28 @@ from bench.host.signals import SignalWatch
 
 
 class BalancerOrder(BaseModel):
-    """Start nginx before some servers."""
+    """An order to start nginx in front of some servers."""
 
     servers: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+:[0-9]{1,5}$")]]
-    """host:port, each; they go into nginx' configuration as they are."""
+    """host:port of each; they are written into nginx' configuration without change."""
     keep: bool
     connections: int
-    """So many clients at once, at most."""
+    """The maximum number of concurrent clients."""
 
 
 class BalancerUse(BaseModel):
-    """What nginx used during the load, all its processes."""
+    """What all processes of nginx used during the load."""
 
     cpu: CpuTime
     wanted_s: float | None
-    """For how long the busiest of its processes ran or wanted to run."""
+    """How many seconds its busiest process ran or was runnable."""
 
 
 class BalancerEnd(BaseModel):
     """How nginx ended."""
 
     errors: int
-    """How many requests it could not pass on, or whose answer it could not pass back."""
+    """The number of requests that it could not forward or whose response it could not return."""
     last_error: str
     status: int | None
 
@@ -77,14 +77,14 @@ TEMPLATE = Template(
 
 @dataclass(frozen=True)
 class Used:
-    """What nginx has used so far, by process."""
+    """What each process of nginx has used so far."""
 
     times: dict[int, CpuTime]
     wanted: dict[int, float | None]
-    """For how long it ran or wanted to run, in seconds."""
+    """How many seconds each process ran or was runnable."""
 
     def since(self, before: "Used") -> BalancerUse:
-        """What was used in between. No process of it comes or goes meanwhile."""
+        """Return what was used since `before`. nginx starts and ends no process in this time."""
         spent = [now - before.times[pid] for pid, now in self.times.items() if pid in before.times]
         waits = [
             now - old
@@ -96,16 +96,16 @@ class Used:
 
 
 class Balancer:
-    """A running nginx; `url` is for the clients. End it with `stop`."""
+    """A running nginx; the clients use `url`. End it with `stop`."""
 
     def __init__(
         self, order: BalancerOrder, address: str, cpus: Sequence[int], watch: SignalWatch
     ) -> None:
-        """Start it and wait until it listens. Raises StartError, UserError where there is no
-        nginx, Interrupted."""
+        """Start it and wait until it listens. Raises StartError, Interrupted, or UserError if nginx
+        is not installed."""
         program = require_nginx()
         self._folder = Path(tempfile.mkdtemp(prefix="zerohttpd-nginx-"))
-        self._folder.chmod(0o755)  # started by root, its workers are somebody else
+        self._folder.chmod(0o755)  # if root starts it, its workers have another user
         self._child: Child | None = None
         try:
             self.url = self._start(program, order, address, cpus, watch)
@@ -114,7 +114,7 @@ class Balancer:
             raise
 
     def use(self) -> Used:
-        """What all its processes have used so far."""
+        """Return what all its processes have used so far."""
         times: dict[int, CpuTime] = {}
         for process in self._processes():
             try:
@@ -125,7 +125,7 @@ class Balancer:
         return Used(times, {pid: demand_seconds(pid) for pid in times})
 
     def stop(self) -> BalancerEnd:
-        """End it."""
+        """End it and return its errors."""
         status, said = None, ""
         if self._child is not None:
             self._child.end(STOP_SECONDS)
@@ -150,7 +150,7 @@ class Balancer:
         for _ in range(ATTEMPTS):
             port = free_port(address)
             file.write_text(configuration(order, (address, port), self._folder, usable))
-            # Its workers would outlive a main process that was killed; after SIGTERM it ends them.
+            # Workers would remain after a killed main process; after SIGTERM it ends them.
             self._child = Child(words, cpus, death_signal="TERM")
             deadline = time.monotonic() + START_SECONDS
             while time.monotonic() < deadline:
@@ -161,7 +161,7 @@ class Balancer:
                 watch.sleep(0.01)
             said = last_line(self._child.stderr)
             self._child.end()
-        raise StartError(f"nginx did not start: {said or 'it said nothing'}")
+        raise StartError(f"nginx did not start: {said or 'no error message'}")
 
     def _processes(self) -> list[psutil.Process]:
         assert self._child is not None
@@ -173,12 +173,12 @@ class Balancer:
 
 
 def nginx() -> str | None:
-    """Where nginx is; None if it is not installed."""
+    """Return the path of nginx; None if it is not installed."""
     return find_program("nginx")
 
 
 def require_nginx() -> str:
-    """Where nginx is. Raises UserError if it is not installed."""
+    """Return the path of nginx. Raise UserError if it is not installed."""
     return require("nginx", nginx(), "bench")
 
 
@@ -189,7 +189,7 @@ def configuration(
     cpus: int,
     descriptors: int | None = None,
 ) -> str:
-    """nginx' configuration for `cpus` CPUs and processes that may have so many descriptors."""
+    """Return nginx' configuration for `cpus` CPUs and a limit of `descriptors` for each process."""
     if descriptors is None:
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     text: str = TEMPLATE.render(
@@ -205,14 +205,14 @@ def configuration(
 
 
 def workers_for(connections: int, cpus: int, descriptors: int) -> int:
-    """One for each CPU; more where these could not hold all connections, each of which takes two
-    descriptors, with a quarter to spare since they are dealt out by lot."""
+    """Return the number of workers: one for each CPU, or more if their descriptors do not suffice.
+    A connection needs two descriptors; a quarter is added because connections spread unevenly."""
     needed = 2 * connections * 5 // 4
     return max(cpus, -(-needed // max(1, descriptors - SPARE_DESCRIPTORS)))
 
 
 def words_of(line: str) -> str:
-    """What a line of nginx' error log says, without time, process and request."""
+    """Return the message of a line of nginx' error log, without time, process and request."""
     said = re.sub(r"^\S+ \S+ (\[\w+\]) \d+#\d+: (\*\d+ )?", r"\1 ", line)
     return said.partition(", client:")[0]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The Redis of a run and the data in it: a private one that is thrown away, or one that is there.
+"""The Redis of a run and its data: a private Redis that ends with the run, or an existing Redis.
 
-Of one that is there nothing is ever deleted or overwritten; only what the pages themselves do to
-it happens: a visit to the guestbook raises its `visitor_count`.
+In an existing Redis nothing is deleted or overwritten; only the pages change it: a visit to the
+guestbook increments `visitor_count`.
 """
 
 import signal
@@ -18,8 +18,8 @@ from bench.records.errors import UserError
 from bench.services.redis_server import RedisServer, connect, without_password
 
 FIRST_VISITOR = 1_000_000
-"""The visitor count before each run. A count that keeps its number of digits keeps the length of
-the page, and only then can ab tell a cut-off response from a whole one."""
+"""The visitor count before each run. Its number of digits stays constant, and so does the length of
+the page: only then can ab distinguish a truncated response from a complete one."""
 
 REMARKS = (
     "Good morning from a train between Porto and Lisbon. The tunnel ate my first attempt. - Inês",
@@ -33,28 +33,28 @@ REMARKS = (
     "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich. - Jürgen",
     "First! Or am I? The number above says a million others were here. - Amara",
 )
-"""A guestbook as it might be, oldest first, so that the page has a defined and likely size."""
+"""A realistic guestbook, oldest remark first, so that the page has a defined size."""
 
 LONGEST_REMARK = '"' * 1000 + " - " + '"' * 100
-"""As long as the form takes (GUEST_REMARKS_LIMIT, GUEST_NAME_LIMIT in lib/config.h). In the page
-each character is `&quot;`."""
+"""The longest remark that the form accepts (GUEST_REMARKS_LIMIT, GUEST_NAME_LIMIT in lib/config.h).
+In the page each character is `&quot;`."""
 REMARKS_SHOWN = 50
 
 LINK = ("link:guestbook", "/guestbook")
-"""A short link: /go/guestbook leads to the guestbook."""
+"""A short link: /go/guestbook redirects to the guestbook."""
 
 
 LOAD_SECONDS = 10.0
-"""How long one that was started again may take to load what it has kept."""
+"""The time limit for a restarted Redis to load its data."""
 
 Own = TypeVar("Own", bound="RunRedis")
 
 
 class RunRedis:
-    """The Redis of a run, on whichever host. Use in a `with` block; `url` is for the servers."""
+    """The Redis of a run, on any host. Use in a `with` block; the servers use `url`."""
 
     def __init__(self, url: str, private: bool) -> None:
-        """`private`: it is ours, and so are its data."""
+        """`private`: whether it was started for this run, so its data may be changed."""
         self.url, self.private = url, private
         self._client = connect(url)
 
@@ -66,11 +66,11 @@ class RunRedis:
 
     @property
     def shown(self) -> str:
-        """For results and messages: its URL without a password; or that it is private."""
+        """The text for results and messages: its URL without a password, or "private"."""
         return "private" if self.private else without_password(self.url)
 
     def prepare(self) -> None:
-        """Put the data into the state in which every measurement starts, if they are ours."""
+        """Write the data with which each measurement starts, if this Redis is private."""
         if not self.private:
             return
         with self._client.pipeline() as pipeline:
@@ -81,23 +81,23 @@ class RunRedis:
             pipeline.execute()
 
     def counts(self) -> tuple[int, int]:
-        """Visitors and remarks so far; 0 visitors if nobody was counted yet."""
+        """Return the numbers of visitors and remarks so far."""
         value = self._client.get("visitor_count")
         visitors = int(value) if value is not None and value.isdigit() else 0
         return visitors, int(self._client.llen("guestbook_remarks"))
 
     def hold(self, milliseconds: int) -> None:
-        """Let it answer nobody for so long. Unlike SIGSTOP this ends by itself, whatever becomes
-        of us."""
+        """Pause all replies for so many milliseconds. Unlike SIGSTOP this ends by itself, even if
+        this process is killed."""
         self._client.client_pause(milliseconds, all=True)
 
     def use(self) -> CpuTime:
-        """What it says that it has used so far."""
+        """Return the CPU time that it reports for itself so far."""
         said = self._client.info("cpu")
         return CpuTime(float(said["used_cpu_user"]) * 1e6, float(said["used_cpu_sys"]) * 1e6)
 
     def describe(self) -> dict[str, str | int | None]:
-        """Its settings that matter to a benchmark; None for those that it will not tell."""
+        """Return its settings that matter to a benchmark; None for those that it does not give."""
         found: dict[str, str | int | None] = {}
         for name in ("save", "appendonly", "maxclients", "tcp-backlog"):
             try:
@@ -107,19 +107,19 @@ class RunRedis:
         return found
 
     def version(self) -> str:
-        """The version that the running server states."""
+        """Return the version that the running server reports."""
         return str(self._client.info("server")["redis_version"])
 
 
 class PrivateRedis(RunRedis):
-    """One of our own on this machine, that ends with the `with` block; meanwhile it may be killed,
-    stopped and starved. All that it is asked may raise redis.RedisError."""
+    """A Redis on this machine that ends with the `with` block; tests can kill, stop and limit it.
+    All its methods may raise redis.RedisError."""
 
     def __init__(
         self, cpus: Sequence[int], watch: SignalWatch, settings: Mapping[str, str] | None = None
     ) -> None:
-        """Start it; `settings`: of its configuration, beside ours. Raises UserError if it does not
-        come up, Interrupted on Ctrl-C."""
+        """Start it; `settings` are added to its configuration. Raises UserError if it does not
+        start, Interrupted on Ctrl-C."""
         self._watch, self._server = watch, RedisServer(cpus, watch, settings=settings)
         super().__init__(self._server.url, private=True)
 
@@ -128,12 +128,12 @@ class PrivateRedis(RunRedis):
         self._server.end()
 
     def kill(self) -> None:
-        """It is gone at once, and its port is free."""
+        """Kill it at once with SIGKILL; its port is free afterwards."""
         self._server.send(signal.SIGKILL)
 
     def start_again(self) -> None:
-        """After `kill`, with the data that its settings made it keep. Raises UserError, or
-        redis.RedisError if it has not loaded them within LOAD_SECONDS; may raise Interrupted."""
+        """Restart it after `kill`, with the data that its settings made it keep. Raises UserError,
+        Interrupted, or redis.RedisError if it has not loaded them within LOAD_SECONDS."""
         self._server.start_again()
         deadline = time.monotonic() + LOAD_SECONDS
         while True:
@@ -146,38 +146,38 @@ class PrivateRedis(RunRedis):
             self._watch.sleep(0.005)
 
     def stop(self) -> None:
-        """It does nothing more, but its connections stay."""
+        """Stop it with SIGSTOP; its connections stay open."""
         self._server.send(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """After `stop`."""
+        """Continue it after `stop`."""
         self._server.send(signal.SIGCONT)
 
     def limit_clients(self, most: int) -> None:
-        """Take no more than so many from now on. Those that are connected stay so."""
+        """Limit the number of its clients; clients that are connected stay connected."""
         self._client.config_set("maxclients", most)
 
     def clients_limit(self) -> int:
-        """How many it takes."""
+        """Return the limit of its clients."""
         return int(str(self._client.config_get("maxclients")["maxclients"]))
 
     def fill_page(self) -> None:
-        """Store the longest remarks that the form takes, as many as a page shows."""
+        """Store as many of the longest remarks as a page shows."""
         self._client.rpush("guestbook_remarks", *[LONGEST_REMARK] * REMARKS_SHOWN)
 
     def empty_page(self) -> None:
-        """Take them out again, and no others."""
+        """Remove the remarks of `fill_page`, and no others."""
         self._client.lrem("guestbook_remarks", 0, LONGEST_REMARK)
 
     def remarks(self) -> list[str]:
-        """All of them, without the names."""
+        """Return all remarks without the names."""
         found = self._client.lrange("guestbook_remarks", 0, -1)
         texts = (one if isinstance(one, str) else one.decode(errors="replace") for one in found)
         return [text.split(" ")[0] for text in texts]
 
 
 class ExistingRedis(RunRedis):
-    """One that is there, and that stays as it is."""
+    """An existing Redis; its data are kept."""
 
     def __init__(self, url: str) -> None:
         """Connect. Raises UserError if nothing answers there."""

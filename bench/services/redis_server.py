@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A Redis server of our own: started, and gone with the run. It stores nothing on disk.
+"""Run a private Redis server that ends with the run. It stores nothing on disk.
 
-It listens on a free port of one address. Where that is not this machine's own (127.0.0.1) but one
-of a network, a random password keeps everybody else out; servers are told it in their URL.
+It listens on a free port of one address. If this is not a loopback address (127.0.0.1), a random
+password protects it; the servers get it in their URL.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ ATTEMPTS = 5
 
 
 class RedisServer:
-    """A running Redis server; `url` is for its clients. End it with `end`."""
+    """A running Redis server; its clients use `url`. End it with `end`."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class RedisServer:
         address: str = "127.0.0.1",
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """Start it; `settings`: of its configuration, in place of ours or beside them. Raises
-        UserError if it does not come up, Interrupted on Ctrl-C."""
+        """Start it; `settings` replace or extend its configuration. Raises UserError if it does not
+        start, Interrupted on Ctrl-C."""
         self._program = require("redis-server", shutil.which("redis-server"), "bench")
         self._cpus, self._watch = cpus, watch
         self._settings = dict(settings or {})
@@ -49,18 +49,18 @@ class RedisServer:
             undo.pop_all()
 
     def send(self, number: int) -> None:
-        """Send it a signal."""
+        """Send a signal to it."""
         self._child.send(number)
 
     def start_again(self) -> None:
-        """After it has ended: at the same address, with what its folder holds. Raises UserError if
-        it does not come up, Interrupted on Ctrl-C."""
+        """Restart it with the same address and its folder's data. Raises UserError if it does not
+        start, Interrupted on Ctrl-C."""
         self._child.end()
         if not self._comes_up(self.url):
             raise self._failure()
 
     def demand_seconds(self) -> float | None:
-        """For how long its main thread has run or wanted to run."""
+        """Return how many seconds its main thread has run or was runnable."""
         return self._child.demand_seconds()
 
     def end(self) -> None:
@@ -71,8 +71,8 @@ class RedisServer:
     def _start(self, address: str) -> str:
         password = "" if is_loopback(address) else secrets.token_urlsafe(24)
         for _ in range(ATTEMPTS):
-            # The port was free a moment ago; should somebody have taken it, Redis ends at once
-            # and the next attempt finds another.
+            # If another process has taken the free port in the meantime, Redis ends at once and
+            # the next attempt uses another port.
             port = free_port(address)
             text = configuration(address, port, self._folder, password, self._settings)
             self._file.write_text(text)
@@ -83,14 +83,14 @@ class RedisServer:
 
     @property
     def _file(self) -> Path:
-        return Path(self._folder, "redis.conf")  # a command line could be read by everybody
+        return Path(self._folder, "redis.conf")  # all users can read a command line
 
     def _failure(self) -> UserError:
         said = last_line(self._child.stdout)
-        return UserError(f"the private Redis server did not start: {said or 'it did not say why'}")
+        return UserError(f"the private Redis server did not start: {said or 'no error message'}")
 
     def _comes_up(self, url: str) -> bool:
-        """Start it, and wait until it answers. Else it is ended."""
+        """Start it and return whether it answers; end it if not."""
         self._child = Child([self._program, str(self._file)], self._cpus)
         with contextlib.ExitStack() as undo:
             undo.callback(self._child.end)
@@ -104,7 +104,7 @@ class RedisServer:
         with connect(url) as client:
             while self._child.running() and time.monotonic() < deadline:
                 try:
-                    # Somebody else's Redis may have taken the port: is it really ours?
+                    # Another Redis may have taken the port, so compare the PID.
                     if client.info("server")["process_id"] == self._child.pid:
                         return True
                 except redis.RedisError:
@@ -116,8 +116,8 @@ class RedisServer:
 def configuration(
     address: str, port: int, folder: str, password: str, more: Mapping[str, str] | None = None
 ) -> str:
-    """The configuration of a Redis server that leaves nothing behind; `more`: settings in place of
-    these or beside them."""
+    """Return the configuration of a Redis server that stores no data; `more` replaces or extends
+    its settings."""
     settings = {
         "port": str(port),
         "bind": address,
@@ -126,8 +126,8 @@ def configuration(
         "daemonize": "no",
         "dir": f'"{folder}"',
         "logfile": '""',
-        # As high as the descriptors allow (Redis lowers both by itself): neither of the two shall
-        # be what stops a server that opens one connection for each of its workers.
+        # As high as the descriptors allow (Redis lowers both itself), so that they do not limit a
+        # server that opens one connection for each of its workers.
         "maxclients": "100000",
         "tcp-backlog": "65535",
     }
@@ -138,7 +138,7 @@ def configuration(
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address can be reached from this machine only."""
+    """Return whether only this machine can reach an address."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
@@ -146,15 +146,16 @@ def is_loopback(address: str) -> bool:
 
 
 def connect(url: str) -> redis.Redis:
-    """A client for a URL as the servers take it. Does not connect yet. May raise ValueError."""
+    """Return a client for a URL in the servers' format. It does not connect yet. May raise
+    ValueError."""
     if url.startswith("unix:") and not url.startswith("unix://"):
         url = "unix://" + url.removeprefix("unix:")
     return redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5)
 
 
 def without_password(url: str) -> str:
-    """The URL with stars in place of a password, for messages and results."""
-    url = re.sub(r"(?<=[?&]password=)[^&]*", "***", url)  # redis-py takes it there, too
+    """Return the URL with stars instead of a password, for messages and results."""
+    url = re.sub(r"(?<=[?&]password=)[^&]*", "***", url)  # redis-py accepts it there, too
     parts = urlsplit(url)
     if parts.password is None:
         return url

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A slow Redis: passes everything on at once, and every reply a fixed time later.
+"""A slow Redis: a proxy that forwards commands at once and each reply after a fixed delay.
 
-Started as `python -m bench.services.slow_proxy ADDRESS HOST PORT MILLISECONDS` (ADDRESS to listen
-on, HOST and PORT of the real one); prints its port when it listens, and runs until it is
-ended. It delays, it does not limit: replies that come together also leave together, so a pipelined
-connection is slowed once, not once a reply.
+It is started as `python -m bench.services.slow_proxy ADDRESS HOST PORT MILLISECONDS` (ADDRESS to
+listen on, HOST and PORT of the real Redis); it prints its port when it listens, and runs until it
+is ended. It delays without limiting the rate: replies that arrive together also leave together, so
+a pipelined connection is delayed once, not once for each reply.
 
-One loop and no library, since it runs on the CPU of the load: Redis, ab and this share it.
+It has one loop and no library, because it shares the CPU of the load with Redis and ab.
 """
 
 import collections
@@ -22,10 +22,10 @@ BACKLOG = 4096
 
 
 class Proxy:
-    """All connections, each with a partner on the other side."""
+    """The proxy with its connections in pairs: one to a client, one to Redis."""
 
     def __init__(self, address: str, target: tuple[str, int], delay: float) -> None:
-        """`delay` in seconds. Listens on a free port of the address."""
+        """Listen on a free port of the address. `delay` is in seconds."""
         self._target, self._delay = target, delay
         self._listener = socket.create_server((address, 0), backlog=BACKLOG)
         self._listener.setblocking(False)
@@ -33,12 +33,12 @@ class Proxy:
         self._set = select.epoll()
         self._set.register(self._listener, select.EPOLLIN)
         self._partners: dict[int, tuple[socket.socket, socket.socket, bool]] = {}
-        """By descriptor: itself, its partner, whether it is the side of Redis."""
+        """By descriptor: the connection, its partner, whether it is the connection to Redis."""
         self._due: collections.deque[tuple[float, socket.socket, bytes]] = collections.deque()
-        """What is held back, in the order in which it is due (the delay is the same for all)."""
+        """The delayed replies in the order of their times (all have the same delay)."""
 
     def run(self) -> None:
-        """For ever."""
+        """Forward without end."""
         while True:
             # epoll's own timeout is in whole milliseconds; select's is finer.
             wait = max(0.0, self._due[0][0] - time.monotonic()) if self._due else None
@@ -69,7 +69,7 @@ class Proxy:
                 self._ask(one, other, data)
 
     def _ask(self, client: socket.socket, redis: socket.socket, commands: bytes) -> None:
-        """What a client has sent goes on to Redis; `bench.torture.liar` does otherwise."""
+        """Forward a client's commands to Redis; `bench.torture.liar` overrides this."""
         send(redis, commands)
 
     def _accept(self) -> None:
@@ -94,9 +94,9 @@ class Proxy:
 
 
 def send(to: socket.socket, data: bytes) -> None:
-    """Send it all. Commands and pages are small; should a buffer be full, wait for it."""
+    """Send all data. Commands and pages are small; if a buffer is full, wait for it."""
     view = memoryview(data)
-    with contextlib.suppress(OSError):  # the other side has gone, which its own event will tell
+    with contextlib.suppress(OSError):  # the peer has closed; its own event reports that
         while view:
             try:
                 view = view[to.send(view) :]
@@ -107,7 +107,7 @@ def send(to: socket.socket, data: bytes) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run until ended by a signal."""
+    """Run until a signal ends this process."""
     address, host, port, milliseconds = arguments
     proxy = Proxy(address, (host, int(port)), float(milliseconds) / 1000)
     print(proxy.port, flush=True)

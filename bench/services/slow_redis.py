@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A slow Redis before another one, as a process of its own."""
+"""Run a slow Redis in front of another Redis, as a separate process."""
 
 from collections.abc import Sequence
 from urllib.parse import urlsplit, urlunsplit
@@ -10,7 +10,7 @@ from bench.records.errors import UserError
 
 
 class SlowRedis(Helper):
-    """Redis with every reply a fixed time later; `url` is for the servers."""
+    """A Redis whose replies have a fixed delay; the servers use `url`."""
 
     def __init__(
         self,
@@ -20,11 +20,11 @@ class SlowRedis(Helper):
         watch: SignalWatch,
         address: str = "127.0.0.1",
     ) -> None:
-        """Start it; it listens on a port of `address`. Raises HelperError, UserError for a Redis
-        that it cannot reach (a Unix socket), Interrupted."""
+        """Start it; it listens on a port of `address`. Raises HelperError, Interrupted, or
+        UserError for a Redis on a Unix socket."""
         parts = urlsplit(url)
         if parts.scheme != "redis" or not parts.hostname:
-            raise UserError("Redis can be slowed over TCP only: give --redis redis://host:port")
+            raise UserError("a slow Redis needs TCP: give --redis redis://host:port")
         target = [parts.hostname, str(parts.port or 6379)]
         words = [address, *target, f"{delay_ms:g}"]
         super().__init__("bench.services.slow_proxy", words, cpus, watch)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A station on another host: `python -m bench.stations.agent`, asked on standard input, answering
-on standard output. See `wire` for the words and `station` for what they do.
+"""The agent on another host: `python -m bench.stations.agent` reads requests from standard input
+and writes replies to standard output. `wire` has the messages; `orders` describes them.
 
-It is alone: when its standard input ends, whether because the sweep is over, was killed or can no
-longer be reached, it ends everything that it started and itself. Should it be killed, the kernel
-ends its children. While a load runs it looks at the servers by itself.
+When its standard input ends (the sweep has ended, was killed or cannot be reached), the agent ends
+all that it started and itself. If it is killed, the kernel ends its children. During a load it
+samples the servers without requests.
 """
 
 import os
@@ -35,11 +35,11 @@ from bench.stations.wire import (
 
 LOOK_SECONDS = 0.1
 HANG_UP = 1
-"""The signal that stands for a sweep that is gone: SIGHUP."""
+"""The signal number that means that the sweep has ended: SIGHUP."""
 
 
 class AgentWatch(SignalWatch):
-    """Also notices that nobody is there any more who could ask."""
+    """A SignalWatch that also detects the end of the sweep's connection."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class AgentWatch(SignalWatch):
         self._poll.register(descriptor, select.POLLIN | select.POLLRDHUP)
 
     def check(self) -> None:
-        """Raise Interrupted after a signal, or when the other side is gone."""
+        """Raise Interrupted after a signal, or after the sweep has closed the connection."""
         gone = select.POLLHUP | select.POLLRDHUP | select.POLLERR
         if any(events & gone for _, events in self._poll.poll(0)):
             self.number = self.number or HANG_UP
@@ -55,15 +55,15 @@ class AgentWatch(SignalWatch):
 
 
 class Agent:
-    """Answers one question after another."""
+    """Answers one request after another."""
 
     def __init__(self, station: LocalStation, watch: SignalWatch, asked: int, out: BinaryIO):
-        """`asked`: the descriptor that questions come from; `out`: where answers go."""
+        """`asked`: the descriptor of the requests; `out`: the stream for the replies."""
         self._station, self._watch, self._asked, self._out = station, watch, asked, out
         self._received = b""
 
     def run(self) -> None:
-        """Until there are no more questions. Raises Interrupted."""
+        """Answer until there are no more requests. Raises Interrupted."""
         while (line := self._next_line()) is not None:
             if line.strip():
                 self._out.write(self._answer(line).model_dump_json().encode())
@@ -71,7 +71,7 @@ class Agent:
                 self._out.flush()
 
     def _next_line(self) -> bytes | None:
-        """The next question; meanwhile the servers are looked at. None at the end."""
+        """Wait for the next request, sample the servers meanwhile, return it; None at the end."""
         while b"\n" not in self._received:
             readable = select.select([self._asked], [], [], LOOK_SECONDS)[0]
             self._watch.check()
@@ -90,7 +90,7 @@ class Agent:
             call = CALLS[question.call]
             order = call.order.model_validate(question.order)
         except (ValidationError, KeyError):
-            return Reply(number=-1, error=Failure(kind="nonsense", text="no such question"))
+            return Reply(number=-1, error=Failure(kind="nonsense", text="unknown request"))
         try:
             result = self._do(question.call, order)
         except tuple(ERRORS.values()) as error:
@@ -107,10 +107,10 @@ class Agent:
 
 
 def main() -> int:
-    """Answer until the end. Exit status: 0, or 128 + n after signal n."""
+    """Answer until the end. Return the exit status: 0, or 128 + n after signal n."""
     forget_foreign_variables()
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # should anything print, it spoils no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # other prints must not mix with replies
     cpus = sorted(os.sched_getaffinity(0))
     placement = Placement(server=cpus if len(cpus) > 1 else [], load=[], note="")
     with AgentWatch(sys.stdin.fileno()) as watch:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""For hosts on which perf is not allowed: what is written down when a server ends.
+"""Read the profiles that servers write at their end, for hosts on which perf is not allowed.
 
-Valgrind's callgrind counts how many instructions each function takes: of user space alone, exactly,
-and no time. The server runs some fifty times slower meanwhile.
+Valgrind's callgrind counts the instructions of each function exactly, but only in user space, and
+without time. The server runs about fifty times slower.
 
-A program of Go can take samples of itself: its runtime looks at each thread a hundred times a
-second of its CPU time, and sees the kernel only as the function that makes a system call.
+A Go program can sample itself: its runtime takes 100 samples of each second of CPU time. The kernel
+appears only as the function that makes the system call.
 """
 
 import os
@@ -20,18 +20,18 @@ from bench.stations.profile_tree import STARTS, Function, Owner, Stack, owner_of
 from bench.subjects.running import CALLGRIND_FILE
 
 BESIDE = frozenset({"server_start", "server_ready", "server_end"})
-"""What happens once, before and after all requests."""
+"""Functions that run once, before or after all requests."""
 READ_SECONDS = 60.0
-"""A newer Go builds its pprof when it is first asked for."""
+"""The time limit of pprof. Newer Go versions build pprof at its first use."""
 CALLERS_OF_KERNEL = frozenset({"internal/runtime/syscall/linux.Syscall6", "runtime.futex"})
-"""They have next to no instructions of their own: their time is the kernel's."""
+"""Functions with almost no instructions; their time is spent in the kernel."""
 RULE = "-----------+-"
-"""Between the stacks that pprof prints."""
+"""The line between the stacks in pprof's output."""
 
 
 def what_was_counted(folder: Path) -> StackFigures | None:
-    """Of all processes that have left a file in a folder; None: none has, or one is cut short,
-    since the process was killed while it wrote."""
+    """Return the profile of all processes that have left a file in a folder. None: there is no
+    file, or a file is truncated because its process was killed."""
     files = list(folder.glob(f"{CALLGRIND_FILE}*"))
     if not all(map(_is_whole, files)):
         return None
@@ -47,15 +47,15 @@ def _is_whole(file: Path) -> bool:
 
 
 def counts(file: Path) -> Iterator[tuple[Stack, int]]:
-    """The stacks in a file in which functions are told apart by all their callers, each with its
-    own instructions. The form: valgrind's manual, "Callgrind Format Specification"."""
+    """Yield each stack of a callgrind file with its own instructions; functions are separated by
+    their callers. The format: valgrind's manual, "Callgrind Format Specification"."""
     names: dict[str, str] = {}
     objects: dict[str, str] = {}
     owners: dict[str, Owner] = {}
     place: Owner = "server"
     found: list[tuple[list[str], int]] = []
     stack: list[str] = []
-    below = False  # the line behind "calls=" is the cost of what was called, which has its own
+    below = False  # the line after "calls=" has the callee's cost, which is counted separately
     with file.open(errors="replace") as lines:
         for line in lines:
             key, _, value = line.rstrip().partition("=")
@@ -83,7 +83,7 @@ def _is_serving(stack: Stack) -> bool:
 
 
 def what_it_wrote(file: Path) -> StackFigures:
-    """The profile that a program has written. Raises StartError where it cannot be read."""
+    """Return the profile that a Go program has written. Raise StartError if it is not readable."""
     go = find_program("go") or "go"
     try:
         done = subprocess.run(
@@ -98,13 +98,13 @@ def what_it_wrote(file: Path) -> StackFigures:
         raise StartError(f"go tool pprof cannot read the profile: {error}") from None
     stacks = list(traces(done.stdout.splitlines()))
     if done.returncode != 0 or not stacks:
-        raise StartError(f"pprof saw nothing: {last_line(done.stderr)}")
+        raise StartError(f"pprof has no samples: {last_line(done.stderr)}")
     return StackFigures(how="pprof", kernel=False, frames=tree(stacks))
 
 
 def traces(lines: Iterable[str]) -> Iterator[tuple[Stack, int]]:
-    """The stacks in what `go tool pprof -traces` prints: behind a rule a number, and one function
-    in a line, the innermost first."""
+    """Yield the stacks in the output of `go tool pprof -traces`: after a rule a number, and one
+    function in each line, the innermost first."""
     found: list[Function] = []
     count = 0
     for line in lines:

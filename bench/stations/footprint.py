@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""What servers use under load: CPU time, context switches, memory, processes, descriptors.
+"""Measure what servers use under load: CPU time, context switches, memory, processes, descriptors.
 
-CPU time is exact: of a server's own control group (see `bench.host.accounting`), so that
-processes that have ended are in it; where there is none, of its life as the kernel accounts it
-when it is buried, divided by all requests of its life.
+CPU time is exact: it is that of a server's control group (see `bench.host.accounting`), which
+includes terminated processes. Without a control group, it is the CPU time of the server's whole
+life, which the kernel reports when the server is reaped, divided by all its requests.
 
-Context switches are counted by the kernel for each task. Where the same tasks are there before and
-after the load, and did all the work in between, their difference is exact. Where tasks come and go
-(a process or a thread for each connection) only the sum over the server's life holds those of the
-ended ones.
+The kernel counts context switches for each task. If the same tasks exist before and after the load
+and did all the work, the difference is exact. If tasks come and go (a process or a thread for each
+connection), only the sum over the server's life includes the terminated tasks.
 
-Memory, processes and descriptors are looked at several times a second, as far as looking costs
-little: it is done on the CPU of the load.
+Memory, processes and descriptors are sampled several times a second, as far as this costs little:
+it uses the CPU of the load.
 """
 
 import random
@@ -32,16 +31,16 @@ from bench.subjects.running import RunningServer
 
 LOOKS_PER_SECOND = 5
 COST_OF_LOOKING = 0.04
-"""At most this share of the time is spent on looking."""
+"""The maximum share of the time for sampling."""
 ALL_THE_WORK = 0.9
-"""Tasks that used this share of the CPU time were all there were; the rest is for the clocks."""
+"""If tasks used this share of the CPU time, they did all the work; clocks differ by the rest."""
 MOST_LOOKED_AT = 64
-"""Of more processes only so many, chosen by lot, are looked into; the sum is scaled up."""
+"""If there are more processes, this many random ones are sampled, and the sum is scaled up."""
 
 
 @dataclass(frozen=True)
 class Glance:
-    """The servers' processes at one moment."""
+    """A sample of the servers' processes."""
 
     processes: int
     threads: int
@@ -50,7 +49,7 @@ class Glance:
 
 
 class TaskUse(NamedTuple):
-    """A process or thread so far."""
+    """What a process or thread has used so far."""
 
     switches: Switches
     ran_us: float
@@ -58,7 +57,7 @@ class TaskUse(NamedTuple):
 
 @dataclass(frozen=True)
 class _Moment:
-    """What is read before and after the load."""
+    """The counters that are read before and after the load."""
 
     cpu: list[CpuTime | None]
     """By server."""
@@ -69,11 +68,11 @@ class _Moment:
     tcp: TcpCounters | None
     ticks: CpuTicks
     at: float
-    """In seconds, by a clock of no meaning."""
+    """Seconds of the monotonic clock."""
 
 
 class _Process(NamedTuple):
-    """A process at one moment. Bytes."""
+    """A sample of a process; memory in bytes."""
 
     threads: int
     descriptors: int
@@ -82,7 +81,7 @@ class _Process(NamedTuple):
 
 
 def weigh(pids: Sequence[int]) -> Weight:
-    """What some processes hold; those that end meanwhile hold nothing."""
+    """Return what some processes use now; processes that have ended use nothing."""
     found = [seen for pid in pids if (seen := _process(pid))]
     return Weight(
         pss=sum(seen.pss for seen in found),
@@ -93,30 +92,31 @@ def weigh(pids: Sequence[int]) -> Weight:
 
 
 def rollup(pid: int) -> dict[str, int]:
-    """/proc/PID/smaps_rollup in bytes, by name: Pss, Anonymous, ... Raises OSError for a process
-    that has ended."""
+    """Return /proc/PID/smaps_rollup in bytes, by name: Pss, Anonymous, ... Raise OSError if the
+    process has ended."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     return {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
 
 
 class Footprint:
-    """Watches the servers of this host during one load: begin, look (often), end."""
+    """The observation of this host's servers during one load: begin, look (often), end."""
 
     def __init__(
         self, servers: Sequence[RunningServer], cpus: Sequence[int], spread: int = 0
     ) -> None:
-        """`cpus`: those that they have for themselves; `spread`: over how many each may spread."""
+        """`cpus`: the CPUs that only the servers use; `spread`: the number of CPUs that each may
+        use, or 0."""
         self._servers, self._cpus, self._spread = servers, cpus, spread
         self._looks: list[Glance] = []
         self._next_look = 0.0
 
     def begin(self) -> None:
-        """Immediately before the load."""
+        """Read the counters immediately before the load."""
         self._before = self._moment()
         self._next_look = time.monotonic() + 0.1
 
     def look(self) -> None:
-        """Look at memory, processes and descriptors, if it is time to."""
+        """Sample memory, processes and descriptors if the next sample is due."""
         now = time.monotonic()
         if now < self._next_look:
             return
@@ -127,7 +127,7 @@ class Footprint:
         self._next_look = now + max(1 / LOOKS_PER_SECOND, cost / COST_OF_LOOKING)
 
     def end(self) -> ServersUse:
-        """After the load, when the last children have ended; the servers still run."""
+        """Return what was used. Call this after the load while the servers still run."""
         if not self._looks:
             self._next_look = 0.0
             self.look()
@@ -187,8 +187,8 @@ def _differences(after: Sequence[Read | None], before: Sequence[Read | None]) ->
 def switches_between(
     before: Mapping[int, TaskUse], after: Mapping[int, TaskUse], spent: CpuTime | None
 ) -> Switches | None:
-    """The switches of the tasks that were there all the time; `spent`: the CPU time of all. None
-    where others came and went and did a part of the work: what they did is not known."""
+    """Return the context switches of tasks that ran all the time; `spent`: the CPU time of all.
+    None if other tasks came and went and did a part of the work, because it is unknown."""
     if before.keys() != after.keys() or spent is None:
         return None
     ran = sum(after[task].ran_us - before[task].ran_us for task in after)
@@ -199,7 +199,7 @@ def switches_between(
 
 
 def look_at(pids: Sequence[int]) -> Glance:
-    """The processes as they are now; those that end meanwhile do not count."""
+    """Return a sample of the processes; those that have ended do not count."""
     chosen = pids if len(pids) <= MOST_LOOKED_AT else random.sample(pids, MOST_LOOKED_AT)
     found = [seen for pid in chosen if (seen := _process(pid))]
     scale = len(pids) / len(chosen) if chosen else 0
@@ -212,7 +212,7 @@ def look_at(pids: Sequence[int]) -> Glance:
 
 
 def tasks_of(pids: Sequence[int]) -> dict[int, TaskUse]:
-    """All tasks of some processes, by number."""
+    """Return what all tasks of some processes have used, by TID."""
     found = {}
     for pid in pids:
         try:
@@ -225,26 +225,26 @@ def tasks_of(pids: Sequence[int]) -> dict[int, TaskUse]:
 
 
 def page_faults_of(pids: Sequence[int]) -> int:
-    """Of some processes so far, and of the children that they have waited for: minflt, cminflt,
+    """Return the page faults of some processes and of their reaped children: minflt, cminflt,
     majflt and cmajflt of proc_pid_stat(5)."""
     stats = (text_of(Path("/proc", str(pid), "stat")) for pid in pids)  # empty: it has ended
     return sum(sum(map(int, text.rpartition(")")[2].split()[7:11])) for text in stats)
 
 
 def lives_buried() -> Lifetime:
-    """What all children that were waited for so far have used, and those that they waited for."""
+    """Return what all reaped children of this process have used, with their reaped children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     switches = Switches(used.ru_nvcsw, used.ru_nivcsw)
     return Lifetime(cpu=rusage_of_buried(), switches=switches)
 
 
 def lifetime_between(before: Lifetime, after: Lifetime) -> Lifetime:
-    """What was buried in between."""
+    """Return what the children that were reaped between two readings have used."""
     return Lifetime(cpu=after.cpu - before.cpu, switches=after.switches - before.switches)
 
 
 def _process(pid: int) -> _Process | None:
-    """None if it has ended."""
+    """Return a sample of a process; None if it has ended."""
     folder = Path("/proc", str(pid))
     try:
         status = (folder / "status").read_text()

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The hosts of a sweep, and how they are reached: the file that `--hosts` names.
+"""Read the file of `--hosts`: the hosts of a sweep, and how to reach them.
 
     {"load":    {"name": "load", "address": "10.77.0.1"},
      "nginx":   {"name": "nginx", "address": "10.77.0.2", "agent": ["ssh", "nginx"]},
      "servers": [{"name": "zerohttpd", "address": "10.77.0.3", "agent": ["ssh", "zerohttpd"]}],
      "redis":   {"name": "redis", "address": "10.77.0.4", "agent": ["ssh", "redis"]}}
 
-The sweep itself runs on the load host. `address` is where the data traffic goes; `agent` is the
-command that starts `python -m bench.stations.agent` on that host in this very checkout, and is
-talked to over its standard input and output. Without `nginx` there is no load balancer.
+The sweep runs on the load host. `address` is for the data traffic. `agent` is the command that
+starts `python -m bench.stations.agent` on that host with the same files as here; the sweep uses its
+standard input and output. Without `nginx` there is no load balancer.
 """
 
 import re
@@ -27,12 +27,12 @@ from bench.records.figures import Role
 
 def _address(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", value):
-        raise ValueError("is no IPv4 address and no host name")
+        raise ValueError("is not an IPv4 address or host name")
     return value
 
 
 Address = Annotated[str, AfterValidator(_address)]
-"""It goes into command lines and configurations as it is, so it can be nothing else."""
+"""It is written into command lines and configurations, so other characters are not allowed."""
 
 
 class LoadHost(BaseModel):
@@ -45,13 +45,13 @@ class LoadHost(BaseModel):
 
 
 class AgentHost(LoadHost):
-    """A host behind an agent."""
+    """A host with an agent."""
 
     agent: list[str] = Field(min_length=1)
 
 
 class Hosts(BaseModel):
-    """All hosts by what they are there for."""
+    """All hosts by role."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -61,7 +61,7 @@ class Hosts(BaseModel):
     redis: AgentHost
 
     def all(self) -> Iterator[tuple[Role, LoadHost]]:
-        """Every host and its role."""
+        """Yield each host with its role."""
         yield "load", self.load
         if self.nginx:
             yield "nginx", self.nginx
@@ -74,20 +74,20 @@ class Hosts(BaseModel):
         names = [host.name for _, host in self.all()]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"two hosts are called {', '.join(twice)}")
+            raise ValueError(f"two hosts have the name {', '.join(twice)}")
         return self
 
 
 def chosen(file: Path | None, instances: int) -> tuple[Placement, Hosts | None]:
-    """The hosts that a file names; for None this machine, whose CPUs are dealt out for so many
-    instances of a server. Raises UserError."""
+    """Return the hosts of a file, or for None this machine, with its CPUs divided for so many
+    instances of a server. Raise UserError if the file is not valid."""
     if file is None:
         return place_here(instances), None
-    return Placement(server=[], load=[], note="each role on a host of its own"), load_hosts(file)
+    return Placement(server=[], load=[], note="each role on its own host"), load_hosts(file)
 
 
 def load_hosts(path: Path) -> Hosts:
-    """Read the file. Raises UserError that says what is wrong with it, and where."""
+    """Return the hosts of a file. Raise UserError with the place if it is not valid."""
     try:
         return Hosts.model_validate(json_file.read(path))
     except ValidationError as error:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What a station is asked for, and what it answers. See `bench.stations.station`.
+"""The requests to an agent and its replies. See `bench.stations.station`.
 
-The same words inside one process and, as JSON, between two hosts (see `bench.stations.wire`).
+They are objects inside one process, and JSON between two hosts (see `bench.stations.wire`).
 """
 
 from typing import NamedTuple, Protocol
@@ -21,42 +21,42 @@ from bench.subjects.subject import Subject
 
 
 class Survey(BaseModel):
-    """Look at this host."""
+    """An order to report on this host."""
 
     subjects: list[str] | None = None
-    """Also find these subjects, by name; None: none, empty: all servers."""
+    """Also find these servers, by name; None: none, empty: all project servers."""
     floors: bool = False
     some: bool = False
-    """Whether subjects that cannot be had here may be left out."""
+    """Whether servers that cannot run here may be left out."""
     programs: str | None = None
     """The folder of the servers' executables; None: the project's."""
 
 
 class Surveyed(BaseModel):
-    """What was seen."""
+    """The report on a host."""
 
     host: HostInfo
     limits: SystemLimits
     subjects: list[Subject] = []
     left_out: dict[str, str] = {}
-    """Subjects that cannot be had here, and why."""
+    """Servers that cannot run here, and why."""
     peers: dict[str, Peer] = {}
-    """What the strangers among the subjects say of themselves."""
+    """The declarations of the reference servers."""
     versions: SubjectVersions = SubjectVersions()
     nginx: str | None = None
-    """The version of nginx; None where there is none."""
+    """The version of nginx; None if it is not installed."""
     slicing: str = ""
-    """How a server can be given a slice of a core; empty: it cannot."""
+    """How a server gets a CPU quota, in words; empty: impossible."""
 
 
 class RoomOrder(BaseModel):
-    """Wait until the kernel can remember the end of so many connections."""
+    """An order to wait until the kernel has room for so many connections in TIME_WAIT."""
 
     connections: int
 
 
 class ServerOrder(BaseModel):
-    """Start so many processes of a subject and wait until they listen."""
+    """An order to start instances of a server and wait until they listen."""
 
     subject: str
     instances: int = 1
@@ -66,13 +66,13 @@ class ServerOrder(BaseModel):
 
 
 class Listening(BaseModel):
-    """Something listens there."""
+    """The URLs of what listens now."""
 
     urls: list[str]
 
 
 class SlowOrder(BaseModel):
-    """Start a Redis that is slower than the one at `redis_url`."""
+    """An order to start a slow Redis in front of the one at `redis_url`."""
 
     redis_url: str
     delay_ms: float
@@ -89,39 +89,39 @@ class Switches(NamedTuple):
 
 
 class Lifetime(BaseModel):
-    """What the kernel says of buried servers and all that they waited for."""
+    """What the kernel reports for reaped servers and their reaped children."""
 
     cpu: CpuTime
     switches: Switches
 
 
 class ServersUse(BaseModel):
-    """What the servers of one host used during one load. None: not to be had there."""
+    """What the servers of one host used during one load. None: not available on the host."""
 
     alive: list[bool]
-    """By server: whether it was still there at the end."""
+    """By server: whether it still ran at the end."""
     cpu: CpuTime | None
-    """Of all."""
+    """The CPU time of all servers."""
     wanted_us: list[float | None]
-    """By server: for how many microseconds it ran or wanted to run."""
+    """By server: how many microseconds it ran or was runnable."""
     spent_us: list[float | None] = []
-    """By server: of how many it ran."""
+    """By server: how many microseconds it ran."""
     throttled: list[float | None] = []
-    """By server: in which share of the periods of its quota it was stopped; None: it had none."""
+    """By server: the share of its quota's periods in which it was throttled; None: no quota."""
     switches: Switches | None
-    """Of all; None where tasks have come and gone, so that only their lives can be told."""
+    """The context switches of all; None if tasks came and went, see `Lifetime` for those."""
     faults: int | None = None
-    """Page faults of all, and of those that they have waited for."""
+    """The page faults of all servers and of their reaped children."""
     seconds: float
-    """For so long they were watched: the load, and what is read around it."""
+    """The duration of the observation: the load with the readings before and after it."""
     busy: float | None
-    """How busy their CPUs were, whoever kept them so."""
+    """The busy share of their CPUs, with all processes."""
     cpus: int
-    """To how many CPUs they are bound; 0: to none."""
+    """The number of CPUs that they are bound to; 0: not bound."""
     spread: int = 0
-    """Over how many CPUs each of them may spread; 0: it has one."""
+    """The number of CPUs that each of them may use; 0: one."""
     own_backlog: int | None = None
-    """The least that one of them has given to listen(), if it is less than the kernel allows."""
+    """The smallest backlog in their listen() calls, if it is below the kernel's limit."""
     tcp: TcpCounters | None
     samples: int
     processes_peak: int | None
@@ -132,63 +132,63 @@ class ServersUse(BaseModel):
 
 
 class Weight(BaseModel):
-    """The servers of one host at this moment."""
+    """What the servers of one host use now."""
 
     pss: int
-    """Bytes, of all processes."""
+    """Bytes of all processes."""
     anonymous: int
     descriptors: int
     ran_us: float
-    """All tasks together, so far."""
+    """The run time of all tasks so far."""
 
 
 class Calls(BaseModel):
-    """What was called during a load."""
+    """The system calls during a load."""
 
     by_name: dict[str, int] = {}
-    """The most frequent first."""
+    """The number of each call, the most frequent first."""
     writes: int = 0
-    """To clients."""
+    """The number of writes to clients."""
 
 
 class Report(BaseModel):
-    """One load as a host saw it."""
+    """A host's report on one load."""
 
     host: HostCount
     allowed: float
-    """How many CPUs' time the host may use."""
+    """The host's CPU limit, in CPUs."""
     servers: ServersUse | None = None
     balancer: BalancerUse | None = None
     redis_wanted_s: float | None = None
-    """For how long Redis (or the slow one before it) ran or wanted to run."""
+    """How many seconds Redis (or the slow Redis in front of it) ran or was runnable."""
 
 
 class Stopped(BaseModel):
-    """How what was started for one run has ended."""
+    """How the servers and nginx of one run have ended."""
 
     servers: list[Ended] = []
     life: Lifetime | None = None
-    """Of all servers together."""
+    """What all servers used in their lives."""
     stacks: StackFigures | None = None
-    """Where the first server's instructions were counted."""
+    """The profile of the first server, if its instructions were counted."""
     balancer: BalancerEnd | None = None
 
 
 class Station(Protocol):
-    """What can be asked, in this process or on another host. Everything may raise Interrupted, and
-    on another host HostLost."""
+    """An agent in this process or on another host. Each method may raise Interrupted, and on
+    another host HostLost."""
 
     def survey(self, order: Survey) -> Surveyed:
-        """What is here. Raises UserError for subjects that are not."""
+        """Return what is on this host. Raise UserError if a server is missing."""
 
     def start_redis(self) -> Listening:
         """Start a Redis server. Raises UserError."""
 
     def make_room(self, order: RoomOrder) -> None:
-        """Wait until the kernel has room for what a run leaves, a minute at most."""
+        """Wait until the kernel has room for connections in TIME_WAIT, at most a minute."""
 
     def start_slow_redis(self, order: SlowOrder) -> Listening:
-        """Start a slow Redis before another, for one run. Raises HelperError or UserError."""
+        """Start a slow Redis for one run. Raises HelperError or UserError."""
 
     def start_servers(self, order: ServerOrder) -> Listening:
         """Start servers, for one run. Raises StartError or OSError."""
@@ -197,31 +197,31 @@ class Station(Protocol):
         """Start nginx, for one run. Raises StartError or UserError."""
 
     def begin(self) -> None:
-        """The load is about to begin."""
+        """Read the counters before the load."""
 
     def look(self) -> None:
-        """Called often while the load runs; an agent does it by itself."""
+        """Sample the servers during the load; an agent on another host does it by itself."""
 
     def end(self) -> Report:
-        """The load is over; what was used."""
+        """Return what was used during the load."""
 
     def weigh(self) -> Weight:
-        """What the servers hold now."""
+        """Return what the servers use now."""
 
     def start_trace(self) -> None:
-        """Count the servers' system calls from now on. Raises StartError."""
+        """Start to count the servers' system calls. Raises StartError."""
 
     def stop_trace(self) -> Calls:
-        """And until now."""
+        """Stop tracing and return the counts."""
 
     def start_sampling(self) -> None:
-        """Look at the servers' stacks from now on. Raises StartError."""
+        """Start to sample the servers' stacks. Raises StartError."""
 
     def stop_sampling(self) -> StackFigures:
-        """And until now. Raises StartError."""
+        """Stop sampling and return the stacks. Raises StartError."""
 
     def stop_run(self) -> Stopped:
-        """End what was started for this run. May be called twice; never raises."""
+        """End all that was started for this run. May be called twice; never raises."""
 
     def close(self) -> None:
-        """End everything."""
+        """End all that was started."""

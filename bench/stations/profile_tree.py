@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Stacks of functions put together into a tree, as a flame graph shows it. Pure."""
+"""Merge call stacks into a tree for a flame graph. Pure functions."""
 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
@@ -7,18 +7,18 @@ from typing import Literal, NamedTuple
 from bench.records.figures import Frame
 
 SMALLEST = 0.004
-"""A function with less than this share is counted with the one that called it."""
+"""A function with a smaller share is counted with its caller."""
 STARTS = frozenset({"main", "start_thread"})
-"""Of a process and of a thread: what has called these says nothing of a server."""
+"""The first functions of a process and a thread; their callers are not part of the server."""
 Owner = Literal["server", "library", "kernel"]
 
 
 OWN_MEMORY = ("[vdso", "[vsyscall", "[heap", "[stack", "[unknown", "[anon")
-"""How a place in brackets begins that is the process's own."""
+"""The beginnings of bracketed file names that mean the process's own memory."""
 
 
 class Function(NamedTuple):
-    """A function, and whose it is."""
+    """A function and its owner."""
 
     name: str
     of: Owner = "server"
@@ -29,8 +29,8 @@ Stack = tuple[Function, ...]
 
 
 def owner_of(place: str) -> Owner:
-    """By the file that it lies in, as perf and callgrind call it. In brackets are the kernel and
-    its modules, and what of the process's own memory is no file: the vdso, the heap."""
+    """Return the owner of a function by its file, as named by perf or callgrind. Names in brackets
+    are the kernel, its modules, and memory of the process without a file: the vdso, the heap."""
     if place.startswith("bpf_prog_"):
         return "kernel"
     if place.startswith("["):
@@ -39,7 +39,7 @@ def owner_of(place: str) -> Owner:
 
 
 def from_start(stack: Stack) -> Stack:
-    """From main(), or the start of a thread, on; all of it where there is neither."""
+    """Return the stack from main() or a thread's start on; the whole stack if it has neither."""
     begin = next((i for i, one in enumerate(stack) if one.name in STARTS), 0)
     return stack[begin:]
 
@@ -51,7 +51,7 @@ class _Node:
 
 
 def tree(stacks: Iterable[tuple[Stack, int]]) -> list[Frame]:
-    """The stacks put together; what is too small to be seen counts with its caller."""
+    """Return the merged stacks; functions that are too small are counted with their callers."""
     top = _Node()
     for stack, count in stacks:
         node = top

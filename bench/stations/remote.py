@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A station on another host, asked through its agent."""
+"""The sweep's connection to an agent on another host."""
 
 import contextlib
 import os
@@ -32,17 +32,17 @@ from bench.stations.wire import (
 )
 
 CLOSE_SECONDS = 30.0
-"""So long an agent may take to end what it started."""
+"""The time limit for an agent to end what it started."""
 LOST_SECONDS = 2.0
-"""And one that was given up: it may not know of its end."""
+"""The time limit for a lost agent, which may not have received its end."""
 SHOWN = 120
-"""So many characters of what somebody said are repeated."""
+"""The maximum length of output that an error message quotes."""
 
 Result = TypeVar("Result", bound=BaseModel)
 
 
 class HostLost(NoFigure, UserError):
-    """A host does not answer any more, or makes no sense. The message names it."""
+    """A host does not answer, or its reply is not valid. The message names it."""
 
     label = "host lost"
 
@@ -51,10 +51,10 @@ class RemoteStation(Station):
     """The agent of one host."""
 
     def __init__(self, host: AgentHost, watch: SignalWatch) -> None:
-        """Start the agent; `greet` it before all else."""
+        """Start the agent; call `greet` before all other methods."""
         self.name, self._address = host.name, host.address
         self.lost = ""
-        """Why it can no longer be asked, if so."""
+        """Why the agent is lost; empty if it is not."""
         self._watch = watch
         self._number = 0
         self._received = b""
@@ -71,12 +71,12 @@ class RemoteStation(Station):
         os.set_blocking(self._process.stdin.fileno(), False)
 
     def greet(self) -> None:
-        """See that it is there, and of the same version. Raises HostLost or Interrupted."""
+        """Check that it answers and has the same version. Raises HostLost or Interrupted."""
         greeting = self._ask("hello", Hello(address=self._address), Greeting)
         if greeting != Greeting(digest=source_digest()):
             self._give_up(
-                f"{self.name} has another version of this project: bring the same files to all "
-                "hosts, and build there"
+                f"{self.name} has another version of this project: copy the same files to all "
+                "hosts and build there"
             )
             raise HostLost(self.lost)
 
@@ -102,7 +102,7 @@ class RemoteStation(Station):
         self._ask("begin", Nothing(), Nothing)
 
     def look(self) -> None:
-        """The agent does it by itself."""
+        """Do nothing: the agent samples its servers by itself."""
 
     def end(self) -> orders.Report:
         return self._ask("end", Nothing(), orders.Report)
@@ -123,10 +123,10 @@ class RemoteStation(Station):
         return self._ask("stop_sampling", Nothing(), StackFigures)
 
     def stop_run(self) -> orders.Stopped:
-        """What a lost host had started its agent ends, as far as it lives."""
+        """End all that was started for this run. The agent of a lost host does this by itself."""
         if self._process is None:
             return orders.Stopped()
-        watch, self._watch = self._watch, SignalWatch()  # a signal must not disturb the tidying
+        watch, self._watch = self._watch, SignalWatch()  # a signal must not interrupt this
         try:
             return self._ask("stop_run", Nothing(), orders.Stopped)
         except HostLost:
@@ -135,8 +135,8 @@ class RemoteStation(Station):
             self._watch = watch
 
     def close(self, patience: float = CLOSE_SECONDS) -> None:
-        """End the agent, which ends all that it started; kill it after some seconds. May be called
-        twice."""
+        """End the agent, which ends all that it started; kill it after the time limit in seconds.
+        May be called twice."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -151,8 +151,8 @@ class RemoteStation(Station):
             process.wait()
 
     def _ask(self, name: str, order: BaseModel, result: type[Result], times: int = 1) -> Result:
-        """One question. A host that does not answer well is given up; so is one whose answer is
-        not waited for because of a signal."""
+        """Send a request and return the reply. The host is lost if the reply is not valid or late,
+        or if a signal ends the wait."""
         if self._process is None:
             raise HostLost(self.lost or f"the agent on {self.name} has ended")
         self._number += 1
@@ -164,14 +164,14 @@ class RemoteStation(Station):
             self._give_up(str(lost))
             raise
         except BaseException:
-            self._give_up(f"the answer of {self.name} was not waited for")
+            self._give_up(f"a signal ended the wait for the reply of {self.name}")
             raise
         if answer.error:
             raise ERRORS.get(answer.error.kind, HostLost)(f"{self.name}: {answer.error.text}")
         try:
             return result.model_validate(answer.result or {})
         except ValidationError:
-            self._give_up(f"the agent on {self.name} gave half an answer to {name}")
+            self._give_up(f"the agent on {self.name} sent an incomplete reply to {name}")
             raise HostLost(self.lost) from None
 
     def _give_up(self, why: str) -> None:
@@ -179,22 +179,22 @@ class RemoteStation(Station):
         self.close(LOST_SECONDS)
 
     def _send(self, line: bytes) -> None:
-        """Send a question, which a pipe takes at once. One who is gone is noticed when his answer
-        is read, which may say why."""
+        """Send a request, which fits into the pipe. If the agent has ended, reading its reply fails
+        and gives the reason."""
         assert self._process
         assert self._process.stdin
         with contextlib.suppress(OSError, ValueError):
             self._process.stdin.write(line)
 
     def _answer(self, deadline: float, name: str) -> Reply:
-        """The answer to the last question; older ones are left out."""
+        """Return the reply to the last request; skip older replies."""
         while True:
             line = self._line(deadline, name)
             try:
                 answer = Reply.model_validate_json(line)
             except ValidationError:
                 said = line[:SHOWN].decode(errors="replace").strip()
-                text = f"the agent on {self.name} said something that is no answer: {said!r}"
+                text = f"the agent on {self.name} sent a line that is not a reply: {said!r}"
                 raise HostLost(text) from None
             if answer.number in (self._number, -1):
                 return answer
@@ -208,7 +208,7 @@ class RemoteStation(Station):
             left = deadline - time.monotonic()
             if left <= 0:
                 took = CALLS[name].seconds
-                raise HostLost(f"the agent on {self.name} gave no answer to {name} in {took:g} s")
+                raise HostLost(f"the agent on {self.name} sent no reply to {name} in {took:g} s")
             if len(self._received) > LONGEST_LINE:
                 return self._received
             if select.select([descriptor], [], [], min(left, 0.05))[0]:
@@ -220,7 +220,7 @@ class RemoteStation(Station):
         return line
 
     def _why_gone(self) -> str:
-        """What the agent, or ssh, wrote to standard error at last."""
+        """Return an error message with the last line that the agent, or ssh, has written."""
         assert self._process
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
@@ -228,4 +228,4 @@ class RemoteStation(Station):
         said = last_line(os.pread(self._said.fileno(), size, 0).decode(errors="replace"))
         status = self._process.poll()
         how = f" (status {status})" if status is not None else ""
-        return f"the agent on {self.name} is gone{how}: {said[:SHOWN] or 'it did not say why'}"
+        return f"the agent on {self.name} has ended{how}: {said[:SHOWN] or 'no error message'}"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Where servers are under load, function by function.
+"""Sample the functions of servers under load with perf.
 
-perf looks thousands of times a second at the stack of whatever runs on the servers' CPU, the
-kernel's part too; what is not theirs is left out. So its figures are shares of CPU time. It looks
-at the CPU and not at the processes, since it would begin to count anew with each child and thread,
-and never see those that live shorter than from one look to the next: all of `forking`'s.
+perf takes thousands of samples a second of the stack that runs on the servers' CPU, with its kernel
+part; samples of other processes are dropped. So the results are shares of CPU time. perf samples
+the CPU instead of processes, because for each child and thread it would start a new period. It
+would never sample processes shorter than a period: all children of `forking`.
 
-Where it is not allowed (kernel.perf_event_paranoid, or a container that forbids the call) see
+If perf is not allowed (kernel.perf_event_paranoid, or a container that forbids the call), see
 `bench.stations.counting`.
 """
 
@@ -28,18 +28,18 @@ from bench.records.figures import StackFigures
 from bench.stations.profile_tree import Function, Stack, owner_of, tree
 
 RATE = 4999
-"""Looks a second: not in step with the kernel's own clock, and with what happens at its ticks."""
+"""Samples a second: not a multiple of the kernel's tick, to avoid sampling in step with it."""
 STACK_BYTES = 4096
-"""Of each stack are kept, for the way back to main() to be found in: the servers are built without
-frame pointers."""
+"""The bytes of each stack that perf copies to find the callers up to main(): the servers are built
+without frame pointers."""
 FRAME_POINTERS = ("--call-graph", "fp")
-"""Go's programs have them. What else Go writes of the way back is compressed, and perf finds no
-caller by it."""
+"""Go programs have frame pointers. Go's unwind tables are compressed, so perf finds no callers
+with them."""
 OF_GO = ".go.buildinfo"
-"""A section that each of them has."""
+"""An ELF section of each Go program."""
 ARM_REGISTERS = ",".join([*(f"x{number}" for number in range(30)), "lr", "sp", "pc"])
-"""By itself perf asks for the length of vectors too, where the processor has such (SVE), and then
-the kernel refuses: its clock does not tell that."""
+"""By default perf also requests the vector length if the processor has SVE, which the kernel's
+cpu-clock event does not support."""
 RECORD = (
     *("perf", "record", "--quiet", "--no-buildid", "--no-buildid-cache", "--event", "cpu-clock"),
     *("--freq", str(RATE)),
@@ -54,14 +54,14 @@ ENTRY = frozenset(
     {"entry_SYSCALL_64_after_hwframe", "do_syscall_64", "el0t_64_sync", "el0t_64_sync_handler"}
     | {"el0_svc", "do_el0_svc", "invoke_syscall", "el0_svc_common", "x64_sys_call"}
 )
-"""Every way into the kernel leads through these: they say nothing of what it does there."""
+"""All system calls enter the kernel through these functions, so they carry no information."""
 UNKNOWN = "[unknown]"
 _FORK = re.compile(r"PERF_RECORD_FORK\((\d+):\d+\):\((\d+):")
 
 
 @cache
 def why_no_perf() -> str:
-    """Why perf cannot be used here; empty if it can."""
+    """Return why perf cannot be used here; empty if it can."""
     if shutil.which("perf") is None:
         return "perf is not installed: apt-get install linux-perf (Ubuntu: linux-tools-generic)"
     with tempfile.TemporaryDirectory(prefix="zerohttpd-perf-") as folder:
@@ -71,17 +71,17 @@ def why_no_perf() -> str:
         return ""
     lines = (line.strip() for line in done.stderr.splitlines())
     said = next((line for line in lines if line not in ("", "Error:")), "")
-    return f"perf is not allowed here: {said or 'it did not say why'}"
+    return f"perf is not allowed here: {said or 'no error message'}"
 
 
 class Sampler:
-    """perf looks at the CPUs of some processes. End it with `stop`."""
+    """A perf that samples the CPUs of some processes. End it with `stop`."""
 
     def __init__(
         self, pids: Sequence[int], theirs: Sequence[int], own: Sequence[int], watch: SignalWatch
     ) -> None:
-        """Watch these processes and their children on the CPUs `theirs` (none: all); perf itself
-        runs on `own`. Raises StartError or Interrupted."""
+        """Sample these processes and their children on the CPUs `theirs` (none: all); perf runs on
+        `own`. Raises StartError or Interrupted."""
         if reason := why_no_perf():
             raise StartError(reason)
         self._pids = set(pids)
@@ -90,7 +90,7 @@ class Sampler:
         place = Path(self._folder.name)
         for name in ("order", "answer"):
             os.mkfifo(place / name)
-        # Opened for both directions: opening one end alone would wait for the other.
+        # Open for reading and writing: opening one end alone would wait for the other.
         self._order = os.open(place / "order", os.O_RDWR | os.O_NONBLOCK)
         self._answer = os.open(place / "answer", os.O_RDWR | os.O_NONBLOCK)
         where = ["--cpu", ",".join(map(str, theirs))] if theirs else ["--all-cpus"]
@@ -114,13 +114,13 @@ class Sampler:
                 return
             except BlockingIOError:
                 watch.sleep(0.02)
-        raise StartError("perf did not begin")
+        raise StartError("perf did not start to sample")
 
     def stop(self) -> StackFigures:
-        """Let go of them. Raises StartError if perf cannot tell what it saw."""
+        """Stop sampling and return the stacks. Raise StartError if perf has no samples."""
         self._child.end(READY_SECONDS, signal.SIGINT)
         words = ["perf", "script", "--input", str(Path(self._folder.name, "data")), "--no-inline"]
-        theirs = ["--comms", ",".join(self._names)]  # perf need not look at the rest
+        theirs = ["--comms", ",".join(self._names)]  # perf skips the rest
         try:
             done = subprocess.run(
                 [*words, *theirs, "--show-task-events", "--fields", "pid,ip,sym,dso"],
@@ -134,13 +134,13 @@ class Sampler:
             self.close()
         stacks = list(stacks_of(done.stdout.splitlines(), self._pids))
         if done.returncode != 0 or not stacks:
-            raise StartError(f"perf saw nothing: {last_line(done.stderr)}")
+            raise StartError(f"perf has no samples: {last_line(done.stderr)}")
         below = sum(stack[-1].of == "kernel" for stack, _ in stacks)
         share = round(1 - below / len(stacks), 4) if below else None
         return StackFigures(how="perf", kernel=below > 0, user_share=share, frames=tree(stacks))
 
     def close(self) -> None:
-        """Let go of them and forget what was seen. May not be called after `stop`."""
+        """Stop sampling and discard the samples. Must not be called after `stop`."""
         self._child.end()
         os.close(self._order)
         os.close(self._answer)
@@ -152,9 +152,9 @@ def _is_of_go(pid: int) -> bool:
 
 
 def stacks_of(lines: Iterable[str], pids: Collection[int]) -> Iterator[tuple[Stack, int]]:
-    """The samples of some processes, and of all that they have begun, in the lines of `perf script
-    --show-task-events --fields pid,ip,sym,dso`: a line with the process, one for each function, the
-    innermost first, and an empty one."""
+    """Yield the samples of some processes and their descendants, from the output of `perf script
+    --show-task-events --fields pid,ip,sym,dso`: a line with the PID, a line for each function (the
+    innermost first), and an empty line."""
     theirs = set(pids)
     found: list[Function] = []
     wanted = False
@@ -174,12 +174,12 @@ def stacks_of(lines: Iterable[str], pids: Collection[int]) -> Iterator[tuple[Sta
 
 
 def _function(line: str, innermost: bool) -> list[Function]:
-    """The one in a line; none if it says nothing. Where a sample was taken on the way into the
-    kernel itself, that is where it was."""
+    """Return the function of a line, or an empty list if it has no information. An entry function
+    is kept only if it is the innermost one."""
     _, _, rest = line.strip().partition(" ")
     name, _, place = rest.rpartition(" (")
     owner = owner_of(place)
-    plain = name.strip().partition("." if owner == "kernel" else "@")[0]  # of a clone; a version
+    plain = name.strip().partition("." if owner == "kernel" else "@")[0]  # no clone, no version
     if (plain in ENTRY and not innermost) or (plain == UNKNOWN and owner != "kernel"):
         return []
     return [Function(plain, owner)]

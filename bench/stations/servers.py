@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The servers of one host during one run: started, watched under load, and ended."""
+"""Start, observe and end the servers of one host during one run."""
 
 import os
 import shutil
@@ -20,15 +20,15 @@ from bench.subjects.subject import PROFILE_FILE, Place, Subject
 
 
 class Servers:
-    """None at first; `stop` ends them and whoever watches them."""
+    """The servers of a run; `stop` ends them and their tracers."""
 
     def __init__(self, cpus: list[int], others: list[int], watch: SignalWatch) -> None:
-        """They are bound to these CPUs, one after another, or may use the others, too; to none if
-        there are none."""
+        """`cpus`: each server is bound to one of them in turn, or may use `others`, too; without
+        CPUs servers are not bound."""
         self._cpus, self._watch = cpus, watch
         self._all = [*cpus, *others]
         self._spread = 0
-        """Over how many CPUs each of those that run may spread; 0: it has one."""
+        """The number of CPUs that each running server may use; 0: one."""
         self._groups = parent_of_groups()
         if self._groups:
             remove_stale_groups(self._groups)
@@ -36,17 +36,17 @@ class Servers:
             adopt_orphans()
         self._slicing = find_slicing()
         self.slicing = self._slicing.how if self._slicing else ""
-        """How one can be given a slice of a core, in words; empty: it cannot."""
+        """How a server gets a CPU quota, in words; empty: impossible."""
         self._running: list[RunningServer] = []
         self._folders: list[str] = []
         self._footprint: footprint.Footprint | None = None
         self._tracer: Tracer | None = None
         self._sampler: Sampler | None = None
         self._profiled = False
-        """Whether they look at their stacks themselves, for want of perf."""
+        """Whether the servers profile themselves because perf is not available."""
 
     def start(self, subject: Subject, order: orders.ServerOrder, address: str) -> list[str]:
-        """As many as are ordered; the URLs of all. Raises StartError, Interrupted or OSError."""
+        """Start servers and return their URLs. Raises StartError, Interrupted or OSError."""
         everywhere = order.conditions.cores == "all"
         self._spread = len(self._all or os.sched_getaffinity(0)) if everywhere else 0
         sampled = order.conditions.mode == "sampled"
@@ -69,44 +69,44 @@ class Servers:
         return [server.url for server in self._running]
 
     def begin(self) -> None:
-        """The load is about to begin."""
+        """Start to observe the servers before the load."""
         if self._running:
             bound = [] if self._spread else self._cpus[: len(self._running)]
             self._footprint = footprint.Footprint(self._running, bound, self._spread)
             self._footprint.begin()
 
     def look(self) -> None:
-        """Called often while the load runs."""
+        """Sample the servers during the load."""
         if self._footprint:
             self._footprint.look()
 
     def end(self) -> orders.ServersUse | None:
-        """What they used under the load; None if there are none."""
+        """Return what the servers used under load; None if there are none."""
         watched, self._footprint = self._footprint, None
         return watched.end() if watched else None
 
     def weigh(self) -> orders.Weight:
-        """What they hold now."""
+        """Return what the servers use now."""
         return footprint.weigh(self.pids())
 
     def start_trace(self) -> None:
-        """Count their system calls from now on. Raises StartError."""
+        """Start to count their system calls. Raises StartError."""
         self._tracer = Tracer(self.pids(), self._watch)
 
     def stop_trace(self) -> orders.Calls:
-        """And until now."""
+        """Stop tracing and return the counts."""
         tracer, self._tracer = self._tracer, None
         return tracer.stop() if tracer else orders.Calls()
 
     def start_sampling(self, cpus: list[int]) -> None:
-        """Look at their stacks from now on, on these CPUs. Raises StartError."""
+        """Start to sample their stacks; perf runs on these CPUs. Raises StartError."""
         if self._profiled:
-            return  # they do since their start
+            return  # the servers have done so since their start
         theirs = [] if self._spread else self._cpus
         self._sampler = Sampler(self.pids(), theirs, cpus, self._watch)
 
     def stop_sampling(self) -> StackFigures:
-        """And until now. Those that look at themselves say it when they end. Raises StartError."""
+        """Return the sampled stacks; end servers that profile themselves. Raises StartError."""
         if self._profiled:
             for server in self._running:
                 server.stop()
@@ -117,7 +117,7 @@ class Servers:
         return sampler.stop()
 
     def stop(self) -> orders.Stopped:
-        """End them all at the same time; how they ended. May be called twice."""
+        """End all servers at the same time and return how they ended. May be called twice."""
         self.stop_trace()
         if self._sampler:
             self._sampler.close()
@@ -127,7 +127,7 @@ class Servers:
         if self._running:
             before = footprint.lives_buried()
             for server in self._running[1:]:
-                server.ask_to_stop()  # so that all of them take no longer than one
+                server.ask_to_stop()  # so that they all end at the same time
             found.servers = [server.stop() for server in self._running]
             found.life = footprint.lifetime_between(before, footprint.lives_buried())
             self._running = []
@@ -138,5 +138,5 @@ class Servers:
         return found
 
     def pids(self) -> list[int]:
-        """Of all that run."""
+        """Return the PIDs of all running servers."""
         return [pid for server in self._running for pid in server.pids()]

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""A station: everything that must happen on the host of a server, of nginx or of Redis.
+"""Start, observe and end the servers, nginx and Redis of one host.
 
-It starts them, watches them while the load runs, and ends them. The sweep has one in its own
-process when everything is on one machine; else there is one on each host behind an agent
-(`agent`), which the sweep asks through `remote` for the very same things.
+On one machine, the sweep uses a `LocalStation` in its own process. With several hosts, the agent of
+each host (`agent`) has one, and the sweep calls the same methods through `remote`.
 
-A run is: start_servers (start_slow_redis before, start_balancer after them), make_room where it is
-needed, begin, the load (with `look` as often as one likes), end, stop_run. Redis lives until
-`close`.
+A run is: start_servers (start_slow_redis before, start_balancer after it), make_room if needed,
+begin, the load (with any number of `look`), end, stop_run. Redis runs until `close`.
 """
 
 from collections.abc import Callable
@@ -28,7 +26,7 @@ from bench.subjects.subject import Subject, select
 
 
 class LocalStation(Station):
-    """A station in this process. Use in a `with` block."""
+    """The agent in this process. Use in a `with` block."""
 
     def __init__(
         self,
@@ -37,13 +35,13 @@ class LocalStation(Station):
         address: str = "127.0.0.1",
         find: Callable[[str], Subject] | None = None,
     ) -> None:
-        """`placement`: servers are bound to its CPUs for servers, one after another, all else to
-        the others. `address`: where everything listens. `find`: subjects by name."""
+        """`placement`: servers are bound to its CPUs for servers in turn, all else to the other
+        CPUs. `address`: the address to listen on. `find` returns servers by name."""
         raise_descriptors()
         self._watch, self._placement, self.address = watch, placement, address
         self._find = find or self._known
         self._found: dict[str, Subject] = {}
-        """Those that were looked for, by name."""
+        """The servers of past surveys, by name."""
         self._host = Host()
         self._servers = Servers(placement.server, placement.load, watch)
         self._redis: RedisServer | None = None
@@ -141,6 +139,6 @@ class LocalStation(Station):
 
 
 def _busiest(before: list[float | None], after: list[float | None]) -> float | None:
-    """The longest of some times that have passed; None if none is known."""
+    """Return the largest difference of two readings; None if none is known."""
     pairs = zip(before, after, strict=True)
     return max((b - a for a, b in pairs if a is not None and b is not None), default=None)

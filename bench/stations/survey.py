@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is on a host: itself and the subjects."""
+"""Report what is on a host: its hardware, limits, servers and versions."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from bench.subjects.subject import Subject, available, select
 
 
 def survey(order: Survey, host: Host, slicing: str) -> Surveyed:
-    """Look. `slicing`: as in `Surveyed`. Raises UserError for subjects that are not here."""
+    """Return the report. `slicing`: as in `Surveyed`. Raise UserError if a server is missing."""
     found: list[Subject] = []
     left_out: dict[str, str] = {}
     if order.subjects is not None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""System calls of servers under load, as strace sees them.
+"""Count the system calls of servers under load with strace.
 
-The trace slows a server down, so now and then it has to wait where it otherwise would not: a few
-calls more.
+strace slows a server down, so sometimes it waits where it otherwise would not: this adds a few
+calls.
 """
 
 import re
@@ -20,17 +20,17 @@ from bench.stations.orders import Calls
 
 ATTACH_SECONDS = 10.0
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
-"""1: one may trace what one has begun, and nothing else; ptrace(2), "ptrace_scope". Strace and the
-server are both begun by us."""
+"""If it is 1, a process may trace only its descendants; ptrace(2), "ptrace_scope". strace and the
+server are both children of this process."""
 WRITES = {"write", "writev", "send", "sendto", "sendmsg", "sendmmsg", "sendfile", "pwrite64"}
 _CALL = re.compile(r"^\d+\s+(?P<name>[a-z_0-9]+)\((?P<rest>.*)$")
 
 
 class Tracer:
-    """Watches some processes, all their threads and children. End it with `stop`."""
+    """An strace of some processes with their threads and children. End it with `stop`."""
 
     def __init__(self, pids: Sequence[int], watch: SignalWatch) -> None:
-        """Attach to all. Raises StartError where strace is missing or may not, or Interrupted."""
+        """Attach to all. Raises Interrupted, or StartError if strace is missing or not allowed."""
         if shutil.which("strace") is None:
             raise StartError("strace is not installed: apt-get install strace")
         self._folder = tempfile.TemporaryDirectory(prefix="zerohttpd-strace-")
@@ -45,7 +45,7 @@ class Tracer:
             raise
 
     def stop(self) -> Calls:
-        """Let go of them."""
+        """Stop tracing and return the counts."""
         self._child.end(number=signal.SIGINT)
         lines = self._file.read_text().splitlines() if self._file.exists() else []
         self._folder.cleanup()
@@ -56,8 +56,8 @@ class Tracer:
     def _await(self, pids: Sequence[int], watch: SignalWatch) -> None:
         for _ in range(int(ATTACH_SECONDS / 0.02)):
             if not self._child.running():
-                said = last_line(self._child.stderr) or "it did not say why"
-                cure = "; cure: sudo sysctl kernel.yama.ptrace_scope=0"
+                said = last_line(self._child.stderr) or "no error message"
+                cure = "; fix: sudo sysctl kernel.yama.ptrace_scope=0"
                 yama = text_of(YAMA).strip() in ("1", "2") and "not permitted" in said
                 raise StartError(f"strace ended: {said}{cure if yama else ''}")
             if all(_is_traced(pid) for pid in pids):
@@ -67,17 +67,17 @@ class Tracer:
 
 
 def count(lines: Iterable[str]) -> Counter[str]:
-    """Calls by name in the lines of `strace -f -o`; one that was interrupted counts once."""
+    """Return the calls by name in the lines of `strace -f -o`; an interrupted call counts once."""
     return Counter(match["name"] for line in lines if (match := _CALL.match(line)))
 
 
 def writes_to_redis(lines: Iterable[str]) -> int:
-    """Writes that carry commands: these begin with the RESP sign of an array."""
+    """Return the number of writes with Redis commands, which begin with the RESP array sign `*`."""
     matches = (match for line in lines if (match := _CALL.match(line)))
     return sum(m["name"] in WRITES and '"*' in m["rest"][:60] for m in matches)
 
 
 def _is_traced(pid: int) -> bool:
-    """Whether all threads of a process have a tracer."""
+    """Return whether all threads of a process have a tracer."""
     statuses = [task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/status")]
     return all("TracerPid:\t0\n" not in status for status in statuses)

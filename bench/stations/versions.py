@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Versions of everything that takes part in a sweep."""
+"""Find the versions of all programs of a sweep."""
 
 import platform
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from bench.subjects.subject import Subject
 
 
 def with_tools(known: SubjectVersions, redis_version: str) -> Versions:
-    """With those of the tools and of this project, as each of them states it."""
+    """Return the versions with those of the tools and of this project."""
     tools = {
         "ab": ab.version(),
         "oha": open_loop.version(),
@@ -27,7 +27,7 @@ def with_tools(known: SubjectVersions, redis_version: str) -> Versions:
 
 
 def versions_of(subjects: Iterable[Subject]) -> SubjectVersions:
-    """Versions of the subjects and their compilers."""
+    """Return the versions of the servers under test and their compilers."""
     subjects = list(subjects)
     servers = [(s.name, s.executable) for s in subjects if s.kind == "server" and s.executable]
     strangers = [s.name for s in subjects if s.kind == "stranger"]

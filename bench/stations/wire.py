@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The words between the sweep and an agent: a JSON object a line, a question and its answer.
+"""The messages between the sweep and an agent: a request and its reply, each a line of JSON.
 
     {"number": 7, "call": "start_servers", "order": {"subject": "epoll", ...}}
     {"number": 7, "result": {"urls": ["http://10.77.0.3:41234/"]}}
     {"number": 7, "error": {"kind": "StartError", "text": "epoll did not start: ..."}}
 
-The first question is `hello`. Both sides must be of the same checkout: a sweep would otherwise
-compare servers, or figures, that are not what they are called.
+The first request is `hello`. Both sides must have the same source files; otherwise a sweep would
+compare different versions of a server or different measurements.
 """
 
 from dataclasses import dataclass
@@ -23,28 +23,28 @@ from bench.subjects.running import STOP_SECONDS
 from bench.subjects.subject import START_SECONDS as SERVER_SECONDS
 
 LONGEST_LINE = 4_000_000
-"""Bytes; an answer is a few thousand."""
+"""The maximum in bytes; a reply has a few thousand."""
 
 
 class Nothing(BaseModel):
-    """No order, or no result."""
+    """An empty order or result."""
 
 
 class Hello(BaseModel):
-    """The first question: at which address this host's programs shall listen."""
+    """The first request, with the address on which this host's programs listen."""
 
     address: Address
 
 
 class Greeting(BaseModel):
-    """The reply to it."""
+    """The reply to `hello`."""
 
     digest: str
-    """Of the sources, see `bench.host.project.source_digest`."""
+    """The digest of the sources, see `bench.host.project.source_digest`."""
 
 
 class Question(BaseModel):
-    """A line to the agent."""
+    """A request to the agent."""
 
     number: int
     call: str
@@ -52,14 +52,14 @@ class Question(BaseModel):
 
 
 class Failure(BaseModel):
-    """What went wrong."""
+    """The error of a request."""
 
     kind: str
     text: str
 
 
 class Reply(BaseModel):
-    """A line from the agent."""
+    """A reply of the agent."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -70,20 +70,20 @@ class Reply(BaseModel):
 
 @dataclass(frozen=True)
 class CallType:
-    """Something that can be asked for."""
+    """A kind of request."""
 
     order: type[BaseModel]
     seconds: float
-    """After which a host that has not answered is given up. What it waits for itself must fit."""
+    """The timeout of the reply. It must be longer than the timeouts on the host."""
 
 
 CALLS = {
     "hello": CallType(Hello, 60.0),
-    "survey": CallType(orders.Survey, 1200.0),  # strangers may have to be built
+    "survey": CallType(orders.Survey, 1200.0),  # it may build reference servers
     "start_redis": CallType(Nothing, 40.0),
     "make_room": CallType(orders.RoomOrder, REST_SECONDS + 30.0),
     "start_slow_redis": CallType(orders.SlowOrder, 20.0),
-    # For one; the second and the next are each granted as much again.
+    # The timeout for one server; each further server adds the same time.
     "start_servers": CallType(orders.ServerOrder, 2 * SERVER_SECONDS),
     "start_balancer": CallType(BalancerOrder, 60.0),
     "begin": CallType(Nothing, 30.0),
@@ -102,4 +102,4 @@ ERRORS: dict[str, type[Exception]] = {
     "HelperError": HelperError,
     "OSError": OSError,
 }
-"""What a station raises, by the name that is sent."""
+"""The exceptions that an agent reports, by the name in its reply."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What is measured: the servers, their floors, and strangers; found, started, ended."""
+"""Find, start and end the servers under test: project servers, baselines, reference servers."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What a server says about itself: the lines at its start and the statistics at its end.
+"""Parse what a server prints: the lines at its start and the statistics at its end.
 
-Both are aligned lines, a key in the first 14 columns and its value behind it. Pure functions.
+Both are aligned lines with a key in the first 14 columns, then its value. Pure functions.
 """
 
 import re
@@ -13,9 +13,9 @@ _NUMBER = r"(\d+(?:\.\d+)?)"
 
 
 def lines_of(text: str) -> dict[str, str]:
-    """The aligned lines of a text as key and value. Other lines do no harm; the last one counts.
+    """Return the aligned lines of a text as keys and values. The last line of a key is used.
 
-    A last line without its line feed is left out: it may be half a line.
+    A last line without line feed is skipped, because it may be incomplete. Other lines may occur.
     """
     found = {}
     for line in text.splitlines(keepends=True):
@@ -26,13 +26,13 @@ def lines_of(text: str) -> dict[str, str]:
 
 
 def url_in(text: str) -> str | None:
-    """The address in a banner, or None while it is not (fully) there."""
+    """Return the URL in a banner, or None if it is missing or not complete yet."""
     url = lines_of(text).get("url")
     return url if url and url.startswith("http") else None
 
 
 def statistics_in(text: str) -> ServerStatistics | None:
-    """The statistics in what a server printed until its end; None if there are none."""
+    """Return the statistics in the output of a server that has ended; None if there are none."""
     lines = lines_of(text)
     if "requests" not in lines:
         return None

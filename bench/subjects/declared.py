@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Strangers: programs of others, declared in bench/strangers/NAME/stranger.toml.
+"""Read the declarations of the reference servers, bench/strangers/NAME/`stranger.toml`.
 
-The file says what it is and where it comes from, the command, how it is told its port and its
-Redis, which workloads it can serve, what was set for fairness, and what the kernel shows of it
-while it serves; bench/strangers/nginx/ explains it.
+A declaration has the server's description and origin, its command with the port and Redis, its
+workloads, the settings for a fair comparison, and its expected processes and system calls.
+bench/strangers/nginx/ explains all keys.
 """
 
 import os
@@ -27,48 +27,47 @@ OUR_BUILD = {"BUILD": str(BUILD)}
 BUILD_SECONDS = 300
 LOOK_SECONDS = 20
 _OTHERS = re.compile(r"^\.\./[^/]+/")
-"""Of a file: it is that of another stranger."""
+"""Matches a file name in the folder of another reference server."""
 _WORD = re.compile(r"@([A-Z_]+)@")
 _LIMIT = re.compile(r"^#define\s+([A-Z_]+)\s+(\d+)\s*(?:/\*.*)?$", re.MULTILINE)
 
 
 class LeftOut(UserError):
-    """Something that cannot be measured here; the message says why and what to install."""
+    """A server cannot be measured here; the message says why and what to install."""
 
 
 Keeps = Literal["yes", "HTTP/1.1", "no"]
-"""Whether it keeps a connection that a client wants to keep: of both versions of HTTP, of the newer
-one alone (ab speaks 1.0, wrk 1.1), of none."""
+"""Whether a server keeps a connection if the client asks for it: with both versions of HTTP, only
+with HTTP/1.1 (ab speaks 1.0, wrk 1.1), or never."""
 
 
 class Serving(BaseModel):
-    """What the kernel shows of a stranger while it serves: what docs/peers.md says of it, in
-    figures that a test compares with."""
+    """What a test observes while a reference server serves. docs/peers.md has the same numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     processes: tuple[int, int]
-    """At least and at most, of all its processes."""
+    """The minimum and maximum number of its processes."""
     threads: tuple[int, int]
-    """The same, of all processes together; one without threads of its own counts one."""
+    """The minimum and maximum number of threads of all processes; each process has at least one."""
     calls: tuple[str, ...]
-    """System calls that it makes while it serves: the ones that give its architecture away."""
+    """System calls that identify its architecture."""
 
 
 class Fetched(BaseModel):
-    """What a build fetches from the registry of its language, unless it is there."""
+    """A download of a build from the registry of its language, unless it is already there."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     what: str
-    """Whoever else names it shares it."""
+    """Its name; servers that use the same name share the download."""
     megabytes: float
     there: tuple[str, ...]
-    """A command, in the stranger's folder, that ends well where it is there. It fetches nothing."""
+    """A command in the server's folder that succeeds if it is there. It downloads nothing."""
 
 
 class Declaration(BaseModel):
-    """A stranger.toml, word for word; bench/strangers/nginx/stranger.toml explains it."""
+    """The content of a `stranger.toml`; the one in bench/strangers/nginx/ explains all keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -100,15 +99,15 @@ class Declaration(BaseModel):
     @model_validator(mode="after")
     def _complete(self) -> "Declaration":
         if not (self.packages or self.install):
-            raise ValueError("neither packages nor install says where it comes from")
+            raise ValueError("packages or install is required: where does the server come from?")
         if (self.keeps == "yes") == bool(self.closes):
-            raise ValueError("closes: to be said where it does not keep, and only there")
+            raise ValueError('closes: required if keeps is not "yes", otherwise not allowed')
         return self
 
 
 @dataclass(frozen=True)
 class Stranger:
-    """A declared stranger, and where its files lie."""
+    """A declared reference server and the folder of its files."""
 
     name: str
     said: Declaration
@@ -116,26 +115,26 @@ class Stranger:
 
     @property
     def install(self) -> str:
-        """What to install, in words."""
+        """Describe what to install."""
         named = " ".join(self.said.packages)
-        where = "where Debian or Ubuntu has it, make peers asks and does it"
+        where = "if Debian or Ubuntu has it, make peers asks and installs it"
         return self.said.install or f"{named} ({where})"
 
     @property
     def version(self) -> list[str]:
-        """The command that prints its version."""
+        """Return the command that prints the server's version."""
         return fill(self.said.version, OUR_BUILD)
 
     def lacks(self) -> bool:
-        """Whether one of its programs is not here."""
+        """Return whether one of the server's programs is missing."""
         return not all(_is_there(program) for program in fill(self.said.programs, OUR_BUILD))
 
     def to_fetch(self) -> dict[str, float]:
-        """What its build would fetch: megabytes, by what it is."""
+        """Return the megabytes that the build would download, by item."""
         return {one.what: one.megabytes for one in self.said.fetches if not self._sees(one.there)}
 
     def prepare(self) -> None:
-        """Look for what it needs and build it, if it must be. Raises LeftOut."""
+        """Build the server if necessary. Raise LeftOut if a program is missing or this fails."""
         if self.lacks():
             raise LeftOut(f"{self.name} is left out: install {self.install}")
         if self.said.build:
@@ -143,7 +142,8 @@ class Stranger:
             self._build(fill(self.said.build, {**OUR_BUILD, "ROOT": str(ROOT)}))
 
     def command_line(self, folder: Path, words: Mapping[str, str]) -> list[str]:
-        """The command, with its files put into `folder`; `words` are those of the place."""
+        """Return the command, after its files are copied into `folder`; `words` has the values of
+        this run."""
         known = {
             **limits_of((ROOT / "lib" / "config.h").read_text()),
             "ROOT": str(ROOT),
@@ -151,7 +151,7 @@ class Stranger:
             "FOLDER": str(folder),
             **words,
         }
-        folder.chmod(0o755)  # one that gives up being root must still be able to read in it
+        folder.chmod(0o755)  # a server that drops root privileges must be able to read it
         for name in self.said.files:
             copy = folder / _OTHERS.sub("", name)
             copy.parent.mkdir(exist_ok=True)
@@ -178,34 +178,34 @@ class Stranger:
             took = f"longer than {self.said.build_seconds // 60} minutes"
             raise LeftOut(f"{self.name} is left out: its build took {took}") from None
         if done.returncode != 0:
-            said = last_line(done.stderr) or "it did not say why"
+            said = last_line(done.stderr) or "no error message"
             needs = f"; it needs {self.install}"
             raise LeftOut(f"{self.name} is left out: its build failed ({said}){needs}")
 
 
 def _is_there(program: str) -> bool:
-    """Whether a program is installed; or, for a path, which may be a pattern, such a file."""
+    """Return whether a program is installed, or whether a file matches an absolute pattern."""
     if program.startswith("/"):
         return any(Path("/").glob(program[1:]))
     return find_program(program) is not None
 
 
 def names() -> list[str]:
-    """The strangers declared."""
+    """Return the names of all declared reference servers."""
     return sorted(file.parent.name for file in STRANGERS.glob("*/stranger.toml"))
 
 
 def stranger(name: str, parent: Path = STRANGERS) -> Stranger:
-    """What is declared about one. Raises UserError where the file lacks something."""
+    """Return the reference server of this name. Raise UserError if its declaration is not valid."""
     file = parent / name / "stranger.toml"
     return Stranger(name, declaration(Declaration, file), file.parent)
 
 
 def limits_of(config: str) -> dict[str, str]:
-    """The plain numbers among the definitions of lib/config.h, by name."""
+    """Return the definitions of lib/config.h that are plain numbers, by name."""
     return dict(_LIMIT.findall(config))
 
 
 def fill(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
-    """The texts with every @WORD@ replaced that is known."""
+    """Return the texts after each known @WORD@ is replaced."""
     return [_WORD.sub(lambda match: words.get(match[1], match[0]), text) for text in texts]

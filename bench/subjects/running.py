@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One subject, running."""
+"""Start one server under test, and observe and end it."""
 
 import contextlib
 import signal
@@ -22,31 +22,31 @@ from bench.subjects.banner import statistics_in, url_in
 from bench.subjects.subject import Place, Subject
 
 WITHOUT = ROOT / "build" / "floor" / "without.so"
-"""What switches tricks off."""
+"""The library that switches optimisations off."""
 
 CHANGED = ROOT / "build" / "experiments"
-"""Folders of programs, by the name of the experiment."""
+"""The folder of changed programs, with a folder for each experiment."""
 
 CALLGRIND_FILE = "callgrind."
-"""So begins the name of what callgrind writes; the number of the process follows."""
+"""The start of the name of callgrind's output file; the PID follows."""
 
 STOP_SECONDS = 20.0
-"""How long it may take to end: the 5 s that it grants requests in flight, and more for a machine so
-busy that a hundred processes come to their ends late."""
+"""The time limit for the end of a server: it gives active requests 5 s, and on a busy machine a
+hundred processes end late."""
 
 NEVER_SERVED_SECONDS = 0.5
-"""The same for a server that never began to serve: no request is in flight."""
+"""The time limit for a server that never served: it has no active requests."""
 
 
 def without(trick: str, command: Sequence[str]) -> list[str]:
-    """The same command, with one of the tricks of floors/without.c switched off."""
+    """Return the command with one of the optimisations of `floors/without.c` switched off."""
     if not WITHOUT.exists():
-        raise StartError(f"{WITHOUT.name} is not built: make floor")
+        raise StartError(f"{WITHOUT.name} is not built; run `make floor`")
     return ["env", f"LD_PRELOAD={WITHOUT}", f"WITHOUT={trick}", *command]
 
 
 def changed(name: str, command: Sequence[str]) -> list[str]:
-    """The same command of a server, with its program as an experiment has changed it."""
+    """Return the command of a server with the program that an experiment has changed."""
     program, *words = command
     other = CHANGED / name / Path(program).name
     if not other.exists():
@@ -55,8 +55,8 @@ def changed(name: str, command: Sequence[str]) -> list[str]:
 
 
 def counted(command: Sequence[str], folder: Path) -> list[str]:
-    """The same command of a server, whose instructions are counted; see `bench.stations.counting`.
-    Not every valgrind knows openat2(2), so that something stands in for it."""
+    """Return the command that counts a server's instructions; see `bench.stations.counting`.
+    Some versions of valgrind do not know openat2(2), so it is replaced."""
     if not find_program("valgrind"):
         raise StartError("valgrind is not installed: apt-get install valgrind")
     told_apart = ("--separate-callers=30", "--separate-recs=1")
@@ -66,7 +66,7 @@ def counted(command: Sequence[str], folder: Path) -> list[str]:
 
 
 class RunningServer:
-    """A subject that listens at `url` (ends in a slash). End it with `stop`."""
+    """A server under test that listens at `url` (ends in a slash). End it with `stop`."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class RunningServer:
         groups: Path | None = None,
         slicing: Slicing | None = None,
     ) -> None:
-        """Start it and wait until it listens; `groups`: where it gets a control group of its own,
-        `slicing`: how it gets a slice of a core. Raises StartError, Interrupted or OSError."""
-        if not (place.port or subject.announces):  # it could not say which one it has taken
+        """Start it and wait until it listens; `groups`: the parent folder for its control group,
+        `slicing`: how it gets a CPU quota. Raises StartError, Interrupted or OSError."""
+        if not (place.port or subject.announces):  # it does not report its port
             place = replace(place, port=free_port(place.address))
         self._slice: Slice | None = None
         if place.conditions.quota:
@@ -121,29 +121,29 @@ class RunningServer:
                 return url
             said = last_line(self._child.stderr)
             if not running:
-                raise StartError(f"{subject.name} did not start: {said or 'it said nothing'}")
+                raise StartError(f"{subject.name} did not start: {said or 'no error message'}")
             if time.monotonic() > deadline:
                 what = "printed no url line" if subject.announces else "did not listen"
                 raise StartError(
                     f"{subject.name} {what} within {subject.start_seconds:.0f} s; its "
-                    f"processes: {len(self.pids())}; a thread of the first ran, or wanted to, "
-                    f"for {self._child.demand_seconds() or 0:.1f} s"
-                    + (f"; it said: {said}" if said else "")
+                    f"processes: {len(self.pids())}; a thread of the first process ran or was "
+                    f"runnable for {self._child.demand_seconds() or 0:.1f} s"
+                    + (f"; its last line: {said}" if said else "")
                 )
             watch.sleep(0.005)
 
     @property
     def pid(self) -> int:
-        """Its first process."""
+        """The PID of its first process."""
         return self._child.pid
 
     @property
     def stderr(self) -> str:
-        """All it has written to standard error so far."""
+        """Everything that it has written to standard error so far."""
         return self._child.stderr
 
     def pids(self) -> list[int]:
-        """All its processes."""
+        """Return the PIDs of all its processes."""
         if self._group:
             return self._group.pids()
         try:
@@ -153,28 +153,29 @@ class RunningServer:
         return [self.pid, *(process.pid for process in below)]
 
     def cpu(self) -> CpuTime | None:
-        """What it and all it started have used so far; None without a control group."""
+        """Return the CPU time of all its processes so far; None without a control group."""
         return self._group.read() if self._group else None
 
     def starved_us(self) -> float | None:
-        """How long it wanted to run and could not, so far; None without a control group."""
+        """Return how many microseconds it was runnable but did not run; None without a control
+        group."""
         return self._group.starved_us() if self._group else None
 
     def periods(self) -> Periods | None:
-        """What its quota has done so far; None without one."""
+        """Return the counted periods of its CPU quota so far; None without a quota."""
         return self._slice.periods() if self._slice else None
 
     def running(self) -> bool:
-        """Whether it is still there."""
+        """Return whether its first process still runs."""
         return self._child.running()
 
     def ask_to_stop(self) -> None:
-        """Send SIGTERM and do not wait."""
+        """Send SIGTERM without waiting."""
         self._child.send(signal.SIGTERM)
 
     def stop(self, patience: float = STOP_SECONDS) -> "Ended":
-        """End it by SIGTERM, by SIGKILL if it does not obey within `patience` seconds, with all
-        that it left behind. May be called twice."""
+        """End it and all its processes with SIGTERM, or with SIGKILL after the time limit (in
+        seconds). May be called twice."""
         try:
             obeyed = self._child.end(patience, signal.SIGTERM)
             return Ended(
@@ -193,15 +194,15 @@ class Ended(BaseModel):
     """How a server ended."""
 
     obeyed: bool
-    """False if it did not end by itself after SIGTERM and had to be killed."""
+    """False if it did not end after SIGTERM and was killed."""
     status: int | None
-    """Exit status, or minus the number of the signal that ended it."""
+    """The exit status, or the negative number of the signal that ended it."""
     statistics: ServerStatistics | None
     last_words: str
-    """The last line it wrote to standard error, or an empty text."""
+    """The last line that it wrote to standard error, or an empty text."""
 
     def describe(self) -> str:
-        """How it ended, for a sentence about it."""
+        """Return how it ended, as a part of a sentence."""
         if self.status is not None and self.status < 0:
             how = f"was ended by {signal_name(-self.status)}"
         else:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What can be measured: the project's servers, their floors, and strangers.
+"""Select the servers under test: the project's servers, their baselines, and reference servers.
 
-Servers come from the folder listing, so an eighth is there by itself. The floor of a server, the
-barest program of its architecture, is called `floor-epoll` and comes from floors/. Strangers
-are declared, see bench.subjects.declared.
+The project's servers are found by their folders, so a new server needs no entry here. The baseline
+of a server (the minimal server of its architecture) is called `floor-epoll` and comes from floors/.
+Reference servers are declared, see bench.subjects.declared.
 """
 
 import os
@@ -43,46 +43,46 @@ FLOOR_ASKS: dict[str, tuple[str, ...]] = {
     ),
     "sign": ("RPUSH guestbook_remarks One_of_many_-_Load_generator",),
 }
-"""The workloads that a canned answer can stand for, and what Redis is asked for each: the commands
-of the servers, word for word, but for the blanks in a remark. Sorting has no floor."""
+"""The workloads of baselines, and the Redis commands of each: those of the servers, except for the
+spaces in a remark. There is no baseline for sorting."""
 
 START_SECONDS = 60.0
-"""How long a server may take until it listens: one that is compiled at its start, on a fifth of a
-core that others want, too, needs half of it."""
+"""The time limit until a server listens: a server that is compiled at its start needs half of it on
+a fifth of a busy core."""
 
 PROFILE_FILE = "pprof"
-"""What a program of Go writes."""
+"""The file name of a Go program's profile."""
 
 NO_CONDITIONS = Conditions("")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where and how a subject is to run."""
+    """Where and how a server under test runs."""
 
     redis_url: str
     folder: Path
-    """A temporary one, empty, its own."""
+    """An empty temporary folder for this server alone."""
     port: int = 0
-    """0: any free one."""
+    """0: any free port."""
     conditions: Conditions = NO_CONDITIONS
-    """Under which it is asked. A server is told how many workers to have, a floor what to ask Redis
-    and whether to keep connections. The rest is done around it, by `RunningServer` and others."""
+    """The conditions of the run. A server gets the number of workers; a baseline gets its Redis
+    commands and whether to keep connections. `RunningServer` and others apply the rest."""
     answer_bytes: int = 0
-    """For floors: how long a whole answer shall be."""
+    """For baselines: the length of a whole response."""
     address: str = "127.0.0.1"
-    """Where to listen."""
+    """The address to listen on."""
     profile: bool = False
-    """Whether it shall write a profile of itself, as PROFILE_FILE in its folder."""
+    """Whether it writes a profile of itself, as PROFILE_FILE in its folder."""
 
 
 def _elsewhere(_: object) -> list[str]:
-    raise AssertionError("this subject is on another host")
+    raise AssertionError("this server is on another host")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Something that can be started where it is, and asked. Its command does not leave its host."""
+    """A server under test. Its command is known only on its host."""
 
     name: str
     kind: Kind
@@ -91,33 +91,33 @@ class Subject:
     )
     architecture: str | None = None
     workloads: frozenset[str] | None = None
-    """Those that it can serve; None: all."""
+    """The workloads that it serves; None: all."""
     announces: bool = True
-    """Whether it takes port 0 and prints a `url` line when it listens; else it is asked."""
+    """Whether it takes port 0 and prints a `url` line when it listens; if not, we try its port."""
     ready: str = ""
-    """A path that it answers with an error until it has started; "": it has when it listens."""
+    """A path that returns an error until it is ready; "": it is ready when it listens."""
     start_seconds: float = START_SECONDS
     always_closes: bool = False
-    """Whether it closes each connection after one response, whatever the client wishes."""
+    """Whether it closes each connection after one response, even if the client asks to keep it."""
     executable: Path | None = None
     keeps: Keeps = "yes"
-    """Whether it keeps a connection that a client wants to keep, see `declared.Keeps`."""
+    """Whether it keeps a connection if the client asks for it, see `declared.Keeps`."""
     warm_up: int = 0
-    """Requests before those that count, where it needs more of them than others."""
+    """The number of warm-up requests, if it needs more than others."""
     profiles_itself: bool = False
     """Whether it can write a profile of itself."""
     has_workers: bool = False
-    """Whether --workers counts for it, as its folder says."""
+    """Whether it uses --workers, as declared in its folder."""
     stalled_by: str | None = None
-    """How many silent clients shut out all others, as its folder says (and the end-to-end tests
-    try): "nobody", "one", as many as there are "workers". None: nobody has said."""
+    """How many silent clients block all others, as declared in its folder (and tested by the
+    end-to-end tests): "nobody" (no number), "one", as many as its "workers". None: unknown."""
 
     def serves(self, workload: str) -> bool:
-        """Whether it has it, by name."""
+        """Return whether it serves the workload of this name."""
         return self.workloads is None or workload in self.workloads
 
     def can(self, conditions: Conditions) -> bool:
-        """Whether it can be measured under some conditions."""
+        """Return whether it can be measured under these conditions."""
         if not self.serves(conditions.workload):
             return False
         if conditions.workers and not self.has_workers:
@@ -128,18 +128,18 @@ class Subject:
             return False
         if self.always_closes:
             return not conditions.server_keeps and not conditions.idle
-        # A floor keeps all connections or none, and counts whoever asks as a visitor.
+        # A baseline keeps all connections or none, and counts each client as a visitor.
         return not (self.kind == "floor" and conditions.idle)
 
 
 def select(
     names: Sequence[str] | None, floors: bool = False, programs: Path = ROOT
 ) -> list[Subject]:
-    """The named subjects in the order given, each once; all servers for None. A server may be named
-    by its folder too: 07_epoll is epoll. `floors`: and the floors of the servers among them.
-    `programs`: where the servers' executables are.
+    """Return the named servers under test in this order, each once; None: all project servers. The
+    name of a folder is valid too: 07_epoll is epoll. `floors`: add the baselines of the project's
+    servers. `programs`: the folder of the servers' executables.
 
-    Raises UserError for one that is not known, not built, or lacks something it needs.
+    Raise UserError if a server is unknown, not built, or something that it needs is missing.
     """
     servers = discover()
     wanted = _known(names, servers, known_names(servers)[len(servers) :])
@@ -155,7 +155,7 @@ def select(
 def available(
     names: Sequence[str], floors: bool = False, programs: Path = ROOT
 ) -> tuple[list[Subject], dict[str, str]]:
-    """Those of the named subjects that can be had here; and why the others cannot, by name."""
+    """Return the named servers that can run here, and why others cannot, by name."""
     here, left_out = [], {}
     for name in names:
         try:
@@ -166,36 +166,36 @@ def available(
 
 
 def server_names(names: Sequence[str] | None) -> list[str]:
-    """The same, of the project's servers alone, built or not: their names."""
+    """Return the names of the chosen project servers (None: all), built or not."""
     return _known(names, discover(), [])
 
 
 def _known(names: Sequence[str] | None, servers: Sequence[str], others: Sequence[str]) -> list[str]:
     if not servers:
-        raise UserError("no servers here: no folder like 07_epoll/ with a main.c")
+        raise UserError("no servers found: no folder like 07_epoll/ with a main.c")
     wanted = [name[3:] if _FOLDER.fullmatch(name) else name for name in names or servers]
     return each_of("server", wanted, [*servers, *others])
 
 
 def discover(root: Path = ROOT) -> list[str]:
-    """The names of the project's servers: a folder `NN_name/` with a `main.c` is one, and `make
-    all` builds it as `./name`."""
+    """Return the names of the project's servers. Each is a folder `NN_name/` with a `main.c`, which
+    `make all` builds as `./name`."""
     folders = [main.parent.name for main in sorted(root.glob("[0-9][0-9]_*/main.c"))]
     return [name[3:] for name in folders if _FOLDER.fullmatch(name)]
 
 
 def known_names(servers: Sequence[str]) -> list[str]:
-    """All names that can be chosen."""
+    """Return all names that can be chosen."""
     floors = [FLOOR_PREFIX + name for name in servers if _floor_source(FLOOR_PREFIX + name)]
     return [*servers, *floors, *declared.names()]
 
 
 def server_subject(name: str, program: Path) -> Subject:
-    """One of the project's servers."""
+    """Return the server of the project with this name and executable."""
     said = said_of(next(ROOT.glob(f"[0-9][0-9]_{name}"), ROOT / "none"))
 
     def command(place: Place) -> list[str]:
-        # Its folder is given, since it may be built elsewhere than beside public/.
+        # Give its root folder, because the executable may be in another folder than public/.
         where = ["--address", place.address, "--port", str(place.port), "--root", str(ROOT)]
         number = place.conditions.workers
         workers = ["--workers", str(number)] if number else []
@@ -214,27 +214,27 @@ def server_subject(name: str, program: Path) -> Subject:
 
 
 class ServerFacts(BaseModel):
-    """What a server's own tests.toml says of it, as far as it concerns a measurement."""
+    """The part of a server's tests.toml that a measurement needs."""
 
     workers: str = ""
-    """What --workers counts; empty: nothing."""
+    """What --workers counts; empty: it has no effect."""
     stalled_by: str = "nobody"
 
 
 def said_of(folder: Path) -> ServerFacts:
-    """What a server's folder says of it. Raises UserError if that cannot be read."""
+    """Return the facts of a server's folder. Raise UserError if its tests.toml is not valid."""
     return declaration(ServerFacts, folder / "tests.toml")
 
 
 def floor_subject(architecture: str) -> Subject:
-    """The floor of a server. Raises LeftOut if there is none, or it is not built."""
+    """Return the baseline of a server. Raise LeftOut if there is none or it is not built."""
     name = FLOOR_PREFIX + architecture
     source = _floor_source(name)
     if source is None:
-        raise declared.LeftOut(f"{architecture} has no floor in {FLOORS.relative_to(ROOT)}/")
+        raise declared.LeftOut(f"{architecture} has no baseline in {FLOORS.relative_to(ROOT)}/")
     program = FLOOR_BUILD / source.stem
     if not os.access(program, os.X_OK):
-        raise declared.LeftOut(f"{name} is left out: it is not built yet. Run: make floor")
+        raise declared.LeftOut(f"{name} is left out: it is not built yet. Run: `make floor`")
 
     def command(place: Place) -> list[str]:
         return [
@@ -258,7 +258,7 @@ def floor_subject(architecture: str) -> Subject:
 
 
 def stranger_subject(name: str) -> Subject:
-    """A declared stranger, built if it must be. Raises LeftOut if something it needs is missing."""
+    """Build and return a reference server. Raise LeftOut if something that it needs is missing."""
     stranger = declared.stranger(name)
     said = stranger.said
     stranger.prepare()
@@ -302,7 +302,7 @@ def _floor_source(name: str) -> Path | None:
 
 
 def _redis_words(place: Place) -> list[str]:
-    """How a floor is told its Redis, what to say first, and what to ask for each request."""
+    """Return a baseline's options: its Redis, the first commands, and those of each request."""
     asks = FLOOR_ASKS.get(place.conditions.workload, ())
     if not asks:
         return []
@@ -315,16 +315,14 @@ def _redis_words(place: Place) -> list[str]:
 
 
 def redis_for_floor(url: str) -> tuple[str, list[str]]:
-    """HOST:PORT or unix:PATH, and the commands that begin a connection. A floor takes its commands
-    as words between blanks. Raises UserError for a name or password that has some."""
+    """Return HOST:PORT or unix:PATH, and the first commands of a connection. A baseline splits its
+    commands at spaces. Raise UserError for a user name or password with a space."""
     if url.startswith("unix:"):
         return url.replace("unix://", "unix:", 1), []
     parts = urlsplit(url)
     secrets = [unquote(word) for word in (parts.username, parts.password) if word]
     if any(" " in word for word in secrets):
-        raise UserError(
-            "the floors take no password of Redis with blanks in it: leave out --floors"
-        )
+        raise UserError("baselines cannot use a Redis password that contains spaces: omit --floors")
     greetings = [" ".join(["AUTH", *secrets])] if secrets else []
     database = parts.path.strip("/")
     if database not in ("", "0"):

@@ -51,7 +51,7 @@ def test_down_leaves_nothing_and_can_be_repeated(make_lab: Make) -> None:
     assert all(map(is_gone, pids))
     assert not any(map(os.path.exists, groups))
     again = lab.run("down")
-    assert (again.returncode, again.stdout) == (0, f"lab '{lab.name}': there is nothing of it\n")
+    assert (again.returncode, again.stdout) == (0, f"lab '{lab.name}': nothing to remove\n")
 
 
 def test_a_connection_that_is_open_ends_with_the_lab(make_lab: Make) -> None:
@@ -113,7 +113,7 @@ def test_it_is_found_by_name_whatever_became_of_its_folder(make_lab: Make, damag
     done = lab.run("down")
     assert all(map(is_gone, pids))
     if damage == "mark":
-        assert "does not bear the lab's mark" in done.stderr
+        assert "does not have the lab's mark" in done.stderr
         assert done.returncode == 1
         shutil.rmtree(lab.folder)
     lab.down()
@@ -179,7 +179,7 @@ def test_two_labs_at_once(make_lab: Make) -> None:
     assert [each.wait(SECONDS) for each in making] == [0, 0]
     assert one.state()["plan"]["network"] != two.state()["plan"]["network"]
     again = run(one.command("up")).stderr
-    assert again.startswith(f"lab: the lab '{one.name}' is up already")
+    assert again.startswith(f"lab: the lab '{one.name}' is already up")
     assert again.endswith(f"scripts/lab down --name {one.name}\n")
     cpus = [{host["cpu"] for host in lab.state()["plan"]["hosts"]} for lab in (one, two)]
     if cpus[0] & cpus[1]:
@@ -199,7 +199,7 @@ def test_the_same_lab_twice_at_the_same_time(make_lab: Make) -> None:
     ]
     said = [each.communicate(timeout=SECONDS)[1].decode() for each in making]
     assert sorted(each.returncode for each in making) == [0, 1, 1]
-    assert sum("is up already" in words for words in said) == 2
+    assert sum("is already up" in words for words in said) == 2
     assert lab.run("status").returncode == 0
     lab.down()
 
@@ -210,7 +210,7 @@ def test_shares_that_do_not_fit_are_told(make_lab: Make) -> None:
     cpus = {host["name"]: host["cpu"] for host in lab.state()["plan"]["hosts"]}
     limited = all(lab.state()["groups"].values())
     expected = limited and cpus["zerohttpd"] == cpus["zerohttpd2"]
-    assert ("make 120 % together" in lab.run("status").stdout) == expected
+    assert ("add up to 120 %" in lab.run("status").stdout) == expected
     lab.down()
 
 
@@ -270,7 +270,7 @@ def test_a_folder_without_its_mark_is_refused(make_lab: Make) -> None:
         for verb in ("down", "up"):
             done = lab.run(verb)
             assert done.returncode == 1
-            assert "does not bear the lab's mark: left alone" in done.stderr
+            assert "does not have the lab's mark: not changed" in done.stderr
         assert (lab.folder / "thesis.txt").read_text() == "the only copy\n"
     finally:
         shutil.rmtree(lab.folder)

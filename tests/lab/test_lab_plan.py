@@ -60,7 +60,7 @@ def test_further_servers_get_what_the_first_one_gets() -> None:
         (lambda: plan.host_groups(9), "1 to 8"),
         (lambda: plan.check_link("2", None), "as in 0.2ms"),
         (lambda: plan.check_link(None, "fast"), "as in 1gbit"),
-        (lambda: plan.check_name("../etc"), "no name for a lab"),
+        (lambda: plan.check_name("../etc"), "'../etc' is not valid"),
     ],
 )
 def test_nonsense_is_refused_in_words(check: Callable[[], object], why: str) -> None:
@@ -71,14 +71,14 @@ def test_nonsense_is_refused_in_words(check: Callable[[], object], why: str) -> 
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (Refusal(errno.EPERM, "unshare"), "unshare is not allowed here: a container must be"),
+        (Refusal(errno.EPERM, "unshare"), "unshare is not allowed here: start the container"),
         (
             Refusal(errno.EBUSY, "mount tmpfs on /a"),
             "mount tmpfs on /a: Device or resource busy",
         ),
         (
             Refusal(errno.ENODEV, "mount x on /a", "overlay"),
-            "this kernel has no file system overl",
+            "this kernel lacks the file system overl",
         ),
         (Refusal(errno.ENODEV, "make a device"), "make a device: No such device"),
         (PermissionError(errno.EACCES, "Refused", "mounts/key"), "mounts/key: Refused"),

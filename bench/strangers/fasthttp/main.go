@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 
-// Command fasthttp is the stranger written with fasthttp, a faster HTTP server for Go than net/http:
-// the redirect, the files and the guestbook of the seven servers. go-redis asks Redis as it does for
-// the stranger go (package book); the page is made by fasttemplate, of the same author as fasthttp.
-// (His documentation would rather have quicktemplate, which compiles templates into the program; the
-// servers' own is read at the start.)
+// Command fasthttp is the reference server with fasthttp, a faster HTTP server for Go than net/http:
+// the redirect, the files and the guestbook of the seven servers. It uses go-redis through package
+// book, as the reference server `go` does, and fasttemplate by the author of fasthttp for the page.
+// (Its documentation recommends quicktemplate, which compiles templates into the program; the
+// template of the seven servers is read at the start.)
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 	"zerohttpd/guestbook/profile"
 )
 
-// The limits of the seven, from lib/config.h; fasthttp would wait for ever otherwise.
+// The limits of the seven servers, from lib/config.h; without them fasthttp waits without limit.
 const (
 	idleTimeout    = 5 * time.Second
 	requestTimeout = 10 * time.Second
@@ -37,7 +37,7 @@ type site struct {
 	files     fasthttp.RequestHandler
 }
 
-// handle is the router: fasthttp has none of its own, and its documentation shows this switch.
+// handle is the router: fasthttp has none, and its documentation shows this switch.
 func (s *site) handle(ctx *fasthttp.RequestCtx) {
 	switch string(ctx.Path()) {
 	case "/guestbook":
@@ -51,15 +51,15 @@ func (s *site) handle(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// redirect leads to the guestbook. ctx.Redirect would make an absolute URI of the path, and so the
-// answer longer than that of the others.
+// redirect leads to the guestbook. ctx.Redirect would send an absolute URI, which would make the
+// response longer than that of the other servers.
 func redirect(ctx *fasthttp.RequestCtx, status int) {
 	ctx.Response.Header.Set(fasthttp.HeaderLocation, "/guestbook")
 	ctx.SetStatusCode(status)
 }
 
 func (s *site) showGuestbook(ctx *fasthttp.RequestCtx) {
-	// The ctx ends with the server, not with its client: fasthttp does not watch for that.
+	// ctx is cancelled when the server ends, not when the client closes the connection.
 	content, err := s.guestbook.Load(ctx)
 	if err != nil {
 		ctx.Error(book.Unreachable, fasthttp.StatusServiceUnavailable)
@@ -67,7 +67,7 @@ func (s *site) showGuestbook(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	ctx.SetContentType("text/html; charset=utf-8")
-	// A tag that is not here stands for nothing: a plain visit has nothing typed and no errors.
+	// A missing tag is replaced by nothing: in a plain visit nothing is typed and there are no errors.
 	s.page.Execute(ctx, map[string]any{
 		"VISITOR_COUNT": content.Visitor,
 		"REMARKS_COUNT": content.Written,
@@ -75,7 +75,7 @@ func (s *site) showGuestbook(ctx *fasthttp.RequestCtx) {
 	})
 }
 
-// listed makes the list of the remarks, each escaped: the template engine does not do that.
+// listed returns the HTML list of the remarks. It escapes them, because fasttemplate does not.
 func listed(remarks []string) []byte {
 	if len(remarks) == 0 {
 		return []byte(`<li class="remark none"><p>No remarks yet. Yours could be the first.</p></li>` + "\n")
@@ -94,7 +94,7 @@ func main() {
 	port := flag.String("port", "8000", "port to listen on")
 	redisURL := flag.String("redis", "redis://127.0.0.1:6379", "redis://[user:password@]host:port/db")
 	root := flag.String("root", ".", "folder that holds templates/ and public/")
-	profileFile := flag.String("profile", "", "file for a CPU profile of it, written when it ends")
+	profileFile := flag.String("profile", "", "write a CPU profile to this file at the end")
 	flag.Parse()
 
 	if err := profile.Into(*profileFile); err != nil {
@@ -112,8 +112,8 @@ func main() {
 	if err != nil {
 		log.Fatalf("no template: %v", err)
 	}
-	// As it is by default: files stay open for 10 s; one of up to 8 KB is read anew for each
-	// request, larger ones leave by sendfile.
+	// The defaults: files stay open for 10 s; a file of up to 8 KB is read again for each request,
+	// larger files are sent with sendfile().
 	files := fasthttp.FS{Root: filepath.Join(*root, "public"), AcceptByteRange: true}
 	handler := &site{guestbook, page, files.NewRequestHandler()}
 	listener, err := net.Listen("tcp4", net.JoinHostPort(*address, *port))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Command hello is Go's part in the comparison of 2013, Go alone and behind nginx: 12 bytes, spoken
-// as HTTP (net/http) or as FastCGI (net/http/fcgi). The handler is the same for both.
+// Command hello is the Go server of the study of 2013, alone and behind nginx: it sends 12 bytes over
+// HTTP (net/http) or FastCGI (net/http/fcgi) with one handler for both.
 package main
 
 import (
@@ -18,14 +18,14 @@ import (
 
 const body = "Hello World\n"
 
-// The limits of the seven, from lib/config.h; without them net/http waits for ever.
+// The limits of the seven servers, from lib/config.h; without them net/http waits without limit.
 const (
 	idleTimeout    = 5 * time.Second
 	requestTimeout = 10 * time.Second
 )
 
-// hello answers with a head that is longer by a field of so many bytes, if any: the subjects of this
-// comparison send heads of the same size, and nginx adds fields of its own.
+// hello returns a handler that adds a header field of `padding` bytes. All servers of this study send
+// heads of equal size, and nginx adds its own fields.
 func hello(padding int) http.HandlerFunc {
 	const name = "X-Padding"
 	value := strings.Repeat("x", max(padding-len(name+": \r\n"), 0))
@@ -34,7 +34,7 @@ func hello(padding int) http.HandlerFunc {
 			w.Header().Set(name, value)
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		// net/http would find that out; without it FastCGI's answer has no length.
+		// net/http would add it; with FastCGI the response would have no length.
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		fmt.Fprint(w, body)
 	}
@@ -42,9 +42,9 @@ func hello(padding int) http.HandlerFunc {
 
 func main() {
 	network := flag.String("network", "tcp", "tcp or unix")
-	address := flag.String("address", "127.0.0.1:8000", "host:port, or the path of a socket")
+	address := flag.String("address", "127.0.0.1:8000", "host:port, or the path of a Unix socket")
 	fastCGI := flag.Bool("fastcgi", false, "speak FastCGI, not HTTP")
-	padding := flag.Int("padding", 0, "make the head longer by so many bytes")
+	padding := flag.Int("padding", 0, "make the head N bytes longer")
 	flag.Parse()
 
 	mux := http.NewServeMux()
@@ -53,7 +53,7 @@ func main() {
 	if err != nil {
 		log.Fatalf("cannot listen: %v", err)
 	}
-	fmt.Printf("url           %s\n", listener.Addr()) // nginx is started when this is there
+	fmt.Printf("url           %s\n", listener.Addr()) // behind.sh starts nginx after this line
 	if *fastCGI {
 		log.Fatal(fcgi.Serve(listener, mux))
 	}

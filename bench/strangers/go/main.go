@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Command guestbook is the stranger written in Go: the redirect, the files and the guestbook of the
-// seven servers, with net/http alone (and go-redis, see package book).
+// Command guestbook is the reference server in Go: the redirect, the files and the guestbook of the
+// seven servers, with net/http (and go-redis, see package book).
 package main
 
 import (
@@ -19,8 +19,8 @@ import (
 	"zerohttpd/guestbook/profile"
 )
 
-// The limits of the seven, from lib/config.h. net/http would wait for ever otherwise, which its
-// documentation and everybody's advice is against.
+// The limits of the seven servers, from lib/config.h. Without them net/http waits without limit, which
+// its documentation advises against.
 const (
 	idleTimeout    = 5 * time.Second
 	requestTimeout = 10 * time.Second
@@ -45,7 +45,7 @@ func main() {
 	port := flag.String("port", "8000", "port to listen on")
 	redisURL := flag.String("redis", "redis://127.0.0.1:6379", "redis://[user:password@]host:port/db")
 	root := flag.String("root", ".", "folder that holds templates/ and public/")
-	profileFile := flag.String("profile", "", "file for a CPU profile of it, written when it ends")
+	profileFile := flag.String("profile", "", "write a CPU profile to this file at the end")
 	flag.Parse()
 
 	if err := profile.Into(*profileFile); err != nil {

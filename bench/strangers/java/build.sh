@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The jars that pom.xml names, fetched by Maven, and the class files, into a folder of the build;
-# each only where it is older than what it is made of.
+# Download the jars of pom.xml with Maven and compile the class files into a build folder, if they are
+# missing or older than their sources.
 #
 #     build.sh FOLDER
 set -euo pipefail
@@ -13,7 +13,7 @@ if ! cmp --silent pom.xml "$out/pom.xml"; then
     rm -rf "${out:?}/lib"
     MAVEN_OPTS=-XX:-UsePerfData mvn --quiet --batch-mode -Dstyle.color=never dependency:copy-dependencies \
         -DincludeScope=runtime -DoutputDirectory="$out/lib" > "$out/maven.log" 2>&1 || {
-        # Its last lines are where to read about it; the first one says what it is.
+        # Maven's first line has the error; its last lines are hints.
         grep --max-count=1 --invert-match --extended-regexp '^(\[ERROR\])? *$' "$out/maven.log" >&2
         exit 1
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-// The page of sorted strings in C++, behind a web server that speaks FastCGI:
-// lib/app/sorted.c done with the standard library. One process answers one
-// request at a time; lighttpd starts many.
+// The page of sorted strings in C++ with the standard library, as a FastCGI
+// program (see lib/app/sorted.c). One process answers one request at a time;
+// lighttpd starts many.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -33,7 +33,7 @@ class Random {
     std::uint32_t state_ = seed;
 };
 
-// Words of one random length for the whole string, a space between them.
+// Words separated by a space; they all have one random length.
 std::string random_string(Random &random, int words) {
     const std::uint32_t length = 1 + random.below(longest_word);
     std::string text;
@@ -76,7 +76,7 @@ int main() {
     FCGX_Request request;
 
     if (FCGX_Init() != 0 || FCGX_InitRequest(&request, 0, 0) != 0) {
-        std::cerr << "sorted: no FastCGI here; lighttpd starts it\n";
+        std::cerr << "sorted: no FastCGI socket; lighttpd starts this\n";
         return 1;
     }
     while (FCGX_Accept_r(&request) == 0) {

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# nginx, and behind it a program: behind.sh FOLDER PROGRAM [WORD...]
+# Run nginx in front of a program: behind.sh FOLDER PROGRAM [WORD...]
 #
-# Starts the program; when it listens (it has written a line, or there is FOLDER/behind.sock), nginx
-# with FOLDER/front.conf. Ends both when it is told to, or when nginx ends; the kernel does if this
-# shell is killed.
+# Start the program; when it listens (it has written a line, or FOLDER/behind.sock exists), start nginx
+# with FOLDER/front.conf. End both at SIGTERM or SIGINT, or when nginx ends; if this shell is killed, the
+# kernel ends both.
 set -u
 folder=$1
 shift
@@ -22,12 +22,12 @@ setpriv --pdeathsig TERM -- "$@" > "$folder/behind.out" &
 behind=$!
 trap 'end 0' TERM INT
 until [ -s "$folder/behind.out" ] || [ -S "$folder/behind.sock" ]; do
-    kill -0 "$behind" 2> /dev/null || end 1 # what it has said stands on standard error
+    kill -0 "$behind" 2> /dev/null || end 1 # the program's error message is on standard error
     sleep 0.02
 done
 
-# As many workers as there are cores to run on: `auto` would count those that it may not use, too. They
-# stay the user that we are, who may read the folder.
+# One worker for each core that nginx may use; `auto` would count all cores. The workers keep the user of
+# this script, which may read the folder.
 setpriv --pdeathsig TERM -- sh "$folder/start.sh" "$folder" front.conf \
     -g "user $(id -un); worker_processes $(nproc);" &
 front=$!

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# PHP-FPM, whose name has its version in it, with none of the system's settings for PHP: fpm.sh FOLDER
+# Run PHP-FPM (its program's name contains the version) without the system's settings: fpm.sh FOLDER
 set -eu
 folder=$1
 set -- /usr/sbin/php-fpm*

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Becomes nginx: start.sh FOLDER CONFIGURATION [WORD...]
+# Execute nginx: start.sh FOLDER CONFIGURATION [WORD...]
 #
-# Before it reads its configuration nginx opens the log that it was built for, the system's, unless it is
-# told otherwise by -e, which is known since 1.19.5 (Ubuntu 22.04 has 1.18).
+# Before nginx reads its configuration, it opens the system's log, which is set at build time. Option -e
+# selects another log; it exists since 1.19.5 (Ubuntu 22.04 has 1.18).
 set -eu
 PATH=$PATH:/usr/sbin # where Debian puts nginx
 folder=$1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# npm ci into a folder of the build, once for each lock file.
+# Run npm ci in a build folder, once for each lock file.
 #
 #     build.sh FOLDER
 set -euo pipefail
@@ -15,8 +15,8 @@ mkdir -p "$out"
 cp server.js package.json "$out/"
 if cmp --silent package-lock.json "$out/.installed"; then exit; fi
 cp package-lock.json "$out/"
-# The lock file has digests, so what is here already need not be asked for: a host without a
-# network waited two minutes for the answers.
+# The lock file has digests, so npm need not check cached packages in the network: a host without a
+# network waited two minutes for that.
 (cd "$out" && npm ci --prefer-offline --omit=dev --ignore-scripts \
     --no-audit --no-fund --loglevel=error)
 cp package-lock.json "$out/.installed"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// The stranger written in JavaScript: what the seven serve, with Node's own http module and the npm
-// package redis. One thread runs all of this; while a reply of Redis is awaited it serves others.
+// The reference server in JavaScript: the content of the seven servers, with Node's http module and the
+// npm package redis. One thread runs all of it; while it waits for Redis, it serves other requests.
 
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
@@ -29,18 +29,19 @@ const { values: given } = parseArgs({
 const template = await readFile(join(given.root, 'templates/guestbook/index.html'), 'utf8');
 const parts = template.split(/(\$[A-Z_]+\$)/);
 const redis = createClient({ url: given.redis, disableOfflineQueue: true });
-redis.on('error', (error) => console.error(`redis: ${error.message}`)); // it tries again itself
-redis.connect().catch(() => {}); // that has been said
-await once(redis, 'ready').catch(() => {}); // without it all but the guestbook is served
+redis.on('error', (error) => console.error(`redis: ${error.message}`)); // the client connects again by itself
+redis.connect().catch(() => {}); // the line above logs it
+await once(redis, 'ready').catch(() => {}); // without Redis, all except the guestbook works
 
 const escape = (remark) => remark.replace(/[&<>"']/g, (character) => REFERENCES[character]);
 
 function redirect(response, status) {
-  // With a length the connection can be kept for clients of HTTP/1.0 as well.
+  // With a length, the connection can be kept for HTTP/1.0 clients, too.
   response.writeHead(status, { Location: '/guestbook', 'Content-Length': 0 }).end();
 }
 
-// Whole: these are small. A stream would take twice the CPU time, and spare memory with large ones.
+// Reads the whole file, because all are small. A stream takes twice the CPU time and saves memory only
+// with large files.
 async function sendFile(response, path) {
   const body = await readFile(join(given.root, 'public', path));
   response.writeHead(200, { 'Content-Type': FILES[path], 'Content-Length': body.length }).end(body);
@@ -56,7 +57,7 @@ function listOf(remarks) {
 }
 
 async function sendGuestbook(response) {
-  // One after another, as the seven ask.
+  // One after another, as in the seven servers.
   const remarks = await redis.lRange('guestbook_remarks', -REMARKS_SHOWN, -1);
   const visitor = await redis.incr('visitor_count');
   const written = await redis.lLen('guestbook_remarks');
@@ -64,7 +65,7 @@ async function sendGuestbook(response) {
     $GUEST_REMARKS$: listOf(remarks),
     $VISITOR_COUNT$: visitor.toLocaleString('en-US'),
     $REMARKS_COUNT$: written.toLocaleString('en-US'),
-    // A plain visit has nothing typed and no errors.
+    // In a plain visit nothing is typed and there are no errors.
     $GUEST_NAME$: '', $GUEST_NAME_ERROR$: '',
     $GUEST_REMARKS_TYPED$: '', $GUEST_REMARKS_ERROR$: '',
   };

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Python's own http.server: a thread for each connection. Its documentation does not recommend it
-for production, where a WSGI or ASGI server (gunicorn, uvicorn) would stand in its place."""
+"""Serve with Python's http.server: a thread for each connection. Its documentation does not
+recommend it for production, where a WSGI or ASGI server (gunicorn, uvicorn) is usual."""
 
 import http.server
 import sys
@@ -10,7 +10,7 @@ REDIRECTS = {"/redirect": HTTPStatus.FOUND, "/old": HTTPStatus.MOVED_PERMANENTLY
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"  # which keeps connections; the default closes them
+    protocol_version = "HTTP/1.1"  # keeps connections; the default HTTP/1.0 closes them
     timeout = float(sys.argv[3]) / 1000
 
     def do_GET(self) -> None:
@@ -22,12 +22,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Location", "/guestbook")
         self.send_header("Content-Length", "0")
         if self.request_version == "HTTP/1.0" and not self.close_connection:
-            # It keeps the connection of such a client, but does not tell it; ab has to be told.
+            # http.server keeps this connection but does not send the field, which ab needs.
             self.send_header("Connection", "keep-alive")
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """No access log, as the seven have none."""
+        """Write no access log, as in the seven servers."""
 
 
 class Server(http.server.ThreadingHTTPServer):

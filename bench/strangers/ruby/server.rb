@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # frozen_string_literal: true
 
-# The least that answers: accept, read, write, close, one connection after another, as such servers
-# are written in tutorials. It knows nothing of HTTP but its lines; a Ruby programmer would put Puma
-# with a Rack application in its place.
+# A minimal server as in tutorials: accept, read, write, close, one connection after another. It only
+# reads the lines of a request, without parsing HTTP; in production, Puma with a Rack application is
+# usual.
 
 require 'socket'
 
@@ -14,14 +14,14 @@ REDIRECTS = {
 
 address, port, backlog = ARGV
 server = TCPServer.new(address, Integer(port))
-server.listen(Integer(backlog)) # as the seven; SOMAXCONN by default
+server.listen(Integer(backlog)) # as in the seven servers; SOMAXCONN by default
 
 trap('TERM') { exit }
 
 loop do
   client = server.accept
   _method, path, = client.gets&.split
-  # To its blank line: close() on what is not read yet would reset the connection.
+  # Read up to the blank line: close() with unread data would reset the connection.
   nil until [nil, "\r\n"].include?(client.gets)
   status = REDIRECTS[path]
   client.print(
@@ -32,7 +32,7 @@ loop do
     end
   )
 rescue SystemCallError
-  # The client has gone; the next one waits.
+  # The client has closed the connection; continue with the next one.
 ensure
   client&.close
 end

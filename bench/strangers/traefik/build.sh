@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Traefik, built from its module: Debian and Ubuntu have no package of it. A choice of its own, for it fetches some
-# 2.3 GB and takes seven minutes on two cores (once).
+# Build Traefik from its Go module: Debian and Ubuntu have no package of it. This is done only on request,
+# because it downloads about 2.3 GB and takes seven minutes on two cores (once).
 #
 #     bench/strangers/traefik/build.sh
 #
-# `go install` refuses it, because its go.mod replaces modules. So its source is copied and built as
-# the main module. Its web interface is switched off here, and is not built: one empty page stands
-# where it is looked for.
+# `go install` rejects it, because its go.mod replaces modules. So its source is copied and built as
+# the main module. Its web interface is switched off and not built: an empty page replaces it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 

@@ -152,7 +152,7 @@ def test_what_builds_fetch_is_asked_for(
     assert "about 127.0 MB (ruby 9.0 MB, fast 118.0 MB, go 76.0 MB;" in machine.said[0]
     assert bool(machine.installed) == fetched
     # Whoever lacks a program is left out for that.
-    reason = "go is left out: its build would fetch Go, modules; nobody said yes to it"
+    reason = "go is left out: its build would fetch Go, modules; give --yes to allow it"
     assert left_out == ({} if fetched else {"go": reason})
     assert (reason in machine.said) != fetched
 

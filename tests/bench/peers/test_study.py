@@ -121,14 +121,14 @@ def test_what_was_published(parent: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "complaint"),
     [
-        ('"nginx", "go"', '"nginx", "nobody"', "unknown subject: nobody"),
+        ('"nginx", "go"', '"nginx", "nobody"', "unknown server: nobody"),
         ('["moved"]', '["dance"]', "unknown workload: dance"),
-        ("keep_alive =", "keep_awake =", "keep_awake = False is no condition"),
-        ("[false, true]", '["perhaps"]', "keep_alive = 'perhaps' is no condition"),
+        ("keep_alive =", "keep_awake =", "keep_awake = False is not a condition"),
+        ("[false, true]", '["perhaps"]', "keep_alive = 'perhaps' is not a condition"),
         ('equal = ["all"]\n', "", "equal: Field required"),
         ("runs = 1", "runs = 0", "runs: Input should be greater than 0"),
         ("runs = 3", "rounds = 3", "Extra inputs|Field required"),
-        ('"nginx"\nequal', '"nobody"\nequal', "unknown subject: nobody"),
+        ('"nginx"\nequal', '"nobody"\nequal', "unknown server: nobody"),
     ],
 )
 def test_a_study_that_cannot_be_measured(

@@ -217,11 +217,11 @@ def test_errors_of_the_host_are_told(station: RemoteStation) -> None:
 @pytest.mark.parametrize(
     ("agent", "words"),
     [
-        (["/nowhere/ssh"], r"far is gone \(status 127\): .*No such file"),
+        (["/nowhere/ssh"], r"far has ended \(status 127\): .*No such file"),
         (["sh", "-c", "echo no route to host >&2; exit 255"], r"\(status 255\): no route to host"),
-        (["sh", "-c", "echo Welcome; cat"], "said something that is no answer: 'Welcome'"),
-        (["cat"], "said something that is no answer"),
-        (["sh", "-c", "head -c 5000000 /dev/zero; sleep 60"], "said something that is no answer"),
+        (["sh", "-c", "echo Welcome; cat"], "sent a line that is not a reply: 'Welcome'"),
+        (["cat"], "sent a line that is not a reply"),
+        (["sh", "-c", "head -c 5000000 /dev/zero; sleep 60"], "sent a line that is not a reply"),
     ],
 )
 def test_an_agent_that_is_none(agent: list[str], words: str) -> None:
@@ -231,7 +231,7 @@ def test_an_agent_that_is_none(agent: list[str], words: str) -> None:
 
 def test_an_agent_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(remote.CALLS, "hello", CallType(Hello, 0.2))
-    with pytest.raises(HostLost, match=r"far gave no answer to hello in 0\.2 s"):
+    with pytest.raises(HostLost, match=r"far sent no reply to hello in 0\.2 s"):
         greeted(["sleep", "60"])
 
 

@@ -111,7 +111,7 @@ def test_a_floor_that_is_not_there_or_not_built(
     monkeypatch.setattr("bench.subjects.subject.FLOOR_BUILD", tmp_path)
     with pytest.raises(LeftOut, match="Run: make floor"):
         floor_subject("epoll")
-    with pytest.raises(LeftOut, match="apache has no floor"):
+    with pytest.raises(LeftOut, match="apache has no baseline"):
         floor_subject("apache")
 
 

@@ -129,7 +129,7 @@ def test_an_agent_is_killed_in_the_middle(tmp_path: Path, who: str) -> None:
     reasons = [run["reason"] for run in content["runs"] if run["state"] == "failed"]
     lost = [reason["text"] for reason in reasons if reason["label"] == "host lost"]
     assert len(lost) == 1, said
-    assert f"the agent on {who} is gone" in lost[0]
+    assert f"the agent on {who} has ended" in lost[0]
     # Beside a busy process the load of another run may be too little to count.
     assert {reason["label"] for reason in reasons} <= {"host lost", "too little load"}, said
     assert content["state"] == "complete"
@@ -183,8 +183,8 @@ def test_a_sweep_over_hosts_is_stopped(tmp_path: Path, number: int, server: str)
     ("change", "words"),
     [
         ({}, "unknown server: nobody"),
-        ({"agent": ["sh", "-c", "echo no route >&2; exit 255"]}, "agent on redis is gone"),
-        ({"agent": ["echo", "Welcome"]}, "said something that is no answer: 'Welcome'"),
+        ({"agent": ["sh", "-c", "echo no route >&2; exit 255"]}, "agent on redis has ended"),
+        ({"agent": ["echo", "Welcome"]}, "sent a line that is not a reply: 'Welcome'"),
     ],
 )
 def test_what_stands_in_the_way_is_said_at_once(

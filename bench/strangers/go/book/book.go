@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-// Package book makes the guestbook page of the seven servers as a Go programmer would: html/template
-// for the page, go-redis for what is on it. It asks Redis the same three commands, one after
-// another, and fills the same template. Connections to Redis come from the client's own pool, at its
-// default size. The stranger fasthttp takes what is on the page from here, and has a template engine
-// of its own.
+// Package book makes the guestbook page of the seven servers in the usual way for Go: html/template
+// for the page, go-redis for its content. It sends Redis the same three commands, one after another,
+// and fills the same template. Connections to Redis come from the pool of go-redis, with its default
+// size. The reference server `fasthttp` uses the content, with another template engine.
 package book
 
 import (
@@ -24,7 +23,7 @@ import (
 // remarksShown is REMARKS_SHOWN in lib/config.h.
 const remarksShown = 50
 
-// Unreachable is what a visitor reads while Redis does not answer; the status is 503 then.
+// Unreachable is the text of the response with status 503 if Redis does not answer.
 const Unreachable = "The guestbook's memory, Redis, cannot be reached just now."
 
 // A Book is the guestbook. Any number of goroutines may use it at once.
@@ -33,14 +32,14 @@ type Book struct {
 	template *template.Template
 }
 
-// Content is what is on the page: both numbers as they are shown, and the newest remark first.
+// Content is the content of the page: both numbers as text, and the newest remark first.
 type Content struct {
 	Visitor string
 	Written string
 	Remarks []string
 }
 
-// New takes the template below root, the project's folder, and the Redis at
+// New returns a book with the template below root, the project's folder, and the Redis at
 // redis://[user:password@]host:port/db. It does not connect yet.
 func New(root, redisURL string) (*Book, error) {
 	parsed, err := parseTemplate(root)
@@ -54,9 +53,9 @@ func New(root, redisURL string) (*Book, error) {
 	return &Book{redis.NewClient(options), parsed}, nil
 }
 
-// Page counts a visitor and writes the page for him. An error means that there is none, since Redis
-// was not reached. It is a buffer because the length is needed before the first byte: without one
-// HTTP/1.0 cannot keep the connection.
+// Page counts a visitor and writes the page into a buffer. It returns an error if Redis cannot be
+// reached. The buffer gives the length before the first byte is sent: without it, HTTP/1.0 cannot
+// keep the connection.
 func (b *Book) Page(ctx context.Context, to *bytes.Buffer) error {
 	content, err := b.Load(ctx)
 	if err != nil {
@@ -65,7 +64,7 @@ func (b *Book) Page(ctx context.Context, to *bytes.Buffer) error {
 	return b.template.Execute(to, content)
 }
 
-// Load counts a visitor and asks Redis for what is on his page, three times, one after another.
+// Load counts a visitor and reads the page's content from Redis with three commands in sequence.
 func (b *Book) Load(ctx context.Context) (Content, error) {
 	remarks, err := b.redis.LRange(ctx, "guestbook_remarks", -remarksShown, -1).Result()
 	if err != nil {
@@ -83,7 +82,7 @@ func (b *Book) Load(ctx context.Context) (Content, error) {
 	return Content{withThousands(visitor), withThousands(written), remarks}, nil
 }
 
-// parseTemplate turns the servers' own template into one for html/template.
+// parseTemplate converts the template of the seven servers for html/template.
 func parseTemplate(root string) (*template.Template, error) {
 	text, err := os.ReadFile(filepath.Join(root, "templates/guestbook/index.html"))
 	if err != nil {
@@ -95,14 +94,14 @@ func parseTemplate(root string) (*template.Template, error) {
 		"$GUEST_REMARKS$", `{{range .Remarks}}<li class="remark"><p>{{.}}</p></li>`+"\n"+
 			`{{else}}<li class="remark none"><p>No remarks yet. Yours could be the first.</p></li>`+
 			"\n{{end}}",
-		// A plain visit has nothing typed and no errors.
+		// In a plain visit nothing is typed and there are no errors.
 		"$GUEST_NAME$", "", "$GUEST_NAME_ERROR$", "",
 		"$GUEST_REMARKS_TYPED$", "", "$GUEST_REMARKS_ERROR$", "",
 	).Replace(string(text))
 	return template.New("guestbook").Parse(translated)
 }
 
-// withThousands writes 1234567 as 1,234,567.
+// withThousands formats 1234567 as 1,234,567.
 func withThousands(number int64) string {
 	digits := strconv.FormatInt(number, 10)
 	for i := len(digits) - 3; i > 0; i -= 3 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package profile lets a program say where its CPU time goes, on hosts on which perf cannot.
+// Package profile makes a program write a CPU profile of itself, for hosts without perf.
 package profile
 
 import (
@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Into writes a CPU profile into a file, from now on until SIGTERM or SIGINT, which end the program
-// as soon as it is written. Without a name there is none.
+// Into starts a CPU profile. At SIGTERM or SIGINT it writes the profile into the file and ends the
+// program. Without a file name it does nothing.
 func Into(name string) error {
 	if name == "" {
 		return nil

@@ -1,7 +1,7 @@
 <?php
 // SPDX-License-Identifier: MIT
-// The front controller: whatever is asked for comes here (FallbackResource in apache.conf; PHP's
-// own server has it as its router). PHP runs it from the start for each request.
+// The front controller gets all requests (FallbackResource in apache.conf; it is the router of PHP's
+// built-in server). PHP runs it from the start for each request.
 
 declare(strict_types=1);
 
@@ -11,13 +11,13 @@ function serve(string $path): void
 {
     if (isset(REDIRECTS[$path])) {
         header('Location: /guestbook', true, REDIRECTS[$path]);
-        header('Content-Length: 0'); // nginx before PHP-FPM would not know it
+        header('Content-Length: 0'); // without it, nginx does not know the length
         return;
     }
     if ($path === '/sorted') {
         require __DIR__ . '/sorted.php';
         $page = sorted_page();
-        header('Content-Length: ' . strlen($page)); // else in chunks, which HTTP/1.0 cannot keep
+        header('Content-Length: ' . strlen($page)); // HTTP/1.0 has no chunks
         echo $page;
         return;
     }

@@ -1,6 +1,6 @@
 <?php
 // SPDX-License-Identifier: MIT
-// 1,001 random strings, always the same, in order: the page of lib/app/sorted.c.
+// The page of lib/app/sorted.c: 1,001 sorted pseudo-random strings, always the same.
 
 declare(strict_types=1);
 

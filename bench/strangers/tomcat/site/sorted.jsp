@@ -1,6 +1,6 @@
 <%-- SPDX-License-Identifier: MIT --%><%@ page contentType="text/html; charset=utf-8" session="false" trimDirectiveWhitespaces="true" %>
 <%@ page import="java.util.ArrayList, java.util.Collections, java.util.List" %>
-<%-- The page of sorted strings: what lib/app/sorted.c does, with the standard library of Java. --%>
+<%-- The page of sorted strings of lib/app/sorted.c, with Java's standard library. --%>
 <%!
     private static final int STRINGS = 1001;
     private static final int WORDS_IN_FIRST = 1000;
@@ -44,7 +44,7 @@
     }
 %>
 <%
-    // Room for the whole page: Tomcat then knows its length, and HTTP/1.0 can keep the connection.
+    // The buffer holds the whole page: then Tomcat knows its length, and HTTP/1.0 can keep the connection.
     response.setBufferSize(128 * 1024);
 %>
 <!DOCTYPE html>

@@ -20,9 +20,9 @@ import redis.clients.jedis.JedisPooled;
 import redis.clients.jedis.exceptions.JedisException;
 
 /**
- * The stranger written in Java: what the seven serve, with the server of the JDK and Jedis. One
- * thread waits for all connections; a pool of threads, which its documentation leaves to the
- * program, serves what has come. A thread that asks Redis waits for the reply.
+ * The reference server in Java: the content of the seven servers, with the HTTP server of the JDK and
+ * Jedis. One thread waits for all connections; a pool of threads serves the requests. A thread that
+ * sends a command to Redis waits for the reply.
  */
 public final class Server {
     private static final int REMARKS_SHOWN = 50;
@@ -84,9 +84,9 @@ public final class Server {
         }
     }
 
-    /** The guestbook: three questions to Redis, one after another. */
+    /** The guestbook: three commands to Redis, one after another. */
     private static final class Guestbook implements HttpHandler {
-        private final JedisPooled redis; // connections of its own pool, at its default size
+        private final JedisPooled redis; // connections of its pool, with the default size
         private final String template;
 
         Guestbook(Path root, URI url) throws IOException {
@@ -118,7 +118,7 @@ public final class Server {
                             "GUEST_REMARKS", list(remarks),
                             "VISITOR_COUNT", grouped(visitor),
                             "REMARKS_COUNT", grouped(written));
-            // A plain visit has nothing typed and no errors: all other places stay empty.
+            // In a plain visit nothing is typed and there are no errors: other values stay empty.
             return PLACE.matcher(template)
                     .replaceAll(
                             place ->

@@ -212,7 +212,7 @@ def wordless(scene: Scene) -> None:
 
 
 def cut_off(scene: Scene) -> str | None:
-    """A client that is silent beyond its timeout is disconnected; one that is faster is served."""
+    """A client that is silent beyond its timeout is disconnected; a faster client is served."""
     path = next(iter(scene.site.small))
     data = request("GET", path, CLOSE)
     with ExitStack() as stack:
@@ -283,8 +283,8 @@ def takes_nothing(scene: Scene) -> str | None:
             scene.alive()
             raise Failed(
                 NO_SEND_TIMEOUT,
-                f"with --time-scale {TIME_SCALE} a client may take nothing for 1 s; one that took "
-                f"nothing was still connected after {CUT_OFF_SECONDS:.0f} s",
+                f"with --time-scale {TIME_SCALE} a client may take nothing for 1 s; this client "
+                f"was still connected after {CUT_OFF_SECONDS:.0f} s",
                 client.port,
             )
     return f"disconnected after {time.monotonic() - begun:.1f} s"
@@ -307,8 +307,8 @@ def reads_slowly(scene: Scene) -> None:
         scene.alive()
         raise Failed(
             CUTS_SLOW_READER,
-            f"with --time-scale {TIME_SCALE} a client may take nothing for 1 s; one that read "
-            f"{SIP >> 10} KB every {SIP_SECONDS} s got only {len(received):,} bytes (head "
+            f"with --time-scale {TIME_SCALE} a client may take nothing for 1 s; a client read "
+            f"{SIP >> 10} KB every {SIP_SECONDS} s and got only {len(received):,} bytes (head "
             f"included) of {path}, which has {len(content):,}",
             client.port,
             sure=False,

@@ -172,7 +172,7 @@ def test_a_known_fault_is_called_by_its_name(
     found = grade(patch.apply(tmp_path), "--only", patch.stage)
     if patch.fault == "dies-at-limit" and os.geteuid() != 0:
         assert "only root" in found.model_dump_json()
-        pytest.skip("only root can limit its processes apart from our own")
+        pytest.skip("only root can limit the server's processes")
     if patch.fault not in found.faults and "cannot be inspected here" in found.model_dump_json():
         pytest.skip("the processes of another user cannot be inspected here")
     assert patch.fault in found.faults, told(found)

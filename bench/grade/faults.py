@@ -33,9 +33,8 @@ BROKEN_SERVICE = (
 NEVER_SERVES = FaultKind(
     "never-serves",
     "The server does not start serving",
-    "The server was started but did not reach server_ready(), which prints the line `url`. Either "
-    "it ended before this call, or it is in an endless loop, waits, or forks children that fork "
-    "again.",
+    "The server was started but did not reach server_ready(), which prints the line `url`. It "
+    "ended before this call, or is in an endless loop, waits, or forks children that fork again.",
     "main() in your main.c, from its first line to server_ready()",
     r"clone|fork|exit|\w+\(",
 )
@@ -139,7 +138,7 @@ NO_ANSWER = FaultKind(
 WRONG_ANSWER = FaultKind(
     "wrong-answer",
     "You send the wrong response",
-    "The response is valid HTTP, but it does not match the request.",
+    "The response is valid HTTP, but it is not the right one for this request.",
     "connection_pending and connection_sent in lib/app/connection.h",
 )
 BAD_HEAD = FaultKind(
@@ -189,8 +188,7 @@ BELIEVES = FaultKind(
     "believes-anything",
     "You accept an invalid request",
     "A request that is not HTTP or has two possible meanings was answered as if it were valid, or "
-    "a path led out of public/. Request smuggling works if two programs read the same bytes "
-    "differently.",
+    "a path led out of public/. (Request smuggling needs two programs that disagree on meaning.)",
     "RFC 9112, sections 3 and 6.3; lib/proto/http.c",
 )
 LOSES_PIPELINED = FaultKind(
@@ -221,8 +219,8 @@ ONE_STOPS_ALL = FaultKind(
     "One client blocks all others",
     "Some clients were silent, before or during their request, and all other clients waited for "
     "them. One of your blocking calls waits for a single client.",
-    "the tables in docs/architecture.md: what each call waits for; `wait_for` in "
-    "lib/net/evented.c; `receive` in lib/net/blocking.c",
+    "docs/architecture.md: what each call waits for; `wait_for` in lib/net/evented.c; `receive` "
+    "in lib/net/blocking.c",
     r"recv|read\(|poll|epoll_wait|accept",
 )
 BY_NATURE = FaultKind(

@@ -276,8 +276,7 @@ ATTACKS = {
         Attack(
             "flood",
             "A flood of connections",
-            "one client connects, sends a request and resets the connection, as fast as one core "
-            "can",
+            "one client connects, sends a request and resets, as fast as one core can",
             _crowd("flood", 1),
         ),
         Attack(

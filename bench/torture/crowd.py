@@ -197,8 +197,7 @@ def connected(order: CrowdOrder, receive_buffer: int = 0) -> socket.socket | Non
 
 
 def sent(connection: socket.socket, data: bytes) -> bool:
-    """Send what the kernel accepts. If the server has closed the connection, close it, too, and
-    return False."""
+    """Send what the kernel accepts. After an error close the connection and return False."""
     if not data:
         return True
     try:

@@ -60,9 +60,8 @@ def parser() -> argparse.ArgumentParser:
         prog="zerohttpd torture",
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Test the robustness of each server: attack it in several ways, and measure "
-        "what its\nvisitors get meanwhile and afterwards. Exit status: 0 all promises were kept, 1 "
-        "one was\nbroken, 2 could not begin, 130 after Ctrl-C.",
+        description="Attack each server in several ways, and measure what its visitors get.\nExit "
+        "status: 0 all promises were kept, 1 one was broken, 2 could not begin, 130 after Ctrl-C.",
         epilog="attacks:\n" + "".join(f"  {a.name:<16} {a.what}\n" for a in ATTACKS.values()),
     )
     add = top.add_argument

@@ -80,8 +80,7 @@ class RunningCrowd(Helper):
     """A running crowd. Use it in a `with` block, and read its tally afterwards."""
 
     def __init__(self, order: crowds.CrowdOrder, ground: Ground, inside: Sequence[str]) -> None:
-        """Start the crowd; `inside`: command words that start it in another namespace. Raises
-        HelperError or Interrupted."""
+        """Start the crowd; `inside`: see `Ground.far_end`. Raises HelperError or Interrupted."""
         cpus, words = ground.placement.load, [order.words()]
         super().__init__("bench.torture.crowd", words, cpus, ground.watch, inside)
 

@@ -423,8 +423,8 @@ SANITIZER_ERROR = FaultKind(
     "sanitizer-error",
     "A sanitizer reports a misuse of memory or of a lock",
     "Memory was used beyond its end or after it was freed, an operation has no defined result, or "
-    "a mutex was unlocked by a thread that did not hold it, locked twice, or destroyed while it "
-    "was locked. A program with such an error may work for a long time.",
+    "a mutex was misused: unlocked by another thread, locked twice, or destroyed while locked. A "
+    "program with such an error may work for a long time.",
     "the proof: its first function of your code; free(3), pthread_mutex_lock(3); `make debug`",
     brings=BROKEN_SERVICE,
 )

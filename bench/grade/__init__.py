@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""A server's grade: what it can do, stage by stage, and by which fault it fails.
+"""Grade a server stage by stage, and name and prove each fault.
 
 command     the command line; enters the sandbox
-sandbox     namespaces and limits for programs of strangers
-fence       what such a program may open
+sandbox     namespaces and limits for untrusted programs
+fence       the files that such a program may open (Landlock)
 building    compiles the server, within these limits
-faults      those that are known by name
-stage       what a check is, and what came of it
-waiting     how its threads wait
-scene       what a check works with: a site, a Redis, a running server, clients
+faults      the faults that have a name, and their texts
+check       the definition of a check and of a stage
+stage       the results of checks and stages
+waiting     how the server's threads wait
+scene       what a check works with: files, a Redis, a running server, clients
 descriptors which descriptors a server has open
 stages/     the checks: answering, holding, leaving, redis, ending, loading, racing; and their order
-trying      one of them: tried again, and traced for a proof
+trying      runs one check, repeats it and traces it for a proof
 proof       the lines of a trace that prove a fault
-exam        all of them within a minute
-show        in words
+exam        runs all checks within a minute
+show        prints the grade as text
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Compiles the graded program: a copy of its folder, beside a copy of what it is linked with."""
+"""Compile the graded server from a copy of its folder and of lib/."""
 
 import re
 import shutil
@@ -15,54 +15,54 @@ COMPILER_LIMITS = Limits(address_space=4 << 30, file_bytes=256 << 20)
 COMPILE_SECONDS = 30.0
 PARTS = ("Makefile", "pyproject.toml")
 MOST_BYTES = 1 << 20
-"""Of a folder that is graded: sources, and no more."""
+"""The size limit of a graded folder: it should have nothing but source files."""
 
 
 class NotBuilt(Exception):
-    """It does not compile; the message is the compiler's."""
+    """The server does not compile; the message is the compiler's."""
 
 
 def folder_of(name: str) -> Path:
-    """The folder that is meant: a path, NN_name, or the name alone. Raises UserError."""
+    """Return the server's folder, given as a path, NN_name, or the name alone. Raises UserError."""
     for folder in (Path(name), ROOT / name, *ROOT.glob(f"[0-9][0-9]_{name}")):
         if (folder / "main.c").is_file():
             _require_sources(folder)
             return folder.resolve()
     there = ", ".join(file.parent.name for file in sorted(ROOT.glob("[0-9][0-9]_*/main.c")))
-    raise UserError(f"no {name}/main.c here; there are: {there}")
+    raise UserError(f"{name}/main.c does not exist; the servers here are: {there}")
 
 
 def _require_sources(folder: Path) -> None:
-    """Raises UserError where what is read with our rights leads elsewhere, or is large."""
+    """Raise UserError if a file that the grader reads is a link, or the folder is too large."""
     for path in (folder, folder / "main.c", folder / "tests.toml"):
         if path.is_symlink() or not (path.is_file() or path.is_dir() or not path.exists()):
-            raise UserError(f"{path} is a link, or no file: what is graded must lie there")
+            raise UserError(f"{path} is a link or not a regular file; put the file itself there")
     if sum(file.lstat().st_size for file in folder.rglob("*")) > MOST_BYTES:
-        raise UserError(f"{folder} holds more than {MOST_BYTES >> 20} MB: that is no source")
+        raise UserError(f"{folder} has more than {MOST_BYTES >> 20} MB; leave only source files")
 
 
 def require_limits() -> None:
-    """Raises UserError where this machine allows less than a program is graded with: else that
-    would be taken for a fault of the program."""
+    """Raise UserError if this machine's limits are below those of a grading: otherwise they would
+    cause faults for which the program is blamed."""
     done = subprocess.run(confined(["true"], COMPILER_LIMITS), capture_output=True, text=True)
     if done.returncode != 0:
         raise UserError(
             f"no program can be graded here: {done.stderr.strip()}. If your own limits are below "
-            "those of a grade (ulimit -Ha shows them), have them raised, or grade as root"
+            "those of a grading (ulimit -Ha shows them), raise them or grade as root"
         )
 
 
 class Built:
-    """A copy of the project with this one server, below a folder."""
+    """A copy of the project, with the graded server only, in a folder."""
 
     def __init__(self, source: Path, folder: Path) -> None:
-        """Raises UserError for a folder that cannot be taken for a server's."""
+        """Copy the server and lib/. Raise UserError if the folder cannot be a server's."""
         self._root = folder
         self._folder = source.name if source.name[:2].isdigit() else f"99_{source.name}"
         for name in PARTS:
             shutil.copy(ROOT / name, folder / name)
         shutil.copytree(ROOT / "lib", folder / "lib")
-        # Links are copied as links: what they lead to is not read with our rights.
+        # Links are copied as links: their targets must not be read with the grader's rights.
         try:
             shutil.copytree(source, folder / self._folder, symlinks=True)
         except (OSError, shutil.Error) as error:
@@ -70,11 +70,11 @@ class Built:
         give(folder)
         found = discover(folder)
         if len(found) != 1:
-            raise UserError(f"{source.name} is no name for a server: two digits, _, a word")
+            raise UserError(f"{source.name} is not a server's name; use e.g. 08_mine or mine")
         self.name = found[0]
 
     def mentions(self, words: re.Pattern[str]) -> bool:
-        """Whether the sources of the server, comments included, have text of this kind."""
+        """Return whether the expression matches the server's sources, comments included."""
         found = (self._root / self._folder).rglob("*.[ch]")
         sources = [file for file in found if file.is_file() and not file.is_symlink()]
         return any(words.search(source.read_text(errors="replace")) for source in sources)
@@ -82,13 +82,13 @@ class Built:
     def make(
         self, flavour: str, flags: tuple[str, ...] = (), seconds: float = COMPILE_SECONDS
     ) -> tuple[Subject, str]:
-        """Compile and link with what `make` has built of lib/ in build/FLAVOUR. Returns the server
-        and what the compiler remarked. Raises NotBuilt, UserError."""
+        """Compile the server and link it with the lib/ that `make` has built in build/FLAVOUR.
+        Return the server and the compiler's warnings. Raises NotBuilt, UserError."""
         archive = self._root / f"{flavour}.a"
         where = "release" if flavour == "release" else f"{flavour}/objects"
         built = ROOT / "build" / where / "libzerohttpd.a"
         if not built.exists():
-            raise UserError(f"{built} is not there: `make grade` builds it first")
+            raise UserError(f"{built} is missing; use `make grade`, which builds it first")
         shutil.copy(built, archive)
         give(archive)
         command = [
@@ -106,8 +106,8 @@ class Built:
                 start_new_session=True,
             )
         except subprocess.TimeoutExpired:
-            raise NotBuilt(f"the compiler was not done in {seconds:.0f} s") from None
+            raise NotBuilt(f"the compiler did not finish within {seconds:.0f} s") from None
         program = self._root / flavour / "bin" / self.name
         if done.returncode != 0 or not program.is_file():
-            raise NotBuilt(done.stderr.strip() or "the compiler did not say why")
+            raise NotBuilt(done.stderr.strip() or "the compiler printed no message")
         return server_subject(self.name, program), done.stderr.strip()

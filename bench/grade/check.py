@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a check is, and a stage."""
+"""The definition of a check (Trial) and of a stage."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,33 +10,32 @@ from bench.grade.scene import Scene
 
 @dataclass(frozen=True)
 class Trial:
-    """Something that a server can do."""
+    """A check of one ability of a server."""
 
     name: str
     points: int
     run: Callable[[Scene], str | None]
-    """Raises Failed; may return what is worth knowing."""
+    """Raises Failed; may return a note for the report."""
     options: tuple[str, ...] = ()
-    """Of the server's command line."""
+    """Additional options of the server's command line."""
     gate: bool = False
-    """Who fails here need not try the rest."""
+    """If this check fails, the checks after it are not run."""
     also_closed: bool = False
-    """It is tried even if a gate has failed, for the cause. If it succeeds then, it counts
-    nothing."""
+    """It runs even after a failed gate, to find the cause. If it succeeds then, it gives no
+    points."""
     traced: bool = False
-    """The ends of its processes, and close(2), are traced from the beginning, where that is
-    allowed."""
+    """strace records process ends and close(2) from the first attempt, if tracing is allowed."""
     starts_server: bool = True
     limits: Limits = field(default_factory=Limits)
     redis_delay_ms: float = 0
-    """Each reply of Redis comes so much later."""
+    """The delay that is added to each reply of Redis."""
     seconds: float = 3
-    """About how long it takes where all is well: it is not begun with less left."""
+    """The usual duration without a fault. The check is not started if less time is left."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Checks that belong together."""
+    """A group of checks."""
 
     name: str
     title: str

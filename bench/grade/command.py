@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd grade`, and `make grade`."""
+"""The command `zerohttpd grade`, which `make grade` runs."""
 
 import argparse
 import json
@@ -22,13 +22,13 @@ NAMES = [stage.name for stage in STAGES]
 
 
 def run(words: Sequence[str]) -> int:
-    """Grade a server. Exit status: 0 whatever the points. Raises UserError or Interrupted."""
+    """Grade a server and return 0, whatever the points are. Raises UserError or Interrupted."""
     options = _parser().parse_args(words)
     if options.schema:
         print(json.dumps(Grade.model_json_schema(), indent=2))
         return 0
     if options.server is None:
-        raise UserError("say which server: zerohttpd grade 08_mine")
+        raise UserError("no server is named; give its folder, e.g. zerohttpd grade 08_mine")
     only = each_of("stage", options.only, NAMES)
     source = folder_of(options.server)
     require_ab()
@@ -52,24 +52,24 @@ def run(words: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="zerohttpd grade",
-        description="What a server can do, stage by stage, and what stands in the way of the rest.",
+        description="Grade a server stage by stage, and explain each fault with a proof.",
     )
     add = parser.add_argument
     add(
         "server",
         metavar="FOLDER",
         nargs="?",
-        help="such as 08_mine, or the path of any folder with a main.c",
+        help="folder of the server: e.g. 08_mine, or the path of any folder with a main.c",
     )
-    seeds = "what is asked is drawn by lot; with the same number the same is asked (a new one)"
+    seeds = "repeat a grading: the seed of its random files and requests (default: a new one)"
     add("--seed", type=int, metavar="N", help=seeds)
     add(
         "--only",
         nargs="+",
         default=[],
         metavar="STAGE",
-        help=f"only these stages: {', '.join(NAMES)}",
+        help=f"grade only these stages (default: all): {', '.join(NAMES)}",
     )
     add("--json", action="store_true", help="print the whole grade as JSON, for other programs")
-    add("--schema", action="store_true", help="print the JSON Schema of what --json prints")
+    add("--schema", action="store_true", help="print the JSON Schema of the output of --json")
     return parser

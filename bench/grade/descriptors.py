@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which descriptors the processes of a server have open, from /proc/PID/fd."""
+"""The open descriptors of a server's processes, from /proc/PID/fd."""
 
 import os
 from collections import Counter
@@ -12,25 +12,25 @@ from bench.grade.stage import NotHere
 from bench.host.sockets import ALL, LISTEN, tcp_sockets
 
 SAME_FILE = 3
-"""So many descriptors of one file a process may have."""
+"""The number of descriptors of one file that a process may have."""
 
 
 def must_look(scene: Scene) -> None:
-    """Raises NotHere where what its processes hold may not be looked at: in a container without
-    that right all would be found in order."""
+    """Raise NotHere if the descriptors of the server's processes cannot be read. In a container
+    without this right the grader would find no leak."""
     try:
         Path(f"/proc/{scene.pid}/exe").readlink()
     except PermissionError as error:
         raise NotHere(
-            "another user's processes may not be looked at here; a container needs "
-            "--cap-add SYS_PTRACE for that"
+            "the processes of another user cannot be inspected here; start the container with "
+            "--cap-add SYS_PTRACE"
         ) from error
     except OSError:
-        pass  # it has ended: the checks say so
+        pass  # the server has ended: the checks report this
 
 
 def opened(scene: Scene) -> Iterator[list[tuple[Path, str]]]:
-    """For each of its processes: its descriptors in /proc, and what they lead to."""
+    """Yield for each process of the server its descriptors in /proc and their targets."""
     for pid in scene.there():
         found = []
         for path in Path(f"/proc/{pid}/fd").iterdir():
@@ -40,7 +40,7 @@ def opened(scene: Scene) -> Iterator[list[tuple[Path, str]]]:
 
 
 def is_tcp(path: Path) -> bool:
-    """Whether a socket is one of TCP; True if the kernel does not tell."""
+    """Return whether a socket is a TCP socket; True if the kernel does not report the protocol."""
     try:
         return b"TCP" in os.getxattr(path, "system.sockprotoname")
     except OSError:
@@ -48,8 +48,8 @@ def is_tcp(path: Path) -> bool:
 
 
 def useless_descriptors(scene: Scene) -> int:
-    """How many its processes have open that lead nowhere: TCP sockets that neither listen nor lead
-    to Redis, and of one file more than a few."""
+    """Return the number of leaked descriptors: TCP sockets that neither listen nor lead to Redis,
+    and those of one file beyond SAME_FILE in a process."""
     redis_port = scene.redis_port or 0
     useful = {
         f"socket:[{one.inode}]"
@@ -71,8 +71,8 @@ def useless_descriptors(scene: Scene) -> int:
 
 
 def channels(scene: Scene) -> set[str]:
-    """The pipes and the sockets that are not TCP which its processes have open. Of epoll sets,
-    eventfds and the like, which have no names of their own: as many as one process has."""
+    """Return the names of the server's open pipes and non-TCP sockets. Epoll sets, eventfds and
+    the like have no unique names: they are numbered within a process."""
     found: set[str] = set()
     for descriptors in opened(scene):
         nameless: Counter[str] = Counter()

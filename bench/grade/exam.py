@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The examination: all stages in order, stopped early, with a proof for each fault."""
+"""The examination: all stages in order, within a time limit, with a proof for each fault."""
 
 import random
 import tempfile
@@ -28,20 +28,20 @@ Told = Callable[[StageOutcome], None]
 
 @dataclass
 class Exam:
-    """One server's. `run` may be called once."""
+    """The examination of one server. `run` may be called once."""
 
     source: Path
     seed: int
     watch: SignalWatch
     only: Sequence[str] = ()
-    """Names of stages; none: all."""
+    """Names of stages; empty: all."""
     told: Told = lambda outcome: None
-    """Called with each stage's outcome as it comes."""
+    """Called with the outcome of each stage when it is finished."""
     stalled_by: str = "nobody"
     _begun: float = field(default_factory=time.monotonic)
 
     def run(self) -> Grade:
-        """Raises UserError, Interrupted."""
+        """Grade the server. Raises UserError, Interrupted."""
         with tempfile.TemporaryDirectory(prefix="zerohttpd-grade-") as name:
             folder = Path(name)
             folder.chmod(0o755)
@@ -83,9 +83,9 @@ class Exam:
             lines = str(error).splitlines()
             check.finding = FaultFound(
                 fault="does-not-compile",
-                title="It does not compile",
-                meaning="Nothing else can be tried until it does.",
-                read="the compiler's first message; the later ones may follow from it",
+                title="The server does not compile",
+                meaning="No other check can run until it compiles.",
+                read="the compiler's first message; it may be the cause of the later ones",
                 seen=mistake(lines),
                 proof=shortened(lines),
                 proof_kind=COMPILER,
@@ -110,7 +110,7 @@ class Exam:
         found: list[StageOutcome] = []
         for stage in STAGES:
             wanted = not self.only or stage.name in self.only
-            # The gates of the others are tried too, and not told of: a wanted one rests on them.
+            # The gates of unselected stages run too, without a report: later checks need them.
             checks = [world.check(stage, one) for one in stage.checks if wanted or one.gate]
             if wanted:
                 found.append(StageOutcome(stage=stage.name, title=stage.title, checks=checks))
@@ -118,13 +118,13 @@ class Exam:
         return found
 
     def left(self) -> float:
-        """Seconds."""
+        """Return the seconds that are left."""
         return BUDGET_SECONDS - (time.monotonic() - self._begun)
 
 
 def _untried(stage: Stage) -> StageOutcome:
     checks = [
-        CheckOutcome(check=one.name, points=0, of=one.points, came="not tried", note="nothing runs")
+        CheckOutcome(check=one.name, points=0, of=one.points, came="not tried", note="no program")
         for one in stage.checks
     ]
     return StageOutcome(stage=stage.name, title=stage.title, checks=checks)

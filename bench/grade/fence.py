@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What a stranger's program may open: Landlock, landlock(7). Run as a program, it raises the fence
-around itself and becomes the command behind `--`:
+"""Limit the files that an untrusted program may open, with Landlock (landlock(7)). Run as a
+program, this file restricts itself and then executes the command after `--`:
 
     python fence.py r:/usr r:/etc w:/tmp/its-own -- COMMAND ...
 
-A file or folder, with all below it, behind `r:` may be read and executed, behind `w:` also written;
-nothing else may be opened, made or removed, not even by root, and nobody takes the fence down
-again.
-Where the kernel has no Landlock the command runs without.
+`r:` allows to read and execute a file, or a folder with all below it; `w:` also allows to write.
+The command can open, create or remove nothing else, not even as root, and cannot remove this limit.
+If the kernel has no Landlock, the command runs without a limit.
 """
 
 import ctypes
@@ -24,7 +23,7 @@ READ = 0b1101
 """Execute, read a file, read a folder."""
 OF_FILES = 0b111 | 1 << 14
 ALL_OF_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1}
-"""The rights that a kernel's Landlock of that version knows of; later ones are of other things."""
+"""The file rights of each Landlock version; later versions are treated like 3."""
 SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"),
     *("/opt", "/nix", "/etc", "/proc", "/sys"),
@@ -33,19 +32,19 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")
 
 
 def version() -> int:
-    """Of the kernel's Landlock; 0: it has none."""
+    """Return the version of the kernel's Landlock, or 0 if it has none."""
     return max(0, _call(CREATE_RULESET, None, 0, VERSION))
 
 
 def fenced(command: Sequence[str], reads: Sequence[Path], writes: Sequence[Path]) -> list[str]:
-    """The command line with the fence in front. Beside `reads` and `writes` the system's own
-    folders can be read: programs, libraries, settings."""
+    """Return a command line that runs `command` with Landlock. In addition to `reads` and `writes`,
+    the command may read the folders of the system: programs, libraries, settings."""
     paths = [f"r:{path}" for path in (*SYSTEM, *reads)] + [f"w:{p}" for p in (*DEVICES, *writes)]
     return [sys.executable, "-I", "-S", __file__, *paths, "--", *command]
 
 
 def raise_fence(paths: Sequence[str]) -> None:
-    """Around this process and all that it becomes or begets. Raises OSError."""
+    """Restrict this process, its later programs and its children. Raises OSError."""
     everything = ALL_OF_VERSION[min(version(), max(ALL_OF_VERSION))]
     attributes = struct.pack("=Q", everything)
     rules = _sure(CREATE_RULESET, attributes, len(attributes), 0)
@@ -54,7 +53,7 @@ def raise_fence(paths: Sequence[str]) -> None:
         try:
             opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except FileNotFoundError:
-            continue  # not every system has all of them
+            continue  # a folder that this system does not have
         rights = READ if kind == "r" else everything
         if not Path(path).is_dir():
             rights &= OF_FILES & everything

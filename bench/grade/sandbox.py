@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What stands between this machine and the program of a stranger.
+"""The sandbox for untrusted programs: namespaces, limits, Landlock and a user of their own.
 
-The whole examination runs in namespaces of its own: a network of which only the loopback is there,
-and a table of processes that ends with it. The program itself, and the compiler that makes it, run
-under limits and behind a fence (fence.py); where we are root, as a user whom nobody else is.
+The whole examination runs in its own network namespace, with loopback only, and in its own PID
+namespace, which ends with it. The compiler and the program run with limits and Landlock
+(fence.py), and, if the grader is root, as a user that no other process has.
 """
 
 import contextlib
@@ -26,46 +26,46 @@ from bench.host.loopback import bring_up_loopback
 from bench.host.programs import ended_well
 
 INSIDE = "ZEROHTTPD_GRADE_INSIDE"
-"""In the environment of an examination that is in namespaces of its own: how they were made."""
+"""The environment variable that says how the examination's namespaces were made."""
 OWN = ("--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc")
 WAYS = {"root": ("unshare", *OWN), "user": ("unshare", "--user", "--map-root-user", *OWN)}
-"""The second one needs no root, but a kernel that lets everybody make a namespace of users."""
+"""`user` does not need root, but a kernel that allows unprivileged user namespaces."""
 FIRST_USER, USERS = 61_184, 4_000
-"""Numbers that systemd gives to services that need a user for a moment: nobody's account."""
+"""User IDs that systemd gives to services with a dynamic user: no account has them."""
 MEMORY = 512 << 20
-"""Bytes that all processes of a server may hold, but for what they share; `Scene.guarded` looks."""
+"""The unshared bytes that all processes of a server may use together; see `Scene.guarded`."""
 REDIS_LIMITS = {
     "user": "default on nopass ~* +@all -@admin -@dangerous -@scripting +info",
     "maxmemory": "64mb",
     "client-output-buffer-limit": "normal 32mb 0 0",
 }
-"""Of the Redis that a program is given. It stands outside of the fence, with our rights: so
-it obeys in what is done with data, and in nothing else."""
+"""Settings of the graded program's Redis. This Redis runs outside of the sandbox, with the grader's
+rights. Therefore it accepts only commands for data."""
 REAPING_SECONDS = 5.0
-"""Within which init asks for those whose parents have ended."""
+"""The time limit for init to reap processes whose parents have ended."""
 PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a program may take."""
+    """The limits of an untrusted program."""
 
     processor_seconds: int = 40
     address_space: int | None = 4 << 30
-    """Bytes; None: any, for a program whose sanitizer needs a thousand times what it uses."""
+    """Bytes; None: no limit, because a sanitizer reserves terabytes of addresses."""
     file_bytes: int = 4 << 20
-    """Of what it says, too: all of that is read again and again."""
+    """Also limits the program's output, which the grader reads many times."""
     descriptors: int = 1024
     tasks: int = 512
     """Processes and threads."""
     others: int = 2048
-    """As many again may our user begin elsewhere, where the program has none of its own: the kernel
-    counts them together."""
+    """An allowance for other tasks of the grader's user if the program has no user of its own: the
+    kernel counts them together."""
 
 
 def enter(arguments: Sequence[str]) -> None:
-    """Become Python with these arguments in namespaces of its own, as far as this machine allows;
-    returns where it is there already, or must stay."""
+    """Execute Python with these arguments in new namespaces, as far as this machine allows. Return
+    if this process already runs there, or if no namespace can be made."""
     if INSIDE in os.environ:
         if os.environ[INSIDE] != "none":
             _die_with_parent()
@@ -81,45 +81,45 @@ def enter(arguments: Sequence[str]) -> None:
 
 
 def isolation() -> list[str]:
-    """What is in force, in words for the one who grades."""
+    """Return sentences that say which parts of the sandbox are in force."""
     way = os.environ.get(INSIDE, "none")
     told = (
-        ["no network but its own loopback", "all its processes end with the examination"]
+        ["no network except its own loopback", "all its processes end with the examination"]
         if way != "none"
-        else ["NO network of its own: namespaces are refused here (run it as root, or in a machine "
-              "that is thrown away)"]
+        else ["NO network of its own: namespaces are refused here (grade as root, or in a "
+              "disposable machine)"]
     )  # fmt: skip
     if user() is not None:
-        told.append("a user of its own, without rights")
+        told.append("a user ID of its own, without privileges")
     elif way == "user":
-        reads = "" if version() else ": it could read what you can read"
-        told.append(f"YOUR user, but without rights outside{reads}")
+        reads = "" if version() else ": it could read your files"
+        told.append(f"YOUR user ID, but without privileges outside{reads}")
     else:
-        files = ", but for files" if version() else ""
-        told.append(f"YOUR user: it could do what you can do{files}")
+        files = ", except with files" if version() else ""
+        told.append(f"YOUR user ID: it could do everything that you can do{files}")
     told.append(
-        "no file but the system's and its own, and none to write"
+        "only the system's files and its own, and none to write"
         if version()
-        else "NO fence around its files: this kernel has no Landlock"
+        else "NO limit to the files that it may open: this kernel has no Landlock"
     )
     limits = Limits()
     tasks = limits.tasks if user() is not None else limits.tasks + limits.others
     told.append(
-        f"limits: {limits.processor_seconds} s of processor time, {limits.descriptors} "
+        f"limits: {limits.processor_seconds} s of CPU time, {limits.descriptors} "
         f"descriptors, {tasks} processes and threads, {MEMORY >> 20} MB of memory"
     )
     return told
 
 
 def user() -> int | None:
-    """The number of the user that programs run as; None: ours. The same for the whole
-    examination, and another one for each."""
+    """Return the user ID of graded programs, or None if it is the grader's own. It is constant
+    within an examination and differs between examinations."""
     return _nobodys() if os.geteuid() == 0 and os.environ.get(INSIDE) != "user" else None
 
 
 @functools.cache
 def _nobodys() -> int:
-    """A number under which nothing runs: all that does will be ended."""
+    """Return a user ID without processes, because all its processes will be killed."""
     number = FIRST_USER + secrets.randbelow(USERS)
     while _are_there(number):
         number = FIRST_USER + secrets.randbelow(USERS)
@@ -133,9 +133,9 @@ def confined(
     writes: Sequence[Path] = (),
     environment: Sequence[str] = (),
 ) -> list[str]:
-    """The command line with its limits, its fence, its user and an empty environment in front.
-    `reads`, `writes`: folders that it may read, beside the system's, and write; `environment`:
-    variables (NAME=value) that it gets."""
+    """Return a command line that runs `command` with limits, Landlock, its user and an empty
+    environment. `reads`, `writes`: folders that it may read, in addition to the system's, and
+    write; `environment`: variables (NAME=value) that it gets."""
     words = [
         "prlimit",
         f"--cpu={limits.processor_seconds}",
@@ -160,7 +160,7 @@ def confined(
 
 
 def give(folder: Path) -> None:
-    """Make a folder, with all in it, the confined user's."""
+    """Make the confined user the owner of a folder and of all in it."""
     number = user()
     if number is None:
         return
@@ -169,17 +169,17 @@ def give(folder: Path) -> None:
 
 
 def end_strangers() -> None:
-    """End whatever the confined user still runs: kill(-1) in his name misses none that forks
-    meanwhile. Where there is a table of processes of its own, they would end with it."""
+    """Kill all processes of the confined user. kill(-1), called as this user, also reaches
+    processes that fork meanwhile."""
     number = user()
     if number is not None:
         words = ["setpriv", f"--reuid={number}", "--clear-groups", "sh", "-c", "kill -KILL -1"]
-        subprocess.run(words, capture_output=True)  # it fails where nobody is left
+        subprocess.run(words, capture_output=True)  # it fails if no process is left
 
 
 def forget_strangers() -> bool:
-    """Wait a little until those that have ended are forgotten: until init has asked how they ended
-    they count among those that the user may have. False: they still do."""
+    """Wait until init has reaped the confined user's ended processes, which count against its
+    limit. Return False if some are left after REAPING_SECONDS."""
     deadline = time.monotonic() + REAPING_SECONDS
     while _are_there(user()):
         if time.monotonic() > deadline:
@@ -197,13 +197,13 @@ def _are_there(number: int | None) -> bool:
 
 
 def _die_with_parent() -> None:
-    """Should unshare(1) be killed, --kill-child ends us; this is for one that is too old for it."""
+    """Let the kernel kill this process if its parent dies: old unshare(1) has no --kill-child."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _tasks_of_ours() -> int:
-    """Those of our user: the kernel counts them all together."""
+    """Return the number of tasks of the grader's user, which the kernel counts together."""
     count = 0
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a check works with: a site, a Redis, a running server, clients."""
+"""The scene that a check works with: files, a Redis, a running server, clients."""
 
 import contextlib
 import math
@@ -43,28 +43,28 @@ from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import Place, Subject
 
 PATIENCE = 4.0
-"""Seconds that a client waits for what takes milliseconds. Short of REQUEST_TIMEOUT: nobody else's
-time may be over meanwhile."""
+"""A client's timeout in seconds; a response takes milliseconds. It is below REQUEST_TIMEOUT, so
+that the server disconnects no other client meanwhile."""
 START_SECONDS = 5.0
-"""Within which it prints its url. It takes milliseconds."""
+"""The time limit for the server to print its url, which takes milliseconds."""
 LOOK_SECONDS = 0.02
 DYING_SECONDS = 0.2
 WORKERS = 16
 CLOSE = "Connection: close"
 FORM = "Content-Type: application/x-www-form-urlencoded"
 SMALL_BUFFER = 16_384
-"""Bytes that a client receives before it reads."""
+"""The receive buffer of a slow client in bytes."""
 BUSY_SHARE = 0.5
-"""Of a processor: a thread that takes more does not sleep."""
+"""The share of a CPU above which a thread counts as busy."""
 _STRANGE = re.compile(rb"[\0-\x08\x0a-\x1f\x7f]")
-"""RFC 9110, section 5.5: in no line of a head."""
+"""Bytes that a line of a head must not have (RFC 9110, section 5.5)."""
 ENDED_BY: dict[int, FaultKind] = {signal.SIGPIPE: SIGPIPE, signal.SIGSYS: UNLISTED_CALL}
-"""By what these signals tell."""
+"""The fault that a signal shows if it terminates the server."""
 
 
 @dataclass
 class Scene:
-    """One check's world."""
+    """A server with its files, Redis and clients during one check."""
 
     server: Subject
     site: SeededSite
@@ -72,33 +72,33 @@ class Scene:
     dice: random.Random
     watch: SignalWatch
     folder: Path
-    """For what is written meanwhile."""
+    """The folder for files of this examination."""
     stalled_by: str = "nobody"
-    """As the server's tests.toml says."""
+    """The value from the server's tests.toml."""
     trace: Path | None = None
-    """Where strace writes, if it shall be traced."""
+    """The output file of strace; None: no trace."""
     patience: float = PATIENCE
     limits: Limits = field(default_factory=Limits)
     running: RunningServer | None = None
     ended: Ended | None = None
     told: bool = False
-    """To stop."""
+    """The server has been sent SIGTERM."""
     died: FaultKind | None = None
-    """How it was ended by us before its time."""
+    """The fault because of which the grader killed the server."""
     gives_up: FaultKind = CRASH
-    """What it is if it exits by itself with an error."""
+    """The fault that is reported if the server exits by itself with an error."""
     redis_url: str = ""
-    """In place of the Redis' own: of something in between."""
+    """The URL of a proxy in front of Redis; empty: that of Redis itself."""
     environment: Sequence[str] = ()
-    """Variables that the server gets, NAME=value each."""
+    """The server's environment variables, NAME=value each."""
     built: Built | None = None
-    """From which it can be built once more, with other flags."""
+    """The copy from which the server can be built again, with other flags."""
     stopping: AbstractContextManager[object] = field(default_factory=threading.RLock)
     left: Callable[[], float] = lambda: math.inf
-    """Seconds that the examination still has."""
+    """Returns the seconds that the examination still has."""
 
     def start(self, options: Sequence[str] = (), tracer: Sequence[str] = ()) -> None:
-        """Start the server; raises StartError, Interrupted or NotHere."""
+        """Start the server. Raises StartError, Interrupted or NotHere."""
         plain = self.server.command
 
         def command(place: Place) -> list[str]:
@@ -107,9 +107,9 @@ class Scene:
             limited = confined([*words, *options], self.limits, reads, environment=self.environment)
             return [*tracer, *limited]
 
-        # Those of the last server must not count.
+        # Processes of the last server must not count against the limit.
         if self.limits.tasks < Limits.tasks and not forget_strangers():
-            raise NotHere("processes that have ended still count here: init does not wait for them")
+            raise NotHere("ended processes still count against the limit: init does not reap them")
         place = Place(self.redis_url or self.redis.url, self.folder)
         server = replace(self.server, command=command, start_seconds=START_SECONDS)
         try:
@@ -118,10 +118,10 @@ class Scene:
             end_strangers()
             raise
         if not listens_here(self.running.url):
-            raise StartError(f"it listens at {self.running.url[:60]!r}, which is no address here")
+            raise StartError(f"its url line is {self.running.url[:60]!r}, not a loopback address")
 
     def stop(self) -> Ended | None:
-        """End the server at once; return how it ended. Clients in several threads may call it."""
+        """Kill the server and return how it ended. Several threads may call this at once."""
         with self.stopping:
             if self.running is not None and self.ended is None:
                 self._kill()
@@ -131,33 +131,32 @@ class Scene:
             return self.ended
 
     def end_by_itself(self, seconds: float) -> bool:
-        """Tell it to stop; whether it was gone within so long. How is told by `stop`."""
+        """Send SIGTERM; return whether the server ended in time. `stop` returns how it ended."""
         assert self.running is not None
         running = self.running
         self.tell_to_stop()
         return self.until(lambda: not running.running(), seconds)
 
     def tell_to_stop(self) -> None:
-        """By SIGTERM."""
+        """Send SIGTERM to the server."""
         assert self.running is not None
         self.running.ask_to_stop()
         self.told = True
 
     def _kill(self) -> None:
-        """All its processes, but none that has ended by itself: its status is worth knowing."""
+        """Kill all its processes, unless the first has ended by itself: keep its exit status."""
         if self.running is not None and self.running.running():
             self.kill(self.pids())
 
     @staticmethod
     def kill(pids: Collection[int], number: int = signal.SIGKILL) -> None:
-        """Send a signal to some of its processes; one may have ended meanwhile."""
+        """Send a signal to processes; ignore those that have ended."""
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
     def left_behind(self) -> list[int]:
-        """Processes of its session, or of its user where it has one, that are still there, but for
-        the first."""
+        """Return the running processes of its session or of its own user, except the first one."""
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(OSError, psutil.Error):
@@ -170,13 +169,13 @@ class Scene:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """Return the host and the port on which the server listens."""
         assert self.running is not None
         parts = urlsplit(self.running.url)
         return parts.hostname or "", parts.port or 80
 
     def client(self, buffer: int = 0) -> Client:
-        """A connection. Raises Failed where there is none to be had."""
+        """Return a new connection to the server. Raises Failed if it cannot be made."""
         try:
             return Client(self.address, self.patience, buffer)
         except OSError as error:
@@ -186,18 +185,18 @@ class Scene:
             ) from error
 
     def get(self, path: str, *fields: str, method: str = "GET") -> Response:
-        """One request on a connection of its own. Raises Failed where there is no whole answer."""
+        """Send a request on a new connection; return the response. Raises Failed without one."""
         return self.ask(request(method, path, CLOSE, *fields), method)
 
     def ask(self, data: bytes, method: str = "GET", fault: FaultKind = NO_ANSWER) -> Response:
-        """The same for any bytes; `fault`: what it is if nothing comes."""
+        """Send any bytes on a new connection; `fault`: the fault if no response arrives."""
         with self.client() as client:
             return self.talk(client, data, method, fault)
 
     def talk(
         self, client: Client, data: bytes, method: str = "GET", fault: FaultKind = NO_ANSWER
     ) -> Response:
-        """Ask on a connection that stands. Raises Failed."""
+        """Send bytes on an open connection and return the response. Raises Failed."""
         try:
             answer = client.ask(data, method)
         except (NoAnswer, OSError) as error:
@@ -207,7 +206,7 @@ class Scene:
             if isinstance(error, NoAnswer) and (extra := error.received.find(b"HTTP/1.")) > 0:
                 raise Failed(
                     WRONG_LENGTH,
-                    f"{extra} bytes more than the Content-Length of the answer before came: "
+                    f"{extra} bytes more than the Content-Length of the previous response came: "
                     f"{error.received[: min(extra, 40)]!r}",
                     client.port,
                 ) from error
@@ -218,22 +217,22 @@ class Scene:
         return answer
 
     def file(self, path: str) -> None:
-        """One of the small files, whole and right. Raises Failed."""
+        """Request a small file. Raises Failed unless it arrives complete and correct."""
         self.same(self.get(path), path)
 
     def same(self, answer: Response, path: str) -> None:
-        """Raises Failed unless an answer is one of the small files."""
+        """Raise Failed unless a response is this small file."""
         content = self.site.small[path]
         told, length = answer.field("Content-Length"), len(content)
         if answer.status == 200 and told != str(length) and content.startswith(answer.body):
             raise Failed(
-                WRONG_LENGTH, f"{path} has {length} bytes, and the head says Content-Length: {told}"
+                WRONG_LENGTH, f"{path} has {length} bytes; the head said Content-Length: {told}"
             )
         if answer.status != 200 or answer.body != content:
             raise Failed(
                 WRONG_ANSWER,
-                f"{path} was answered {answer.status} with {len(answer.body)} bytes; "
-                f"the file has {length}, and they are others",
+                f"{path} was answered {answer.status} with {len(answer.body)} bytes, which are not "
+                f"the {length} bytes of the file",
             )
 
     @contextlib.contextmanager
@@ -246,9 +245,9 @@ class Scene:
         sure: bool | None = None,
         also_in_time: bool = True,
     ) -> Iterator[None]:
-        """A missing answer is reported as this fault meanwhile. `seen`: what was done and what came
-        of it; `sure`: if not, as sure as the missing answer was. `also_in_time`: not only where
-        the time was over."""
+        """Report a missing response as this fault. `seen`: the actions and their result; `sure`:
+        default: that of the missing response. `also_in_time`: also if the connection ended before
+        the timeout."""
         try:
             yield
         except Failed as failed:
@@ -259,12 +258,12 @@ class Scene:
             raise Failed(fault, f"{seen} ({failed.seen})", port, sure=sure) from failed
 
     def ask_for(self, path: str, fault: FaultKind) -> int:
-        """The status of a page; `fault`: what it is if no answer comes."""
+        """Return the status of a response; `fault`: the fault if no response arrives."""
         return self.ask(request("GET", path, CLOSE), fault=fault).status
 
     def together(self, what: Sequence[Callable[[], object]]) -> list[object]:
-        """Do all of it at once, a thread each; the results in the same order. Raises the first
-        error."""
+        """Call all functions at once, each in a thread, and return their results in order. Raises
+        the first error."""
         with ThreadPoolExecutor(len(what)) as actors:
             return [one.result() for one in [actors.submit(act) for act in what]]
 
@@ -272,27 +271,27 @@ class Scene:
 
     @property
     def pid(self) -> int:
-        """Its first process."""
+        """Return the PID of its first process."""
         assert self.running is not None
         return self.running.pid
 
     def pids(self) -> list[int]:
-        """All its processes."""
+        """Return the PIDs of all its processes."""
         assert self.running is not None
         return self.running.pids()
 
     def said(self) -> str:
-        """All that it has written to standard error."""
+        """Return all that the server has written to standard error."""
         return self.running.stderr if self.running is not None else ""
 
     def alive(self, seconds: float = DYING_SECONDS) -> None:
-        """Raises Failed if its first process is gone within so long, and was not told to stop. One
-        whose last connection has just broken may take a moment."""
+        """Raise Failed if its first process ends within this time and was not sent SIGTERM. A
+        process may end a little later than its connections."""
         running = self.running
         if running is None:
             return
         if self.died is not None:
-            raise Failed(self.died, "it was ended for what it took")
+            raise Failed(self.died, f"it used more than {MEMORY >> 20} MB and was killed")
         if self.told or not self.until(lambda: not running.running(), seconds):
             return
         ended = self.stop()
@@ -300,67 +299,67 @@ class Scene:
         fault = CRASH
         if status is not None:
             fault = ENDED_BY.get(-status, self.gives_up if status > 0 else CRASH)
-        said = f"; its last words: {ended.last_words}" if ended and ended.last_words else ""
+        said = f"; its last output: {ended.last_words}" if ended and ended.last_words else ""
         raise Failed(fault, f"the server ended meanwhile ({_in_words(status)}){said}")
 
     def holds(self, port: int) -> bool:
-        """Whether somebody has a descriptor of its end of the connection to the client's port."""
+        """Return whether a process still has the server's end of the connection to this port."""
         own = end(self.address[1], port)
         return own is not None and own.inode != 0
 
     @property
     def redis_port(self) -> int | None:
-        """Of the Redis that it is told to ask, or of what stands in between."""
+        """Return the port of its Redis, or of the proxy in front of Redis."""
         return urlsplit(self.redis_url or self.redis.url).port
 
     def mappings(self) -> int:
-        """How many pieces of memory its processes have mapped: a thread's stack is one."""
+        """Return the number of memory mappings of its processes; a thread's stack is one."""
         count = 0
         for pid in self.there():
-            with contextlib.suppress(OSError):  # it has just ended
+            with contextlib.suppress(OSError):  # the process has ended
                 count += Path(f"/proc/{pid}/maps").read_text().count("\n")
         return count
 
     def tasks(self) -> int:
-        """How many processes and threads there are."""
+        """Return the number of its processes and threads."""
         return sum(len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in self.there())
 
     def zombies(self) -> list[int]:
-        """Its processes that have ended and that nobody has waited for."""
+        """Return its zombies: processes that have ended and that no process has waited for."""
         return [pid for pid in self.pids() if is_zombie(pid)]
 
     def fallen(self, before: Collection[int]) -> list[str]:
-        """By which signals processes of it have died, as a trace tells. Where there is none: an
-        entry for each of those `before` that are gone."""
+        """Return the signals that terminated its processes, from the trace. Without a trace: an
+        entry for each process of `before` that has ended."""
         if self.trace is not None and self.trace.exists():
             return re.findall(r"\+\+\+ killed by (SIG\w+)", self.trace.read_text(errors="replace"))
         return ["a signal or an exit"] * len(set(before) - set(self.pids()))
 
     def killed(self) -> list[str]:
-        """The lines of a trace that tell of processes that died by a signal of their own making;
-        not by SIGKILL, which is ours, nor by SIGSYS, which tells more by itself."""
+        """Return the trace lines of processes that a signal killed; without SIGKILL, which the
+        grader sends, and SIGSYS, which has its own fault."""
         return self._traced(r".*\+\+\+ killed by SIG(?:ABRT|BUS|FPE|ILL|PIPE|SEGV).*")
 
     def closed_twice(self) -> list[str]:
-        """The calls of close that failed with EBADF, as a trace shows; close(-1) does no harm."""
+        """Return the calls of close in the trace that failed with EBADF, without close(-1)."""
         return self._traced(r"\d+ +[\d.]+ (?:close\(\d|<\.\.\. close resumed).* = -1 EBADF.*")
 
     def fruitless(self) -> list[str]:
-        """The calls of recv that returned 0, as a trace shows."""
+        """Return the calls of recv in the trace that returned 0."""
         return self._traced(r"(?:recv|read).* = 0 ")
 
     def _traced(self, pattern: str) -> list[str]:
-        """What a trace has of that; nothing where there is no trace."""
+        """Return the matches in the trace; an empty list if there is no trace."""
         if self.trace is None or not self.trace.exists():
             return []
         return re.findall(pattern, self.trace.read_text(errors="replace"))
 
     def demand_seconds(self) -> float:
-        """For how long the busiest of its threads has run, or wanted to, so far."""
+        """Return the largest CPU demand of its threads: seconds on a CPU or waiting for one."""
         return max((demand_seconds(pid) or 0.0 for pid in self.pids()), default=0.0)
 
     def until(self, condition: Callable[[], bool], seconds: float | None = None) -> bool:
-        """Wait until it is true; whether it became so in time."""
+        """Wait until the condition is true; return whether it became true in time."""
         deadline = time.monotonic() + (self.patience if seconds is None else seconds)
         while not condition():
             if time.monotonic() > deadline:
@@ -369,7 +368,7 @@ class Scene:
         return True
 
     def there(self) -> Iterator[int]:
-        """Its processes whose /proc can be read just now."""
+        """Yield its processes whose /proc can be read."""
         for pid in self.pids():
             with contextlib.suppress(OSError):
                 list(Path(f"/proc/{pid}/fd").iterdir())
@@ -379,8 +378,8 @@ class Scene:
 
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:
-        """Meanwhile the server is ended if it takes more memory than it may, or more time; of what
-        fails after that nothing is told."""
+        """Kill the server meanwhile if it uses more memory than MEMORY, or if the examination's
+        time is over; failures after the end of the time are not reported."""
         over = threading.Event()
 
         def look() -> None:
@@ -398,7 +397,7 @@ class Scene:
             watcher.join()
 
     def memory(self) -> int:
-        """Bytes that its processes hold and share with nobody else, nearly."""
+        """Return roughly the bytes that its processes use without sharing them."""
         total = 0
         for pid in self.pids():
             with contextlib.suppress(psutil.Error):
@@ -408,7 +407,7 @@ class Scene:
 
 
 def listens_here(url: str) -> bool:
-    """Whether a server's url line is one, and of this machine: the client goes where it leads."""
+    """Return whether a URL is valid and its host is this machine: clients connect to it."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -418,7 +417,7 @@ def listens_here(url: str) -> bool:
 
 
 def is_zombie(pid: int) -> bool:
-    """Whether a process has ended and nobody has waited for it."""
+    """Return whether a process is a zombie."""
     with contextlib.suppress(psutil.NoSuchProcess):
         return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     return False
@@ -426,5 +425,5 @@ def is_zombie(pid: int) -> bool:
 
 def _in_words(status: int | None) -> str:
     if status is None:
-        return "how is not known"
+        return "unknown exit status"
     return f"killed by {signal_name(-status)}" if status < 0 else f"exit status {status}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A grade in words."""
+"""Print a grade as text."""
 
 import textwrap
 
@@ -10,8 +10,8 @@ WIDTH = 92
 
 
 def stage_text(outcome: StageOutcome, explained: set[str]) -> str:
-    """A stage, as soon as it is over. `explained`: the names of faults that have been explained
-    already; those of this stage are added."""
+    """Return the text of a finished stage. `explained`: names of the faults that the student has
+    already read about; those of this stage are added."""
     lines = ["", f"{outcome.points:>3} of {outcome.of:<3} {outcome.title}"]
     notes = {check.note for check in outcome.checks if check.came == "not tried"}
     if len(notes) == 1 and all(check.came == "not tried" for check in outcome.checks):
@@ -20,26 +20,26 @@ def stage_text(outcome: StageOutcome, explained: set[str]) -> str:
         note = f"   {check.note}" if check.note else ""
         lines.append(f"     {SIGNS[check.came]}  {check.check} ({check.points}/{check.of}){note}")
         lines += _finding(check, explained)
-    # What a stranger's program or source says must not move the cursor, or hide what stands here.
+    # Output of the graded program must not move the cursor or hide text of the report.
     return "\n".join("".join(c if c.isprintable() else "?" for c in line) for line in lines)
 
 
 def end_text(grade: Grade, folder: str) -> str:
-    """What is printed last; `folder`: as the user has named the server."""
+    """Return the last part of the report; `folder`: the server's name on the command line."""
     isolated = textwrap.fill(
         "It ran with " + "; ".join(grade.isolation) + ".", WIDTH, break_on_hyphens=False
     )
     skipped = {s.stage: sum(c.of for c in s.checks if c.note == OVER) for s in grade.stages}
     rest = " ".join(name for name, points in skipped.items() if points)
     hint = (
-        f"\n{sum(skipped.values())} points were not tried, because the minute was over. Grade the "
-        f"rest with:\n  make grade SERVER={folder} ARGS='--only {rest}'"
+        f"\nThe time limit of the grading was reached before checks for {sum(skipped.values())} "
+        f"points. Grade the rest with:\n  make grade SERVER={folder} ARGS='--only {rest}'"
         if rest
         else ""
     )
     return (
         f"{hint}\n{grade.points} of {grade.of} points for {grade.server}, in "
-        f"{grade.seconds:.0f} s. The same again: ARGS='--seed {grade.seed}'\n{isolated}"
+        f"{grade.seconds:.0f} s. Repeat this grading with: ARGS='--seed {grade.seed}'\n{isolated}"
     )
 
 
@@ -50,7 +50,7 @@ def _finding(check: CheckOutcome, explained: set[str]) -> list[str]:
     lines = ["", f"         >>> {found.title}  [{found.fault}]"]
     if found.follows:
         lines.append(
-            f"             This may follow from [{found.follows}] above: it costs no points."
+            f"             Fault [{found.follows}] above may be the cause: this costs no points."
         )
     told = [f"Seen: {found.seen}.", found.meaning, f"Read: {found.read}"]
     if found.fault in explained:

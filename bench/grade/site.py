@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The site of an examination: names and contents are drawn from the seed."""
+"""The files that a graded server serves: names and contents are drawn from the seed."""
 
 import random
 import shutil
@@ -12,25 +12,25 @@ from bench.host.project import ROOT
 
 @dataclass
 class SeededSite:
-    """What is served: the project's own, and files whose names and contents are this seed's."""
+    """The project's own files, and files whose names and contents depend on the seed."""
 
     root: Path
     small: dict[str, bytes]
-    """By path."""
+    """Contents by path."""
     big: tuple[str, bytes]
     moved: dict[str, str]
-    """Redirects: from where to where."""
+    """Redirects: target by path."""
     secret: str
-    """In a file beside public/, which nobody may see."""
+    """The content of a file outside of public/, which must not be served."""
 
 
 def word(dice: random.Random, length: int = 8) -> str:
-    """A word that nobody can guess."""
+    """Return a random word of letters and digits."""
     return "".join(dice.choices(string.ascii_lowercase + string.digits, k=length))
 
 
 def make_site(root: Path, dice: random.Random) -> SeededSite:
-    """Fill the folder."""
+    """Fill the folder and return its description."""
     for name in ("public", "templates"):
         shutil.copytree(ROOT / name, root / name)
     folder = root / "public" / word(dice)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What came of checks and stages: failures, findings, the whole grade."""
+"""The results of checks and stages: failures, findings, the whole grade."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -8,8 +8,8 @@ from pydantic import BaseModel
 
 from bench.grade.faults import FaultKind
 
-OVER = "the minute was over"
-"""Why a check was not tried."""
+OVER = "the time limit of the grading was reached"
+"""The reason why a check was not run."""
 Came = Literal["right", "failed", "follows", "by nature", "not tried"]
 
 
@@ -25,20 +25,20 @@ class Failed(Exception):
         proof: Sequence[str] = (),
         proof_kind: str = "",
     ) -> None:
-        """`seen`: what was done and what came of it, in a sentence. `port`: the client's, by which
-        a trace is searched; `proof`: one that is better than a trace, `proof_kind` what it is. Not
-        `sure`: a busy machine could be to blame; it is tried again."""
+        """`seen`: the actions and their result, in a sentence. `port`: the client's, to search
+        a trace; `proof`: lines that prove more than a trace, `proof_kind`: their origin. Not
+        `sure`: a busy machine may be the cause, so the check is repeated."""
         super().__init__(seen)
         self.fault, self.seen, self.port, self.sure = fault, seen, port, sure
         self.proof, self.proof_kind = list(proof), proof_kind
 
 
 class NotHere(Exception):
-    """This machine cannot tell; the message says why. The points are not counted."""
+    """This machine cannot run the check; the message says why. Its points are not counted."""
 
 
 class FaultFound(BaseModel):
-    """A fault, named and proven."""
+    """A fault that was found, with its explanation and proof."""
 
     fault: str
     """Its short name."""
@@ -47,27 +47,27 @@ class FaultFound(BaseModel):
     read: str
     seen: str
     proof: list[str] = []
-    """A piece of a trace, or what /proc or a compiler printed."""
+    """Lines of a trace, of /proc, or of a compiler's output."""
     proof_kind: str = ""
-    """What the lines of `proof` are, in words."""
+    """The origin of the lines of `proof`, in words."""
     follows: str = ""
     """The short name of an earlier fault that may be the cause; empty if there is none."""
 
 
 class CheckOutcome(BaseModel):
-    """What came of a check."""
+    """The result of a check."""
 
     check: str
     points: int
     of: int
     came: Came
     note: str = ""
-    """Of one that was not tried why; of others what is worth knowing."""
+    """The reason if the check was not run; otherwise a remark."""
     finding: FaultFound | None = None
 
 
 class StageOutcome(BaseModel):
-    """What came of a stage."""
+    """The result of a stage."""
 
     stage: str
     title: str
@@ -75,27 +75,27 @@ class StageOutcome(BaseModel):
 
     @property
     def points(self) -> int:
-        """Those it got."""
+        """Return the points of all its checks."""
         return sum(check.points for check in self.checks)
 
     @property
     def of(self) -> int:
-        """Those it could have got."""
+        """Return the most points that its checks can give."""
         return sum(check.of for check in self.checks)
 
 
 class Grade(BaseModel):
-    """The whole of it; what --json prints."""
+    """The whole grade, which --json prints."""
 
     schema_version: int = 1
     server: str
     points: int
     of: int
     seed: int
-    """With the same seed the same is asked again."""
+    """A grading with this seed repeats the same requests."""
     seconds: float
     isolation: list[str]
-    """What stood between this machine and the graded program, and what did not."""
+    """The parts of the sandbox that were in force, and those that were not."""
     stages: list[StageOutcome]
     faults: list[str]
-    """The short names of all that were found."""
+    """The short names of all faults that were found."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One check: tried, tried again, and traced for a proof."""
+"""Run a check, repeat it after a failure, and trace it for a proof."""
 
 import contextlib
 import os
@@ -35,17 +35,17 @@ from bench.timeline.record import TRACED, Refused, require_tracing
 
 STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
 CLOSES_ONLY = ("--seccomp-bpf", "-e", "trace=close")
-"""What a check of its own needs: the ends of processes are in each trace."""
+"""Options of a trace for a check that needs one: process ends are in each trace."""
 TRIES = 3
 _UNLISTED = re.compile(r".*system call +(\d+) is not in its list.*")
 ONLY_SLEEP = {"nanosleep", "clock_nanosleep", "sched_yield"}
-"""Calls whose refusal breaks nothing: they are mentioned, and the finding stays what it is."""
+"""Calls whose refusal breaks nothing: the report mentions them and keeps the finding."""
 LOCKS = re.compile(r"pthread_|sem_|futex|THREADED_CALLS")
 PROC = "/proc/PID/task/TID/syscall: thread, call"
 
 
 def can_trace() -> bool:
-    """Whether this machine lets a process of ours be traced: without that no proof has a trace."""
+    """Return whether strace works on this machine; otherwise no proof has a trace."""
     try:
         require_tracing((*STRACE, "--seccomp-bpf"))
     except Refused:
@@ -55,27 +55,27 @@ def can_trace() -> bool:
 
 @dataclass
 class World:
-    """What all checks of an examination have in common."""
+    """The state that all checks of an examination share."""
 
     scene: Scene
-    """As each check finds it, but for what it brings itself."""
+    """The scene that each check copies."""
     seed: int
     can_trace: bool
     _scenes: int = 0
     _ready: float = 0
-    """When the server of the last check listened; what it did before is no proof."""
+    """The time when the server of the last check was ready; earlier trace lines prove nothing."""
     _served: bool = False
-    """It has printed its url once."""
+    """The server has printed its url at least once."""
     _closed: str = ""
-    """Why nothing else is tried; empty while it is."""
+    """The reason why no further check runs; empty if they run."""
     _waits_idle: bool = False
-    """Threads wait for a lock while no client is there: the one who has it waits in accept()."""
+    """Threads wait for a lock although no client is connected: its holder waits in accept()."""
     _found: list[str] = field(default_factory=list)
-    """Names of the faults so far, but for consequences."""
+    """Names of the faults so far, without consequences."""
 
     def check(self, stage: Stage, check: Trial) -> CheckOutcome:
-        """One check, tried again where its failure may be the machine's, and once more for a
-        proof."""
+        """Run a check and return its outcome. After a failure it is repeated, to exclude a busy
+        machine as the cause and to trace a proof."""
         outcome = CheckOutcome(check=check.name, points=0, of=check.points, came="failed")
         if self._closed and not (check.also_closed and self._served):
             outcome.came, outcome.note = "not tried", self._closed
@@ -108,7 +108,7 @@ class World:
                 outcome.points, outcome.came = check.points, "right"
                 outcome.note = note or ""
                 if failures:
-                    outcome.note = f"the second time; at first: {failures[0].seen}"
+                    outcome.note = f"at the second attempt; first attempt: {failures[0].seen}"
                 return outcome
             break
         if not failures:
@@ -119,7 +119,7 @@ class World:
     def _judged(
         self, outcome: CheckOutcome, check: Trial, failures: Sequence[Failed], trace: Sequence[str]
     ) -> CheckOutcome:
-        """What came of a check that has failed. A failure with a proof of its own is the cause."""
+        """Return the outcome of a failed check. A failure with its own proof is the cause."""
         cause = next((one for one in failures if one.proof), failures[0])
         outcome.finding = finding(cause, trace)
         outcome.finding.follows = self._cause_of(cause)
@@ -131,21 +131,21 @@ class World:
             self._found.append(cause.fault.name)
         if check.gate or (cause.fault is NEVER_SERVES and not self._served):
             never = cause.fault is NEVER_SERVES
-            self._closed = "it never began to serve" if never else "it serves no file yet"
+            self._closed = "the server does not start" if never else "the server serves no file yet"
         return outcome
 
     def _cause_of(self, failed: Failed) -> str:
-        """The name of the earlier fault that may have caused it, or an empty text."""
+        """Return the name of the earlier fault that may be the cause, or an empty string."""
         return next((n for n in self._found if failed.fault.name in FAULTS[n].brings), "")
 
     def _is_plain(self, failed: Failed) -> bool:
-        """Whether no second attempt is needed, neither to be sure nor for a proof."""
+        """Return whether the check needs no second attempt, not even for a proof."""
         if failed.fault is NEVER_SERVES:
             return not self._served
         return failed.fault is BY_NATURE or bool(self._cause_of(failed))
 
     def _once(self, stage: Stage, check: Trial, trace: Path | None, whole: bool) -> str | None:
-        """Raises Failed, Interrupted, UserError."""
+        """Start the server and run a check once. Raises Failed, Interrupted, UserError."""
         with ExitStack() as stack:
             stack.callback(bury_orphans)
             url = ""
@@ -180,10 +180,10 @@ class World:
                 fault = ENDED_BY.get(-(error.status or 0), NEVER_SERVES)
                 raise Failed(fault, str(error), sure=False) from error
             except redis.RedisError as error:
-                raise NotHere(f"the Redis of the examination did not answer: {error}") from error
+                raise NotHere(f"the grader's Redis did not answer: {error}") from error
 
     def _run(self, check: Trial, scene: Scene) -> str | None:
-        """Raises Failed."""
+        """Run a check and return its note. Raises Failed with the cause that the server shows."""
         try:
             note = check.run(scene)
             if check.gate:
@@ -201,8 +201,8 @@ class World:
 
 
 def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
-    """The failure itself, or what the server shows to be its cause. `waits_idle`: that threads wait
-    for a lock tells nothing of this server."""
+    """Return the failure, or one with its cause: a kept lock, a refused call, or a crash.
+    `waits_idle`: ignore waiting for locks, because this server does so without clients, too."""
     if failed.proof or failed.fault is BY_NATURE:
         return failed
     looked_at = scene.pids() if scene.running is not None and not waits_idle else []
@@ -213,13 +213,13 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
     if "futex" in refused and waits_for_redis(scene):
         seen = (
             f"{failed.seen}; a process without threads was refused futex(2), and its source "
-            "uses no lock: only redis_pool_borrow() sleeps so, when too many connections are "
-            "lent and none is returned"
+            "uses no lock: only redis_pool_borrow() calls futex(2) then, when all connections "
+            "are lent and none is returned"
         )
         return Failed(REDIS_LEAK, seen, proof=[refused["futex"]], proof_kind="standard error")
     unlisted = [name for name in refused if name not in ONLY_SLEEP]
     died = scene.killed()
-    # The C library ends the process by SIGABRT if a call that it cannot do without is refused.
+    # The C library ends the process with SIGABRT if a call that it needs is refused.
     if died and not (unlisted and all("SIGABRT" in line for line in died)):
         how = ", ".join(sorted(set(re.findall(r"SIG\w+", " ".join(died)))))
         seen = f"{failed.seen}; {len(died)} processes of the server were killed by {how} meanwhile"
@@ -227,7 +227,7 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
         return Failed(fault, seen, proof=shortened(died), proof_kind=TRACE)
     if unlisted:
         name = unlisted[0]
-        seen = f"the server printed that the system call {name} is not in its list; {failed}"
+        seen = f"the server reported that the system call {name} is not in its list; {failed}"
         return Failed(UNLISTED_CALL, seen, proof=[refused[name]], proof_kind="standard error")
     if refused:
         failed.seen += f" (it was also refused {', '.join(refused)}, which is not in its list)"
@@ -235,15 +235,15 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
 
 
 def waits_for_redis(scene: Scene) -> bool:
-    """Whether a futex(2) of the server is a wait for a connection to Redis: it has no threads and
-    no locks, so nothing else sleeps in that call."""
+    """Return whether a futex(2) of the server must be a wait for a connection to Redis, because the
+    server has no threads and no locks."""
     threads = scene.tasks() > len(scene.pids()) if scene.running is not None else True
     return not threads and scene.built is not None and not scene.built.mentions(LOCKS)
 
 
 def bury_orphans() -> None:
-    """In a table of processes of our own we are the first one, to whom those fall whose parent has
-    died. Nobody else waits for them, and a zombie counts against the limit of processes."""
+    """Reap orphaned processes if this process is PID 1 of its namespace. Their zombies would count
+    against the limit of processes."""
     if os.getpid() != 1:
         return
     with contextlib.suppress(ChildProcessError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How the threads of a server wait, from /proc: in which system calls, how often they wake up."""
+"""Read from /proc in which system calls a server's threads wait, and how often they wake up."""
 
 import contextlib
 import functools
@@ -20,8 +20,8 @@ STUCK_SECONDS = 0.4
 
 
 def kept_lock(pids: Sequence[int]) -> list[str]:
-    """A line for each thread that waits for the same mutex now and after STUCK_SECONDS, without a
-    timeout; an empty list if there is none."""
+    """Return a line for each thread that waits without a timeout for the same mutex, now and after
+    STUCK_SECONDS. Of several mutexes only the one with the most threads counts."""
     before = _waits_for_locks(pids)
     if not before:
         return []
@@ -35,7 +35,7 @@ def kept_lock(pids: Sequence[int]) -> list[str]:
 
 
 def wake_ups(pids: Sequence[int]) -> dict[int, int]:
-    """By thread: how often it has slept and woken up since its start."""
+    """Return the number of each thread's voluntary context switches since its start."""
     found = {}
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -46,12 +46,12 @@ def wake_ups(pids: Sequence[int]) -> dict[int, int]:
 
 
 def in_accept(pids: Sequence[int]) -> list[int]:
-    """Those processes whose first thread waits in accept."""
+    """Return the processes whose first thread waits in accept."""
     return [pid for pid in pids if (call := _call(pid, pid)) and call[0] in ACCEPTS]
 
 
 def sleeping(pids: Sequence[int]) -> list[str]:
-    """A line for each thread that sleeps: the thread, and the name of its system call."""
+    """Return a line for each sleeping thread: its number and the name of its system call."""
     found = []
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -63,15 +63,15 @@ def sleeping(pids: Sequence[int]) -> list[str]:
 
 @functools.cache
 def call_name(number: int) -> str:
-    """The name of a system call, from the headers of the C library."""
+    """Return the name of a system call, from the headers of the C library."""
     said = output_of(["cc", "-dM", "-E", "-include", "sys/syscall.h", "-x", "c", "/dev/null"])
     found = re.search(rf"#define __NR_(\w+) {number}\n", said)
-    return found[1] if found else "one that the C library's headers do not name"
+    return found[1] if found else f"number {number}"
 
 
 def _waits_for_locks(pids: Sequence[int]) -> dict[int, str]:
-    """By thread: the address of the mutex that it waits for. The C library waits so for a mutex
-    only: its condition variables and semaphores use another operation."""
+    """Return by thread the address of the mutex that it waits for. The C library uses this futex
+    operation for mutexes only, not for condition variables or semaphores."""
     found = {}
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -86,7 +86,7 @@ def _waits_for_locks(pids: Sequence[int]) -> dict[int, str]:
 
 
 def _call(pid: int, thread: int) -> list[int]:
-    """The number and the arguments of the call that it waits in; empty if it runs."""
+    """Return number and arguments of the call that a thread waits in; empty if it runs."""
     with contextlib.suppress(OSError, ValueError):
         words = Path(f"/proc/{pid}/task/{thread}/syscall").read_text().split()
         return [int(word, 0) for word in words]

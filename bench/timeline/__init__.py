@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The timeline: what each architecture does while eight requests are served, call by call.
+"""The timeline: the system calls of each architecture while it serves eight requests.
 
-    strace        reads what strace(1) wrote: calls, signals, ends
-    story         from calls to a picture: who did what, who waited for whom
-    recording     what a picture is made of (models only)
-    scenarios     what the clients do
-    record        runs a server under strace while a scenario is played to it
-    picture       reads what was recorded
-    page          one page of HTML, and the trace for Chrome's viewer
+    strace        reads the output of strace(1): calls and process ends
+    story         turns calls into a picture: which task made each call, and what it waited for
+    recording     the data models of a picture
+    scenarios     the actions of the clients
+    record        runs a server under strace during a scenario
+    picture       reads a recorded trace
+    page          writes the HTML page, and the trace for Chrome's viewer
 
-A trace shows shape and never speed: every call is stopped twice by the tracer.
+A trace shows the order of calls, not their speed: strace stops every call twice.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd timeline`, and `make timeline`."""
+"""The command `zerohttpd timeline`, which `make timeline` runs."""
 
 import argparse
 import gzip
@@ -18,36 +18,38 @@ from bench.timeline.record import Refused, record
 from bench.timeline.scenarios import SCENARIOS, named
 
 RECORDED = Path(__file__).parent / "recorded"
-"""Traces to show where nobody may be traced: SCENARIO-SERVER.trace.gz; `--keep` writes them."""
+"""Traces for machines without strace: SCENARIO-SERVER.trace.gz; `--keep` writes them."""
 
 
 def run(words: Sequence[str]) -> int:
-    """Make the page. Exit status: 0. Raises UserError or Interrupted."""
+    """Make the page and return 0. Raises UserError or Interrupted."""
     parser = argparse.ArgumentParser(
-        prog="zerohttpd timeline", description="Draw what each server does, call by call."
+        prog="zerohttpd timeline", description="Draw each server's system calls on a time axis."
     )
     add = parser.add_argument
-    add("--servers", nargs="+", metavar="NAME", help="only these (all)")
+    add("--servers", nargs="+", metavar="NAME", help="trace only these servers (default: all)")
     add(
         "--scenario",
         default="eight",
         metavar="NAME",
-        help="; ".join(f"{one.name}: {one.title}" for one in SCENARIOS.values()),
+        help="play this scenario (default eight): "
+        + "; ".join(f"{one.name}: {one.title}" for one in SCENARIOS.values()),
     )
-    add("--output", type=Path, default=ROOT / "results" / "timeline", metavar="DIR")
-    add("--recorded", action="store_true", help="show the recorded traces, trace nothing")
-    add("--keep", action="store_true", help="keep these traces in place of the recorded ones")
+    where = "write the page into DIR (default: results/timeline)"
+    add("--output", type=Path, default=ROOT / "results" / "timeline", metavar="DIR", help=where)
+    add("--recorded", action="store_true", help="show recorded traces instead of new ones")
+    add("--keep", action="store_true", help="replace the recorded traces with the new ones")
     options = parser.parse_args(words)
     names = words_of(options.servers) or None
     page = make(names, options.scenario, options.output, options.recorded)
     if options.keep and not options.recorded:
         keep(options.output, options.scenario)
-    print(f"Open {page} in a browser. Beside it: {chrome_of(page).name}, for Perfetto and Chrome.")
+    print(f"Open {page} in a browser, or {chrome_of(page).name} (same folder) in Perfetto.")
     return 0
 
 
 def make(names: Sequence[str] | None, scenario: str, folder: Path, recorded: bool = False) -> Path:
-    """Write the page, the Chrome trace and the traces themselves into the folder; returns the page.
+    """Write the page, the Chrome trace and the traces into the folder; return the page's path.
 
     Raises UserError, Interrupted.
     """
@@ -63,7 +65,7 @@ def make(names: Sequence[str] | None, scenario: str, folder: Path, recorded: boo
         except Refused as refused:
             print(f"timeline: {refused}. Showing recorded traces instead.", file=sys.stderr)
             texts = kept(names, scenario)
-            note = f"Nobody could be traced here: {refused}. These traces were recorded elsewhere."
+            note = f"No server could be traced: {refused}. These traces are of another machine."
     pictures = [picture(text) for text in texts]
     folder.mkdir(parents=True, exist_ok=True)
     for text, one in zip(texts, pictures, strict=True):
@@ -77,25 +79,25 @@ def make(names: Sequence[str] | None, scenario: str, folder: Path, recorded: boo
 
 
 def chrome_of(page: Path) -> Path:
-    """The file for Chrome's viewer beside a page."""
+    """Return the path of a page's file for Chrome's viewer."""
     return page.with_suffix(".chrome.json")
 
 
 def keep(folder: Path, scenario: str) -> None:
-    """Put the traces of a scenario in a folder among the recorded ones."""
+    """Replace the recorded traces of a scenario with those in a folder."""
     for path in folder.glob(f"{scenario}-*.trace"):
         packed = gzip.compress(path.read_bytes(), mtime=0)
         (RECORDED / f"{path.name}.gz").write_bytes(packed)
 
 
 def kept(names: Sequence[str] | None, scenario: str) -> list[str]:
-    """The recorded traces of a scenario, in the order of the servers' folders; those of servers
-    that nobody has recorded are left out. Raises UserError if there are none."""
+    """Return the recorded traces of a scenario, in the order of the servers' folders; servers
+    without a trace are left out. Raises UserError if there are none."""
     wanted = [name for name in discover() if not names or name in names]
     paths = [RECORDED / f"{scenario}-{name}.trace.gz" for name in wanted]
     found = [gzip.decompress(path.read_bytes()).decode() for path in paths if path.exists()]
     if not found:
         raise UserError(
-            f"nothing is recorded of {scenario} with {', '.join(names or ['any server'])}"
+            f"no trace is recorded of {scenario} with {', '.join(names or ['any server'])}"
         )
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One page of HTML that needs no network, and the same for Chrome's trace viewer."""
+"""Write a timeline as an HTML page that needs no network, and for Chrome's trace viewer."""
 
 import json
 from collections.abc import Sequence
@@ -16,21 +16,21 @@ from bench.timeline.scenarios import named
 
 TEMPLATES = Path(__file__).parent / "template"
 PX_PER_MS = 2.4
-"""At the start; the page zooms."""
+"""The scale at first; the reader can zoom."""
 FIGURE_PX = 940.0
 """The width of a picture in another page."""
 ROW, LANE, GAP, AXIS = 9.0, 26.0, 4.0, 18.0
-"""Heights in pixels: of a client's row, of a lane, between lanes, of the time axis."""
+"""Heights in pixels: a client's row, a lane, the gap between lanes, the time axis."""
 LETTER, AROUND = 5.2, 8.0
-"""Pixels: a letter of a label, on average, and what is left free beside it. A script measures."""
+"""Pixels of a label's letter on average, and of its margins; the page's script measures them."""
 TICK_MS = 50
 UPPER = (Kind.RECEIVE, Kind.SEND, Kind.FILE)
-"""Drawn in the upper half of a lane; Redis in the lower half; all else over its whole height."""
+"""Kinds in the upper half of a lane; Redis is in the lower half; others have the whole height."""
 
 
 @dataclass(frozen=True)
 class DrawnBar:
-    """A bar as it is drawn: its vertical place, and its number among all of its recording."""
+    """A bar with its vertical position and its number in the recording."""
 
     bar: Bar
     top: float
@@ -40,21 +40,21 @@ class DrawnBar:
 
     @property
     def style(self) -> str:
-        """Its classes in the style sheet."""
+        """Return its CSS classes."""
         colour = f"r{self.bar.request}" if self.bar.request else "r0"
         return f"{colour} {'waits' if self.bar.waits_for else self.bar.kind.name.lower()}"
 
 
 @dataclass(frozen=True)
 class DrawnLane:
-    """A lane as it is drawn."""
+    """A lane with its vertical position."""
 
     lane: Lane
     top: float
 
 
 class DrawnTimeline:
-    """A recording with the places of all that is in it."""
+    """A recording with the positions of its lanes, bars and arrows."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
@@ -68,7 +68,7 @@ class DrawnTimeline:
         self._middle = {row.lane.task: row.top + LANE / 2 for row in self.rows}
 
     def _boxes(self) -> list[DrawnBar]:
-        """In the order of time, so that stepping goes from each to the next that happened."""
+        """Return the bars in order of time, in which the reader steps through them."""
         found = []
         for row in self.rows:
             for bar in row.lane.bars:
@@ -82,7 +82,7 @@ class DrawnTimeline:
         ]
 
     def arrows(self) -> list[dict[str, str | float]]:
-        """Both ends of each, in milliseconds and pixels."""
+        """Return both ends of each arrow, in milliseconds and pixels."""
         return [
             {
                 "kind": arrow.kind,
@@ -95,7 +95,7 @@ class DrawnTimeline:
         ]
 
     def data(self) -> list[list[Json]]:
-        """What the page tells of each bar; source files by name, their texts are given once."""
+        """Return the data of each bar for the page's script; source files are given by name."""
         return [
             [
                 b.bar.begin,
@@ -111,8 +111,8 @@ class DrawnTimeline:
 
 
 def render(recordings: Sequence[Recording], note: str = "", chrome: str = "") -> str:
-    """The page of one scenario. `note`: what the reader must know first, such as that these are
-    recordings of another machine. `chrome`: the file with the same for Chrome's viewer."""
+    """Return the page of one scenario. `note`: a warning at its top, e.g. that the traces are of
+    another machine. `chrome`: the file for Chrome's viewer."""
     drawings = [DrawnTimeline(recording) for recording in recordings]
     length = max(recording.length for recording in recordings)
     data = {
@@ -133,8 +133,8 @@ def render(recordings: Sequence[Recording], note: str = "", chrome: str = "") ->
 
 
 def figure(recording: Recording) -> str:
-    """The picture alone, for another page, as wide as that; it wants `picture_style` there.
-    Where it is too wide it scrolls, by keyboard too."""
+    """Return the picture alone for another page, which needs `picture_style`. It scrolls if it is
+    too wide, by keyboard too."""
     picture = template_of(__file__, "picture.html.j2")
     axis = _axis(recording.length) | {"scale": FIGURE_PX / recording.length}
     made = picture.render(drawing=DrawnTimeline(recording), recording=recording, **axis)
@@ -143,12 +143,12 @@ def figure(recording: Recording) -> str:
 
 
 def picture_style() -> str:
-    """The style sheet of the picture alone."""
+    """Return the style sheet of the picture alone."""
     return (TEMPLATES / "picture.css").read_text()
 
 
 def _axis(length: float) -> dict[str, object]:
-    """What the picture's template needs beside the drawing."""
+    """Return the variables of the picture's template, except the drawing."""
     return {
         "length": length,
         "scale": PX_PER_MS,
@@ -158,7 +158,7 @@ def _axis(length: float) -> dict[str, object]:
 
 
 def _sources(recordings: Sequence[Recording]) -> dict[str, list[str]]:
-    """The lines of each source file that a call leads to; a file that is gone is left out."""
+    """Return the lines of each source file in a stack; missing files are left out."""
     names = {
         file
         for recording in recordings
@@ -174,7 +174,7 @@ def _sources(recordings: Sequence[Recording]) -> dict[str, list[str]]:
 
 
 def chrome_trace(recordings: Sequence[Recording]) -> str:
-    """The Trace Event Format that chrome://tracing and Perfetto read; times in microseconds."""
+    """Return the Trace Event Format of chrome://tracing and Perfetto; times in microseconds."""
     events: list[dict[str, Json]] = []
     for process, recording in enumerate(recordings, 1):
         events.append(_named("process_name", process, 0, recording.server))

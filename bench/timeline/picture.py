@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The picture of a kept trace."""
+"""Read a recorded trace and return its picture."""
 
 from bench.host.project import ROOT
 from bench.records.errors import UserError
@@ -9,15 +9,15 @@ from bench.timeline.strace import Call, Source, parse, today
 
 
 def picture(text: str) -> Recording:
-    """The picture of a kept trace; its calls lead to the sources as they are now. Raises UserError
-    if it is none."""
+    """Return the picture of a recorded trace, with source lines as they are now. Raises UserError
+    if the text is not such a trace."""
     heading, _, trace = text.partition("\n")
     try:
         if not heading.startswith(HEADING):
             raise ValueError
         setting = Setting.model_validate_json(heading.removeprefix(HEADING))
     except ValueError:
-        raise UserError("this is no trace of ours: its first line is not '# {...}'") from None
+        raise UserError("not a recorded trace: its first line is not '# {...}'") from None
     events = parse(trace)
     files: dict[str, list[str]] = {}
     for event in events:
@@ -27,7 +27,7 @@ def picture(text: str) -> Recording:
 
 
 def _today(source: Source, files: dict[str, list[str]]) -> Source | None:
-    """Where the line stands now: the sources may have changed since the trace was recorded."""
+    """Return the line's position now: the sources may have changed since the recording."""
     path = ROOT / source.file
     if source.file not in files:
         files[source.file] = path.read_text().splitlines() if path.exists() else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs a server under strace while a scenario is played to it, and keeps what strace wrote."""
+"""Run a server under strace during a scenario, and return the trace."""
 
 import contextlib
 import re
@@ -26,7 +26,7 @@ from bench.timeline.scenarios import BIG, BIG_BYTES, Scenario, play
 from bench.timeline.strace import with_sources
 
 REDIS_DELAY_MS = 20.0
-"""Each reply of Redis comes so much later: a wait that can be seen beside the tracer's own."""
+"""The delay of each Redis reply: long enough to be visible next to the delays of strace."""
 WORKERS = ("--workers", "4")
 TRACED = (
     "accept,accept4,recvfrom,recvmsg,sendto,sendmsg,sendfile,write,writev,read,connect,close,shutdown,"
@@ -34,11 +34,11 @@ TRACED = (
     "openat2,newfstatat,pread64,exit,exit_group"
 )
 END_SECONDS = 30.0
-"""Within which strace writes its last line, the server's end."""
+"""The time limit for strace to write its last line, the server's end."""
 SETTLE_SECONDS = 0.3
-"""Until all workers sleep in their first call."""
-# Without --seccomp-bpf each mmap would be stopped too, at which strace forgets what it knows of the
-# program's symbols: 20 ms more for the next call.
+"""The time until all workers sleep in their first call."""
+# Without --seccomp-bpf strace would stop each mmap, too, and then drop its cache of the program's
+# symbols: 20 ms more for the next call.
 STRACE = (
     *("strace", "-f", "--seccomp-bpf", "-DD", "-ttt", "-T", "-yy", "-k", "-s", "48"),
     *("-e", f"trace={TRACED}"),
@@ -46,25 +46,25 @@ STRACE = (
 
 
 class Refused(Exception):
-    """This machine lets nobody be traced, or has no strace; the message says which."""
+    """Tracing is not possible on this machine; the message says why."""
 
 
 def require_tracing(strace: Sequence[str]) -> None:
-    """Raises Refused unless strace is there, knows these options, and may trace.
+    """Raise Refused unless strace is installed, knows these options, and may trace.
 
-    Debian's strace for ARM, for one, knows no -k.
+    For example, Debian's strace for ARM does not know -k.
     """
     if shutil.which("strace") is None:
         raise Refused("strace is not installed (Debian and Ubuntu: apt-get install strace)")
-    told = [word for word in strace if word != "-DD"]  # with it the status is the program's
+    told = [word for word in strace if word != "-DD"]  # -DD would hide the status of strace
     tried = subprocess.run([*told, "-o", "/dev/null", "true"], capture_output=True, text=True)
     if tried.returncode != 0:
-        raise Refused(f"strace may not trace here: {last_line(tried.stderr)}")
+        raise Refused(f"strace cannot trace here: {last_line(tried.stderr)}")
 
 
 def traced(subject: Subject, output: Path, site: Path) -> Subject:
-    """The same subject, started by strace, which is not its parent (-DD, in a process group of its
-    own): the process that we started and end is the server itself."""
+    """Return a server that runs under strace. With -DD strace is not its parent, so that the
+    started process is the server itself."""
 
     def command(place: Place) -> list[str]:
         own = [*subject.command(place), "--root", str(site), *WORKERS]
@@ -74,7 +74,7 @@ def traced(subject: Subject, output: Path, site: Path) -> Subject:
 
 
 def record(names: Sequence[str] | None, scenario: Scenario, watch: SignalWatch) -> list[str]:
-    """Traces of the named servers (all: None), one text each. Raises UserError, Refused."""
+    """Return the traces of the named servers (None: all). Raises UserError, Refused."""
     require_tracing(STRACE)
     servers = select(server_names(names))
     with tempfile.TemporaryDirectory(prefix="zerohttpd-timeline-") as folder:
@@ -83,7 +83,7 @@ def record(names: Sequence[str] | None, scenario: Scenario, watch: SignalWatch) 
 
 
 def make_site(site: Path) -> Path:
-    """The project's own, and a file that no buffer holds."""
+    """Create a folder with the project's files and a file larger than socket buffers."""
     for name in ("public", "templates"):
         shutil.copytree(ROOT / name, site / name)
     shutil.copy(ROOT / "redirects", site)
@@ -130,7 +130,7 @@ def _record_one(
 
 
 def _whole(output: Path, first: int, watch: SignalWatch) -> str:
-    """What strace wrote, once it has told the end of the first process. Raises UserError."""
+    """Return the trace when the end of the first process is in it. Raises UserError."""
     deadline = time.monotonic() + END_SECONDS
     while True:
         text = output.read_text(errors="replace")
@@ -138,14 +138,14 @@ def _whole(output: Path, first: int, watch: SignalWatch) -> str:
             return text
         if time.monotonic() > deadline:
             raise UserError(
-                "strace did not come to its end; try again when the machine is less busy"
+                f"strace did not end within {END_SECONDS:.0f} s; try again on an idle machine"
             )
         watch.sleep(0.05)
 
 
 def _warm_up(url: str) -> None:
-    """Some visits, four at a time, so that connections to Redis stand and files are open, as in a
-    server's usual life; and the tracer knows every worker."""
+    """Send some requests, four at a time, so that files and Redis connections are open, and strace
+    knows every worker."""
     visits = [f"{url}guestbook"] * 16
     sinks = [word for _ in visits for word in ("-o", "/dev/null")]
     close = ["-H", "Connection: close"]
@@ -154,7 +154,7 @@ def _warm_up(url: str) -> None:
 
 
 def _summary(subject: Subject) -> str:
-    """What the server says of itself in --help."""
+    """Return the server's one-line description from --help."""
     said = subprocess.run(
         [str(subject.executable), "--help"], capture_output=True, text=True
     ).stdout
@@ -163,12 +163,12 @@ def _summary(subject: Subject) -> str:
 
 
 def _of_the_scenario(text: str, origin: float) -> str:
-    """Without the start and the warming up. Of what came before are kept: who was created by whom,
-    and the calls in which somebody still sleeps when the scenario begins."""
+    """Return the trace without the lines before the scenario. Kept of these are the creation of
+    tasks, and calls in which a task still sleeps when the scenario begins."""
     since = origin - 0.02
     sleeping: dict[str, list[str]] = {}
     kept: list[str] = []
-    current: list[str] = []  # where the lines of a stack go
+    current: list[str] = []  # the list that gets the lines of a stack
     for line in text.splitlines():
         if line.startswith(" > "):
             current.append(line)
@@ -189,6 +189,6 @@ def _of_the_scenario(text: str, origin: float) -> str:
 
 
 def _end_of(rest: str) -> float:
-    """When what a line tells was over, as far as the line says it; without its task's number."""
+    """Return the end time of a line without its task number, or its begin if it has no duration."""
     took = re.search(r" <([0-9.]+)>$", rest)
     return float(rest.split(maxsplit=1)[0]) + (float(took[1]) if took else 0.0)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""What a picture is made of. Times are milliseconds since the scenario began."""
+"""The data models of a picture. Times are milliseconds since the start of the scenario."""
 
 from enum import Enum
 
 from pydantic import BaseModel
 
 HEADING = "# "
-"""Begins the first line of a kept trace: a `Setting`, as JSON."""
+"""The start of a recorded trace's first line, before a `Setting` as JSON."""
 
 
 class Kind(str, Enum):
-    """What a call is for; it decides how its bar looks."""
+    """The purpose of a call, which selects the look of its bar."""
 
     ACCEPT = "accept"
     RECEIVE = "receive"
@@ -18,11 +18,11 @@ class Kind(str, Enum):
     SEND = "send"
     CLOSE = "close"
     WATCH = "watch"
-    """A change of what the loop watches, or the loop's own call."""
+    """The loop's wait, or a change of its watched descriptors."""
     CREATE = "create"
-    """Of a process or a thread."""
+    """The creation of a process or a thread."""
     LOCK = "lock"
-    """Or the sleep until somebody calls."""
+    """A wait for a lock or for a wake-up by another thread."""
     CHILDREN = "children"
     """A wait for a child's end."""
     FILE = "file"
@@ -30,22 +30,22 @@ class Kind(str, Enum):
 
 
 class Request(BaseModel):
-    """A client and what became of it."""
+    """A client's request and its result."""
 
     number: int
-    """From 1."""
+    """Counted from 1."""
     port: int
-    """Its own, by which the trace knows it."""
+    """The client's port, which identifies it in the trace."""
     what: str
-    """Such as "GET /guestbook"."""
+    """For example "GET /guestbook"."""
     begin: float
     end: float
     answer: str
-    """The status, or how it ended without one."""
+    """The status, or the reason if there is none."""
 
 
 class Setting(BaseModel):
-    """What a trace does not say by itself."""
+    """Facts that are not in the trace itself."""
 
     server: str
     summary: str
@@ -54,7 +54,7 @@ class Setting(BaseModel):
     """The server's first process."""
     redis_port: int
     origin: float
-    """When the scenario began, seconds since the epoch; the requests' times count from there."""
+    """The scenario's start in seconds since the epoch; the requests' times count from it."""
     requests: list[Request]
 
 
@@ -64,14 +64,14 @@ class Bar(BaseModel):
     begin: float
     end: float
     name: str
-    """Of the call."""
+    """The name of the call."""
     kind: Kind
     request: int | None
-    """For which it is made; None: for none, or for several."""
+    """The request that it serves; None: none, or several."""
     waits_for: str
-    """In words; empty: it did not sleep."""
+    """What the call waits for, in words; empty: it did not sleep."""
     text: str
-    """The call as strace tells it."""
+    """The call as strace prints it."""
     stack: list[tuple[str, int, str]]
     """File, line and function, innermost first."""
 
@@ -84,15 +84,15 @@ class Lane(BaseModel):
     begin: float
     end: float
     ended: str
-    """How, or empty if it outlived the scenario."""
+    """How it ended; empty if it still ran at the end of the scenario."""
     bars: list[Bar]
 
 
 class Arrow(BaseModel):
-    """From one lane to another: a creation or a wake-up."""
+    """An arrow from one lane to another: a creation or a wake-up."""
 
     kind: str
-    """fork, thread, wake."""
+    """`fork`, `thread` or `wake`."""
     from_task: int
     from_time: float
     to_task: int
@@ -100,11 +100,11 @@ class Arrow(BaseModel):
 
 
 class Recording(BaseModel):
-    """What one server did in a scenario."""
+    """The calls of one server in a scenario."""
 
     server: str
     summary: str
-    """What it says of itself."""
+    """The server's one-line description."""
     scenario: str
     length: float
     requests: list[Request]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the clients do, and what is done to Redis or to the server meanwhile."""
+"""The scenarios: what the clients do, and what happens to Redis or the server meanwhile."""
 
 import contextlib
 import os
@@ -17,29 +17,29 @@ from bench.records.values import one_of
 from bench.timeline.recording import Request
 
 BIG = "/big.bin"
-"""A file that fits into no socket's buffers."""
+"""The path of a file that is larger than the socket buffers."""
 BIG_BYTES = 12_000_000
 PATIENCE_SECONDS = 8.0
-"""After which a client gives up."""
+"""A client's timeout."""
 TAKE = 16384
 EVERY_MS = 20
-"""From one client to the next: about what the tracer needs for the first call of a new process."""
+"""The time between two clients: about what strace needs for the first call of a new process."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A client: when it comes and what it does."""
+    """A client: its start time and its behaviour."""
 
     at_ms: float
     path: str
     stalls_ms: float = 0
-    """It stops for so long in the middle of its request's head."""
+    """The pause in the middle of its request head."""
     reads_slowly: bool = False
-    """It takes its answer in small portions, with pauses."""
+    """It reads its response in small portions, with pauses."""
 
     @property
     def what(self) -> str:
-        """In words, for the page."""
+        """Return the description for the page."""
         how = (
             ", stops half-way" if self.stalls_ms else ", reads slowly" if self.reads_slowly else ""
         )
@@ -48,17 +48,17 @@ class Step:
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What happens beside the clients."""
+    """An event other than a client."""
 
     at_ms: float
     what: str
     act: Callable[[int, int], None]
-    """Is given the process numbers of the server and of Redis."""
+    """Its arguments are the PIDs of the server and of Redis."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Eight requests; `shows` says what to look for."""
+    """Eight requests; `shows` tells the reader what to look for."""
 
     name: str
     title: str
@@ -75,7 +75,7 @@ def _kill_a_child(server: int, _redis: int) -> None:
 
 
 def _steps(*special: Step, every_ms: float = EVERY_MS) -> tuple[Step, ...]:
-    """Eight clients: the special ones, and others, in turn for guestbook and small file."""
+    """Return eight clients: the special ones, and others that request two pages in turn."""
     paths = ("/guestbook", "/files/small.txt")
     times = [position * every_ms for position in range(8)]
     taken = {step.at_ms for step in special}
@@ -90,35 +90,35 @@ SCENARIOS = {
         Scenario(
             "eight",
             "Eight requests, one of them slow",
-            "Client 2 stops for 250 ms in the middle of its request. Who else must wait for it?",
+            "Client 2 pauses for 250 ms in the middle of its request. Which clients must wait?",
             _steps(Step(EVERY_MS, "/guestbook", stalls_ms=250)),
         ),
         Scenario(
             "silent",
-            "Three clients that say half a word",
-            "Clients 1 to 3 send half a request and then nothing for 400 ms. Who is left to serve?",
+            "Three clients that send half a request",
+            "Clients 1 to 3 send half a request and pause for 400 ms. Which workers are left?",
             _steps(*(Step(at, "/guestbook", stalls_ms=400) for at in (0, EVERY_MS, 2 * EVERY_MS))),
         ),
         Scenario(
             "slow-reader",
-            "One client takes its answer slowly",
-            "Client 2 asks for a file of 12 MB and takes it in small portions. Who waits to send?",
+            "One client reads its response slowly",
+            "Client 2 requests a file of 12 MB and reads small portions. Which tasks wait to send?",
             _steps(Step(EVERY_MS, BIG, reads_slowly=True)),
         ),
         Scenario(
             "redis-stopped",
             "Redis stops for a moment",
-            "Redis is frozen from 50 to 250 ms. Who can serve the small files meanwhile?",
+            "Redis is stopped from 50 to 250 ms. Which servers send small files meanwhile?",
             _steps(),
             (
                 Disturbance(50, "Redis stops", lambda _, redis: os.kill(redis, signal.SIGSTOP)),
-                Disturbance(250, "Redis goes on", lambda _, redis: os.kill(redis, signal.SIGCONT)),
+                Disturbance(250, "Redis continues", lambda _, pid: os.kill(pid, signal.SIGCONT)),
             ),
         ),
         Scenario(
             "child-killed",
-            "A child is killed",
-            "A child gets kill -9 at 120 ms, where there is one. Who loses an answer?",
+            "A child process is killed",
+            "At 120 ms a child process, if there is one, gets kill -9. Which client is cut off?",
             _steps(Step(EVERY_MS, "/guestbook", stalls_ms=250)),
             (Disturbance(120, "a child is killed", _kill_a_child),),
         ),
@@ -127,17 +127,17 @@ SCENARIOS = {
 
 
 def named(name: str) -> Scenario:
-    """The scenario of that name. Raises UserError."""
+    """Return the scenario with this name. Raises UserError."""
     return SCENARIOS[one_of("scenario", name, SCENARIOS)]
 
 
 def play(
     scenario: Scenario, address: tuple[str, int], server: int, redis: int
 ) -> tuple[float, list[Request]]:
-    """Play it to a running server; blocks until every client has its answer or has given up.
+    """Run a scenario against a server until every client has its response or its timeout is over.
 
-    Returns when it began (seconds since the epoch) and what became of the requests, their times in
-    milliseconds from there.
+    Returns the start (seconds since the epoch) and the results of the requests, with times in
+    milliseconds since the start.
     """
     origin = time.time() + 0.05
     found: list[Request | None] = [None] * len(scenario.steps)
@@ -166,7 +166,7 @@ def _sleep_until(when: float) -> None:
 
 
 def _ask(number: int, step: Step, address: tuple[str, int], origin: float) -> Request:
-    """One client from its first byte to its last."""
+    """Run one client and return the result of its request."""
     _sleep_until(origin + step.at_ms / 1000)
     begin = time.time()
     answer, port = "no connection", 0
@@ -191,8 +191,8 @@ def _ask(number: int, step: Step, address: tuple[str, int], origin: float) -> Re
 
 
 def _read(client: socket.socket, step: Step) -> str:
-    """The status line's code and reason, once the whole answer has come (or the slow reader, who
-    leaves in the middle, has seen enough); empty where nothing came."""
+    """Read the whole response (a slow reader leaves in the middle), and return the code and reason
+    of its status line, or an empty string if nothing came."""
     first = b""
     portions = 0
     while chunk := client.recv(TAKE):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""From a trace to a picture: who did what for which request, and who waited for whom.
+"""Turn a trace into a picture: the request and the wait of each call.
 
-Requests are told apart by the clients' ports, which strace writes beside each socket. What a task
-does between accept and close of a client belongs to that client, Redis included; in an event loop,
-where all share one connection to Redis, a call to it belongs to nobody alone.
+The client's port, which strace prints with each socket, identifies a request. All calls of a task
+between accept and close of a client belong to that client, also those to Redis. An event loop
+shares one connection to Redis, so its calls to Redis belong to no single client.
 """
 
 import re
@@ -15,11 +15,11 @@ from bench.timeline.recording import Arrow, Bar, Kind, Lane, Recording, Setting
 from bench.timeline.strace import Call, Event, TaskEnd
 
 SLEPT_MS = 0.5
-"""A call that took longer than this has slept; the tracer makes short ones ten times longer."""
+"""A call that took longer than this has slept; strace makes short calls ten times longer."""
 MARGIN_MS = 8.0
-"""What is shown before the first client and behind the last answer."""
+"""The time shown before the first client and after the last response."""
 WAKES_WITHIN_MS = 20.0
-"""A sleeper that goes on within this time after a wake-up was woken by it."""
+"""A wake-up has woken a sleeper that continues within this time."""
 
 _DESCRIPTOR = re.compile(r"(\d+)<([^>]*(?:->[^>]*)?)>")
 _PEER = re.compile(r"->\[?[0-9a-f.:]*?\]?:(\d+)\]")
@@ -40,17 +40,17 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("openat2", "openat", "newfstatat", "fstat", "pread64"), Kind.FILE),
 }
 ENDS = ("exit", "exit_group")
-"""They never return, and wait for nobody."""
+"""Calls that never return and wait for nothing."""
 
 
 @dataclass
 class _Task:
-    """What is known of a task while its calls are gone through."""
+    """The state of a task while its calls are processed."""
 
     bars: list[Bar] = field(default_factory=list)
     serving: int | None = None
     loops: bool = False
-    """It serves many clients at once, and no call to Redis is for one alone."""
+    """It is an event loop: it serves many clients at once."""
     created: float | None = None
     ended: float | None = None
     how: str = ""
@@ -120,7 +120,7 @@ class _Story:
         )
 
     def _belongs_to(self, call: Call, kind: Kind) -> tuple[int | None, bool]:
-        """The request whose client the call names, and whether it is made to Redis."""
+        """Return the request whose client the call names, and whether the call is to Redis."""
         if kind is Kind.ACCEPT:
             return self._request_of(call.result), False
         to_redis = self._port_of(call.arguments) == self._setting.redis_port
@@ -130,7 +130,7 @@ class _Story:
 
     @staticmethod
     def _port_of(text: str) -> int | None:
-        """The peer's port of the first socket in the text, or the one that connect is told."""
+        """Return the peer's port of the first socket in the text, or the port given to connect."""
         if match := _PEER.search(text):
             return int(match[1])
         match = re.search(r"sin6?_port=htons\((\d+)\)", text)
@@ -144,7 +144,7 @@ class _Story:
         is_thread = "CLONE_THREAD" in call.arguments
         task = self.tasks[created]
         task.created = end
-        # What is created for a client serves that client from its first call on.
+        # A task that is created for a client serves that client from its first call on.
         task.serving = self.tasks[call.task].serving
         if begin >= self._begin:
             self.arrows.append(
@@ -204,7 +204,7 @@ class _Story:
         length = self._end - self._begin
         born = max((task.created or self._begin) - self._begin, 0)
         over = (task.ended if task.ended is not None else self._end) - self._begin
-        for bar in task.bars:  # who is killed never returns from the call in which he slept
+        for bar in task.bars:  # a killed task never returns from the call in which it slept
             bar.end = max(bar.begin, min(bar.end, over))
         return Lane(
             task=number,
@@ -217,7 +217,7 @@ class _Story:
 
 
 def _may_sleep(call: Call, kind: Kind, loops: bool) -> bool:
-    """Whether the call waits for somebody when it takes long; else the task only lost its CPU."""
+    """Return whether a long call has waited; otherwise the task only lost its CPU."""
     if "MSG_DONTWAIT" in call.arguments or call.error == "EAGAIN":
         return call.name in LOOP_CALLS
     if loops:
@@ -226,13 +226,13 @@ def _may_sleep(call: Call, kind: Kind, loops: bool) -> bool:
 
 
 def _waits_for(call: Call, kind: Kind, request: int | None) -> str:
-    """For whom a call that slept has waited, in words."""
+    """Return in words what a sleeping call has waited for."""
     functions = [source.function for source in call.stack]
     client = f"client {request}" if request is not None else "the client"
     sleeps = {
         Kind.ACCEPT: "the next client",
         Kind.RECEIVE: f"{client}, to send",
-        Kind.SEND: f"{client}, to take what is sent",
+        Kind.SEND: f"{client}, to read",
         Kind.REDIS: f"Redis, for {client}" if request is not None else "Redis",
         Kind.CHILDREN: "a child's end",
         Kind.LOCK: _waits_for_whom(functions),
@@ -242,7 +242,7 @@ def _waits_for(call: Call, kind: Kind, request: int | None) -> str:
 
 
 def _waits_for_whom(functions: Sequence[str]) -> str:
-    """What a thread that sleeps on a futex waits for: its caller's name says it."""
+    """Return what a thread waits for on a futex, derived from its calling functions."""
     words = {"take": "a client in the queue", "main": "a thread's end", "borrow": "a lock"}
     return next(
         (what for name in functions for word, what in words.items() if word in name), "a lock"
@@ -251,21 +251,21 @@ def _waits_for_whom(functions: Sequence[str]) -> str:
 
 def _watched(call: Call) -> str:
     if call.arguments.startswith(("NULL, 0", "[], 0")):
-        return "a pause to pass"
+        return "the end of a pause"
     if call.name in ("poll", "ppoll") and re.search(r"\}\], 1\b", call.arguments):
         return "the next event" if "->" in call.arguments else "the next client"
-    return "any of those watched"
+    return "any watched descriptor"
 
 
 def tell(events: Iterable[Event], setting: Setting) -> Recording:
-    """The picture of one server. There must be at least one request."""
+    """Return the picture of one server. There must be at least one request."""
     recording = _Story(setting).tell(events)
     name_lanes(recording, setting.first)
     return recording
 
 
 def name_lanes(recording: Recording, first: int) -> None:
-    """Names as the sources use them: the process, the parent, children, workers, threads."""
+    """Name the lanes as the sources do: the process, the parent, children, workers, threads."""
     threads = any(arrow.kind == "thread" for arrow in recording.arrows)
     created = {arrow.to_task for arrow in recording.arrows if arrow.kind != "wake"}
     others = [lane for lane in recording.lanes if lane.task != first]
@@ -283,5 +283,5 @@ def name_lanes(recording: Recording, first: int) -> None:
 
 
 def _shares(recording: Recording) -> bool:
-    """Whether its tasks are threads: they wake one another through memory that they share."""
+    """Return whether its tasks are threads: only threads use futexes here."""
     return any(bar.kind is Kind.LOCK for lane in recording.lanes for bar in lane.bars)

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Reads what `strace -f -ttt -T -yy -k` wrote: pure functions from text to calls.
+"""Parse the output of `strace -f -ttt -T -yy -k`, without side effects.
 
-A line begins with the number of the process or thread and the time. A call that sleeps while others
-go on is written in two pieces ("<unfinished ...>", "<... resumed>"), which are put together here.
-Behind a call come its stack's lines; they are kept as far as they name lines of our own sources,
-with the text that stands there:
+A line begins with the number of the process or thread and the time. strace prints a call that
+sleeps in two parts ("<unfinished ...>", "<... resumed>"), which are joined here. The lines of a
+call's stack follow it. Those of the project's own sources are kept, with the text of the line:
 
     ` > lib/net/blocking.c:70 receive| recv(serving->client->socket, room, size, 0);`
 
-which `with_sources` makes of strace's addresses, while the program is the one that was traced. By
-the text the line is found again after the source has changed (`today`).
+`with_sources` makes these lines from strace's addresses and the traced program. The text identifies
+the line after a change of the source (`today`).
 """
 
 import re
@@ -31,14 +30,14 @@ _OURS = re.compile(r"(?:.*/)?(?P<file>(?:\d\d_[^/]+|lib)/.*\.[ch])")
 
 @dataclass(frozen=True)
 class Source:
-    """A line of ours, from which a call was made."""
+    """A line of the project's sources that made a call."""
 
     file: str
     """Relative to the project's top folder."""
     line: int
     function: str
     text: str = ""
-    """What stands there, without its indent."""
+    """The text of the line without its indent."""
 
 
 @dataclass
@@ -49,7 +48,7 @@ class Call:
     """The process or thread."""
     begin: float
     end: float | None
-    """None: it had not returned when the trace ended."""
+    """None: the call had not returned at the end of the trace."""
     name: str
     arguments: str
     result: str = ""
@@ -58,20 +57,20 @@ class Call:
 
     @property
     def returned(self) -> int | None:
-        """The number that it returned; None if it never did."""
+        """Return the call's result as a number; None if it never returned."""
         match = _RETURNED.match(self.result)
         return int(match["number"], 0) if match else None
 
     @property
     def error(self) -> str | None:
-        """The error's name, such as EAGAIN."""
+        """Return the name of the error, e.g. EAGAIN."""
         match = _RETURNED.match(self.result)
         return match["error"] if match else None
 
 
 @dataclass(frozen=True)
 class TaskEnd:
-    """A task that is over."""
+    """The end of a task."""
 
     task: int
     time: float
@@ -82,7 +81,7 @@ Event = Call | TaskEnd
 
 
 def parse(text: str) -> list[Event]:
-    """All events in the order of their beginnings; other lines than strace's are passed over."""
+    """Return all events in order of their start; lines that are not of strace are ignored."""
     return sorted(
         _events(text.splitlines()), key=lambda one: one.begin if isinstance(one, Call) else one.time
     )
@@ -123,7 +122,7 @@ def _event(task: int, time: float, rest: str, begun: dict[int, Call]) -> Event |
 
 
 def _finished(call: Call, text: str) -> Call:
-    """The call with what its whole line says."""
+    """Complete the call with the arguments, result and duration of its line."""
     match = _CALL.fullmatch(text)
     if match:
         call.arguments, call.result = match["arguments"], match["result"]
@@ -133,8 +132,7 @@ def _finished(call: Call, text: str) -> Call:
 
 
 def today(source: Source, lines: Sequence[str]) -> Source | None:
-    """The same line in a file as it is now: the nearest one with the same text. None if there is
-    none."""
+    """Return the nearest line with the same text in the current file, or None."""
     same = [number for number, line in enumerate(lines, 1) if line.strip() == source.text]
     if not same or not source.text:
         return None
@@ -142,10 +140,10 @@ def today(source: Source, lines: Sequence[str]) -> Source | None:
 
 
 def with_sources(text: str, executable: Path, root: Path) -> str:
-    """The trace with lines of our sources below `root` in place of addresses; other frames are left
+    """Return the trace with source lines below `root` in place of addresses; other frames are left
     out.
 
-    Asks addr2line(1), which belongs to the compiler's tools. Raises OSError if it is not there.
+    Uses addr2line(1) of the compiler's tools. Raises OSError if it is not installed.
     """
     stacks = {match["address"] for match in map(_STACK.fullmatch, text.splitlines()) if match}
     known = _look_up(sorted(stacks), executable)
@@ -170,8 +168,8 @@ def with_sources(text: str, executable: Path, root: Path) -> str:
 
 
 def _look_up(addresses: list[str], executable: Path) -> dict[str, list[Source]]:
-    """By address the lines of ours, innermost first where functions were inlined."""
-    # What a stack holds is where to return to: the call itself stands one byte before.
+    """Return the project's source lines by address, innermost first if functions are inlined."""
+    # A stack has return addresses; the byte before belongs to the call instruction.
     asked = "".join(f"{int(address, 16) - 1:#x}\n" for address in addresses)
     said = subprocess.run(
         ["addr2line", "-e", str(executable), "-a", "-f", "-i"],

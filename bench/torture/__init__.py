@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""The torture: each server beside clients that do it no good, and with what it needs taken away.
+"""The robustness test: each server under attack by clients, or without what it needs.
 
-Started as `zerohttpd torture`. For every cell (one server, one attack) the server is started
-fresh, well-behaved visitors ask it at a modest rate before, during and after the attack, and all of
-their answers are kept until it is known what was lost. The modules:
+The command is `zerohttpd torture`. Each configuration (one server, one attack) starts the server
+anew. Well-behaved visitors send requests at a moderate rate before, during and after the attack.
+Their responses show what was lost. The modules:
 
-    attacks, scene            the attacks, declared in a table; what they work on, and with
-    answers                   what is asked, and how a right answer is told
-    visitors, crowd, liar     programs: those who are served, those who attack, a Redis that lies
-    line                      namespaces, and a slow line in them
-    options, beginning        what was asked for; what is known before the first cell
-    cell, turns, command      one cell from start to end; all of them in turn; what is kept
-    figures                   from answers to rates: arithmetic
-    table                     what is shown; the record is in bench.records, its page in the report
+    attacks, scene            the table of attacks; the server, Redis and clients of an attack
+    answers                   the pages, and the check of a response
+    visitors, crowd, liar     programs: well-behaved clients, attackers, a Redis with false replies
+    line                      network namespaces, and a slow line between them
+    options, beginning        the command line; the state before the first configuration
+    cell, turns, command      one configuration; all configurations in turn; the whole command
+    figures                   computes rates from responses
+    table                     the terminal output (record: bench.records, page: bench.report)
 """

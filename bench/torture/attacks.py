@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The attacks: what each does, to whom, and what is right while it lasts.
+"""The attacks: what each does, which servers take part, and which failures are excused.
 
-An attack is a context manager: it is on inside of its `with` block, and what it yields is called
-again and again meanwhile. Every one is bounded, in number and in time.
+An attack is a context manager that lasts as long as its `with` block. It yields a function that is
+called repeatedly meanwhile. Every attack is limited in number and in time.
 """
 
 import contextlib
@@ -25,26 +25,26 @@ Again = Callable[[], None]
 Run = Callable[[AttackScene], AbstractContextManager[Again]]
 
 CROWD = 200
-"""Clients of most crowds: twice as many as 03 and 05 have workers."""
+"""The clients of most crowds: twice the workers of 03 and 05."""
 DESCRIPTORS = 64
 DATA_MB = 128
 LIMITS = {
     "descriptors": f"--nofile={DESCRIPTORS}:{DESCRIPTORS}",
     "memory": f"--data={DATA_MB << 20}:{DATA_MB << 20}",
 }
-"""By setting: the option of prlimit(1) that the server is started with."""
+"""The option of prlimit(1) for the server, by setting."""
 REFILL_SECONDS = 0.3
 RUSH = 30
 FULL_REDIS = 12
-"""Clients that Redis takes when it is short of them, our own among them: fewer than come at once,
-and a tenth of the workers of 03 and 05."""
+"""The clients that the limited Redis accepts, including the test's own connection: fewer than a
+rush has, and a tenth of the workers of 03 and 05."""
 UNDER_WAY = 40
-"""Requests that are under way when the server is told to stop: fewer than there are workers."""
+"""Requests that are under way when SIGTERM is sent: fewer than there are workers."""
 ACCEPTED_SECONDS = 0.6
-"""After which a server that can has accepted all of them. With the next it stays below the second
+"""The time for a server to accept all of them. Together with PAUSED_SECONDS it is below the second
 that a new connection to Redis may take."""
 PAUSED_SECONDS = 0.2
-"""For so long they go on waiting for Redis when the server has been told to stop."""
+"""The time for which Redis stays stopped after SIGTERM."""
 KILL_SECONDS = 0.05
 DOWNLOADS = 8
 
@@ -53,32 +53,32 @@ REDIS_PAGES = frozenset({"guestbook", "sign"})
 
 @dataclass(frozen=True)
 class Attack:
-    """One of the attacks."""
+    """An attack, and the rules for its result."""
 
     name: str
     title: str
     what: str
     run: Run
     setting: str = ""
-    """What the server must find at its start: "descriptors", "memory", "liar", "line"."""
+    """The condition at the server's start: "descriptors", "memory", "liar", "line"."""
     needs_redis: bool = False
-    """It hits Redis: the rate is that of the visitors who need none."""
+    """The attack disturbs Redis: only visitors who need no Redis are rated."""
     rates_all: bool = False
-    """Though it hits Redis the rate is that of all."""
+    """All visitors are rated although the attack disturbs Redis."""
     excused: tuple[Outcome, ...] = ()
     crowd_counts: bool = False
     crowd_promised: bool = False
     own_only: str = ""
-    """Why strangers cannot take part."""
+    """The reason why only the project's own servers take part; empty if all do."""
     needs_children: bool = False
 
     @property
     def rates_part(self) -> bool:
-        """Whether only visitors who need no Redis are rated."""
+        """Return whether only visitors who need no Redis are rated."""
         return self.needs_redis and not self.rates_all
 
     def facts(self) -> AttackFacts:
-        """What a record says of it."""
+        """Return the attack's description for a record."""
         return AttackFacts(
             name=self.name,
             title=self.title,
@@ -90,34 +90,34 @@ class Attack:
         )
 
     def rated(self, pages: list[str]) -> list[str]:
-        """The pages whose visitors are rated."""
+        """Return the pages whose visitors are rated."""
         return [name for name in pages if not (self.rates_part and name in REDIS_PAGES)]
 
     def why_not(self, subject: Subject) -> str:
-        """Why a subject cannot take part; an empty text if it can."""
+        """Return why a server cannot take part, or an empty string if it can."""
         if self.own_only and subject.kind != "server":
             return self.own_only
         if self.needs_redis and not subject.serves("guestbook"):
-            return "asks no Redis"
+            return "does not use Redis"
         return ""
 
 
 def nothing() -> None:
-    """What an attack does again that needs to be begun only."""
+    """Do nothing: an attack yields this if it has nothing to repeat."""
 
 
 def usual_page(_: AttackScene) -> Page:
-    """One that every subject has."""
+    """Return a page that every server has."""
     return page("redirect")
 
 
 def dearest_page(scene: AttackScene) -> Page:
-    """Of those that the subject has: one that waits for Redis, if any."""
+    """Return a page of the server that waits for Redis, or a small file if it has none."""
     return page("guestbook" if scene.subject.serves("guestbook") else "small")
 
 
 def longest_page(scene: AttackScene) -> Page:
-    """Of those that the subject has."""
+    """Return the longest page of the server."""
     return page("large" if scene.subject.serves("large") else "guestbook")
 
 
@@ -128,7 +128,7 @@ def _crowd(
     pause: float = 0.0,
     far: bool = False,
 ) -> Run:
-    """A crowd at work; `of`: what it asks for; `far`: it comes through the slow line."""
+    """Return an attack by a crowd; `of` selects its page; `far`: it uses the slow line."""
 
     @contextlib.contextmanager
     def run(scene: AttackScene) -> Iterator[Again]:
@@ -140,7 +140,7 @@ def _crowd(
 
 
 def _until_over(begin: Callable[[AttackScene], None], end: Callable[[AttackScene], None]) -> Run:
-    """Something that is done when the attack begins, and undone when it is over."""
+    """Return an attack that calls `begin` at its start and `end` at its end."""
 
     @contextlib.contextmanager
     def run(scene: AttackScene) -> Iterator[Again]:
@@ -154,21 +154,21 @@ def _until_over(begin: Callable[[AttackScene], None], end: Callable[[AttackScene
 
 
 def _liar(scene: AttackScene) -> LyingRedis:
-    """What stands between the server and Redis."""
+    """Return the proxy between the server and Redis."""
     assert scene.liar is not None
     return scene.liar
 
 
 redis_killed = _until_over(lambda one: one.redis.kill(), lambda one: one.redis.start_again())
-"""SIGKILL; afterwards it is started again, with its data."""
+"""Kill Redis with SIGKILL; afterwards start it again with its data."""
 redis_stopped = _until_over(lambda one: one.redis.stop(), lambda one: one.redis.go_on())
-"""SIGSTOP; afterwards SIGCONT."""
+"""Stop Redis with SIGSTOP; afterwards continue it with SIGCONT."""
 redis_lying = _until_over(lambda one: _liar(one).lie(), lambda one: _liar(one).be_honest())
 
 
 @contextlib.contextmanager
 def redis_full(scene: AttackScene) -> Iterator[Again]:
-    """Whoever is connected stays so; beyond few nobody is let in, and more guests come."""
+    """Limit the clients of Redis to FULL_REDIS, and let a crowd come; old connections stay."""
     usual = scene.redis.clients_limit()
     scene.redis.limit_clients(FULL_REDIS)
     try:
@@ -180,8 +180,8 @@ def redis_full(scene: AttackScene) -> Iterator[Again]:
 
 @contextlib.contextmanager
 def large_pages(scene: AttackScene) -> Iterator[Again]:
-    """Remarks as long as the form allows make a large page, and a crowd asks for it and reads
-    nothing. Visitors' remarks push them off the page, so they are stored again and again."""
+    """Fill the guestbook with the longest remarks, and let a crowd request it and read nothing.
+    Visitors' remarks push them off the page, so they are stored again and again."""
     due = time.monotonic() + REFILL_SECONDS
 
     def refill() -> None:
@@ -200,7 +200,7 @@ def large_pages(scene: AttackScene) -> Iterator[Again]:
 
 @contextlib.contextmanager
 def children_killed(scene: AttackScene) -> Iterator[Again]:
-    """SIGKILL to one child after another, chosen by lot; some have a client that they wait for."""
+    """Kill random child processes with SIGKILL; some of them wait for a client."""
     due = time.monotonic()
 
     def kill() -> None:
@@ -218,8 +218,8 @@ def children_killed(scene: AttackScene) -> Iterator[Again]:
 
 @contextlib.contextmanager
 def sigterm(scene: AttackScene) -> Iterator[Again]:
-    """The server is told to stop while guests wait for Redis, which then goes on; when it has
-    ended it is started again, as a supervisor would."""
+    """Send SIGTERM while clients wait for a stopped Redis, then continue Redis. After the server
+    has ended, start it again, as a supervisor would."""
     scene.redis.stop()
     try:
         with scene.crowd("rush", UNDER_WAY, page("guestbook"), rounds=1):
@@ -233,57 +233,57 @@ def sigterm(scene: AttackScene) -> Iterator[Again]:
     yield nothing
 
 
-OTHERS_STOP = "stops in a way of its own"
+OTHERS_STOP = "its shutdown has other rules"
 ATTACKS = {
     attack.name: attack
     for attack in (
         Attack(
             "connect-only",
             "Connections without a request",
-            f"{CROWD} clients connect and send nothing: the kernel does not show such connections "
-            "to the server (TCP_DEFER_ACCEPT). For half a request, see slow-heads",
+            f"{CROWD} clients connect and send nothing. The kernel does not pass such connections "
+            "to the server (TCP_DEFER_ACCEPT). For incomplete requests, see slow-heads",
             _crowd("connect-only"),
         ),
         Attack(
             "idle",
             "Idle clients",
-            f"{CROWD} clients ask once, keep the connection and say no more",
+            f"{CROWD} clients send one request, keep the connection open and send nothing more",
             _crowd("idle"),
         ),
         Attack(
             "slow-heads",
             "Slow heads",
-            f"{CROWD} clients send the head of a request, ten bytes a second, without end",
+            f"{CROWD} clients send an endless request head, ten bytes a second",
             _crowd("slow-heads"),
         ),
         Attack(
             "slow-readers",
             "Slow readers",
-            f"{CROWD} clients ask {PIPELINED} times for the longest page and read nothing",
+            f"{CROWD} clients request the longest page {PIPELINED} times and read nothing",
             _crowd("slow-readers", of=longest_page),
         ),
         Attack(
             "large-pages",
             "Large pages, not read",
-            f"{CROWD} clients ask for a guestbook of 333 KB and read nothing; each process of the "
+            f"{CROWD} clients request a guestbook of 333 KB and read nothing; each process of the "
             f"server may have {DATA_MB} MB of data (prlimit)",
             large_pages,
             setting="memory",
             needs_redis=True,
             excused=("unavailable",),
-            own_only="may need more memory to begin with",
+            own_only="may need more memory even without clients",
         ),
         Attack(
             "flood",
             "A flood of connections",
-            "connect, ask, reset, as fast as one core can",
+            "one client connects, sends a request and resets, as fast as one core can",
             _crowd("flood", 1),
         ),
         Attack(
             "few-descriptors",
             "Few descriptors",
-            f"{DESCRIPTORS} descriptors from the start (prlimit); {CROWD} guests come at the same "
-            "moment, again and again",
+            f"the server may have {DESCRIPTORS} descriptors (prlimit); {CROWD} clients come at "
+            "the same time, again and again",
             _crowd("rush", CROWD, dearest_page, pause=0.2),
             setting="descriptors",
             crowd_counts=True,
@@ -291,7 +291,7 @@ ATTACKS = {
         Attack(
             "redis-killed",
             "Redis killed",
-            "kill -9; afterwards it is started again with its data",
+            "Redis is killed (kill -9) and later started again with its data",
             redis_killed,
             needs_redis=True,
             excused=("unavailable",),
@@ -299,7 +299,8 @@ ATTACKS = {
         Attack(
             "redis-stopped",
             "Redis stopped",
-            "it takes commands and answers none (SIGSTOP); afterwards it goes on",
+            "Redis is stopped (SIGSTOP): the kernel takes commands, but no reply comes; later it "
+            "continues",
             redis_stopped,
             needs_redis=True,
             excused=("unavailable",),
@@ -307,8 +308,8 @@ ATTACKS = {
         Attack(
             "redis-lying",
             "Redis lying",
-            "replies of a wrong type, one reply too many, errors, HTTP, half a reply; nothing is "
-            "stored",
+            "Redis sends replies of a wrong type, one reply too many, errors, HTTP or half a "
+            "reply, and stores nothing",
             redis_lying,
             setting="liar",
             needs_redis=True,
@@ -317,8 +318,8 @@ ATTACKS = {
         Attack(
             "redis-full",
             "Redis out of clients",
-            f"it takes {FULL_REDIS} clients and no more (maxclients); {RUSH} guests come at the "
-            "same moment, again and again",
+            f"Redis accepts at most {FULL_REDIS} clients (maxclients); {RUSH} clients connect to "
+            "the server at the same time, again and again",
             redis_full,
             needs_redis=True,
             rates_all=True,
@@ -327,14 +328,14 @@ ATTACKS = {
         Attack(
             "children-killed",
             "Children killed",
-            "kill -9 to a child, twenty times a second",
+            "a child process is killed (kill -9) twenty times a second",
             children_killed,
             needs_children=True,
         ),
         Attack(
             "sigterm",
             "SIGTERM under load",
-            f"{UNDER_WAY} guests wait for Redis when the server is told to stop; then it is "
+            f"the server gets SIGTERM while {UNDER_WAY} clients wait for Redis; later it is "
             "started again",
             sigterm,
             excused=("refused",),
@@ -344,7 +345,7 @@ ATTACKS = {
         Attack(
             "slow-line",
             "A slow line",
-            f"{DOWNLOADS} clients download the longest page, again and again, through a line of "
+            f"{DOWNLOADS} clients download the longest page, again and again, over a line of "
             "8 Mbit/s",
             _crowd("rush", DOWNLOADS, longest_page, far=True),
             setting="line",
@@ -355,5 +356,5 @@ ATTACKS = {
 
 
 def select(names: list[str]) -> list[Attack]:
-    """The named ones in the order given, each once; all for no names. Raises UserError."""
+    """Return the named attacks in this order, each once; all if none is named. Raises UserError."""
     return [ATTACKS[name] for name in each_of("attack", names or ATTACKS, ATTACKS)]

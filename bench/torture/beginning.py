@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Before the first cell: what is known already, and what all cells share."""
+"""The empty record and the shared resources, made before the first configuration."""
 
 import contextlib
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ from bench.torture.options import TortureOptions
 from bench.torture.scene import Ground
 
 KEPT = {"appendonly": "yes", "appendfsync": "no", "auto-aof-rewrite-percentage": "0"}
-"""What Redis has answered it has handed to the kernel before (an append-only file, written without
-waiting for the disk), so a remark that is not there after `kill -9` was never stored."""
+"""Redis writes each command to its append-only file before it replies, without waiting for the
+disk. So a remark that is missing after `kill -9` was never stored."""
 
 
 def empty_record(options: TortureOptions, where: Ground) -> Record:
-    """What is known before the first cell."""
+    """Return a record without results."""
     return Record(
         started=datetime.now().astimezone(),
         command=list(options.words),
@@ -43,7 +43,7 @@ def empty_record(options: TortureOptions, where: Ground) -> Record:
 
 @contextlib.contextmanager
 def ground(watch: SignalWatch) -> Iterator[Ground]:
-    """What all cells share. May raise UserError or Interrupted."""
+    """Yield what all configurations share. May raise UserError or Interrupted."""
     placement = machine.place_here()
     with contextlib.ExitStack() as stack:
         far_end, why = [], ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One cell from start to end."""
+"""Measure one configuration: a server under an attack."""
 
 import contextlib
 import time
@@ -30,38 +30,38 @@ VISITORS = 16
 THINK_SECONDS = 0.02
 PATIENCE_SECONDS = 10.0
 WARM_SECONDS = 0.2
-"""The first answers, for which files are opened and Redis is connected to, count as nothing."""
+"""The time of the first responses, which do not count: the server opens files and connects."""
 CALM_SECONDS = 0.5
-"""Before the attack, and again when the server is back."""
+"""The measured time before the attack, and after the server is back."""
 CALM_PATIENCE, CALM_SHARE = 3.0, 0.85
-"""A cell begins when visitors get this share of what they want; on a machine that is not quiet, or
-with a server that is not well, after so many seconds all the same."""
+"""The measurement begins when visitors get CALM_SHARE of the pages that they want, at the latest
+after CALM_PATIENCE seconds."""
 LOOKS = 3
 AGAIN_SECONDS = 0.02
 LATE_SECONDS = 0.05
-"""By then an answer has been told: the visitors write fifty times a second."""
+"""The time until a response is in the visitors' output, which they write 50 times a second."""
 
 
 @dataclass(frozen=True)
 class CellTimes:
-    """When the parts of a cell began."""
+    """The times at which the parts of a measurement began."""
 
     before: float
     attack: float
     over: float
-    """The attack was told to end."""
+    """The end of the attack began."""
     gone: float
-    """It had ended."""
+    """The attack had ended."""
     back: float
-    """From here on it is "after"."""
+    """The part "after" begins."""
     end: float
     starved: float
-    """For so many seconds of the attack the server wanted to run, and could not."""
+    """The seconds of the attack for which the server waited for a CPU."""
 
 
 def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) -> TortureCell:
-    """Attack a subject for so long. May raise Interrupted, and redis.RedisError if the Redis of
-    the torture itself is lost."""
+    """Attack a server for `seconds` and return the result. May raise Interrupted, and
+    redis.RedisError if the private Redis is lost."""
     begun = time.monotonic()
     cell = TortureCell(subject=subject.name, kind=subject.kind, attack=attack.name)
     cell.reason = attack.why_not(subject)
@@ -81,7 +81,7 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
 
 @contextlib.contextmanager
 def scene_for(subject: Subject, attack: Attack, ground: Ground) -> Iterator[AttackScene]:
-    """The server at its start, as the attack wants it. May raise StartError or HelperError."""
+    """Start the server with the attack's setting. May raise StartError or HelperError."""
     with contextlib.ExitStack() as stack:
         liar = None
         if attack.setting == "liar":
@@ -92,14 +92,14 @@ def scene_for(subject: Subject, attack: Attack, ground: Ground) -> Iterator[Atta
 
 
 def lying_redis(ground: Ground) -> LyingRedis:
-    """One before the Redis of the torture. May raise HelperError."""
+    """Start a lying proxy for the private Redis. May raise HelperError."""
     return LyingRedis(ground.redis.url, ground.placement.load, ground.watch)
 
 
 def attack_it(scene: AttackScene, attack: Attack, seconds: float, cell: TortureCell) -> None:
-    """Fill the cell. Raises CannotTakePart."""
+    """Run the attack and fill the result. Raises CannotTakePart."""
     if attack.needs_children and not scene.has_children():
-        raise CannotTakePart("has no children: one process is all there is")
+        raise CannotTakePart("has only one process")
     pages = [name for name in PAGES if scene.subject.serves(name)]
     with Visitors(scene, pages, f"{cell.subject}-{cell.attack}") as visitors:
         times = course(scene, attack, seconds, visitors)
@@ -113,7 +113,7 @@ def attack_it(scene: AttackScene, attack: Attack, seconds: float, cell: TortureC
 
 
 class Visitors(Helper):
-    """The well-behaved ones, at work. What they have told is kept behind the `with` block."""
+    """The well-behaved visitors at work. Their output is kept after the `with` block."""
 
     def __init__(self, scene: AttackScene, pages: list[str], mark: str) -> None:
         self.pages = pages
@@ -130,15 +130,15 @@ class Visitors(Helper):
         super().__init__("bench.torture.visitors", [visit.order()], cpus, scene.watch, tells=False)
 
     def answers(self) -> list[Exchange]:
-        """All that they have told so far."""
+        """Return all exchanges so far."""
         return answers_in(self._child.stdout)
 
     def late(self, begin: float, end: float) -> float:
-        """For how many seconds of a time they were not let run."""
+        """Return for how many seconds between `begin` and `end` they got no CPU time."""
         return late_in(self._child.stdout, begin, end)
 
     def usual(self, begin: float, end: float) -> dict[str, float]:
-        """The rate of each page in a time."""
+        """Return the rate of each page between `begin` and `end`."""
         answers = self.answers()
         return {
             name: figures.rate(figures.per_slice(figures.good(answers, [name]), begin, end))
@@ -146,13 +146,13 @@ class Visitors(Helper):
         }
 
     def check(self) -> None:
-        """Raises CannotTakePart if they are not at work."""
+        """Raise CannotTakePart if their process has ended."""
         if not self._child.running():
             raise CannotTakePart(f"its visitors failed: {last_line(self._child.stderr)}")
 
 
 def course(scene: AttackScene, attack: Attack, seconds: float, visitors: Visitors) -> CellTimes:
-    """Before, during, after. May raise Interrupted."""
+    """Run the parts before, during and after; return their times. May raise Interrupted."""
     watch = scene.watch
     await_calm(scene, visitors)
     visitors.check()
@@ -177,7 +177,7 @@ def course(scene: AttackScene, attack: Attack, seconds: float, visitors: Visitor
 
 
 def await_calm(scene: AttackScene, visitors: Visitors) -> None:
-    """Until the visitors have got what they want for a moment; CALM_PATIENCE at most."""
+    """Wait until the visitors get CALM_SHARE of what they want; at most CALM_PATIENCE seconds."""
     begun = time.monotonic()
     scene.watch.sleep(WARM_SECONDS)
     while time.monotonic() < begun + CALM_PATIENCE:
@@ -189,7 +189,7 @@ def await_calm(scene: AttackScene, visitors: Visitors) -> None:
 
 
 def wanted(rated: list[str], pages: list[str]) -> float:
-    """What the visitors of the pages `rated` would get in a second if answers took no time."""
+    """Return the rate of the pages `rated` if responses took no time."""
     theirs = sum(pages[number % len(pages)] in rated for number in range(VISITORS))
     return theirs / THINK_SECONDS
 
@@ -197,7 +197,7 @@ def wanted(rated: list[str], pages: list[str]) -> float:
 def await_back(
     scene: AttackScene, visitors: Visitors, usual: dict[str, float], gone: float
 ) -> float:
-    """When the server was back; or the time at which it was given up."""
+    """Wait until the server is back, ends, or BACK_SECONDS are over; return the time."""
     while scene.server.running():
         now = time.monotonic() - LATE_SECONDS
         after = figures.back_after(visitors.answers(), usual, gone, now)
@@ -210,7 +210,7 @@ def await_back(
 
 
 def fill(cell: TortureCell, visitors: Visitors, times: CellTimes, rated: list[str]) -> None:
-    """The figures of a cell."""
+    """Fill in the figures of a measurement."""
     answers = visitors.answers()
     cell.before = figures.phase(answers, times.before, times.attack, rated)
     cell.during = figures.phase(answers, times.attack, times.over, rated)
@@ -226,7 +226,7 @@ def fill(cell: TortureCell, visitors: Visitors, times: CellTimes, rated: list[st
 
 
 def remarks(answers: list[Exchange], kept: list[str]) -> Remarks:
-    """Hold the remarks that were answered "stored" against those in Redis."""
+    """Compare the accepted remarks with those in Redis."""
     stored = Counter(kept)
     answered = [a.detail for a in answers if a.outcome == "good" and a.page == "sign"]
     return Remarks(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd torture`: a whole one, and what is kept of it."""
+"""The command `zerohttpd torture`: all configurations, and their results."""
 
 import shutil
 import time
@@ -24,8 +24,8 @@ from bench.torture.turns import attack_all
 
 
 def run(words: Sequence[str]) -> int:
-    """Exit status: 0 all promises kept, 1 one broken, 128 + n after signal n. Raises UserError, and
-    Interrupted before the first cell."""
+    """Run the test. Exit status: 0 all promises kept, 1 one broken, 128 + n after signal n. Raises
+    UserError, and Interrupted before the first configuration."""
     options = parse(words)
     line.enter_own_network(["-m", "bench", "torture", *words])
     with SignalWatch() as watch:
@@ -37,8 +37,8 @@ def run(words: Sequence[str]) -> int:
 
 
 def attack(options: TortureOptions, where: Ground) -> int:
-    """All cells; what was seen is kept, whatever ends it. The exit status. Raises UserError, and
-    redis.RedisError if the Redis of the torture itself is lost."""
+    """Measure all configurations and return the exit status; results are saved even after an error.
+    Raises UserError, and redis.RedisError if the private Redis is lost."""
     begun, status = time.monotonic(), 0
     made = empty_record(options, where)
     folder = make_folder(options.results, made.started, "torture-")
@@ -58,7 +58,7 @@ def attack(options: TortureOptions, where: Ground) -> int:
 
 
 def keep(made: Record, folder: Path, beside: Path | None) -> None:
-    """The record, the page and the table. Raises UserError."""
+    """Save the record, the page and the table. Raises UserError."""
     record.save(made, folder)
     _, table = build_torture(folder)
     if beside:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Clients that do a server no good: the crowds of the attacks.
+"""The crowds of the attacks: clients that harm a server.
 
-Started as `python -m bench.torture.crowd ORDER`, where ORDER is a `CrowdOrder` in JSON. Runs until
-SIGTERM, and then prints what it has done as one line of JSON, a `Tally`. Every crowd is bounded:
-in its number of connections, and the flood also in all that it opens.
+The program is `python -m bench.torture.crowd ORDER`; ORDER is a `CrowdOrder` in JSON. It runs until
+SIGTERM and then prints its result, a `Tally`, as one line of JSON. The number of connections at a
+time is limited, and in a flood also the total.
 """
 
 import itertools
@@ -21,19 +21,19 @@ from bench.torture.answers import OUTCOMES, Outcome, Page, content_of, judge, le
 
 CONNECT_SECONDS = 0.2
 LOOK_SECONDS = 0.1
-"""How often those that hold connections send a byte, and replace what the server has closed."""
+"""The interval in which a held connection sends a byte, and closed ones are replaced."""
 MOST_FLOODED = 50_000
 SMALL_BUFFER = 4096
-"""Of a client that does not read: so little the kernel takes in its place."""
+"""The receive buffer of a client that does not read: the kernel accepts little data for it."""
 PIPELINED = 20
-"""So many times a slow reader asks at once."""
+"""The number of requests that a slow reader sends at once."""
 PATIENCE = 5.0
-"""Seconds that a client of a rush waits for the end of its answer."""
+"""The timeout in seconds of a client in a rush, for its whole response."""
 
 
 @dataclass(frozen=True)
 class CrowdOrder:
-    """What a crowd is to do."""
+    """The parameters of a crowd."""
 
     kind: str
     """A key of KINDS."""
@@ -44,31 +44,31 @@ class CrowdOrder:
     pause: float = 0.0
     """Seconds between two rushes."""
     rounds: int = 0
-    """How many rushes; 0: until SIGTERM."""
+    """The number of rushes; 0: until SIGTERM."""
 
     @property
     def address(self) -> tuple[str, int]:
-        """Of the server."""
+        """Return the address of the server."""
         return self.host, self.port
 
     def words(self) -> str:
-        """As a word on a command line."""
+        """Return the parameters as a word for the command line."""
         return json.dumps(asdict(self))
 
 
 @dataclass
 class Tally:
-    """What a crowd has done."""
+    """The result of a crowd."""
 
     opened: int = 0
-    """Connections."""
+    """The number of opened connections."""
     answers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
-    """Of those who wanted one, by outcome."""
+    """The number of requests by outcome, of crowds that read responses."""
     why: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Of what is not good: by outcome, how often for which reason."""
+    """The number of failures by outcome and reason."""
 
     def count(self, outcome: Outcome, detail: str) -> None:
-        """One more answer."""
+        """Count one more request."""
         self.answers[outcome] += 1
         if outcome != "good":
             counted = self.why.setdefault(outcome, {})
@@ -84,11 +84,11 @@ HELD: dict[str, Callable[[Page], tuple[bytes, bytes]]] = {
     "slow-heads": lambda _: (b"GET / HTTP/1.1\r\nHost: torture\r\nX: ", b"x"),
     "slow-readers": lambda page: (page.request(keep_alive=True) * PIPELINED, b""),
 }
-"""Of those who hold connections: what each sends at first, and then again and again."""
+"""The crowds that hold connections: the bytes sent at first, and those sent repeatedly."""
 
 
 def hold(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
-    """Keep all connections open, and read nothing. What the server has closed is opened anew."""
+    """Keep all connections open and read nothing. Replace connections that the server closes."""
     first, then = HELD[order.kind](order.page)
     held: list[socket.socket] = []
     while not ended():
@@ -109,7 +109,7 @@ def hold(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
 
 
 def flood(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
-    """Connect, ask, and reset the connection, as fast as one core can."""
+    """Connect, send a request and reset the connection, as fast as one core can."""
     request = order.page.request()
     while not ended() and tally.opened < MOST_FLOODED:
         connection = connected(order)
@@ -121,8 +121,8 @@ def flood(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
 
 
 def rush(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
-    """All come at the same moment, ask, read to the end and go; and again. A rush that has begun
-    goes on to its end."""
+    """Let all clients connect at the same time, send a request and read the response; repeat this.
+    A rush that has begun is always completed."""
     file = content_of(order.page)
     for number in itertools.count(1):
         if ended() or 0 < order.rounds < number:
@@ -141,7 +141,7 @@ def rush(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
             sent(connection, order.page.request())
         read_all(waiting, watched, lambda data: tally.count(*judge(data, order.page, file)))
         for _ in waiting:
-            tally.count("failed", f"no whole answer within {PATIENCE:.0f} s")
+            tally.count("failed", f"no complete response within {PATIENCE:.0f} s")
         for connection, _ in waiting.values():
             connection.close()
         watched.close()
@@ -155,7 +155,7 @@ def read_all(
     watched: select.epoll,
     done: Callable[[bytes], None],
 ) -> None:
-    """Read every connection to its end, and take out of `waiting` those that are done."""
+    """Read every connection to its end, and remove finished ones from `waiting`."""
     deadline = time.monotonic() + PATIENCE
     while waiting and time.monotonic() < deadline:
         for descriptor, _ in watched.poll(0.05):
@@ -182,7 +182,7 @@ KINDS: dict[str, Callable[[CrowdOrder, Tally, Ended], None]] = {
 
 
 def connected(order: CrowdOrder, receive_buffer: int = 0) -> socket.socket | None:
-    """A new connection that does not block; None if there is none soon."""
+    """Return a new non-blocking connection, or None if it is not made within CONNECT_SECONDS."""
     connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if receive_buffer:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -197,7 +197,7 @@ def connected(order: CrowdOrder, receive_buffer: int = 0) -> socket.socket | Non
 
 
 def sent(connection: socket.socket, data: bytes) -> bool:
-    """Send what there is room for; False, and it is closed, if the server has closed it."""
+    """Send what the kernel accepts. After an error close the connection and return False."""
     if not data:
         return True
     try:
@@ -211,7 +211,7 @@ def sent(connection: socket.socket, data: bytes) -> bool:
 
 
 def closed_among(held: Sequence[socket.socket]) -> set[socket.socket]:
-    """Those that the server has ended, or reset."""
+    """Return the connections that the server has ended or reset."""
     watched = select.poll()
     for one in held:
         watched.register(one, select.POLLRDHUP)
@@ -220,13 +220,13 @@ def closed_among(held: Sequence[socket.socket]) -> set[socket.socket]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Until SIGTERM."""
+    """Run a crowd until SIGTERM and print its tally."""
     said = json.loads(arguments[0])
     order, tally, signals = CrowdOrder(**{**said, "page": Page(**said["page"])}), Tally(), []
     signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
-    print(os.getpid(), flush=True)  # from now on SIGTERM is understood
+    print(os.getpid(), flush=True)  # the handler for SIGTERM is installed
     KINDS[order.kind](order, tally, lambda: bool(signals))
-    while not signals:  # some end by themselves
+    while not signals:  # some kinds end by themselves
         time.sleep(0.01)
     print(json.dumps(asdict(tally)), flush=True)
 

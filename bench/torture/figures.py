@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""From the answers of visitors to rates. Pure.
+"""Compute rates from the visitors' exchanges. These functions have no side effects.
 
-Times are seconds of the clock of the answers. A rate is the median over slices of SLICE seconds, so
-that a single hiccup of the machine is none of the server's.
+Times are seconds of the clock of the exchanges. A rate is the median over short intervals, so that
+one short delay of the machine does not change it.
 """
 
 import statistics
@@ -14,12 +14,12 @@ from bench.torture.answers import Exchange
 
 BACK_SLICES = 2
 BACK_SHARE = 0.5
-"""A server is back when in so many slices, one after another, every page came at least at this
-share of its rate before the attack, and nothing else."""
+"""A server is back when in BACK_SLICES consecutive intervals every page had at least BACK_SHARE of
+its rate before the attack, and no request failed."""
 
 
 def per_slice(answers: Iterable[Exchange], begin: float, end: float) -> list[int]:
-    """How many answers ended in each whole slice of a time."""
+    """Return the number of exchanges that ended in each whole interval between two times."""
     slices = [0] * max(0, int((end - begin) / SLICE + 1e-6))
     for answer in answers:
         at = int((answer.ended - begin) // SLICE)
@@ -29,18 +29,18 @@ def per_slice(answers: Iterable[Exchange], begin: float, end: float) -> list[int
 
 
 def good(answers: Iterable[Exchange], pages: Iterable[str] | None = None) -> list[Exchange]:
-    """Those that are whole and right; `pages`: of these pages."""
+    """Return the good exchanges, of all pages or only of `pages`."""
     wanted = None if pages is None else set(pages)
     return [a for a in answers if a.outcome == "good" and (wanted is None or a.page in wanted)]
 
 
 def rate(slices: Sequence[int]) -> float:
-    """Answers per second, median of the slices; 0 where there is none."""
+    """Return responses per second, the median of the intervals; 0 if there is none."""
     return statistics.median(slices) / SLICE if slices else 0.0
 
 
 def phase(answers: Sequence[Exchange], begin: float, end: float, rated: Iterable[str]) -> Phase:
-    """What ended in a time; the rate is that of the good answers of the pages `rated`."""
+    """Return the results between two times; the rate is that of good exchanges of `rated` pages."""
     ended = [a for a in answers if begin <= a.ended < end]
     return Phase(
         seconds=round(end - begin, 3),
@@ -52,7 +52,7 @@ def phase(answers: Sequence[Exchange], begin: float, end: float, rated: Iterable
 
 
 def reasons(answers: Iterable[Exchange]) -> dict[str, dict[str, int]]:
-    """Of what is not good: by outcome, how often for which reason."""
+    """Return the number of failed exchanges by outcome and reason."""
     found: dict[str, dict[str, int]] = {}
     for answer in answers:
         if answer.outcome != "good":
@@ -65,8 +65,8 @@ def reasons(answers: Iterable[Exchange]) -> dict[str, dict[str, int]]:
 def back_after(
     answers: Sequence[Exchange], usual: dict[str, float], since: float, now: float
 ) -> float | None:
-    """After how many seconds the server was back; None if it is not yet. `usual`: the rate of each
-    page before the attack."""
+    """Return the seconds after which the server was back, or None if it is not. `usual`: the rate
+    of each page before the attack."""
     by_page = {page: per_slice(good(answers, [page]), since, now) for page in usual}
     bad = per_slice([a for a in answers if a.outcome != "good"], since, now)
     for first in range(len(bad) - BACK_SLICES + 1):

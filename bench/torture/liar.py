@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Something between the servers and Redis that can begin to lie: a slow Redis that is not slow.
+"""A proxy between the server and Redis that can send false replies.
 
-Started as `python -m bench.torture.liar HOST PORT` (of the real Redis); prints its port of
-127.0.0.1 when it listens, and runs until it is ended. Everything is passed on until SIGUSR1. Then
-all connections are cut, lest a lie overtake a true reply that is still under way; on those made
-afterwards no command reaches Redis, and each is answered by the next lie. SIGUSR2 ends that.
+The program is `python -m bench.torture.liar HOST PORT` (of the real Redis). It prints its port on
+127.0.0.1 when it listens, and runs until a signal ends it. It passes all data on until SIGUSR1.
+Then it cuts all connections, so that no false reply overtakes a true one. On new connections no
+command reaches Redis, and each gets the next false reply. SIGUSR2 ends this.
 
-No lie can be taken for the answer "stored": a server that says so all the same has mistaken the
-reply to one command for that to another.
+No false reply can be taken for a successful RPUSH. A server that reports a stored remark meanwhile
+has assigned a reply to the wrong command.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from bench.services.slow_proxy import Proxy, send
 
 WRONG_TYPE_AND_MORE = {b"RPUSH": b"$2\r\nno\r\n:99\r\n", b"GET": b"*0\r\n:99\r\n"}
-"""A reply of another type than the command has, and behind it one that nobody has asked for."""
+"""A reply of a wrong type for the command, followed by a second, unexpected reply."""
 OTHERWISE = b"$2\r\nno\r\n:99\r\n"
 REFUSED = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"
 NO_REDIS = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
@@ -28,7 +28,7 @@ HALF = b"*2\r\n$5\r\nhal"
 
 
 class Liar(Proxy):
-    """All connections."""
+    """The proxy with all its connections."""
 
     def __init__(self, target: tuple[str, int]) -> None:
         super().__init__("127.0.0.1", target, delay=0.0)
@@ -36,17 +36,17 @@ class Liar(Proxy):
         self._number = itertools.count()
 
     def lie(self, *_: object) -> None:
-        """From now on."""
+        """Cut all connections, and send false replies from now on."""
         self._lying = True
         for held in list(self._partners.values()):
             shut(held[0])
 
     def be_honest(self, *_: object) -> None:
-        """From now on."""
+        """Pass all data on from now on."""
         self._lying = False
 
     def _ask(self, client: socket.socket, redis: socket.socket, commands: bytes) -> None:
-        """From the server to Redis, or into our own ear."""
+        """Pass commands on to Redis, or answer them with false replies."""
         if not self._lying:
             super()._ask(client, redis, commands)
             return
@@ -57,7 +57,7 @@ class Liar(Proxy):
                 shut(client, redis)
 
     def _lie(self, command: bytes) -> tuple[bytes, bool]:
-        """The next one, and whether the connection ends with it."""
+        """Return the next false reply, and whether the connection ends after it."""
         match next(self._number) % 4:
             case 0:
                 return WRONG_TYPE_AND_MORE.get(command, OTHERWISE), False
@@ -70,8 +70,7 @@ class Liar(Proxy):
 
 
 def commands_in(data: bytes) -> list[bytes]:
-    """The names of the commands, which all begin in `data`: servers send small ones in one
-    piece."""
+    """Return the names of the commands in `data`. Servers send small commands in one piece."""
     names, lines = [], data.split(b"\r\n")
     for at, line in enumerate(lines[:-2]):
         if line.startswith(b"*") and line[1:].isdigit():
@@ -80,14 +79,14 @@ def commands_in(data: bytes) -> list[bytes]:
 
 
 def shut(*both: socket.socket) -> None:
-    """End both: the loop hears of it, and closes them."""
+    """Shut sockets down; the event loop then closes them."""
     for one in both:
         with contextlib.suppress(OSError):
             one.shutdown(socket.SHUT_RDWR)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run until ended by a signal."""
+    """Run the proxy until a signal ends it."""
     liar = Liar((arguments[0], int(arguments[1])))
     signal.signal(signal.SIGUSR1, liar.lie)
     signal.signal(signal.SIGUSR2, liar.be_honest)

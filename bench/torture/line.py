@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A network of our own, and a slow line in it.
+"""A network namespace for the test, and a slow line in it.
 
-As root the torture runs in a network namespace of its own: its loopback is nobody else's, and all
-that it makes there is gone with its last process. The slow line leads from there into a second
-namespace, and carries what a server sends at SPEED, through a short queue (tc-tbf(8)).
+If started as root, the test runs in its own network namespace, which no other program uses and
+which ends with its last process. The slow line connects it with a second namespace. It limits the
+data from the server to SPEED, with a short queue (tc-tbf(8)).
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from bench.host.process import Child, last_line
 from bench.host.signals import SignalWatch
 
 MARK = "ZEROHTTPD_TORTURE_NETWORK"
-"""In the environment of a torture that is in a namespace of its own."""
+"""The environment variable that marks a test in its own network namespace."""
 TOOLS = ("unshare", "nsenter", "ip", "tc")
 SPEED, BURST, QUEUE = "8mbit", "8kb", "400ms"
 NEAR, FAR = "10.77.0.1", "10.77.0.2"
@@ -28,16 +28,16 @@ WAIT_SECONDS = 5.0
 
 
 class NoLine(Exception):
-    """There can be no slow line here; the message says why."""
+    """A slow line cannot be made here; the message says why."""
 
 
 def in_own_network() -> bool:
-    """Whether this process was started by `enter_own_network`."""
+    """Return whether `enter_own_network` started this process."""
     return MARK in os.environ
 
 
 def why_no_network() -> str:
-    """Why this process cannot have a network of its own; an empty text if it can."""
+    """Return why this process cannot have a network namespace, or an empty string if it can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
@@ -48,8 +48,8 @@ def why_no_network() -> str:
 
 
 def enter_own_network(arguments: Sequence[str]) -> None:
-    """Become Python with these arguments, in a network namespace of its own; returns where it is
-    there already, or can have none. May raise OSError."""
+    """Execute Python with these arguments in a new network namespace. Return if this process is in
+    one already, or cannot make one. May raise OSError."""
     if in_own_network():
         bring_up_loopback()
     elif not why_no_network():
@@ -60,8 +60,8 @@ def enter_own_network(arguments: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def slow_line(watch: SignalWatch) -> Iterator[list[str]]:
-    """Make the line. Yields the words that start a program at its far end; servers that listen at
-    NEAR can be reached from there. Raises NoLine or Interrupted."""
+    """Make the line; yield the command words that start a program at its far end, from which NEAR
+    is reachable. Raises NoLine or Interrupted."""
     keeper = Child(["unshare", "--net", "--", "sleep", "infinity"])
     try:
         inside = ["nsenter", f"--net=/proc/{keeper.pid}/ns/net", "--"]
@@ -76,11 +76,11 @@ def slow_line(watch: SignalWatch) -> Iterator[list[str]]:
         _tool("tc", "qdisc", "add", "dev", "near", "root", "tbf", *shape.split())
         yield inside
     finally:
-        keeper.end()  # and with it its namespace, the far end, and so the near one
+        keeper.end()  # this removes its namespace and both ends of the line
 
 
 def _await_namespace(pid: int, watch: SignalWatch) -> None:
-    """Until a process has left our network for its own."""
+    """Wait until a process is in a network namespace of its own. Raises NoLine."""
     ours, deadline = Path("/proc/self/ns/net").readlink(), time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError):
@@ -93,5 +93,5 @@ def _await_namespace(pid: int, watch: SignalWatch) -> None:
 def _tool(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or ["it did not say why"])[0]
+        said = (done.stderr.strip().splitlines() or ["it printed no reason"])[0]
         raise NoLine(f"{' '.join(command[:4])}: {said}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What was asked for on the command line, checked."""
+"""Parse and check the command line of `zerohttpd torture`."""
 
 import argparse
 from collections.abc import Sequence
@@ -14,34 +14,34 @@ from bench.torture import attacks
 from bench.torture.attacks import ATTACKS, Attack
 
 SECONDS, SHORTEST, LONGEST = 0.8, 0.3, 60.0
-"""How long an attack lasts."""
+"""The length of an attack in seconds: default, minimum, maximum."""
 MINUTES, MOST_MINUTES = 5.0, 24 * 60.0
 BESIDE = ("nginx", "h2o", "lighttpd", "go")
-"""Strangers that are tortured unasked: all of them would take an hour."""
+"""The reference servers that are tested by default; all of them would take an hour."""
 
 
 @dataclass(frozen=True)
 class TortureOptions:
-    """What is to be done."""
+    """The checked options of a test."""
 
     subjects: list[Subject]
     attacks: list[Attack]
     notes: list[str]
-    """Who is left out altogether, and why."""
+    """The servers that are left out, and the reasons."""
     seconds: float
     minutes: float
     results: Path
     markdown: Path | None
     words: tuple[str, ...]
-    """All of it, as it was said."""
+    """The original command line."""
 
 
 def parse(arguments: Sequence[str]) -> TortureOptions:
-    """The options. Raises UserError for what is not known or not built."""
+    """Return the options. Raises UserError for unknown values and servers that are not built."""
     said = parser().parse_args(arguments)
     subjects, notes = chosen(words_of(said.servers))
     if said.markdown and not said.markdown.parent.is_dir():
-        raise UserError(f"--markdown: there is no folder {said.markdown.parent}")
+        raise UserError(f"--markdown: the folder {said.markdown.parent} does not exist; create it")
     return TortureOptions(
         subjects,
         attacks.select(words_of(said.attacks)),
@@ -55,35 +55,36 @@ def parse(arguments: Sequence[str]) -> TortureOptions:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """Return the parser of the command line."""
     top = argparse.ArgumentParser(
         prog="zerohttpd torture",
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Attack each server in every way, and see what its visitors get meanwhile "
-        "and afterwards.\nExit status: 0 all promises were kept, 1 one was broken, 2 could not "
-        "begin, 130 after Ctrl-C.",
+        description="Attack each server in several ways, and measure what its visitors get.\nExit "
+        "status: 0 all promises were kept, 1 one was broken, 2 could not begin, 130 after Ctrl-C.",
         epilog="attacks:\n" + "".join(f"  {a.name:<16} {a.what}\n" for a in ATTACKS.values()),
     )
     add = top.add_argument
-    add("--servers", nargs="+", metavar="NAME", help=f"only these (all, and {', '.join(BESIDE)})")
-    add("--attacks", nargs="+", metavar="NAME", help="only these (all)")
-    add("--seconds", default=str(SECONDS), metavar="S", help="that an attack lasts (%(default)s)")
-    what = "after which no other cell is begun (%(default)s)"
-    add("--minutes", default=f"{MINUTES:.0f}", metavar="M", help=what)
-    where = "a folder for each torture is made in it (results/)"
+    which = f"test only these servers (default: all of the project, {', '.join(BESIDE)})"
+    add("--servers", nargs="+", metavar="NAME", help=which)
+    add("--attacks", nargs="+", metavar="NAME", help="run only these attacks (default: all)")
+    length = "let each attack last S seconds (default %(default)s)"
+    add("--seconds", default=str(SECONDS), metavar="S", help=length)
+    limit = "start no further attack if it cannot end within M minutes (default %(default)s)"
+    add("--minutes", default=f"{MINUTES:.0f}", metavar="M", help=limit)
+    where = "create the folder of the results in DIR (default: results/)"
     add("--results", type=Path, default=ROOT / "results", metavar="DIR", help=where)
-    add("--markdown", type=Path, metavar="FILE", help="put the table there as well")
+    add("--markdown", type=Path, metavar="FILE", help="also write the table to FILE (Markdown)")
     return top
 
 
 def chosen(names: list[str]) -> tuple[list[Subject], list[str]]:
-    """The named ones; for no names all servers, and those of BESIDE that can be had. Raises
-    UserError."""
+    """Return the named servers; without names all servers of the project and the installed default
+    reference servers. Raises UserError."""
     if names:
         floors = [name for name in names if name.startswith("floor-")]
         if floors:
-            raise UserError(f"{', '.join(floors)}: floors promise nothing and are not tortured")
+            raise UserError(f"{', '.join(floors)}: baselines make no promises and are not tested")
         return select(names), []
     servers = select(None)
     strangers, left_out = available(BESIDE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What an attack works on: a running server, its Redis, and crowds."""
+"""The scene of an attack: a running server, its Redis, and crowds."""
 
 import contextlib
 import json
@@ -29,84 +29,84 @@ from bench.torture.answers import Page
 
 LOOPBACK = "127.0.0.1"
 CROWD_SECONDS = 2 * crowds.PATIENCE
-"""How long a crowd may take to come to its end."""
+"""The time limit for a crowd to end."""
 QUIET_SECONDS = 3.0
-"""How long a server may take to put away what clients have left: more than the 2 s for which it
-reads on after an early error."""
+"""The time limit for a server to release connections, processes and threads: more than the 2 s for
+which it reads on after an early error."""
 SETTLED_SECONDS = 0.06
-"""A server whose processes and threads have not changed for so long has made them all."""
+"""After this time without a change a server has created all its processes and threads."""
 LOOK_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
 class Ground:
-    """What all cells share."""
+    """The resources that all configurations share."""
 
     redis: PrivateRedis
     placement: Placement
     watch: SignalWatch
     groups: Path | None = None
-    """Where servers get control groups of their own, if anywhere."""
+    """The folder for the servers' cgroups; None: no cgroups."""
     far_end: Sequence[str] = ()
-    """The words that start a program at the far end of the slow line."""
+    """The command words that start a program at the far end of the slow line."""
     why_no_line: str = ""
-    """Where there is none."""
+    """The reason if there is no slow line."""
 
 
 class CannotTakePart(Exception):
-    """A subject cannot be attacked in this way; the message says why."""
+    """A server cannot take part in this attack; the message says why."""
 
 
 class LyingRedis(Helper):
-    """A way to Redis that can begin to lie: see `bench.torture.liar`. `url` is for the server."""
+    """A proxy that can send false replies, see `bench.torture.liar`. `url` is for the server."""
 
     def __init__(self, url: str, cpus: Sequence[int], watch: SignalWatch) -> None:
-        """Before the Redis at `url`. Raises HelperError or Interrupted."""
+        """Start the proxy for the Redis at `url`. Raises HelperError or Interrupted."""
         redis = urlsplit(url)
         where = [str(redis.hostname), str(redis.port)]
         super().__init__("bench.torture.liar", where, cpus, watch)
         self.url = redis._replace(netloc=f"127.0.0.1:{self._first}").geturl()
 
     def lie(self) -> None:
-        """From now on."""
+        """Send false replies from now on."""
         self._child.send(signal.SIGUSR1)
 
     def be_honest(self) -> None:
-        """From now on."""
+        """Pass all data on from now on."""
         self._child.send(signal.SIGUSR2)
 
 
 class RunningCrowd(Helper):
-    """A crowd at work. Use in a `with` block, and ask for its tally afterwards."""
+    """A running crowd. Use it in a `with` block, and read its tally afterwards."""
 
     def __init__(self, order: crowds.CrowdOrder, ground: Ground, inside: Sequence[str]) -> None:
-        """`inside`: the words that start it elsewhere. Raises HelperError or Interrupted."""
+        """Start the crowd; `inside`: see `Ground.far_end`. Raises HelperError or Interrupted."""
         cpus, words = ground.placement.load, [order.words()]
         super().__init__("bench.torture.crowd", words, cpus, ground.watch, inside)
 
     def close(self) -> None:
-        """Call it off."""
+        """End the crowd."""
         self._child.end(CROWD_SECONDS)
 
     def tally(self) -> CrowdTally:
-        """What it has done, behind its first line. Raises CannotTakePart if it cannot say."""
+        """Return the crowd's tally. Raises CannotTakePart if it printed none."""
         lines = self._child.stdout.splitlines()
         try:
             return CrowdTally(**json.loads(lines[1]))
         except (IndexError, ValueError) as error:  # killed before, or while it wrote
-            said = last_line(self._child.stderr) or "it said nothing"
+            said = last_line(self._child.stderr) or "it printed nothing"
             raise CannotTakePart(f"its crowd failed: {said}") from error
 
 
 def page(name: str) -> Page:
-    """A page by the name of its workload."""
+    """Return the page of a workload."""
     found = WORKLOADS[name]
     file = str(ROOT / "public" / found.file) if found.file else None
     return Page(name, found.path, found.status or 200, found.form is not None, file)
 
 
 class AttackScene:
-    """A subject that runs, for one cell. Use in a `with` block."""
+    """A running server for one configuration. Use it in a `with` block."""
 
     def __init__(
         self,
@@ -116,8 +116,8 @@ class AttackScene:
         liar: LyingRedis | None = None,
         limit: str = "",
     ) -> None:
-        """Start it and wait until it listens. `liar`: stands between it and Redis. `limit`: of each
-        of its processes, an option of prlimit(1). Raises StartError, OSError or Interrupted."""
+        """Start the server and wait until it listens. `liar`: the proxy for its Redis. `limit`: an
+        option of prlimit(1) for its processes. Raises StartError, OSError or Interrupted."""
         if limit:
             subject = limited(subject, limit)
         self.subject, self.ground = subject, ground
@@ -125,7 +125,7 @@ class AttackScene:
         self.crowd_seen: CrowdTally | None = None
         self.ended: list[Ending] = []
         self.killed = 0
-        """Children, by an attack."""
+        """The number of child processes that an attack has killed."""
         self._folder = tempfile.TemporaryDirectory(prefix="zerohttpd-torture-")
         self._place = Place(
             redis_url=liar.url if liar else ground.redis.url,
@@ -153,22 +153,22 @@ class AttackScene:
         self.server = RunningServer(self.subject, self._place, cpus, self.watch, groups)
         self.port = urlsplit(self.server.url).port or 80
         self._gone = False
-        # Should it be started again, then where its clients know it to be.
+        # After a restart it must have the same port, which its clients use.
         self._place = replace(self._place, port=self.port)
 
     @property
     def host(self) -> str:
-        """The address at which the server listens."""
+        """Return the address on which the server listens."""
         return self._place.address
 
     def stop(self) -> None:
-        """End the server, and keep in mind how it ended. May be called twice."""
+        """End the server and record how it ended. May be called twice."""
         if not self._gone:
             self.ended.append(ending(self.server.stop()))
         self._gone = True
 
     def died(self) -> Ending | None:
-        """How the server ended by itself, and end what it has left behind; None if it runs."""
+        """Return how the server ended by itself, and end its other processes; None if it runs."""
         if self.server.running():
             return None
         self._gone = True
@@ -190,23 +190,23 @@ class AttackScene:
         pause: float = 0.0,
         rounds: int = 0,
     ) -> Iterator[None]:
-        """A crowd at work; what it did is in `crowd_seen` afterwards. `inside`: the words that
-        start it elsewhere. `pause`, `rounds`: of its order. Raises CannotTakePart or HelperError if
-        nothing was done."""
+        """Run a crowd; its tally is in `crowd_seen` afterwards. `inside`: see `RunningCrowd`;
+        `pause`, `rounds`: see `CrowdOrder`. Raises CannotTakePart or HelperError if the crowd
+        failed."""
         order = crowds.CrowdOrder(kind, self.host, self.port, count, of, pause, rounds)
         with RunningCrowd(order, self.ground, inside) as crowd:
             yield
         self.crowd_seen = crowd.tally()
 
     def children(self) -> list[psutil.Process]:
-        """The processes that the server has started."""
+        """Return the child processes of the server, and their children."""
         with contextlib.suppress(psutil.Error):
             return psutil.Process(self.server.pid).children(recursive=True)
         return []
 
     def await_accepted(self, count: int, seconds: float) -> None:
-        """Until the server holds so many connections and none waits to be accepted; or for so
-        many seconds."""
+        """Wait until the server has `count` connections and none waits to be accepted; at most
+        `seconds`."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if held_connections(self.port) >= count and not accept_queue(self.port):
@@ -214,7 +214,7 @@ class AttackScene:
             self.watch.sleep(LOOK_SECONDS)
 
     def has_children(self) -> bool:
-        """Whether some of its processes are children, while a client is there."""
+        """Return whether the server has child processes while a client is connected."""
         with socket.create_connection((self.host, self.port), 5) as client:
             client.sendall(b"GET /")
             deadline = time.monotonic() + 0.2
@@ -223,13 +223,13 @@ class AttackScene:
         return found
 
     def look(self) -> None:
-        """Look what it has, before the attack and with some clients: processes and threads that it
-        has all the time are not left over, however late they were made."""
+        """Count processes and threads, before the attack and with some clients. Those that the
+        server always has are not left over, even if it created them late."""
         self._at_least = min(self._at_least or self._tasks(), self._tasks())
 
     def left_over(self) -> LeftOver:
-        """What the server still has beyond what it had at first, when it has had time to put it
-        away. Threads of others come and go as their runtimes like."""
+        """Return what the server still has in excess of its first state, at the latest after
+        QUIET_SECONDS. Threads of reference servers do not count: their runtimes manage them."""
         deadline = time.monotonic() + QUIET_SECONDS
         usual = max(self._at_first, self._at_least or self._at_first)
         while True:
@@ -244,7 +244,7 @@ class AttackScene:
             self.watch.sleep(LOOK_SECONDS)
 
     def _settled(self) -> tuple[int, int]:
-        """Processes and threads, when those that it starts beforehand are there."""
+        """Wait until the server has started all its workers; return processes and threads."""
         deadline, last, since = time.monotonic() + START_SECONDS, self._tasks(), time.monotonic()
         while time.monotonic() < min(deadline, since + SETTLED_SECONDS):
             self.watch.sleep(SETTLED_SECONDS / 4)
@@ -253,7 +253,7 @@ class AttackScene:
         return last
 
     def _tasks(self) -> tuple[int, int]:
-        """Processes, and the threads of all of them."""
+        """Return the number of processes, and of the threads of all of them."""
         found = [psutil.Process(self.server.pid), *self.children()] if self.server.running() else []
         threads = 0
         for process in found:
@@ -263,7 +263,7 @@ class AttackScene:
 
 
 def limited(subject: Subject, limit: str) -> Subject:
-    """The same, with a limit: an option of prlimit(1)."""
+    """Return the server with a limit, which is an option of prlimit(1)."""
 
     def command(place: Place) -> list[str]:
         return ["prlimit", limit, "--", *subject.command(place)]
@@ -272,12 +272,12 @@ def limited(subject: Subject, limit: str) -> Subject:
 
 
 def ending(ended: Ended) -> Ending:
-    """The same as a record has it."""
+    """Return how a server ended, in the form for a record."""
     return Ending(obeyed=ended.obeyed, well=ended.status == 0, words=ended.describe())
 
 
 def held_connections(port: int) -> int:
-    """Connections of a local port that a process still holds open: neither those that wait to be
-    accepted, nor those that have ended and are only remembered by the kernel."""
+    """Return the number of a local port's connections that a process still has open, without those
+    that wait to be accepted or exist only in the kernel."""
     held = tcp_sockets(local=port, states=ALL & ~LISTEN & ~TIME_WAIT)
     return sum(socket.inode != 0 for socket in held)

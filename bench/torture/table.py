@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""For a terminal: a table, subjects across and attacks down; a line for each cell elsewhere."""
+"""Tables and log lines of the robustness test, for a terminal."""
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -22,7 +22,7 @@ STYLES: dict[Verdict, str] = {
 
 
 def torture_table(record: Record, current: tuple[str, str] | None = None) -> RenderableType:
-    """What there is so far; `current`: subject and attack of the cell being made."""
+    """Return the table so far; `current`: server and attack that are being measured."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("attack", style="bold", no_wrap=True)
     for subject in record.subjects:
@@ -40,14 +40,14 @@ def torture_table(record: Record, current: tuple[str, str] | None = None) -> Ren
 
 
 def cell_text(record: Record, cell: TortureCell) -> Text:
-    """A sign and a figure, and what is to be said beside it."""
+    """Return the sign, the figure and the remarks of a result."""
     facts = record.facts(cell)
     text = "\n".join([words.sign(cell, facts), *words.asides(cell, facts)])
     return Text(text, style=STYLES[verdict(cell, facts)])
 
 
 def line_for(record: Record, cell: TortureCell) -> str:
-    """A cell in a line."""
+    """Return a result as a line for a log."""
     facts = record.facts(cell)
     start = f"{cell.attack:<16} {cell.subject:<13}"
     if cell.before is None:
@@ -59,7 +59,7 @@ def line_for(record: Record, cell: TortureCell) -> str:
 
 
 def legend(record: Record) -> Text:
-    """The signs that occur, in words."""
+    """Return the meanings of the signs in the table."""
     lines = [
         Text(f"{sign} {name}: {words.MEANINGS[name]}", style=STYLES[name])
         for name, sign in words.signs(record).items()
@@ -68,7 +68,7 @@ def legend(record: Record) -> Text:
 
 
 def summary(record: Record) -> RenderableType:
-    """The whole at its end."""
+    """Return the final report: headline, table, broken promises, and what was left out."""
     parts: list[RenderableType] = [Text(words.headline(record) + ".", style="bold")]
     parts += [Text(text) for text in words.cautions(record)]
     parts.append(torture_table(record))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""All cells, one after another: two servers at once would disturb each other."""
+"""Measure all configurations one after another, because two servers would disturb each other."""
 
 import time
 from functools import partial
@@ -17,13 +17,13 @@ from bench.torture.scene import Ground
 from bench.torture.table import line_for, torture_table
 
 FIRST_GUESS = 2.6
-"""Seconds that a cell takes beyond its attack; afterwards the mean of those made."""
+"""The first estimate of a measurement's seconds without the attack; later the mean is used."""
 
 
 def attack_all(
     options: TortureOptions, where: Ground, made: Record, folder: Path, begun: float
 ) -> None:
-    """Fill the record, attack by attack. May raise Interrupted."""
+    """Measure all pairs and fill the record, attack by attack. May raise Interrupted."""
     pairs = [(attack, subject) for attack in options.attacks for subject in options.subjects]
     with ProgressTable(console(), partial(torture_table, made), len(pairs), columns=32) as progress:
         while pairs:
@@ -45,13 +45,13 @@ def attack_all(
 
 
 def not_reached(attack: Attack, subject: Subject) -> TortureCell:
-    """A cell for which there was no time."""
+    """Return the result of a configuration for which no time was left."""
     empty = TortureCell(subject=subject.name, kind=subject.kind, attack=attack.name, reached=False)
-    empty.reason = "the time was over before its turn"
+    empty.reason = "the time limit (--minutes) was reached first"
     return empty
 
 
 def seconds_of_a_cell(made: Record, attack_seconds: float) -> float:
-    """What a cell takes on average, as far as that is known."""
+    """Return the mean duration of a measurement, or an estimate before the first one."""
     known = [cell.seconds for cell in made.cells if cell.before]
     return sum(known) / len(known) if known else FIRST_GUESS + attack_seconds

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Well-behaved visitors, by whom is told how a server does.
+"""Well-behaved visitors, whose responses show the state of a server.
 
-Started as `python -m bench.torture.visitors ORDER`, where ORDER is a `VisitOrder` in JSON. Each
-visitor has one page. He connects, asks, reads until the server closes, thinks for a moment, and
-asks again: so all of them together ask for no more than COUNT / THINK pages a second, far less than
-a server can do, and what they do not get is what the server did not give. Remarks are told apart by
-MARK.
+The program is `python -m bench.torture.visitors ORDER`; ORDER is a `VisitOrder` in JSON. Each
+visitor has one page. It connects, sends a request, reads until the server closes, pauses, and
+repeats. All together send at most `count / think` requests a second, far below a server's capacity,
+so the server causes every missing response. `mark` makes the remarks unique.
 
-Prints a line for each answer (`bench.torture.answers`) and runs until SIGTERM. What is under way at
-that moment does not count.
+It prints a line for each exchange (`bench.torture.answers`) and runs until SIGTERM. Requests that
+are then under way do not count.
 """
 
 import json
@@ -34,33 +33,33 @@ from bench.torture.answers import (
 
 WRITE_SECONDS = 0.02
 LATE_SECONDS = 4 * WRITE_SECONDS
-"""Whoever wakes as late as this has not been let run: so it is told."""
+"""Later wake-ups are reported as CPU starvation."""
 PAUSE = 0.02
-"""Where nobody listens it is tried again after so long."""
+"""The pause after a refused connection."""
 
 
 @dataclass(frozen=True)
 class VisitOrder:
-    """What the visitors are to do."""
+    """The parameters of the visitors."""
 
     host: str
     port: int
     count: int
     think: float
-    """Seconds between an answer and the next request."""
+    """Seconds between a response and the next request."""
     patience: float
-    """Seconds without a byte after which a visitor gives up."""
+    """A visitor's timeout: seconds without a byte."""
     mark: str
     pages: tuple[Page, ...]
-    """Dealt round to the visitors."""
+    """The visitors' pages, assigned in turn."""
 
     def order(self) -> str:
-        """As a word on a command line."""
+        """Return the parameters as a word for the command line."""
         return json.dumps(asdict(self))
 
 
 class Visitor:
-    """One of them."""
+    """A visitor, which runs in a thread."""
 
     def __init__(self, number: int, visit: VisitOrder, told: "queue.SimpleQueue[Exchange]") -> None:
         self._number, self._visit, self._told = number, visit, told
@@ -69,8 +68,8 @@ class Visitor:
         self._requests = 0
 
     def run(self) -> None:
-        """For ever."""
-        time.sleep(self._visit.think * self._number / self._visit.count)  # not all at once
+        """Send requests for ever."""
+        time.sleep(self._visit.think * self._number / self._visit.count)  # spread the first ones
         while True:
             answer = self._ask()
             self._told.put(answer)
@@ -94,15 +93,15 @@ class Visitor:
                     received += piece
                 leave_nothing(connection)
         except ConnectionRefusedError:
-            return "refused", "nobody listens"
+            return "refused", "no process listens"
         except OSError as error:
-            what = "no answer in time" if isinstance(error, TimeoutError) else str(error)
+            what = "no response in time" if isinstance(error, TimeoutError) else str(error)
             return "failed", f"{what}, after {len(received)} bytes"
         return judge(received, self._page, self._file)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Until SIGTERM."""
+    """Run the visitors until SIGTERM."""
     said = json.loads(arguments[0])
     visit = VisitOrder(**{**said, "pages": tuple(Page(**page) for page in said["pages"])})
     told: queue.SimpleQueue[Exchange] = queue.SimpleQueue()
@@ -119,11 +118,11 @@ def main(arguments: Sequence[str]) -> None:
         last = now
         write(told)
     write(told)
-    os._exit(0)  # threads that wait for a server must not be waited for
+    os._exit(0)  # do not join threads that wait for a server
 
 
 def write(told: "queue.SimpleQueue[Exchange]") -> None:
-    """Tell what there is."""
+    """Print the finished exchanges."""
     lines = []
     while not told.empty():
         lines.append(told.get().line())

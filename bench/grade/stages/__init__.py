@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""All stages. Those that find causes and cost little time come before those that wait."""
+"""All stages in their order. Those that find causes and take little time come first."""
 
 from bench.grade.stages.answering import BAD_INPUT, SERVES
 from bench.grade.stages.ending import ENDS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""It serves; and it is right under bad input."""
+"""The server serves files and pages, and handles bad input correctly."""
 
 import contextlib
 import html
@@ -36,7 +36,7 @@ LONG_BODY = 9000
 RESETS, LEAVE_SECONDS = 12, 0.03
 LEAVERS, SOON_SECONDS = 3, 0.4
 MANY = 30
-"""Calls of recv that return 0, of a few clients that have left."""
+"""Calls of recv that return 0 above which the server ignores the end of a connection."""
 CHILDREN = 6
 BAD = (
     b"GET\r\n\r\n",
@@ -46,7 +46,7 @@ BAD = (
     b"GET / HTTP/1.1\r\nHost: a\r\nBroken field\r\n\r\n",
     b"GET / HTTP/1.1\r\nHost: a\r\n continued: no\r\n\r\n",
     b"GET / HTTP/9.1\r\nHost: a\r\n\r\n",
-    # A valid form, whichever of the two lengths is believed.
+    # A valid form with either of the two lengths.
     b"POST /guestbook HTTP/1.1\r\nHost: a\r\n" + FORM.encode() + b"\r\nContent-Length: 28\r\n"
     b"Content-Length: 29\r\n\r\nguest-name=a&guest-remarks=bb",
     b"POST /guestbook HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n"
@@ -55,11 +55,11 @@ BAD = (
     b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
     b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 20_000 + b"\r\n\r\n",
 )
-"""Each is to be answered with an error, of whichever kind."""
+"""Requests that must be answered with any error status."""
 
 
 def files(scene: Scene) -> None:
-    """Small files, in any order."""
+    """The server sends small files, requested in random order."""
     paths = list(scene.site.small)
     scene.dice.shuffle(paths)
     try:
@@ -70,32 +70,32 @@ def files(scene: Scene) -> None:
     said = {(answer.status, answer.body) for answer in answers.values()}
     if len(said) == 1 and next(iter(said))[0] == 200:
         body = answers[paths[0]].body[:40]
-        raise Failed(FIXED_ANSWER, f"three different files were asked for, and all were {body!r}")
+        raise Failed(FIXED_ANSWER, f"three different files were requested, and all were {body!r}")
     for path, answer in answers.items():
         scene.same(answer, path)
 
 
 def announced(scene: Scene, path: str) -> None:
-    """The length that the head of a file's answer promises. Raises Failed."""
+    """Raise Failed if the Content-Length in a response to HEAD is not the file's length."""
     with scene.client() as client:
         head = scene.talk(client, request("GET", path, CLOSE), method="HEAD")
     length, there = (head.field("Content-Length") or "")[:30], len(scene.site.small[path])
     if head.status == 200 and length != str(there):
         raise Failed(
-            WRONG_LENGTH, f"{path} has {there} bytes, and the head says Content-Length: {length}"
+            WRONG_LENGTH, f"{path} has {there} bytes; the head said Content-Length: {length}"
         )
 
 
 def heads(scene: Scene) -> None:
-    """A HEAD, and a file that is not there."""
+    """The server answers HEAD, requests for missing files and for parts of files."""
     path = scene.dice.choice(list(scene.site.small))
     missing = f"/{word(scene.dice)}"
     status = scene.get(missing).status
     if status != 404:
-        raise Failed(WRONG_ANSWER, f"{missing} is not there, and was answered {status}, not 404")
+        raise Failed(WRONG_ANSWER, f"{missing} does not exist, but was answered {status}, not 404")
     head = scene.get(path, method="HEAD")
     if head.field("Content-Length") != str(len(scene.site.small[path])):
-        raise Failed(WRONG_ANSWER, f"HEAD {path} did not tell the file's length")
+        raise Failed(WRONG_ANSWER, f"HEAD {path} did not return the file's length")
     with scene.client() as client:
         scene.talk(client, request("HEAD", path, CLOSE), method="HEAD")
         if body := client.rest()[0]:
@@ -105,7 +105,7 @@ def heads(scene: Scene) -> None:
 
 
 def parts(scene: Scene, path: str, content: bytes) -> None:
-    """Parts of a file (RFC 9110, section 14)."""
+    """Request parts of a file (RFC 9110, section 14). Raises Failed unless they are correct."""
     first = scene.dice.randint(1, 9)
     last = scene.dice.randint(first, len(content) - 1)
     wanted = {
@@ -119,12 +119,12 @@ def parts(scene: Scene, path: str, content: bytes) -> None:
             raise Failed(
                 WRONG_ANSWER,
                 f"{path} with `Range: {asked}` was answered {answer.status} with "
-                f"{len(answer.body)} bytes; right are 206 and these {len(part)} bytes of the file",
+                f"{len(answer.body)} bytes; correct: 206 with {len(part)} bytes of the file",
             )
 
 
 def closes(scene: Scene) -> None:
-    """The connection ends behind an answer that says so."""
+    """The server closes the connection after a response that announces it."""
     path = scene.dice.choice(list(scene.site.small))
     with scene.client() as client:
         answer = scene.talk(client, request("GET", path, CLOSE))
@@ -132,24 +132,24 @@ def closes(scene: Scene) -> None:
         if extra:
             raise Failed(
                 WRONG_LENGTH,
-                f"{path}: the head said Content-Length: {answer.field('Content-Length')}, and "
-                f"{len(answer.body) + len(extra)} bytes came behind the head; the last were "
+                f"{path}: the head said Content-Length: {answer.field('Content-Length')}, but "
+                f"{len(answer.body) + len(extra)} bytes came after the head; the last were "
                 f"{extra[-40:]!r}",
                 client.port,
             )
         if not ended:
             raise Failed(
                 NEVER_CLOSES,
-                f"{path} was answered whole, and {scene.patience:.0f} s later the connection was "
-                "still open",
+                f"the response for {path} was complete; {scene.patience:.0f} s later the "
+                "connection was still open",
                 client.port,
             )
-        # Its own side is ended with the last bytes; the descriptor is there until close().
+        # shutdown(2) may end the connection; the descriptor stays open until close(2).
         if not scene.until(lambda: not scene.holds(client.port)):
             raise Failed(
                 NEVER_CLOSES,
-                f"{path} was answered whole, and {scene.patience:.0f} s later you still had the "
-                "descriptor of that connection",
+                f"the response for {path} was complete; {scene.patience:.0f} s later the server "
+                "still had the descriptor of the connection",
                 client.port,
             )
     with scene.client() as client:
@@ -157,18 +157,18 @@ def closes(scene: Scene) -> None:
         if not client.rest()[1]:
             raise Failed(
                 NEVER_CLOSES,
-                f"{path} was asked for with HTTP/1.0, where a connection ends behind each answer, "
-                f"and {scene.patience:.0f} s later it was still open",
+                f"{path} was requested with HTTP/1.0, which closes the connection after each "
+                f"response; {scene.patience:.0f} s later it was still open",
                 client.port,
             )
     children_end(scene)
 
 
 def children_end(scene: Scene) -> None:
-    """A process that has served a client is not left in the accept loop."""
+    """Raise Failed if child processes that have served a client wait in accept."""
     path = next(iter(scene.site.small))
     before: set[int] = set()
-    while before != (now := set(scene.pids())):  # until those of the start are there
+    while before != (now := set(scene.pids())):  # until all first processes have started
         before = now
         scene.watch.sleep(SOON_SECONDS)
     for _ in range(CHILDREN):
@@ -178,13 +178,13 @@ def children_end(scene: Scene) -> None:
         return in_accept([pid for pid in scene.pids() if pid not in before])
 
     scene.until(lambda: not left(), SOON_SECONDS)
-    # Where workers end after a client each and are replaced, there are as many as before.
+    # If workers end after one client and are replaced, their number stays the same.
     more = len(scene.pids()) - len(before)
     if len(processes := left()) >= CHILDREN // 2 and more >= CHILDREN // 2:
         raise Failed(
             CHILD_ACCEPTS,
-            f"{CHILDREN} clients were served, one after another; {len(processes)} processes that "
-            "did not exist before wait in accept() now",
+            f"{CHILDREN} clients were served, one after another; now {len(processes)} new "
+            "processes wait in accept()",
             sure=False,
             proof=[f"{pid} accept4( <has not returned>" for pid in processes][:MOST_LINES],
             proof_kind="/proc/PID/syscall: process, call",
@@ -192,7 +192,7 @@ def children_end(scene: Scene) -> None:
 
 
 def guestbook(scene: Scene) -> None:
-    """A remark is kept and shown, escaped; a redirect leads on."""
+    """A remark is saved and shown, escaped; a redirect has its target."""
     page = scene.get("/guestbook")
     if page.status != 200:
         raise Failed(NO_REDIS, f"the guestbook was answered {page.status}, not 200")
@@ -207,18 +207,21 @@ def guestbook(scene: Scene) -> None:
     other_bodies(scene)
     path, target = scene.dice.choice(list(scene.site.moved.items()))
     if scene.get(path).field("Location") != target:
-        raise Failed(WRONG_ANSWER, f"{path} does not lead to {target}")
+        raise Failed(WRONG_ANSWER, f"{path} does not redirect to {target}")
 
 
 def other_bodies(scene: Scene) -> None:
-    """A remark in chunks, and one from a client that waits for `100 Continue`."""
+    """Send a remark in chunks, and one with `Expect: 100-continue`."""
     remark = word(scene.dice, 40)
     body = f"guest-name={word(scene.dice)}&guest-remarks={remark}".encode()
     chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
     head = request("POST", "/guestbook", CLOSE, FORM, "Transfer-Encoding: chunked")
     status = scene.ask(head + chunked).status
     if status != 303 or remark not in scene.get("/guestbook").body.decode(errors="replace"):
-        raise Failed(WRONG_ANSWER, f"a remark in one chunk was answered {status}, and is not shown")
+        raise Failed(
+            WRONG_ANSWER,
+            f"a remark in one chunk was answered {status} (correct: 303), or is not on the page",
+        )
     length = f"Content-Length: {len(body)}"
     with scene.client() as client:
         client.send(request("POST", "/guestbook", CLOSE, FORM, length, "Expect: 100-continue"))
@@ -234,7 +237,7 @@ def other_bodies(scene: Scene) -> None:
 
 
 def big(scene: Scene) -> None:
-    """A file that fits into no buffer, to a client that takes its time."""
+    """A slow client receives a file that is larger than the socket buffers."""
     path, content = scene.site.big
     with scene.client(SMALL_BUFFER) as client:
         client.send(request("GET", path, CLOSE))
@@ -245,16 +248,16 @@ def big(scene: Scene) -> None:
             scene.alive()
             raise Failed(
                 SHORT_WRITE,
-                f"{path}: {error}; it has {len(content):,}",
+                f"{path}: {error}; the file has {len(content):,} bytes",
                 client.port,
                 sure=error.in_time,
             ) from error
     if answer.body != content:
-        raise Failed(SHORT_WRITE, f"{path} came with other bytes than the file has")
+        raise Failed(SHORT_WRITE, f"{path} arrived with wrong bytes")
 
 
 def pieces(scene: Scene) -> None:
-    """A request that comes a piece at a time."""
+    """The server answers a request that arrives in pieces."""
     path = scene.dice.choice(list(scene.site.small))
     with scene.client() as client:
         data = request("GET", path, CLOSE)
@@ -263,19 +266,21 @@ def pieces(scene: Scene) -> None:
             try:
                 client.send(data[:size])
             except OSError:
-                break  # what it has answered tells more
+                break  # the server's response is checked below
             data = data[size:]
             time.sleep(0.01)
         answer = scene.talk(client, b"", fault=ONE_RECV)
     if answer.body != scene.site.small[path]:
-        raise Failed(ONE_RECV, f"{path}, in pieces, was answered {answer.status}", client.port)
+        raise Failed(
+            ONE_RECV, f"{path}, requested in pieces, was answered {answer.status}", client.port
+        )
     half_closed(scene)
     long_body(scene)
     ends_of_requests(scene)
 
 
 def half_closed(scene: Scene) -> None:
-    """A client that ends its side behind its whole request, as `nc -N` does, is still answered."""
+    """A client that ends its side (FIN) after its request, as `nc -N` does, is still answered."""
     for path in (scene.dice.choice(list(scene.site.small)), "/guestbook"):
         with scene.client() as client:
             client.send(request("GET", path, CLOSE))
@@ -284,13 +289,13 @@ def half_closed(scene: Scene) -> None:
         if answer.status != 200:
             raise Failed(
                 WRONG_ANSWER,
-                f"a client asked for {path} and ended its side (FIN) behind the request; it was "
+                f"a client requested {path} and ended its side (FIN) after the request; it was "
                 f"answered {answer.status}, not 200",
             )
 
 
 def long_body(scene: Scene) -> None:
-    """A form of several kilobytes, in pieces: more than the room for a head."""
+    """Send a form in pieces that is larger than the buffer for a head."""
     padding, remark = word(scene.dice, LONG_BODY), word(scene.dice)
     body = f"padding={padding}&guest-name=a&guest-remarks={remark}".encode()
     data = request("POST", "/guestbook", CLOSE, FORM, body=body)
@@ -304,13 +309,13 @@ def long_body(scene: Scene) -> None:
     if answer.status != 303 or remark not in scene.get("/guestbook").body.decode(errors="replace"):
         raise Failed(
             ONE_RECV,
-            f"a form of {len(body)} bytes, in pieces, was answered {answer.status}; its remark is "
-            "not on the page, or the status is not 303",
+            f"a form of {len(body)} bytes, in pieces, was answered {answer.status} (correct: 303), "
+            "or its remark is not on the page",
         )
 
 
 def bad_requests(scene: Scene) -> None:
-    """What is no request is answered with an error; and nobody gets out of the folder."""
+    """Invalid requests are answered with an error, and no path leads out of public/."""
     for data in scene.dice.sample(BAD, len(BAD)):
         answer = scene.ask(data)
         if not 400 <= answer.status < 600:
@@ -319,12 +324,12 @@ def bad_requests(scene: Scene) -> None:
     for path in (f"/../{secret}", f"/%2e%2e/{secret}", f"/files/..%2f..%2f{secret}"):
         answer = scene.get(path)
         if scene.site.secret.encode() in answer.body:
-            raise Failed(BELIEVES, f"{path} led to a file outside of public/")
+            raise Failed(BELIEVES, f"{path} returned a file outside of public/")
     scene.file(next(iter(scene.site.small)))
 
 
 def pipelined(scene: Scene) -> str | None:
-    """Several requests in one packet."""
+    """The server answers several requests in one packet."""
     paths = scene.dice.choices(list(scene.site.small), k=scene.dice.randint(18, 24))
     with scene.client() as client:
         client.send(b"".join(request("GET", path) for path in paths))
@@ -333,19 +338,19 @@ def pipelined(scene: Scene) -> str | None:
             if number and answer.status == 400:
                 raise Failed(
                     LOSES_PIPELINED,
-                    f"{len(paths)} right requests came in one packet, and number {number + 1} was "
+                    f"{len(paths)} valid requests came in one packet; number {number + 1} was "
                     "answered 400",
                     client.port,
                 )
             scene.same(answer, path)
             if answer.closes:
-                return "it keeps no connection" if number == 0 else None
+                return "it keeps no connection open" if number == 0 else None
     return None
 
 
 def ends_of_requests(scene: Scene) -> None:
-    """Clients that end their side in the middle of a head. Raises Failed if a thread then runs
-    on."""
+    """End clients' sides (FIN) in the middle of a head. Raises Failed if a thread then uses the CPU
+    continuously."""
     with contextlib.ExitStack() as stack:
         ports = []
         for _ in range(LEAVERS):
@@ -357,43 +362,43 @@ def ends_of_requests(scene: Scene) -> None:
         before, begun = scene.demand_seconds(), time.monotonic()
         scene.watch.sleep(SOON_SECONDS)
         share = (scene.demand_seconds() - before) / (time.monotonic() - begun)
-        # Under a trace it rests at each call.
+        # strace slows each call down, so calls are counted, too.
         busy = share > BUSY_SHARE or len(scene.fruitless()) > MANY
         if busy and any(scene.holds(port) for port in ports):
             raise Failed(
                 IGNORES_END,
-                f"{LEAVERS} clients sent half a request and ended their side (FIN); "
-                f"{SOON_SECONDS} s later a thread ran, or wanted to, for {share:.0%} of the time",
+                f"{LEAVERS} clients sent half a request and ended their side (FIN); {SOON_SECONDS} "
+                f"s later one thread ran or waited for a CPU for {share:.0%} of the time",
                 sure=False,
             )
 
 
 def resets(scene: Scene) -> None:
-    """Clients that leave in the middle of their answer; all processes must outlive them."""
+    """No process of the server ends when clients leave in the middle of their response."""
     path, _ = scene.site.big
     scene.get(next(iter(scene.site.small)))
     scene.watch.sleep(0.2)
     before = scene.pids()
     for number in range(RESETS):
-        # One that has died resets its clients; it is asked below whether it has.
+        # A process that dies resets its clients; the code below looks for it.
         with scene.client(SMALL_BUFFER) as client, contextlib.suppress(OSError):
             client.send(request("GET", path))
             client.socket.recv(100)
-            scene.watch.sleep(LEAVE_SECONDS)  # until its send sleeps
-            if number % 3 == 1:  # the server's side is half closed then: its next send fails
+            scene.watch.sleep(LEAVE_SECONDS)  # until the server's send sleeps
+            if number % 3 == 1:  # a FIN before the reset
                 client.socket.shutdown(socket.SHUT_WR)
                 scene.watch.sleep(LEAVE_SECONDS)
             if number % 3:
                 client.reset()
-    # Between accepting and noticing that they are gone some may still be served.
+    # The server may notice only later that clients have left.
     scene.until(lambda: scene.running is None or not scene.running.running(), 0.5)
     scene.alive()
     died = scene.fallen(before)
     if died:
         raise Failed(
             SIGPIPE if any(how == "SIGPIPE" for how in died) else CRASH,
-            f"{RESETS} clients left in the middle of an answer; {len(died)} processes of the "
-            f"server have died meanwhile ({', '.join(sorted(set(died)))})",
+            f"{RESETS} clients left in the middle of a response; {len(died)} processes of the "
+            f"server ended meanwhile ({', '.join(sorted(set(died)))})",
         )
     scene.file(next(iter(scene.site.small)))
 
@@ -403,20 +408,20 @@ SERVES = Stage(
     "It serves",
     (
         Trial("files", 4, files, gate=True),
-        Trial("HEAD, and what is not there", 2, heads, seconds=1),
+        Trial("HEAD, missing files, parts of files", 2, heads, seconds=1),
         Trial("the connection ends", 3, closes, seconds=1),
-        Trial("many at one moment", 2, burst, seconds=2),
+        Trial("many clients at the same time", 2, burst, seconds=2),
         Trial("the guestbook", 3, guestbook),
         Trial("a big file", 3, big),
     ),
 )
 BAD_INPUT = Stage(
     "bad-input",
-    "Right under bad input",
+    "Correct with bad input",
     (
         Trial("in pieces", 4, pieces),
         Trial("bad requests", 4, bad_requests),
-        Trial("pipelined", 2, pipelined, seconds=1),
+        Trial("pipelined requests", 2, pipelined, seconds=1),
         Trial("clients that leave", 5, resets, traced=True),
     ),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The end."""
+"""The server ends correctly after SIGTERM."""
 
 import contextlib
 
@@ -11,16 +11,15 @@ from bench.grade.stages.holding import SETTLE_SECONDS, hold
 from bench.load.client import Client, NoAnswer, request
 
 HALVES = WORKERS - 2
-"""With the client that reads and the one that is idle, as many as there are workers."""
+"""With the reading and the idle client, as many clients as workers."""
 SOON_SECONDS = 3.0
-"""Less than the 5 s that are granted to requests in flight: there are none any more."""
+"""Less than the 5 s for requests in flight: there are none any more."""
 END_SECONDS = 9.0
-"""5 s are granted to requests in flight (STOP_TIMEOUT in lib/config.h), the rest to a busy
-machine."""
+"""5 s for requests in flight (STOP_TIMEOUT in lib/config.h), and the rest for a busy machine."""
 
 
 def finishes(scene: Scene) -> None:
-    """Who is half served when the signal comes is served."""
+    """Clients that are in the middle of a request or response at SIGTERM are served."""
     path = scene.dice.choice(list(scene.site.small))
     data = request("GET", path, CLOSE)
     cut = scene.dice.randint(5, len(data) - 3)
@@ -42,32 +41,32 @@ def finishes(scene: Scene) -> None:
             raise Failed(
                 CUTS_OFF,
                 f"the second halves of {len(clients)} requests for {path} came {SETTLE_SECONDS} s "
-                f"after SIGTERM, and {answered.count(False)} of them were not answered",
+                f"after SIGTERM; {answered.count(False)} requests were not answered correctly",
                 clients[answered.index(False)].port,
                 sure=False,
             )
         if not alone and not _answers(reader, b"", scene.site.big[1]):
             raise Failed(
                 CUTS_OFF,
-                f"a client read {scene.site.big[0]} slowly when SIGTERM came, and did not get all "
-                "of it",
+                f"a client was reading {scene.site.big[0]} slowly when SIGTERM came, and did not "
+                "get all of it",
                 reader.port,
                 sure=False,
             )
         for client in (reader, *clients) if not alone else clients:
-            client.close()  # it waits for that after its last answer
+            client.close()  # the server waits for this after its last response
         running = scene.running
         if running and not scene.until(lambda: not running.running(), SOON_SECONDS):
             raise Failed(
                 DEAF,
-                f"after SIGTERM all requests were answered, and the clients that were left were "
-                f"idle; {SOON_SECONDS:.0f} s later the server is still there",
+                f"after SIGTERM all requests were answered, and only idle clients were left; "
+                f"{SOON_SECONDS:.0f} s later the server still runs",
                 sure=False,
             )
 
 
 def _answers(client: Client, rest: bytes, content: bytes) -> bool:
-    """Whether what is sent is answered with this content."""
+    """Return whether the response to the rest of a request has this content."""
     try:
         return client.ask(rest).body == content
     except (NoAnswer, OSError):
@@ -75,29 +74,27 @@ def _answers(client: Client, rest: bytes, content: bytes) -> bool:
 
 
 def ends(scene: Scene) -> None:
-    """It is gone in time, with all its processes and a good status, whoever is connected."""
+    """The server ends in time with all its processes and status 0, although clients are there."""
     scene.get("/guestbook")
     with contextlib.ExitStack() as stack:
         idle = stack.enter_context(scene.client())
         scene.talk(idle, request("GET", next(iter(scene.site.small))))
         hold(scene, stack, 1)
         if not scene.end_by_itself(END_SECONDS):
-            raise Failed(
-                DEAF, f"SIGTERM was sent; {END_SECONDS:.0f} s later the server is still there"
-            )
+            raise Failed(DEAF, f"SIGTERM was sent; {END_SECONDS:.0f} s later the server still runs")
     left = scene.left_behind()
     ended = scene.stop()
     if left:
-        raise Failed(ORPHANS, f"the server has ended; {len(left)} of its processes have not")
+        raise Failed(ORPHANS, f"the first process ended; {len(left)} other processes still run")
     if ended is not None and ended.status != 0:
         raise Failed(BAD_STATUS, f"after SIGTERM it {ended.describe()}")
 
 
 ENDS = Stage(
     "ends",
-    "A graceful end",
+    "Graceful shutdown",
     (
-        Trial("whom it serves it serves", 5, finishes),
+        Trial("requests in flight are served", 5, finishes),
         Trial("it ends", 5, ends, seconds=6),
     ),
 )

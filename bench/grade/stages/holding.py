@@ -31,41 +31,41 @@ from bench.load.client import Client, request
 SETTLE_SECONDS = 0.3
 DROP, DROP_SECONDS = 4096, 0.01
 MANY_CLIENTS = 300
-"""More than a table of 64, 100 or 256 places takes."""
+"""More than the usual table sizes (64, 100, 256)."""
 PAUSE_SECONDS = 0.5
-"""Between two halves of a request: less than it may take (REQUEST_TIMEOUT / TIME_SCALE)."""
+"""The pause between two halves of a request, below REQUEST_TIMEOUT / TIME_SCALE."""
 TIME_SCALE = 10
-"""With it who may take 10 s has 1."""
+"""Divides the server's timeouts: 10 s become 1 s."""
 QUICKLY = ("--time-scale", str(TIME_SCALE))
 DEFERRED_SECONDS = 2.5
-"""Within which the kernel hands over, with that, who has said nothing."""
+"""The time in which the kernel passes on a silent connection (TCP_DEFER_ACCEPT, scaled)."""
 CUT_OFF_SECONDS = 7.0
 DRIP_SECONDS, DRIPPING_SECONDS = 0.06, 5.0
-"""Between two bytes; and in all."""
+"""The pause between two bytes, and the total time."""
 SIP, SIP_SECONDS, SIPPING_SECONDS = 65_536, 0.04, 2.5
-"""A client reads so many bytes in so long, and so slowly for longer than a client may take nothing.
-The server's send buffer (4 MB at most) has room again within that time."""
+"""A client reads SIP bytes every SIP_SECONDS, for longer than SEND_TIMEOUT / TIME_SCALE. The
+server's send buffer (4 MB at most) has room again within this timeout."""
 WATCHED_SECONDS = 0.6
 TOGETHER = 80
 MANY_WAKE_UPS = 100
-"""Of one thread in a second, when nothing happens."""
+"""Wake-ups of a thread per second above which it counts as busy although nothing happens."""
 
 
 def hold(scene: Scene, stack: ExitStack, count: int) -> list[Client]:
-    """Clients that have sent half a request and say no more."""
+    """Return connected clients that have sent half a request and are silent."""
     held = []
     for _ in range(count):
         client = stack.enter_context(scene.client())
         data = request("GET", scene.dice.choice(list(scene.site.small)), CLOSE)
         client.send(data[: scene.dice.randint(5, len(data) - 3)])
         held.append(client)
-    scene.watch.sleep(SETTLE_SECONDS)  # so that they come first
+    scene.watch.sleep(SETTLE_SECONDS)  # so that the server accepts them first
     return held
 
 
 @contextlib.contextmanager
 def sipping(scene: Scene, count: int) -> Iterator[None]:
-    """Clients that ask for the big file and take it in drops, meanwhile."""
+    """Let clients read the big file slowly meanwhile."""
     over = threading.Event()
 
     def sip(client: Client) -> None:
@@ -79,7 +79,7 @@ def sipping(scene: Scene, count: int) -> Iterator[None]:
         sippers = [threading.Thread(target=sip, args=(client,)) for client in clients]
         for sipper in sippers:
             sipper.start()
-        scene.watch.sleep(SETTLE_SECONDS)  # until what the server may send ahead is sent
+        scene.watch.sleep(SETTLE_SECONDS)  # until the server's send buffers are full
         try:
             yield
         finally:
@@ -89,7 +89,7 @@ def sipping(scene: Scene, count: int) -> Iterator[None]:
 
 
 def others(scene: Scene) -> str | None:
-    """Files and pages for others, while some say nothing, and some take nothing."""
+    """Other clients are served while some are silent and some read slowly."""
     silent, slow = scene.dice.randint(2, 5), scene.dice.randint(1, 3)
     paths = [*scene.site.small, "/guestbook"] * 2
     with ExitStack() as stack:
@@ -99,8 +99,8 @@ def others(scene: Scene) -> str | None:
         nature = scene.stalled_by == "one"
         with scene.unanswered(
             BY_NATURE if nature else ONE_STOPS_ALL,
-            f"{silent} clients sent half a request, {slow} take a big file in drops; of "
-            f"{len(paths)} others one had no answer within {scene.patience:.0f} s",
+            f"{silent} clients sent half a request, {slow} read a large file slowly; one of "
+            f"{len(paths)} other clients got no response within {scene.patience:.0f} s",
             held[0].port,
             sure=nature,
             also_in_time=False,
@@ -108,11 +108,11 @@ def others(scene: Scene) -> str | None:
             scene.together([lambda path=path: scene.get(path) for path in paths])  # type: ignore[misc]
         took = time.monotonic() - begun
     crowd(scene)
-    return f"{silent + slow} silent, {len(paths)} served in {took:.2f} s"
+    return f"{silent + slow} silent or slow, {len(paths)} others served in {took:.2f} s"
 
 
 def crowd(scene: Scene) -> None:
-    """Many clients send half a request; then all send the rest, in the order in which they came."""
+    """Many clients send half a request; then all send the rest, in the order of connecting."""
     path = next(iter(scene.site.small))
     data = request("GET", path, CLOSE)
     with ExitStack() as stack:
@@ -122,15 +122,15 @@ def crowd(scene: Scene) -> None:
         for number, client in enumerate(clients, 1):
             with scene.unanswered(
                 FAILS_UNDER_LOAD,
-                f"{MANY_CLIENTS} clients were connected at once; number {number} of them had no "
-                "whole answer",
+                f"{MANY_CLIENTS} clients were connected at once; number {number} of them got no "
+                "complete response",
                 client.port,
             ):
                 scene.same(scene.talk(client, data[-2:]), path)
 
 
 def burst(scene: Scene) -> None:
-    """Clients that come while the server cannot run: it answers each of them when it can."""
+    """Clients connect while the server is stopped; later it answers each of them."""
     path = scene.dice.choice(list(scene.site.small))
     scene.watch.sleep(WATCHED_SECONDS)  # until all its workers wait
     with contextlib.ExitStack() as stack:
@@ -155,8 +155,8 @@ def burst(scene: Scene) -> None:
                 raise Failed(
                     LOST_WAKEUP if lost else FAILS_UNDER_LOAD,
                     f"the server was stopped (SIGSTOP), {TOGETHER} clients connected and sent "
-                    f"their requests, and it went on (SIGCONT); client {number} had no whole "
-                    f"answer ({failed.seen.removeprefix('``: ')})",
+                    f"their requests, and it continued (SIGCONT); client {number} got no complete "
+                    f"response ({failed.seen.removeprefix('``: ')})",
                     client.port,
                     sure=lost or failed.sure,
                     proof=shortened(sleeping(scene.pids())) if lost else (),
@@ -165,12 +165,12 @@ def burst(scene: Scene) -> None:
 
 
 def kept(scene: Scene) -> None:
-    """Some requests on one connection, while nobody else is there."""
+    """A single client sends several requests on one connection."""
     paths = scene.dice.choices(list(scene.site.small), k=scene.dice.randint(3, 5))
     fault = BY_NATURE if scene.stalled_by == "one" else NOT_KEPT
     with scene.client() as client:
         for number, path in enumerate(paths):
-            # The first head is longer than the others: what was kept of it must be forgotten.
+            # The first head is longer than the others: its old bytes must not be used again.
             fields = () if number else (f"X-Padding: {'a' * 700}",)
             data = request("GET", path, *fields)
             answer = scene.talk(client, data, fault=fault if number else NO_ANSWER)
@@ -178,22 +178,22 @@ def kept(scene: Scene) -> None:
             if answer.closes:
                 raise Failed(
                     fault,
-                    f"nobody else was there, and answer {number + 1} of {len(paths)} on a "
-                    "connection said Connection: close",
+                    f"no other client was connected, and response {number + 1} of {len(paths)} on "
+                    "a connection said Connection: close",
                     client.port,
                 )
 
 
 def wordless(scene: Scene) -> None:
-    """Clients that connect and say nothing at all. The kernel keeps such a connection to itself for
-    a while (TCP_DEFER_ACCEPT) and then hands it over."""
+    """Clients connect and send nothing. The server gets such a connection only some time later
+    (TCP_DEFER_ACCEPT)."""
     count, paths = scene.dice.randint(7, 9), list(scene.site.small)
     with ExitStack() as stack:
         silent = [stack.enter_context(scene.client()) for _ in range(count)]
         until = time.monotonic() + DEFERRED_SECONDS
         with scene.unanswered(
             ONE_STOPS_ALL,
-            f"{count} clients connected and said nothing; somebody else had no answer within "
+            f"{count} clients connected and sent nothing; another client got no response within "
             f"{scene.patience:.0f} s",
             silent[0].port,
             sure=False,
@@ -205,14 +205,14 @@ def wordless(scene: Scene) -> None:
         if not silent[0].ends(CUT_OFF_SECONDS):
             raise Failed(
                 NO_PATIENCE,
-                f"started with --time-scale {TIME_SCALE}, a client who connected and said nothing "
-                f"was still connected after {time.monotonic() - until + DEFERRED_SECONDS:.0f} s",
+                f"with --time-scale {TIME_SCALE}, a client that connected and sent nothing was "
+                f"still connected after {time.monotonic() - until + DEFERRED_SECONDS:.0f} s",
                 silent[0].port,
             )
 
 
 def cut_off(scene: Scene) -> str | None:
-    """Who is silent for longer than its time is sent away, and who is not is served."""
+    """A client that is silent beyond its timeout is disconnected; a faster client is served."""
     path = next(iter(scene.site.small))
     data = request("GET", path, CLOSE)
     with ExitStack() as stack:
@@ -232,62 +232,62 @@ def cut_off(scene: Scene) -> str | None:
             scene.alive()
             raise Failed(
                 NO_PATIENCE,
-                f"started with --time-scale {TIME_SCALE}, a request may take a second; a client "
-                f"with half of one was still connected after {CUT_OFF_SECONDS:.0f}",
+                f"with --time-scale {TIME_SCALE} a request may take 1 s; a client that sent half "
+                f"of one was still connected after {CUT_OFF_SECONDS:.0f} s",
                 held.port,
             )
         took = time.monotonic() - begun
         for client, what in (
-            (held, "sent half a request and then nothing"),
-            (idle, "had its answer, asked for nothing more"),
-            (refused, "sent no HTTP, had its answer"),
+            (held, "sent half a request"),
+            (idle, "received its response"),
+            (refused, "sent invalid HTTP"),
         ):
             if not scene.until(lambda client=client: not scene.holds(client.port)):  # type: ignore[misc]
                 raise Failed(
                     NO_PATIENCE,
-                    f"started with --time-scale {TIME_SCALE}, a client who {what} and did not "
-                    f"close had its descriptor in the server {scene.patience:.0f} s later",
+                    f"with --time-scale {TIME_SCALE}, a client {what}, was silent and did not "
+                    f"close; {scene.patience:.0f} s later the server still had its descriptor",
                     client.port,
                 )
-        return f"sent away after {took:.1f} s"
+        return f"disconnected after {took:.1f} s"
 
 
 def drips(scene: Scene) -> str | None:
-    """A request that comes a byte at a time has no more time than any other."""
+    """A request that arrives one byte at a time has the same timeout as any other."""
     data = request("GET", next(iter(scene.site.small)), CLOSE, "X-Padding: " + "a" * 200)
     begun = time.monotonic()
     with scene.client() as client:
         for byte in data[:-1]:
-            with contextlib.suppress(OSError):  # it may have ended it
+            with contextlib.suppress(OSError):  # the server may have closed the connection
                 client.send(bytes([byte]))
             if client.ends(DRIP_SECONDS):
-                return f"sent away after {time.monotonic() - begun:.1f} s"
+                return f"disconnected after {time.monotonic() - begun:.1f} s"
             if time.monotonic() - begun > DRIPPING_SECONDS:
                 break
     scene.alive()
     raise Failed(
         RESTARTED_TIMEOUT,
-        f"started with --time-scale {TIME_SCALE}, a request may take a second; a client who sent "
-        f"a byte every {DRIP_SECONDS} s was still connected after {time.monotonic() - begun:.0f}",
+        f"with --time-scale {TIME_SCALE} a request may take 1 s; a client that sent a byte every "
+        f"{DRIP_SECONDS} s was still connected after {time.monotonic() - begun:.0f} s",
         client.port,
     )
 
 
 def takes_nothing(scene: Scene) -> str | None:
-    """Who asks for much and reads none of it is sent away."""
+    """A client that requests a large file and reads none of it is disconnected."""
     with scene.client(SMALL_BUFFER) as client:
         client.send(request("GET", scene.site.big[0], CLOSE))
-        scene.watch.sleep(SETTLE_SECONDS)  # until what the server may send ahead is sent
+        scene.watch.sleep(SETTLE_SECONDS)  # until the server's send buffer is full
         begun = time.monotonic()
         if not scene.until(lambda: not scene.holds(client.port), CUT_OFF_SECONDS):
             scene.alive()
             raise Failed(
                 NO_SEND_TIMEOUT,
-                f"started with --time-scale {TIME_SCALE}, a client may take nothing for a second; "
-                f"one who took nothing was still connected after {CUT_OFF_SECONDS:.0f}",
+                f"with --time-scale {TIME_SCALE} a client may take nothing for 1 s; this client "
+                f"was still connected after {CUT_OFF_SECONDS:.0f} s",
                 client.port,
             )
-    return f"sent away after {time.monotonic() - begun:.1f} s"
+    return f"disconnected after {time.monotonic() - begun:.1f} s"
 
 
 def reads_slowly(scene: Scene) -> None:
@@ -307,16 +307,16 @@ def reads_slowly(scene: Scene) -> None:
         scene.alive()
         raise Failed(
             CUTS_SLOW_READER,
-            f"started with --time-scale {TIME_SCALE}, a client may take nothing for a second; a "
-            f"client that read {SIP >> 10} KB every {SIP_SECONDS} s got only {len(received):,} "
-            f"bytes of {path}, which has {len(content):,}",
+            f"with --time-scale {TIME_SCALE} a client may take nothing for 1 s; a client read "
+            f"{SIP >> 10} KB every {SIP_SECONDS} s and got only {len(received):,} bytes (head "
+            f"included) of {path}, which has {len(content):,}",
             client.port,
             sure=False,
         )
 
 
 def sleeps(scene: Scene) -> None:
-    """With silent and idle clients, it uses no processor."""
+    """With silent and idle clients only, the server uses no CPU time."""
     with ExitStack() as stack:
         idle = stack.enter_context(scene.client())
         scene.talk(idle, request("GET", next(iter(scene.site.small))))
@@ -332,30 +332,29 @@ def sleeps(scene: Scene) -> None:
     if share > BUSY_SHARE:
         raise Failed(
             SPINS,
-            f"all clients were silent for {WATCHED_SECONDS} s, and a thread of it ran, or "
-            f"wanted to, for {share:.0%} of that",
+            f"all clients were silent for {WATCHED_SECONDS} s, and one thread ran or waited for a "
+            f"CPU for {share:.0%} of this time",
             held[0].port,
         )
     if woke > MANY_WAKE_UPS * took:
         raise Failed(
             SPINS,
-            f"all clients were silent for {WATCHED_SECONDS} s, and a thread of it woke up {woke} "
-            "times meanwhile",
+            f"all clients were silent for {WATCHED_SECONDS} s, and one thread woke up {woke} times",
             sure=False,
         )
 
 
 SILENT = Stage(
     "silent",
-    "One is silent, the others are served",
+    "Silent clients do not block others",
     (
-        Trial("others are served", 5, others),
-        Trial("a connection is kept", 2, kept, seconds=1),
-        Trial("also beside who says nothing at all", 1, wordless, QUICKLY, seconds=5),
-        Trial("who is silent is sent away", 2, cut_off, QUICKLY),
-        Trial("who drips is, too", 1, drips, QUICKLY),
-        Trial("who takes nothing, too", 1, takes_nothing, QUICKLY),
-        Trial("who reads slowly is served", 1, reads_slowly, QUICKLY, seconds=4),
-        Trial("it sleeps meanwhile", 2, sleeps, seconds=2),
+        Trial("other clients are served", 5, others),
+        Trial("a connection is kept open", 2, kept, seconds=1),
+        Trial("clients that send nothing at all", 1, wordless, QUICKLY, seconds=5),
+        Trial("a timeout for half a request", 2, cut_off, QUICKLY),
+        Trial("a timeout for single bytes", 1, drips, QUICKLY),
+        Trial("a timeout for a client that reads nothing", 1, takes_nothing, QUICKLY),
+        Trial("a slow reader gets all", 1, reads_slowly, QUICKLY, seconds=4),
+        Trial("no busy waiting", 2, sleeps, seconds=2),
     ),
 )

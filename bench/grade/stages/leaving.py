@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is left when clients have gone, and where the system gives no more."""
+"""Leaks after clients have left, and the behaviour at the limit of processes."""
 
 from contextlib import suppress
 from itertools import pairwise
@@ -34,40 +34,40 @@ from bench.host.sockets import accept_queue, tcp_sockets
 from bench.load.client import NoAnswer, Response, request
 
 FEW_TASKS = 40
-"""More than the workers that it is started with, fewer than the clients."""
+"""The limit of processes and threads: more than the workers, fewer than the clients."""
 CROWD = 70
 ACCEPTED_IN = 1.0
-"""Seconds within which a server takes a crowd, or as much of it as it wants."""
+"""The time in seconds for a server to accept the crowd, or as many as it can."""
 RESETS, RESET_SECONDS = 50, 0.01
 PAGES = (30, 40)
-"""More than it may have connections to Redis."""
+"""More than the connections to Redis that the server may have."""
 EACH_WORKER = 4
-"""So many ends of pipes and socket pairs may a new process or thread bring."""
+"""The ends of pipes and socket pairs that each new process or thread may add."""
 GROWTH_ROUNDS = 4
-"""A pool may grow under load, but not in each of so many rounds."""
+"""A pool may grow under load, but not in each of these rounds."""
 SLACK = 4
-"""What may be left of clients who are just leaving, and of workers."""
+"""The allowance for clients that are just leaving, and for workers."""
 REPLACED, REPLACED_BYTES = 12, 40_000
-"""How often a file is replaced; it is too large for a cache of texts (SMALL_FILE)."""
+"""The number of file replacements; the file is too large for a cache (SMALL_FILE)."""
 ROUNDS, WARM_ROUNDS, OF_EACH_KIND, ALONE = 8, 2, 15, 40
-"""On one connection, fewer than KEEP_ALIVE_REQUESTS in all; on connections of their own."""
+"""OF_EACH_KIND requests of each kind on one connection, and ALONE on new connections, a round."""
 LEAK_BYTES = 4096
-"""So much or more in each round: a page. A server that loses nothing stops growing once each of its
-threads has served some clients."""
+"""Growth in each round that counts as a leak: a page. Without a leak a server stops growing after
+each of its threads has served some clients."""
 QUIET_SECONDS = 0.5
 OUTAGE_PAGES, OUTAGE_SECONDS = 20, 0.05
 """More than a second: Redis is tried again every 250 ms (REDIS_RETRY)."""
 
 
 class OneClient:
-    """A client who stays on one connection while the server keeps it. So the same process serves
-    him, and what it loses adds up."""
+    """A client that stays on one connection while the server keeps it open. The requests then reach
+    one process, whose leaks add up."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene, self._client = scene, scene.client()
 
     def ask(self, data: bytes, method: str = "GET", fault: FaultKind = NO_ANSWER) -> Response:
-        """Raises Failed; `fault`: what it is if no answer comes."""
+        """Return the response. Raises Failed; `fault`: the fault if no response arrives."""
         answer = self._scene.talk(self._client, data, method, fault)
         if answer.closes:
             self._client.close()
@@ -82,7 +82,7 @@ class OneClient:
 
 
 def visit(scene: Scene, count: int) -> None:
-    """Clients of all kinds, one after another: served, refused, silent, and some that leave."""
+    """Run clients of all kinds, one after another: served, refused, silent, and resetting ones."""
     paths = [*scene.site.small, "/guestbook"]
     for number in range(count):
         with scene.client() as client:
@@ -99,8 +99,8 @@ def visit(scene: Scene, count: int) -> None:
 
 
 def reset(scene: Scene) -> None:
-    """Clients that reset their connection, half of them in the middle of a head and half in the
-    middle of a body. Raises Failed if their descriptors stay open."""
+    """Reset connections, half of them in the middle of a head and half in the middle of a body.
+    Raises Failed if their descriptors stay open."""
     body = b"POST /guestbook HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n" + (
         b"Content-Type: application/x-www-form-urlencoded\r\n\r\nguest-name="
     )
@@ -113,13 +113,13 @@ def reset(scene: Scene) -> None:
         scene.alive()
         raise Failed(
             DESCRIPTOR_LEAK,
-            f"{RESETS} clients reset their connection in the middle of a head or a body; "
-            f"{useless_descriptors(scene)} descriptors that lead to none of them are still open",
+            f"{RESETS} clients reset their connections in the middle of a head or a body; "
+            f"{useless_descriptors(scene)} descriptors without a client are still open",
         )
 
 
 def descriptors(scene: Scene) -> None:
-    """None stays open, and none is closed twice."""
+    """No descriptor stays open, and none is closed twice."""
     must_look(scene)
     begun = len(scene.closed_twice())
     failed = None
@@ -134,7 +134,7 @@ def descriptors(scene: Scene) -> None:
         raise Failed(
             CLOSES_TWICE,
             f"{len(twice)} calls of close() failed with EBADF, because the descriptor was not open"
-            + (f"; a client had no answer: {failed.seen}" if failed else ""),
+            + (f"; a client got no response: {failed.seen}" if failed else ""),
             proof=shortened(twice),
             proof_kind=TRACE,
         )
@@ -143,8 +143,8 @@ def descriptors(scene: Scene) -> None:
 
 
 def left_open(scene: Scene) -> None:
-    """Clients come and go, files are replaced, and Redis is asked. Raises Failed if a descriptor
-    that leads to none of them stays open."""
+    """Run clients, replace files and read pages from Redis. Raises Failed if unused descriptors
+    stay open."""
     reset(scene)
     count = scene.dice.randint(50, 70)
     old, workers = channels(scene), scene.tasks()
@@ -153,8 +153,8 @@ def left_open(scene: Scene) -> None:
         scene.alive()
         raise Failed(
             DESCRIPTOR_LEAK,
-            f"{count} clients came and went; {useless_descriptors(scene)} descriptors are still "
-            "open that lead to none of them",
+            f"{count} clients came and went; {useless_descriptors(scene)} descriptors without a "
+            "client are still open",
         )
 
     def new() -> int:
@@ -164,15 +164,15 @@ def left_open(scene: Scene) -> None:
     if not scene.until(lambda: new() <= SLACK):
         raise Failed(
             DESCRIPTOR_LEAK,
-            f"{count} clients came and went; {new()} pipes, socket pairs or event descriptors that "
-            "were made meanwhile are still open",
+            f"{count} clients came and went; {new()} pipes, socket pairs or event descriptors "
+            "created meanwhile are still open",
         )
     replaced(scene)
     redis(scene)
 
 
 def replaced(scene: Scene) -> None:
-    """A file that is replaced again and again: the new one is served, and the old one let go."""
+    """Replace a file repeatedly: the server sends the new one and closes the old one."""
     name = f"{word(scene.dice)}.bin"
     file = scene.site.root / "public" / name
     with OneClient(scene) as client:
@@ -182,18 +182,18 @@ def replaced(scene: Scene) -> None:
             new.write_bytes(content)
             new.replace(file)
             if client.ask(request("GET", f"/{name}")).body != content:
-                raise Failed(WRONG_ANSWER, f"/{name} was replaced, and not served as it is now")
+                raise Failed(WRONG_ANSWER, f"/{name} was replaced, but not served as it is now")
     if not scene.until(lambda: useless_descriptors(scene) <= SLACK):
         raise Failed(
             DESCRIPTOR_LEAK,
-            f"a file was replaced {REPLACED} times, and asked for each time; "
-            f"{useless_descriptors(scene)} descriptors of old ones are still open",
+            f"a file was replaced {REPLACED} times and requested each time; "
+            f"{useless_descriptors(scene)} descriptors of old files are still open",
         )
 
 
 def redis(scene: Scene) -> None:
-    """A page gives its connection to Redis back. Where none did, the last of the pages may be
-    without an answer: the server waits for a connection that it has lost."""
+    """Each page returns its Redis connection. If none is returned, the last pages may get no
+    response, because the server waits for a free connection."""
     pages = scene.dice.randint(*PAGES)
     unanswered: Failed | None = None
     read = 0
@@ -210,15 +210,15 @@ def redis(scene: Scene) -> None:
     if not scene.until(lambda: connections() <= WORKERS + SLACK):
         raise Failed(
             REDIS_LEAK,
-            f"{read} clients read the guestbook, one after another; {connections()} connections to "
-            "Redis are open now",
+            f"{read} clients read the guestbook, one after another; now {connections()} "
+            "connections to Redis are open",
         )
     if unanswered is not None:
         raise unanswered
 
 
 def processes(scene: Scene) -> None:
-    """No zombies, and nobody who serves no one."""
+    """The server has no zombies and no process or thread that serves no client."""
     must_look(scene)
     visit(scene, 10)
     scene.until(lambda: False, 0.3)
@@ -233,35 +233,35 @@ def processes(scene: Scene) -> None:
 
 
 def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
-    """What has become more after so many clients, and does not become less within so many seconds;
-    None if nothing has. A pool may grow once. Raises Failed if there are zombies."""
+    """Serve `count` clients. Return the failure if tasks or mappings increased and do not decrease
+    within `seconds`, otherwise None. Raises Failed if there are zombies."""
     before, mapped = scene.tasks(), scene.mappings()
     visit(scene, count)
     if not scene.until(lambda: not scene.zombies()):
         raise Failed(
             ZOMBIES,
-            f"{count} clients have come and gone; {len(scene.zombies())} children that have ended "
-            f"are still in the process table (state Z)",
+            f"{count} clients came and went; {len(scene.zombies())} ended child processes are "
+            f"still in the process table (state Z)",
         )
     rounds = f"in each of {GROWTH_ROUNDS} rounds {count} clients came and went"
     if not scene.until(lambda: scene.tasks() <= before + SLACK, seconds):
         return Failed(
             WORKERS_PILE_UP,
-            f"{rounds}; before the last round there were {before} processes and threads, and now "
-            f"there are {scene.tasks()}",
+            f"{rounds}; before the last round the server had {before} processes and threads, now "
+            f"it has {scene.tasks()}",
         )
-    # A stack and the page that guards it, of each; the heaps of threads are fewer.
+    # Each thread has a stack and its guard page; the threads' heaps are fewer.
     if not scene.until(lambda: scene.mappings() < mapped + count, seconds):
         return Failed(
             NOT_JOINED,
-            f"{rounds}, and the processes and threads that served them; but where {mapped} pieces "
-            f"of memory were mapped before the last round, it is {scene.mappings()} now",
+            f"{rounds}, and their processes and threads ended; but before the last round there "
+            f"were {mapped} memory mappings, now there are {scene.mappings()}",
         )
     return None
 
 
 def workers_die(scene: Scene) -> None:
-    """All processes but the first are killed: they are waited for, and clients are served."""
+    """Kill all processes but the first: the server reaps them and serves clients again."""
     with scene.client() as client:
         client.send(b"GET / HT")
         scene.watch.sleep(SETTLE_SECONDS)
@@ -272,27 +272,27 @@ def workers_die(scene: Scene) -> None:
     if not scene.until(lambda: not killed & set(scene.pids())):
         raise Failed(
             ZOMBIES,
-            f"{len(killed)} processes were killed, and {scene.patience:.0f} s later "
+            f"{len(killed)} processes were killed; {scene.patience:.0f} s later "
             f"{len(killed & set(scene.pids()))} are still in the process table",
         )
     with scene.unanswered(
         WORKER_LOST,
-        f"all {len(killed)} processes but the first were killed; a client who came then had no "
-        f"answer within {scene.patience:.0f} s",
+        f"all {len(killed)} processes but the first were killed; the next client got no response "
+        f"within {scene.patience:.0f} s",
         sure=True,
     ):
         scene.file(next(iter(scene.site.small)))
 
 
 def memory(scene: Scene) -> None:
-    """The same requests again and again, with Redis and without, and no memory is lost."""
+    """Repeated requests, with Redis and without, leak no memory and no descriptors."""
     must_look(scene)
     require_no_growth(scene, NO_ANSWER)
     if not scene.until(lambda: useless_descriptors(scene) <= SLACK):
         raise Failed(
             DESCRIPTOR_LEAK,
-            "clients left in the middle of a head, of a body and of an answer; "
-            f"{useless_descriptors(scene)} descriptors that lead to none of them are still open",
+            "clients left in the middle of a head, of a body and of a response; "
+            f"{useless_descriptors(scene)} descriptors without a client are still open",
         )
     with redis_gone(scene):
         before = useless_descriptors(scene)
@@ -303,15 +303,14 @@ def memory(scene: Scene) -> None:
         if not scene.until(lambda: useless_descriptors(scene) <= before + 1):
             raise Failed(
                 DESCRIPTOR_LEAK,
-                f"pages were asked for while Redis was gone; {before} descriptors that lead to no "
-                f"client and to no Redis were open before, and {useless_descriptors(scene)} are "
-                "now",
+                "pages were requested while Redis was down; descriptors without a client or "
+                f"Redis: {before} before, {useless_descriptors(scene)} afterwards",
             )
 
 
 def require_no_growth(scene: Scene, fault: FaultKind) -> None:
-    """Raises Failed if memory grows in each of several rounds; `fault`: what it is if no answer
-    comes."""
+    """Raise Failed if memory grows in each of several rounds; `fault`: the fault if no response
+    arrives."""
     path = next(iter(scene.site.small))
     kept = [
         *(("GET", request("GET", p)) for p in (path, "/guestbook", "/go/nowhere", "/missing")),
@@ -341,19 +340,19 @@ def require_no_growth(scene: Scene, fault: FaultKind) -> None:
     when = "" if fault is NO_ANSWER else " without Redis"
     raise Failed(
         MEMORY_LEAK,
-        f"{ROUNDS} rounds of {OF_EACH_KIND * len(kept)} requests on one connection and of "
-        f"{5 * ALONE} others, some of which left early{when}: each left between "
-        f"{min(grown) >> 10} and {max(grown) >> 10} KB more in use",
+        f"{ROUNDS} rounds{when}, each with {OF_EACH_KIND * len(kept)} requests on one connection "
+        f"and {5 * ALONE} other clients, some of which left early: memory use grew by "
+        f"{min(grown) >> 10} to {max(grown) >> 10} KB a round",
     )
 
 
 def limit(scene: Scene) -> None:
-    """More clients at once than it may have processes and threads: all are served in the end."""
+    """More clients at once than processes and threads are allowed: all are served in the end."""
     if sandbox.user() is None:
-        raise NotHere("only root can limit its processes apart from our own")
+        raise NotHere("only root can limit the server's processes without limiting the grader's")
     path = next(iter(scene.site.small))
     data = request("GET", path, CLOSE)
-    # Who is never answered must be told from who waits on a busy machine.
+    # The longer timeout separates a client without a response from a slow response.
     scene.patience *= 3
     scene.gives_up = DIES_AT_LIMIT
 
@@ -370,7 +369,7 @@ def limit(scene: Scene) -> None:
                 return "dropped"
 
     def accepted() -> None:
-        """Who is not accepted yet would find the first ones gone."""
+        """Wait until all are accepted: later ones would find free threads and processes."""
         scene.until(lambda: accept_queue(scene.address[1]) == 0, ACCEPTED_IN)
 
     all_there = Barrier(CROWD, accepted)
@@ -379,15 +378,15 @@ def limit(scene: Scene) -> None:
     if came.count("200") < CROWD:
         raise Failed(
             DIES_AT_LIMIT,
-            f"{CROWD} clients came at once where {FEW_TASKS} processes and threads are allowed; "
-            f"{came.count('dropped')} of them were dropped, {came.count('late')} had to wait for "
-            "longer than they did",
+            f"{CROWD} clients came at once, and {FEW_TASKS} processes and threads are allowed; "
+            f"{came.count('dropped')} clients were disconnected, and {came.count('late')} got no "
+            f"response within {scene.patience:.0f} s",
         )
 
 
 LEAVES_NOTHING = Stage(
     "leaves-nothing",
-    "It leaves nothing behind, and lives within limits",
+    "No leaks, and correct at its limits",
     (
         Trial("descriptors", 4, descriptors, traced=True),
         Trial("processes and threads", 5, processes),

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Under load, beside the seven.
+"""The server under load, compared with the seven servers.
 
-The load is made and judged as that of a sweep: by `bench.load.ab` and `bench.sweep.checks`. How the
-server is started and what it has used is the examination's own. A station starts servers with all
-our rights; here whoever is graded, and the seven beside him, run behind the fence, as nobody, and
-are ended if they take too much (`Scene.guarded`). And a control group, by which a sweep knows what
-the load alone has cost, is not to be had in every sandbox: so that points mean the same everywhere,
-what is compared is the whole life of each.
+The load is generated and checked as in a sweep, by `bench.load.ab` and `bench.sweep.checks`. The
+start of a server and the measurement of its CPU time differ. A sweep's agent starts servers with
+full rights; here the graded server and the seven servers run in the sandbox (`Scene.guarded`). A
+sweep reads the server's CPU time during the load from a cgroup, which not every sandbox allows.
+Therefore the CPU time from start to end of each server is compared.
 """
 
 import shutil
@@ -31,24 +30,24 @@ REQUESTS, CLIENTS = 1500, 30
 AB_SECONDS = 12.0
 END_SECONDS = 6.0
 DEAR_RATIO = 3.0
-"""So many times what the dearest of the seven needs for a request is too much, on any machine."""
+"""The limit: this many times the CPU time a request of the most expensive of the seven servers."""
 
 
 def load(scene: Scene) -> str:
-    """ab, and what a request costs, beside the seven."""
+    """Run ab and compare the CPU time a request with the seven servers; return the result."""
     cost = _loaded(scene)
     others = {}
     for name in discover(ROOT)[:7]:
         if (ROOT / name).exists():
-            # A copy: its user may not come to where this project is, below /root say.
+            # A copy, because the server's user may have no access to this project's folder.
             server = server_subject(name, Path(shutil.copy(ROOT / name, scene.folder / name)))
             others[name] = _loaded(replace(scene, server=server, running=None, ended=None))
     place = 1 + sum(other < cost for other in others.values())
     dearest = max(others, key=lambda name: others[name])
     middle = statistics.median(others.values())
     told = (
-        f"{cost:.0f} us of processor time a request: place {place} of {len(others) + 1}; the "
-        f"median of the seven is {middle:.0f}, the dearest ({dearest}) {others[dearest]:.0f}"
+        f"{cost:.0f} us of CPU time a request: place {place} of {len(others) + 1}; median of the "
+        f"seven servers: {middle:.0f} us; most expensive: {dearest} with {others[dearest]:.0f} us"
     )
     if cost > DEAR_RATIO * others[dearest]:
         raise Failed(DEAR, told, sure=False)
@@ -56,7 +55,7 @@ def load(scene: Scene) -> str:
 
 
 def _loaded(scene: Scene) -> float:
-    """What a request costs, in microseconds of processor time. Raises Failed where one fails."""
+    """Return the CPU time a request in microseconds. Raises Failed if a request fails."""
     scene.start()
     assert scene.running is not None
     path, content = next(iter(scene.site.small.items()))
@@ -71,7 +70,7 @@ def _loaded(scene: Scene) -> float:
 
 
 def _require_all(came: AbOutcome, length: int) -> None:
-    """Raises Failed unless every request had its whole answer, with a body of that length."""
+    """Raise Failed unless every request got a complete response with a body of this length."""
     seen = Evidence(
         asked=REQUESTS,
         timeout=AB_SECONDS,
@@ -79,18 +78,18 @@ def _require_all(came: AbOutcome, length: int) -> None:
         died="",
         stopped="",
         statistics=None,
-        silent=True,  # what it says of itself is judged elsewhere
+        silent=True,  # other checks judge the server's own statistics
         ab=came,
         page_bytes=length,
     )
     if failure := first_failure(judge(seen)):
-        asked = f"{REQUESTS} requests of {CLIENTS} clients at once"
+        asked = f"{REQUESTS} requests from {CLIENTS} concurrent clients"
         raise Failed(FAILS_UNDER_LOAD, f"{asked}: {failure.detail}")
 
 
 def _used(scene: Scene) -> float:
-    """Microseconds of all its processes from start to end, as the kernel has counted them for us,
-    who bury it; not as it says itself."""
+    """End the server; return the CPU time of all its processes in microseconds, from the kernel
+    (getrusage(2)) and not from the server's own output."""
     before = rusage_of_buried()
     scene.end_by_itself(END_SECONDS)
     scene.stop()
@@ -99,6 +98,6 @@ def _used(scene: Scene) -> float:
 
 UNDER_LOAD = Stage(
     "load",
-    "Under load, with the seven servers",
+    "Under load, compared with the seven servers",
     (Trial("load", 10, load, starts_server=False, seconds=8),),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The same program, built with sanitizers, under load: data races, and misuses of memory."""
+"""Find data races and misuses of memory in the server, built with sanitizers, under load."""
 
 import re
 import signal
@@ -27,14 +27,14 @@ _COMMON = "CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED"
 
 @dataclass(frozen=True)
 class Sanitizer:
-    """A way to build, and what a program built so prints."""
+    """A build with a sanitizer, and the pattern of its reports."""
 
     flavour: str
-    """A target of the Makefile, for which lib/ is built."""
+    """The target of the Makefile that builds lib/."""
     name: str
     flag: str
     summary: re.Pattern[str]
-    """Its first group is the kind of error; its last two are a file with a line, and a function."""
+    """The expression for the summary line of a report; its groups are its details."""
 
 
 THREADS = Sanitizer(
@@ -61,12 +61,12 @@ MEMORY = Sanitizer(
 _BEGUN = re.compile(r"ERROR: AddressSanitizer: ")
 STOPS = "-fno-sanitize-recover=all"
 OPTIONS = ("ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1",)
-"""Lost memory is looked for elsewhere, and without ptrace(2)."""
+"""Another check finds leaks, without ptrace(2)."""
 
 
 def sanitized(scene: Scene) -> str:
-    """The same program, built with the thread sanitizer if it has threads, and otherwise with those
-    for addresses and undefined behaviour, under load."""
+    """Run the server under load, built with the thread sanitizer if it has threads, and otherwise
+    with those for addresses and undefined behaviour. Return a note."""
     scene.start()
     with ExitStack() as stack:
         hold(scene, stack, 3)
@@ -104,14 +104,14 @@ def sanitized(scene: Scene) -> str:
             require_runs(scene, sanitizer)
             raise
         try:
-            # Alone first: where each client makes a process report, reports take long together.
+            # One client first: many processes that report at once take long.
             _race(slow)
             slow.together([lambda: _race(slow)] * RACERS)
             _without_redis(slow)
             grace = RACE_SECONDS
         except Failed:
             grace = 1.0
-        # A process that is ended now would not complete its report.
+        # A process that is killed now would not complete its report.
         slow.until(
             lambda: not _BEGUN.search(slow.said()) or bool(sanitizer.summary.search(slow.said())),
             REPORT_SECONDS,
@@ -128,23 +128,23 @@ def sanitized(scene: Scene) -> str:
             proof=_pieces(said),
             proof_kind=SANITIZER,
         )
-    # Where it had to be killed, it did not end in time: that is judged elsewhere.
+    # If the grader had to kill it, it did not end in time: another check reports this.
     if slow.ended is not None and slow.ended.status not in (0, 66, -signal.SIGKILL):
-        raise Failed(CRASH, f"with {sanitizer.name} it {slow.ended.describe()}")
+        raise Failed(CRASH, f"built with {sanitizer.name}, it {slow.ended.describe()}")
     return f"with {sanitizer.name}"
 
 
 def require_runs(scene: Scene, sanitizer: Sanitizer) -> None:
-    """Raises NotHere if no program at all can be built with the sanitizer and run."""
+    """Raise NotHere if even an empty program cannot be built with the sanitizer and run."""
     source, program = scene.folder / "empty.c", scene.folder / "empty"
     source.write_text("int main(void) { return 0; }\n")
     built = ended_well(["gcc", sanitizer.flag, str(source), "-o", str(program)])
     if not built or not ended_well(confined([str(program)], Limits(address_space=None), [program])):
-        raise NotHere(f"programs with {sanitizer.name} cannot be built or do not run here")
+        raise NotHere(f"programs with {sanitizer.name} do not compile or do not run here")
 
 
 def _race(scene: Scene) -> None:
-    """Requests of all kinds, some of them wrong; and clients that leave early."""
+    """Send requests of all kinds, some of them invalid, and let clients leave early."""
     small, big = next(iter(scene.site.small)), scene.site.big[0]
     remark = request("POST", "/guestbook", FORM, body=b"guest-name=a&guest-remarks=b")
     for _ in range(ROUNDS):
@@ -165,7 +165,7 @@ def _race(scene: Scene) -> None:
 
 
 def _without_redis(scene: Scene) -> None:
-    """Pages when Redis answers with an error, and when it is gone."""
+    """Request pages while Redis replies with an error, and while it is down."""
     if _BEGUN.search(scene.said()):
         return
     spoil_guestbook(scene)
@@ -176,7 +176,7 @@ def _without_redis(scene: Scene) -> None:
 
 
 def _pieces(said: str) -> list[str]:
-    """What a sanitizer says of its first find: the accesses, and the lines of the server."""
+    """Return the accesses and the server's source lines in a sanitizer's first report."""
     report = re.split(r"(?:WARNING|ERROR): \w+Sanitizer: ", said, maxsplit=1)[-1]
     wanted = re.compile(
         r"(?i:write|read|previous|location|mutex|freed by|allocated by).* |runtime error"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Redis goes away, comes back, and answers each his own."""
+"""The server while Redis is down or slow, after its return, and with many requests at once."""
 
 import contextlib
 import time
@@ -24,19 +24,19 @@ BACK_SECONDS = 5.0
 REPLY_SECONDS = 9.0
 """More than REDIS_REPLY_TIMEOUT for a connection and a reply."""
 DELAY_MS = 5.0
-"""Each reply comes so much later, so that many are under way at once."""
+"""The delay of each reply, so that many requests overlap."""
 ROUNDS = 4
 SLOW_MS, AT_ONCE = 100.0, 10
 SERIAL_SHARE = 0.7
-"""Of the time that they would take one after another: what takes more was served so."""
+"""The share of the time for serial requests above which they count as serial."""
 
 
 @contextlib.contextmanager
 def redis_gone(scene: Scene) -> Iterator[None]:
-    """Redis is killed, and started again afterwards. Raises Failed if there was no page even
+    """Kill Redis, and start it again afterwards. Raises Failed if the guestbook did not work
     before."""
     if scene.get("/guestbook").status != 200:
-        raise Failed(NO_REDIS, "the guestbook was not answered 200 before Redis went away")
+        raise Failed(NO_REDIS, "the guestbook was not answered 200 before Redis was killed")
     scene.gives_up = REDIS_STOPS_ALL
     scene.redis.kill()
     try:
@@ -46,13 +46,13 @@ def redis_gone(scene: Scene) -> Iterator[None]:
 
 
 def spoil_guestbook(scene: Scene) -> None:
-    """Give the guestbook's key another type: Redis answers with an error."""
+    """Give the guestbook's key another type, so that Redis replies with an error."""
     with connect(scene.redis.url) as client:
         client.set("guestbook_remarks", "no list")
 
 
 def down(scene: Scene) -> None:
-    """While Redis is gone files are served, and pages are 503."""
+    """While Redis is down, files are served, and pages are answered with 503."""
     with redis_gone(scene):
         status = scene.ask_for("/guestbook", REDIS_STOPS_ALL)
         if status != 503:
@@ -65,7 +65,8 @@ def down(scene: Scene) -> None:
 
 
 def stopped(scene: Scene) -> None:
-    """While Redis does not reply, a page is answered in time. Its late reply is nobody else's."""
+    """While Redis does not reply, a page is answered in time. No other client gets the late
+    reply."""
     links = make_links(scene)
     first = next(iter(links))
     scene.patience = REPLY_SECONDS
@@ -76,33 +77,33 @@ def stopped(scene: Scene) -> None:
         scene.redis.go_on()
     if status != 503:
         raise Failed(
-            REDIS_STOPS_ALL, f"Redis did not reply, and /go/{first} was answered {status}, not 503"
+            REDIS_STOPS_ALL, f"Redis did not reply; /go/{first} was answered {status}, not 503"
         )
     for name in links:
         target = scene.get(f"/go/{name}").field("Location")
         if target is not None and target != links[name]:
             raise Failed(
                 WRONG_REPLY,
-                f"Redis replied to /go/{first} when its time was over; after that /go/{name} led "
-                f"to {target}, and right is {links[name]}",
+                f"Redis replied to /go/{first} after its timeout; then /go/{name} led to {target} "
+                f"(correct: {links[name]})",
             )
 
 
 def back(scene: Scene) -> None:
-    """Somebody comes while Redis is restarted; who comes after that does not suffer for long."""
+    """A request fails while Redis is down; soon after its return requests succeed again."""
     with redis_gone(scene):
         scene.ask_for("/guestbook", REDIS_STOPS_ALL)
     stopped(scene)
     if not scene.until(lambda: scene.get("/guestbook").status == 200, BACK_SECONDS):
         raise Failed(
             REDIS_NOT_BACK,
-            f"Redis was restarted, and stopped for a moment; {BACK_SECONDS:.0f} s later the "
-            "guestbook is still not there",
+            f"Redis was restarted, and later stopped for a moment; {BACK_SECONDS:.0f} s after "
+            "that the guestbook still does not work",
         )
 
 
 def at_once(scene: Scene) -> str | None:
-    """Pages for several clients at once, from a Redis that takes its time: their waits overlap."""
+    """With a slow Redis, pages for several clients are served in parallel. Returns a note."""
     if scene.get("/guestbook").status != 200:
         raise Failed(NO_REDIS, "the guestbook was not answered 200")
     begun = time.monotonic()
@@ -114,15 +115,15 @@ def at_once(scene: Scene) -> str | None:
     if took > alone * AT_ONCE * SERIAL_SHARE:
         raise Failed(
             BY_NATURE if scene.stalled_by == "one" else ONE_REDIS_QUESTION,
-            f"each reply of Redis came {SLOW_MS:.0f} ms late; one client had its page after "
-            f"{alone:.2f} s, {AT_ONCE} clients at once had theirs after {took:.2f} s",
+            f"each reply of Redis came {SLOW_MS:.0f} ms late; one client got its page after "
+            f"{alone:.2f} s, {AT_ONCE} clients at once got theirs after {took:.2f} s",
             sure=False,
         )
     return f"a page after {alone:.2f} s, {AT_ONCE} at once after {took:.2f} s"
 
 
 def make_links(scene: Scene) -> dict[str, str]:
-    """Short links in Redis: names, and where they lead."""
+    """Create short links in Redis; return their targets by name."""
     links = {word(scene.dice): f"/{word(scene.dice)}" for _ in range(8)}
     with connect(scene.redis.url) as client:
         for name, target in links.items():
@@ -131,10 +132,10 @@ def make_links(scene: Scene) -> dict[str, str]:
 
 
 def own_replies(scene: Scene) -> None:
-    """Short links, asked for by many at once: each leads where it should."""
+    """Short links that many clients request at once lead to their targets."""
     links = make_links(scene)
     if scene.get(f"/go/{next(iter(links))}").status not in (302, 303, 307):
-        raise Failed(NO_REDIS, "a short link that is in Redis leads nowhere")
+        raise Failed(NO_REDIS, "a short link that is in Redis was not answered with a redirect")
 
     def follow(name: str) -> None:
         for _ in range(ROUNDS):
@@ -142,14 +143,14 @@ def own_replies(scene: Scene) -> None:
             if answer.status >= 500:
                 raise Failed(
                     NO_REDIS,
-                    f"/go/{name} is in Redis; among {len(links)} clients at once one was answered "
-                    f"{answer.status}",
+                    f"/go/{name} is in Redis; {len(links)} clients requested links at once, and "
+                    f"one was answered {answer.status}",
                 )
             if (target := answer.field("Location")) != links[name]:
                 raise Failed(
                     WRONG_REPLY if target in links.values() else WRONG_ANSWER,
-                    f"/go/{name} leads to {links[name]}; among {len(links)} clients at once one "
-                    f"was sent to {target} (status {answer.status})",
+                    f"/go/{name} leads to {links[name]}; {len(links)} clients requested links at "
+                    f"once, and one was sent to {target} (status {answer.status})",
                 )
 
     scene.together([lambda name=name: follow(name) for name in links])  # type: ignore[misc]
@@ -157,11 +158,11 @@ def own_replies(scene: Scene) -> None:
 
 REDIS = Stage(
     "redis",
-    "Redis goes and comes back",
+    "Redis fails and returns",
     (
-        Trial("many ask at once", 2, at_once, redis_delay_ms=SLOW_MS, seconds=3),
-        Trial("each his own reply", 3, own_replies, redis_delay_ms=DELAY_MS),
-        Trial("down", 3, down, seconds=4),
-        Trial("back again", 2, back, seconds=4),
+        Trial("many requests at once", 2, at_once, redis_delay_ms=SLOW_MS, seconds=3),
+        Trial("each client gets its own reply", 3, own_replies, redis_delay_ms=DELAY_MS),
+        Trial("Redis is down", 3, down, seconds=4),
+        Trial("Redis is back", 2, back, seconds=4),
     ),
 )

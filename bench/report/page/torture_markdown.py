@@ -13,9 +13,9 @@ def markdown(record: Record) -> str:
         f"{words.headline(record)}.",
         words.ABOUT_PROMISES,
         f"Made by `{words.command(record)}` on {record.started:%Y-%m-%d}, on "
-        f"{words.heading(record)}. {words.conditions(record)} The figure in a cell is what the "
-        "visitors got during the attack, of what they got before it; below it stands what they "
-        "did not get.",
+        f"{words.heading(record)}. {words.conditions(record)} Each percentage compares what the "
+        "visitors got during the attack with what they got before it. The text below it says "
+        "what they did not get.",
         "\n".join(f"- {text}" for text in words.cautions(record)),
         _signs(record),
         _overview(record),
@@ -25,11 +25,11 @@ def markdown(record: Record) -> str:
             f"- **{facts.title}** (`{facts.name}`): {facts.what}." for facts in record.attacks
         ),
         "## All figures",
-        "Good answers per second before, during and after the attack, median of short slices; "
-        "when every page came again at half of its rate or more, without a failure; what "
-        "visitors and other well-behaved clients did not get from the attack on; the remarks that "
-        "were answered with 303, and how many of them Redis did not have in the end; and what the "
-        "attack did, as far as it can be counted.",
+        "Before, during, after: good responses per second, the median of short intervals. Back: "
+        "when every page again had at least half of its rate, without a failure. Lost: what "
+        "well-behaved clients did not get from the attack on. Remarks: those that were answered "
+        "with 303, and how many of them were missing in Redis at the end. Attack: its actions, "
+        "if they can be counted.",
         *(_details(record, facts) for facts in record.attacks),
         _left_out(record),
     ]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Playing, stepping, zooming, and telling of a call. The picture itself stands in the page already.
+// Play, step, zoom, and show the details of a call. The page already has the picture itself.
 "use strict";
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -8,16 +8,16 @@ const sections = [...document.querySelectorAll(".server")];
 const scroller = document.querySelector(".scroll");
 let scale = Number(document.querySelector("svg").getAttribute("width")) / data.length;
 let server = 0;
-let current = -1; // the bar told of, in its server's order of time
-let cursor = null; // milliseconds; null: all is shown
+let current = -1; // number of the bar whose details are shown
+let cursor = null; // milliseconds; null: all bars are shown
 let playing = null;
 
-const PAPER_PX = 840; // what A4 across has beside the names of the lanes
-const SIDES_PX = 224; // the lanes' names, what stands behind a lane's end, and the margins
-const LABEL_MARGINS_PX = 8; // to the left and the right of what stands in a bar
-const TICK_PX = 48; // what the longest label of the axis takes
+const PAPER_PX = 840; // width of A4 landscape without the lanes' names
+const SIDES_PX = 224; // width of the lanes' names, the text after a lane's end, and the margins
+const LABEL_MARGINS_PX = 8; // left and right margin of a bar's label together
+const TICK_PX = 48; // width of the longest label of the axis
 const LEAST_SCALE = 1.2; // pixels for a millisecond
-const SHOWN_AROUND = 5; // lines of source before and behind the one that made the call
+const SHOWN_AROUND = 5; // source lines before and after the line that made the call
 
 function text(name, content, parent) {
   const element = document.createElement(name);
@@ -51,7 +51,7 @@ function tell(which, number, withSource) {
   current = number;
   told.replaceChildren();
   const head = `${data.servers[which].name}, ${begin.toFixed(1)} to ${end.toFixed(1)} ms` +
-    (request ? `, for client ${request}` : "") + (waitsFor ? `: it sleeps, waiting for ${waitsFor}` : "");
+    (request ? `, for client ${request}` : "") + (waitsFor ? `: it sleeps and waits for ${waitsFor}` : "");
   text("p", head, told);
   text("code", call, text("p", "", told));
   const line = text("p", stack.length ? "Called from " : "", told);
@@ -75,7 +75,7 @@ function layOut() {
   const apart = times[1].dataset.x;
   const each = Math.ceil(TICK_PX / (apart * scale));
   times.forEach((one) => one.setAttribute("visibility", (one.dataset.x / apart) % each ? "hidden" : "visible"));
-  // A label that its bar has no room for would lie across the next bar, and its label.
+  // Hide labels that are wider than their bar: they would overlap the next bar and its label.
   document.querySelectorAll("text.for").forEach((one) => {
     const fits = one.getComputedTextLength() + LABEL_MARGINS_PX < (one.dataset.until - one.dataset.x) * scale;
     one.setAttribute("visibility", fits ? "visible" : "hidden");
@@ -87,7 +87,7 @@ function layOut() {
   drawCurtain();
 }
 
-// At first all of the axis, if that leaves the bars wide enough to be seen.
+// At first show the whole axis, unless the bars become too narrow.
 function fit() {
   const wide = (scroller.clientWidth - SIDES_PX) / data.length;
   if (wide < scale) scale = Math.max(wide, LEAST_SCALE);
@@ -107,7 +107,7 @@ function zoom(factor) {
   layOut();
 }
 
-// On paper nothing can be scrolled: the whole axis is made as wide as the page.
+// Paper does not scroll: make the whole axis as wide as the page.
 let onScreen = scale;
 window.addEventListener("beforeprint", () => {
   onScreen = scale;

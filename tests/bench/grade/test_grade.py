@@ -177,9 +177,9 @@ def test_a_known_fault_is_called_by_its_name(
     found = grade(patch.apply(tmp_path), "--only", patch.stage)
     if patch.fault == "dies-at-limit" and os.geteuid() != 0:
         assert "only root" in found.model_dump_json()
-        pytest.skip("only root can limit its processes apart from our own")
-    if patch.fault not in found.faults and "may not be looked at" in found.model_dump_json():
-        pytest.skip("another user's processes may not be looked at here")
+        pytest.skip("only root can limit the server's processes")
+    if patch.fault not in found.faults and "cannot be inspected here" in found.model_dump_json():
+        pytest.skip("the processes of another user cannot be inspected here")
     assert patch.fault in found.faults, told(found)
     finding = next(
         check.finding
@@ -219,5 +219,5 @@ def test_a_machine_without_room_is_no_fault_of_the_program(monkeypatch: pytest.M
 
 def test_what_make_grade_builds_first(tmp_path: Path) -> None:
     built = building.Built(ROOT / "05_prethreading", tmp_path)
-    with pytest.raises(UserError, match=r"libzerohttpd.a is not there: `make grade` builds it"):
+    with pytest.raises(UserError, match=r"libzerohttpd.a is missing; use `make grade`"):
         built.make("another")

@@ -118,4 +118,4 @@ def test_an_evaluation_of_the_virtual_programming_lab_gives_a_grade(tmp_path: Pa
     run(script("#!/bin/sh\nmkdir", "/opt/zerohttpd"), tmp_path)
     said = run("bash vpl_execution", tmp_path)
     assert f"Grade :=>> {LAZY_POINTS}" in said.splitlines()
-    assert "Comment :=>> You answer before you have read: " in said
+    assert "Comment :=>> You answer before you have read the request: " in said

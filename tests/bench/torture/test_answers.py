@@ -31,7 +31,7 @@ HEAD = b"HTTP/1.1 %s\r\nDate: x\r\nContent-Length: %d\r\n\r\n"
         (HEAD % (b"503 Service Unavailable", 5) + b"sorry", "unavailable", "503"),
         (HEAD % (b"502 Bad Gateway", 5) + b"sorry", "unavailable", "502"),
         (HEAD % (b"500 Oh", 5) + b"sorry", "wrong", "status 500"),
-        (HEAD % (b"200 OK", 5) + b"hello!", "wrong", "6 bytes where 5 were announced"),
+        (HEAD % (b"200 OK", 5) + b"hello!", "wrong", "6 bytes, but Content-Length: 5"),
         (HEAD % (b"200 OK", 5) + b"jello", "wrong", "another body"),
     ],
 )
@@ -63,5 +63,5 @@ def test_lines_come_back() -> None:
     assert answers_in(text + "3.0 4.0 small go") == told, "a half line is left for later"
     assert late_in(text, 1.5, 9.0) == 0.5
     assert late_in(text, 2.0, 9.0) == 0.0
-    with pytest.raises(ValueError, match="no line of an answer"):
+    with pytest.raises(ValueError, match="not the line of an exchange"):
         answers_in("1.0 2.0 small splendid \n")

@@ -155,7 +155,7 @@ def test_large_pages(ground: Ground) -> None:
 def test_who_cannot_take_part() -> None:
     stranger = subject("epoll")
     nginx = type(stranger)("nginx", "stranger", stranger.command, workloads=frozenset({"small"}))
-    assert ATTACKS["redis-killed"].why_not(nginx) == "asks no Redis"
+    assert ATTACKS["redis-killed"].why_not(nginx) == "does not use Redis"
     assert ATTACKS["sigterm"].why_not(nginx)
     assert not ATTACKS["flood"].why_not(nginx)
     assert not any(attack.why_not(stranger) for attack in ATTACKS.values())

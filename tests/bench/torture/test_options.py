@@ -18,11 +18,11 @@ from .conftest import subject
         (["--attacks", "connect-only,nice"], "unknown attack: nice. Known: connect-only, idle"),
         (["--attacks", "x", "y"], "unknown attacks: x, y."),
         (["--servers", "epol"], "unknown server: epol. Known: iterative"),
-        (["--servers", "floor-epoll"], "floors promise nothing"),
+        (["--servers", "floor-epoll"], "baselines make no promises"),
         (["--seconds", "0"], "--seconds: '0' is not a number from 0.3 to 60"),
         (["--seconds", "nan"], "--seconds: 'nan' is not a number"),
         (["--minutes", "soon"], "--minutes: 'soon' is not a number from 0.1 to 1440"),
-        (["--markdown", "/nowhere/at/all.md"], "there is no folder /nowhere/at"),
+        (["--markdown", "/nowhere/at/all.md"], "the folder /nowhere/at does not exist"),
     ],
 )
 def test_wrong_words(words: list[str], told: str) -> None:

@@ -51,7 +51,7 @@ def test_a_torture_keeps_what_it_saw(tmp_path: Path) -> None:
     assert all(cell.before and cell.before.rate > 0 for cell in silent)
     assert all(cell.remarks.answered > 0 == cell.remarks.missing for cell in silent)
     others = [cell.reason for cell in record.cells if cell.attack == "children-killed"]
-    assert others == ["has no children: one process is all there is"] * 2
+    assert others == ["has only one process"] * 2
     assert "every promise was kept" in said
     folder = next((tmp_path / "r").glob("torture-*"))
     assert {file.name for file in folder.iterdir()} == {

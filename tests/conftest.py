@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What all tests share: a browser, and the marks."""
+"""Provide the browser and the markers that all tests share."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ CHROMIUM_FLAGS = [
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """A Chromium of the system; when there is none, the one playwright brings.
+    """Yield a Chromium of the system or, if there is none, the one of playwright.
 
-    One for all tests of a process: playwright cannot be started in it a second time.
+    Each process has only one, because playwright cannot be started a second time in a process.
     """
     found = next((path for path in map(shutil.which, CHROMIUM) if path), None)
     with sync_playwright() as playwright:
@@ -47,7 +47,6 @@ def browser() -> Iterator[Browser]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers."""
     config.addinivalue_line("markers", "waits: sits out a real timeout of 5 to 15 seconds")
     config.addinivalue_line("markers", "of_servers(*names): is of these servers only")
     config.addinivalue_line("markers", "shared_code: of code that is the same in every server")

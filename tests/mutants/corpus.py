@@ -37,7 +37,8 @@ class Mutant(NamedTuple):
     """The server whose fault it is; empty: the one of each kind."""
 
     def changed(self, root: Path) -> str:
-        """The file's text with the fault. Raises ValueError unless each old text occurs once."""
+        """Return the file's text with the fault. Raise ValueError unless each old text occurs
+        once."""
         text = (root / self.file).read_text(encoding="utf-8")
         for old, new in ((self.old, self.new), *self.more):
             if (count := text.count(old)) != 1:
@@ -46,16 +47,17 @@ class Mutant(NamedTuple):
         return text
 
     def apply(self, root: Path) -> None:
-        """Build the fault into a copy of the project. Raises ValueError."""
+        """Build the fault into a copy of the project. Raise ValueError if its text is not found
+        once."""
         (root / self.file).write_text(self.changed(root), encoding="utf-8")
 
     def server_of(self, kind: str) -> str:
-        """The folder of the server that is graded for a kind."""
+        """Return the folder of the server that is graded for a kind."""
         return self.server or KINDS[kind]
 
 
 def mutants() -> Iterator[Mutant]:
-    """All of them, file by file."""
+    """Return all mutants, file by file."""
     for file in sorted(HERE.glob("*.toml")):
         data = tomllib.loads(file.read_text(encoding="utf-8"))
         for entry in data["mutant"]:

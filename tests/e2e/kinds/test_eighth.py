@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/tutorial/own-server.md, with kinds that none of the seven is."""
+"""docs/tutorial/own-server.md is true for architectures that none of the seven servers has."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WORKERS = 4
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A copy of the project, with folders for servers that are none of the seven."""
+    """Yield a copy of the project, with folders for two further servers."""
     copy = tmp_path / "project"
     copy.mkdir()
     for name in FILES:
@@ -54,7 +54,7 @@ def _make(name: str, project: Path) -> None:
 
 @pytest.mark.parametrize("name", ["looping", "listening"])
 def test_an_eighth_of_a_kind_of_its_own(name: str, project: Path) -> None:
-    """A pool whose processes each run a loop, with one listener for all or with one for each.
+    """A server works as a pool of event loops, with one listener or with one for each.
 
     Its folder is all that is added.
     """
@@ -65,7 +65,7 @@ def test_an_eighth_of_a_kind_of_its_own(name: str, project: Path) -> None:
 
 
 def test_each_listens_for_itself(project: Path) -> None:
-    """All get a share of the connections, and whoever is forked in a worker's place gets its own.
+    """Each worker gets a share of the connections, and a replacement gets its own listener.
 
     A listener outlives its worker: no connection is refused or lost while there is none.
     """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A server that lies, for the tests of the benchmark's checks.
+"""A server with wrong answers, for the tests of the benchmark's checks.
 
     python broken_server.py MODE PORT
 
-MODE is what is wrong with it, see `Fault`. It takes connections one after another in threads, and
-says where it listens in the way of the project's servers.
+MODE is its fault, see `Fault`. It serves each connection in a thread, and prints its address like
+the project's servers.
 """
 
 import os
@@ -27,7 +27,7 @@ LIFE = 250
 
 
 class Server:
-    """The server; one number for all its answers."""
+    """The server; its counter is shared by all its answers."""
 
     def __init__(self, mode: str, port: int) -> None:
         self.mode = mode
@@ -36,7 +36,7 @@ class Server:
         self.listener = socket.create_server(("127.0.0.1", port), backlog=1000)
 
     def run(self) -> None:
-        """For ever, or until it dies."""
+        """Serve for ever, or until it dies."""
         port = self.listener.getsockname()[1]
         print(f"{'url':14}http://127.0.0.1:{port}/", flush=True)
         while True:
@@ -44,7 +44,7 @@ class Server:
             threading.Thread(target=self.serve, args=(client,), daemon=True).start()
 
     def serve(self, client: socket.socket) -> None:
-        """All requests of a connection."""
+        """Serve all requests of a connection."""
         received = b""
         with client:
             while True:
@@ -53,7 +53,8 @@ class Server:
                     if not piece:
                         return
                     received += piece
-                # Who got an answer too many asks again before the last one is read.
+                # A client that got an extra answer sends the next request before the last one is
+                # read.
                 request, _, received = received.partition(b"\r\n\r\n")
                 keep = b"keep-alive" in request.lower() or b"HTTP/1.1" in request
                 keep = (
@@ -66,14 +67,14 @@ class Server:
                     return
 
     def answer(self, client: socket.socket, keep: bool, hello: bool) -> bool:
-        """One answer; whether the connection may go on."""
+        """Send one answer; return whether the connection may continue."""
         with self.lock:
             self.answers += 1
             number = self.answers
         now_and_then = number % EVERY == 0
         page = HELLO if hello else PAGE
         status, length = b"200 OK", len(page)
-        if self.mode == "grows":  # nothing is wrong: a counter gains a digit
+        if self.mode == "grows":  # no fault: a counter gains a digit
             page = PAGE + str(number).encode()
             length = len(page)
         if self.mode == "drops" and now_and_then:

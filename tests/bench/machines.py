@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Made-up machines."""
+"""Mocked machines."""
 
 from bench.records.environment import SystemLimits
 

@@ -23,7 +23,7 @@ ATTEMPTS = 3
 @pytest.mark.parametrize("name", TRIES)
 def test_an_exercise_shows_what_it_promises(name: str) -> None:
     block = TRIES[name]
-    assert promises(block.expect) > 0, "it promises nothing"
+    assert promises(block.expect) > 0, "it has no promise"
     for _ in range(ATTEMPTS):
         said = run(block.text)
         wrong = broken(block.expect, figures(said))

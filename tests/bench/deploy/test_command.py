@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The command line of the benchmark over several hosts; what is decided before a host is asked."""
+"""The command line of the benchmark over several hosts; what is checked before a host is
+contacted."""
 
 from __future__ import annotations
 
@@ -176,7 +177,7 @@ def test_an_archive_is_the_same_until_a_file_changes(tmp_path: Path) -> None:
         found.add(pack_project(root, tmp_path)["digest"])
     script.chmod(0o644)
     found.add(pack_project(root, tmp_path)["digest"])
-    assert len(found) == 5, "another length, other words of the same, nothing, another mode"
+    assert len(found) == 5, "another length, other words of this length, nothing, another mode"
 
 
 @pytest.mark.skipif(not PLAYBOOK.exists(), reason="no Ansible; run scripts/setup.sh hosts")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The first request, which all answers are held against."""
+"""The first response, with which all others are compared."""
 
 import socket
 import threading

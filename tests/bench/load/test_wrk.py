@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What wrk.lua prints is read; and what wrk asks for is counted by a real server."""
+"""The output of wrk.lua is parsed, and a real server counts as many requests as wrk."""
 
 import shutil
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_its_command_line() -> None:
 @pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll")
 @pytest.mark.parametrize("keep_alive", [False, True])
 def test_it_asks_for_exactly_as_many(tmp_path: Path, keep_alive: bool) -> None:
-    """As the server itself counts them; none is left without its answer."""
+    """wrk sends exactly as many requests as the server counts, and each gets a response."""
     watch = SignalWatch()
     server = server_subject("epoll", ROOT / "epoll")
     running = RunningServer(server, Place("redis://127.0.0.1:1", tmp_path), (), watch)

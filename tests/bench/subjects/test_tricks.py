@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What floors/without.c switches off is off, and all else is as it was: by the system calls of a
-request with the trick, and without it."""
+"""floors/without.c switches off one optimisation and nothing else.
+
+The system calls of a request with and without it show that.
+"""
 
 import itertools
 import subprocess
@@ -69,9 +71,10 @@ def seconds_seen(trick: str) -> list[int]:
 
 
 def test_without_a_lasting_second_no_two_looks_find_the_same() -> None:
-    """So the field Date, which is made where the second has changed, is made each time."""
+    """Without the cached second each look at the clock is new, so the field Date is made each
+    time."""
     usual, other = seconds_seen("control"), seconds_seen("date")
     assert usual == sorted(usual)
     changes = [b - a for a, b in itertools.pairwise(other)]
-    assert changes.count(-1) >= 48, "but for the moment in which a second ends"
+    assert changes.count(-1) >= 48, "except when a second ends"
     assert set(changes) <= {-1, 0, 1, 2}

@@ -62,7 +62,7 @@ def test_redis_lying(scene: Start, ground: Ground) -> None:
 
 
 def answers(client: redis.Redis) -> bool:
-    """Whether Redis lets it in; it stays connected."""
+    """Return whether Redis accepts it; it stays connected."""
     try:
         return bool(client.execute_command("PING"))
     except redis.ConnectionError as error:
@@ -120,7 +120,7 @@ def test_sigterm(scene: Start, name: str) -> None:
     seen = server.crowd_seen
     assert seen is not None
     assert seen.opened == UNDER_WAY
-    # On a machine so busy that Redis rested for 2 s they are told so: whole answers all the same.
+    # If Redis was idle for 2 s on a busy machine they get 503: whole answers all the same.
     assert seen.answers["good"] + seen.answers["unavailable"] == UNDER_WAY
 
 
@@ -135,7 +135,8 @@ def test_few_descriptors(ground: Ground) -> None:
 
 
 def test_large_pages(ground: Ground) -> None:
-    """They are as large as it is said, the limit is set, and afterwards the page is small. 1 s."""
+    """Large pages have the stated size, the limit is set, and afterwards the page is small. Takes 1
+    s."""
     attack = ATTACKS["large-pages"]
     with scene_for(subject("epoll"), attack, ground) as scene:
         limits = Path(f"/proc/{scene.server.pid}/limits").read_text()

@@ -31,10 +31,8 @@ CHROMIUM_FLAGS = [
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Yield a Chromium of the system or, if there is none, the one of playwright.
-
-    Each process has only one, because playwright cannot be started a second time in a process.
-    """
+    """Yield a Chromium of the system or, if there is none, the one of playwright. Each process has
+    only one, because playwright cannot be started a second time in a process."""
     found = next((path for path in map(shutil.which, CHROMIUM) if path), None)
     with sync_playwright() as playwright:
         if not found and not Path(playwright.chromium.executable_path).exists():

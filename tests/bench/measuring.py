@@ -47,11 +47,9 @@ def broken(mode: str) -> Subject:
 
 
 def measured(fault: str, conditions: Conditions, timeout: float = 3.0) -> Run:
-    """Return a run that had its load.
-
-    Next to a busy process the load generator may have one or two requests under way instead of ten.
-    Such a run is reported as a failure, but it says nothing about the server.
-    """
+    """Return a run that had its load. Next to a busy process the load generator may have one or two
+    requests under way instead of ten. Such a run is reported as a failure, but it says nothing
+    about the server."""
     for _ in range(TRIES):
         run = measured_of(broken(fault), conditions, timeout)
         if run.reason is None or run.reason.label != "too little load":

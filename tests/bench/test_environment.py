@@ -197,10 +197,7 @@ def repository(folder: Path) -> Path:
 
 def test_nothing_writes_to_the_repository_of_a_calling_git(repository: Path, folder: Path) -> None:
     """No command uses git's variables, which `git rebase --exec` sets: make test, make fault and a
-    sweep.
-
-    The other hostile variables are set too.
-    """
+    sweep. The other hostile variables are set too."""
     both = {**HOSTILE["python"], **HOSTILE["shell"], **HOSTILE["make"], **HOSTILE["programs"]}
     hostile = {name: value.replace("T/", f"{folder}/") for name, value in both.items()}
     hostile |= {"GIT_DIR": f"{repository}/.git", "GIT_WORK_TREE": str(repository)}

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""docs/extending.md works: a copy gets a condition, a figure, a workload and a reference server.
-
-A sweep of the copy has them all.
-"""
+"""docs/extending.md works: a copy gets a condition, a figure, a workload and a reference server. A
+sweep of the copy has them all."""
 
 import json
 import re

@@ -57,10 +57,8 @@ def test_no_room_is_crowded(room: str) -> None:
 
 
 def _packages() -> dict[str, str]:
-    """Return which packages have installed each module.
-
-    (Before Python 3.11 packages_distributions() knows only those with a top_level.txt.)
-    """
+    """Return which packages have installed each module. (Before Python 3.11
+    packages_distributions() knows only those with a top_level.txt.)"""
     return {
         file.parts[0].removesuffix(".py"): one.metadata["Name"]
         for one in distributions()
@@ -115,10 +113,8 @@ def doors(root: Path, room: str) -> dict[str, set[str]]:
 
 
 def class_names() -> dict[str, list[str]]:
-    """Return the classes of bench/ and lab/, each with the modules that have one of that name.
-
-    The programs of reference servers are not included.
-    """
+    """Return the classes of bench/ and lab/, each with the modules that have one of that name. The
+    programs of reference servers are not included."""
     found: dict[str, list[str]] = {}
     for file in (file for room in ("bench", "lab") for file in (ROOT / room).rglob("*.py")):
         if "strangers" not in file.parts:

@@ -19,10 +19,8 @@ OURS = ("pyproject.toml", "scripts", "requirements", "bench", "lab")
 
 @pytest.fixture
 def checkouts(tmp_path: Path) -> tuple[Path, Path]:
-    """Return two checkouts with what setup.sh reads.
-
-    The first has a .venv that needs no download: pip and setuptools are links to ours.
-    """
+    """Return two checkouts with what setup.sh reads. The first has a .venv that needs no download:
+    pip and setuptools are links to ours."""
     one, other = tmp_path / "one", tmp_path / "other"
     for folder in (one, other):
         folder.mkdir()

@@ -67,10 +67,8 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test that has the argument `arch` once for each server.
-
-    The groups are for xdist: the tests of one file with one server share that server.
-    """
+    """Run each test that has the argument `arch` once for each server. The groups are for xdist:
+    the tests of one file with one server share that server."""
     if "arch" in metafunc.fixturenames:
         module = metafunc.module.__name__.rpartition(".")[2]
         names = chosen_servers(metafunc.config)
@@ -169,9 +167,7 @@ def start(
     database_numbers: Iterator[int],
 ) -> Iterator[Start]:
     """Return a function that starts a server for one test: start(*options, redis=, root=, prefix=).
-
-    After the test each such server is stopped and checked, unless the test stopped it.
-    """
+    After the test each such server is stopped and checked, unless the test stopped it."""
     started: list[Server] = []
 
     def start_one(*options: str, prefix: tuple[str, ...] = (), **choices: str | Path) -> Server:

@@ -31,10 +31,8 @@ class Plan:
             self._memory = mmap.mmap(file.fileno(), 4096)
 
     def arm(self, call: str, nth: int, error: int) -> None:
-        """Make the nth call of that name from now on fail with an errno, or be SHORT.
-
-        With a negated signal number the call succeeds, and its caller gets that signal.
-        """
+        """Make the nth call of that name from now on fail with an errno, or be SHORT. With a
+        negated signal number the call succeeds, and its caller gets that signal."""
         self._memory[:32] = bytes(32)
         self._counts.pack_into(self._memory, self._order.size, 0, 0, self.crashes, self.blocks)
         self._order.pack_into(self._memory, 0, call.encode(), nth, error)

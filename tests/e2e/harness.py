@@ -38,10 +38,8 @@ SANITIZER_REPORTS = (
 
 @dataclass(frozen=True)
 class Architecture:
-    """What the tests must know of a server: its name and its NN_name/tests.toml.
-
-    Without that file the server counts as one process that no client stalls.
-    """
+    """What the tests must know of a server: its name and its NN_name/tests.toml. Without that file
+    the server counts as one process that no client stalls."""
 
     name: str
     keeps_alive: bool = True
@@ -165,10 +163,8 @@ class Server:
         return [*self.prefix, str(self.binary), *fixed, *self.options]
 
     def start(self) -> Self:
-        """Start it and wait for its banner; raise AssertionError if it does not start.
-
-        Call it from the main thread: the server is killed when the calling thread ends.
-        """
+        """Start it and wait for its banner; raise AssertionError if it does not start. Call it from
+        the main thread: the server is killed when the calling thread ends."""
         self._folder = tempfile.TemporaryDirectory(prefix="zs-e2e-")
         with (
             Path(self._folder.name, "stdout").open("wb") as out,
@@ -206,11 +202,9 @@ class Server:
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """Stop all its processes (SIGSTOP) within the block, while time goes on.
-
-        A process that already runs again gets no SIGCONT: that would undo the SIGSTOP with which
-        the leak sanitizer stops a program at its end, and the sanitizer would wait forever.
-        """
+        """Stop all its processes (SIGSTOP) within the block, while time goes on. A process that
+        already runs again gets no SIGCONT: that would undo the SIGSTOP with which the leak
+        sanitizer stops a program at its end, and the sanitizer would wait forever."""
         for pid in self.pids():
             os.kill(pid, signal.SIGSTOP)
         wait_until(
@@ -237,11 +231,9 @@ class Server:
         return self._process is not None and self._process.poll() is None
 
     def begin_to_stop(self, number: int = signal.SIGTERM, busy: int | None = None) -> None:
-        """Send it a signal that ends it, and wait until it no longer listens.
-
-        A parent signals its children afterwards. If the number of clients in service is given, wait
-        until all other children have ended.
-        """
+        """Send it a signal that ends it, and wait until it no longer listens. A parent signals its
+        children afterwards. If the number of clients in service is given, wait until all other
+        children have ended."""
         self.send_signal(number)
         wait_until(lambda: not sockets.listens(self.port), f"{self.name} hears the signal")
         if busy is not None:
@@ -323,10 +315,8 @@ class Server:
 
 
 def environment() -> dict[str, str]:
-    """Return the servers' environment, with a resolver that has short timeouts.
-
-    Without a name server a look-up of an unknown name may take minutes.
-    """
+    """Return the servers' environment, with a resolver that has short timeouts. Without a name
+    server a look-up of an unknown name may take minutes."""
     return {**os.environ, "RES_OPTIONS": "timeout:1 attempts:1"}
 
 

@@ -112,10 +112,8 @@ def tasks(pid: int) -> list[int]:
 
 def own_threads(pid: int) -> int:
     """Return the number of threads of a process without that of ThreadSanitizer; 0 if it has ended.
-
     ThreadSanitizer starts a thread with all signals blocked: in a process that starts threads, and
-    in each forked child, but not in a parent that has no threads.
-    """
+    in each forked child, but not in a parent that has no threads."""
     found = 0
     for task in tasks(pid):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

@@ -72,21 +72,16 @@ def cpu_seconds(server: Server) -> float:
 
 
 def assert_rests(server: Server) -> None:
-    """Assert that a server which can do nothing now does nothing: it does not spin.
-
-    A server that spins uses a core, or its share of one; one that checks every 20 ms uses 1% of
-    that.
-    """
+    """Assert that a server which can do nothing now does nothing: it does not spin. A server that
+    spins uses a core, or its share of one; one that checks every 20 ms uses 1% of that."""
     before = cpu_seconds(server)
     time.sleep(2)
     assert cpu_seconds(server) - before < 0.2, f"{server.name} spins"
 
 
 def assert_serves_crowd(server: Server, count: int) -> None:
-    """Assert that more clients than the limits allow at once are all answered.
-
-    Meanwhile no process spins; afterwards all is as before.
-    """
+    """Assert that more clients than the limits allow at once are all answered. Meanwhile no process
+    spins; afterwards all is as before."""
     clients = [Client(server) for _ in range(count)]
     for client in clients:
         client.send(CLOSING[:-2])

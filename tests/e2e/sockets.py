@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the kernel knows of TCP connections: what a server has done with the bytes of a client.
-
-With it a test waits until the server has reached a certain point, instead of sleeping.
-"""
+"""What the kernel knows of TCP connections: what a server has done with the bytes of a client. With
+it a test waits until the server has reached a certain point, instead of sleeping."""
 
 from __future__ import annotations
 
@@ -85,10 +83,8 @@ def _reserve(port: int) -> bool:
 
 def forgotten_connections() -> int:
     """Return how many ended connections the kernel dropped at once because TIME_WAIT was full.
-
     Counted since the machine's start. A client that still reads from one may be reset: then ab
-    reports "exceptions" with a long answer.
-    """
+    reports "exceptions" with a long answer."""
     names, values = (
         line.split() for line in Path("/proc/net/netstat").read_text().splitlines()[:2]
     )
@@ -96,11 +92,9 @@ def forgotten_connections() -> int:
 
 
 def free_port() -> int:
-    """Return a TCP port on 127.0.0.1 that is free and outside the ephemeral range.
-
-    A port of that range may be given to any client while a server that should use it again is down.
-    No other test process gets it.
-    """
+    """Return a TCP port on 127.0.0.1 that is free and outside the ephemeral range. A port of that
+    range may be given to any client while a server that should use it again is down. No other test
+    process gets it."""
     low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     top = low if low > 12000 else 65535
     for _ in range(200):

@@ -49,11 +49,9 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
 
 
 def undisturbed(seconds: float, attempt: Callable[[], Result]) -> Result:
-    """Return what `attempt` returns; try again if it fails and took longer than `seconds`.
-
-    Use it for what a server ends by its own clock: if the machine paused for that long, the test
-    may have missed it. A failure that was quick counts at once.
-    """
+    """Return what `attempt` returns; try again if it fails and took longer than `seconds`. Use it
+    for what a server ends by its own clock: if the machine paused for that long, the test may have
+    missed it. A failure that was quick counts at once."""
     for _ in range(TRIES - 1):
         begun = time.monotonic()
         try:

@@ -108,11 +108,8 @@ def _refusal_to_begin() -> str:
 
 def begun_by_strace(path: Path) -> tuple[str, ...]:
     """Return the prefix of a command that strace follows from its beginning: ptrace_scope 1 allows
-    it.
-
-    The command has the PID that strace was given, and strace is a separate process, in a session of
-    its own (-DDD, since strace 5.4).
-    """
+    it. The command has the PID that strace was given, and strace is a separate process, in a
+    session of its own (-DDD, since strace 5.4)."""
     return ("strace", "-DDD", "-f", "-qq", "-o", str(path), "--")
 
 

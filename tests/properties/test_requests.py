@@ -192,10 +192,8 @@ EMPTY_LINES = re.compile(rb"\A(?:\r\n)+")
 @example(b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0;a\r\n\r\n")
 @example(b"\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n")
 def test_what_is_accepted_is_read_alike(parsers: Parsers, data: bytes) -> None:
-    """Each request that our parsers accept is the same for h11.
-
-    So a proxy before the servers sees the same requests as they do.
-    """
+    """Each request that our parsers accept is the same for h11. So a proxy before the servers sees
+    the same requests as they do."""
     ours = read_with_ours(parsers, data)
     if isinstance(ours, str):
         return

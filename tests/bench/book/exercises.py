@@ -23,11 +23,9 @@ LOOPBACK = "ip link set lo up && exec 10< /dev/null && "
 
 
 def run(script: str) -> str:
-    """Return what a script writes to both outputs.
-
-    It has its own network, where every port is free, and its own PID namespace, which ends its
-    processes. Some terminals leave descriptors open, here 10; a shell uses the next ones.
-    """
+    """Return what a script writes to both outputs. It has its own network, where every port is
+    free, and its own PID namespace, which ends its processes. Some terminals leave descriptors
+    open, here 10; a shell uses the next ones."""
     own = next((words for words in WAYS.values() if _works(words)), None)
     if own is None:
         pytest.skip("no namespaces here, and the commands of the book use fixed ports")

@@ -30,11 +30,8 @@ def _headers() -> str:
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="gcc -m32 is of x86_64")
 def test_compiles_for_32_bits(tmp_path: Path) -> None:
-    """The sources compile for 32 bits without a warning.
-
-    Linking would need a 32-bit C library. Its headers are the same, except one, which the test
-    provides.
-    """
+    """The sources compile for 32 bits without a warning. Linking would need a 32-bit C library. Its
+    headers are the same, except one, which the test provides."""
     (tmp_path / "gnu").mkdir()
     (tmp_path / "gnu" / "stubs-32.h").touch()
     headers = f"-I{tmp_path} {_headers()}"

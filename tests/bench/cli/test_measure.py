@@ -60,9 +60,8 @@ def cost(run: Run) -> float:
 
 def counted_by_hand(server: str) -> float:
     """Return CPU microseconds per request of a server that is started, used and ended here.
-
-    wait4(2) returns the CPU time of it and its children; the time to start and end is subtracted.
-    """
+    wait4(2) returns the CPU time of it and its children; the time to start and end is
+    subtracted."""
 
     def life(requests: int) -> float:
         with PrivateRedis((), SignalWatch()) as redis:
@@ -88,11 +87,9 @@ def counted_by_hand(server: str) -> float:
 
 
 def test_three_counts_of_what_a_request_costs(tmp_path: Path) -> None:
-    """Three counts of the CPU time per request agree.
-
-    The sweep reads the server's control group during the load, the server prints its own
-    statistics, and the third count shares no code with either.
-    """
+    """Three counts of the CPU time per request agree. The sweep reads the server's control group
+    during the load, the server prints its own statistics, and the third count shares no code with
+    either."""
     for run in swept(tmp_path, "epoll", "forking").runs:
         said = run.server_statistics
         assert said
@@ -123,10 +120,7 @@ def test_the_whole_of_it(tmp_path: Path) -> None:
 
 def test_a_trick_switched_off(tmp_path: Path) -> None:
     """Without the optimisation the server makes one write per command to Redis, with it one per
-    loop iteration.
-
-    So the ablation was really applied to the server.
-    """
+    loop iteration. So the ablation was really applied to the server."""
     if not (ROOT / "build/floor/without.so").exists():
         pytest.skip("needs `make floor`")
     skip_unless_traceable()

@@ -21,10 +21,8 @@ EPOLL_ALONE = ("redirect", "small", "large", "guestbook")
 
 @pytest.fixture
 def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Part]:
-    """Return the parts of a sweep that would be run, with results in which all targets are met.
-
-    All servers and baselines are built; only the reference server h2o is missing.
-    """
+    """Return the parts of a sweep that would be run, with results in which all targets are met. All
+    servers and baselines are built; only the reference server h2o is missing."""
 
     def sweep(options: SweepOptions) -> Done:
         select(options.subjects, options.floors, options.programs)  # all are here

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The course: each command on a sheet runs and shows what the sheet promises.
-
-Slides and sheets are built, fit on their pages, and make no request to another host.
-"""
+"""The course: each command on a sheet runs and shows what the sheet promises. Slides and sheets are
+built, fit on their pages, and make no request to another host."""
 
 from __future__ import annotations
 

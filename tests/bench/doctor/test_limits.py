@@ -46,11 +46,9 @@ def test_ab_takes_so_many_and_no_more() -> None:
 
 
 def test_what_ab_takes_concerns_only_what_ab_opens() -> None:
-    """The limit of ab concerns only the connections of ab.
-
-    Idle connections are not ab's, and wrk, oha and the probes' connections have no such limit.
-    20,500 connections are too many for ab, but 20,000 with 500 idle ones are not.
-    """
+    """The limit of ab concerns only the connections of ab. Idle connections are not ab's, and wrk,
+    oha and the probes' connections have no such limit. 20,500 connections are too many for ab, but
+    20,000 with 500 idle ones are not."""
     possible = [
         spec(20_000, idle=500),
         *(spec(20_500, **asked) for asked in ({"generator": "wrk"}, {"mode": "open"})),

@@ -213,10 +213,8 @@ def test_what_fails_when_the_time_is_over_is_not_told(monkeypatch: pytest.Monkey
 
 
 def test_who_is_killed_for_a_call_before_it_listens(tmp_path: Path) -> None:
-    """A server killed for an unlisted call before it listens is reported as such.
-
-    The first thread of this one makes such a call before it is ready.
-    """
+    """A server killed for an unlisted call before it listens is reported as such. The first thread
+    of this one makes such a call before it is ready."""
     tmp_path.chmod(0o755)
     (tmp_path / "08_early").mkdir()
     main = "#include <signal.h>\nint main(void) {\n    return raise(SIGSYS);\n}\n"

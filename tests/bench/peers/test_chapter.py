@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """docs/peers.md agrees with each reference server's own file.
-
-tests/bench/subjects/test_strangers.py checks what is visible while it serves.
-"""
+tests/bench/subjects/test_strangers.py checks what is visible while it serves."""
 
 import pytest
 

@@ -138,9 +138,7 @@ def test_a_capacity_names_its_layout() -> None:
 
 def behind_nginx() -> Results:
     """Return one and two instances: 40 us of the server, 20 of Redis, 50 of nginx, 90 of the load.
-
-    It also has runs that must not be counted.
-    """
+    It also has runs that must not be counted."""
     behind = {"workload": "guestbook", "balancer": "close"}
     runs = plain_runs(("epoll",), (100, 300), 3, **behind, instances=1)
     runs += plain_runs(("epoll",), (100, 300), 3, **behind, instances=2)

@@ -170,10 +170,8 @@ def test_idle_connections_and_most_at_once_are_held_against_the_server_itself() 
 
 
 def test_a_target_that_the_floor_misses_is_out_of_reach() -> None:
-    """A target that the baseline misses is out of reach.
-
-    epoll over nginx should be at most 0.48, and 15,000 connections over 100 at most 1.11.
-    """
+    """A target that the baseline misses is out of reach. epoll over nginx should be at most 0.48,
+    and 15,000 connections over 100 at most 1.11."""
 
     def crowd(name: str, total: float) -> list[Run]:
         return [run.model_copy(update={"concurrency": 15_000}) for run in cost(name, total)]

@@ -96,11 +96,9 @@ class Visit:
         self.page.locator("#figures thead th", has_text=name).first.get_by_role("button").click()
 
     def point_at(self, place: Locator) -> Locator:
-        """Move the pointer to the middle of a drawn element until the page shows its tooltip.
-
-        A pointer that jumps may arrive before the drawing is in its place; like a visitor, move it
-        again.
-        """
+        """Move the pointer to the middle of a drawn element until the page shows its tooltip. A
+        pointer that jumps may arrive before the drawing is in its place; like a visitor, move it
+        again."""
         tip = self.page.locator("#tip")
         deadline = time.monotonic() + READY / 1000
         while True:

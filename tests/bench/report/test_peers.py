@@ -336,10 +336,8 @@ def test_the_page_says_it(tmp_path: Path) -> None:
 
 
 def test_the_page_says_to_whom_ratios_are_and_of_whom_then_is(tmp_path: Path) -> None:
-    """The page names the reference of each ratio, and the year of the published one.
-
-    Workloads with another reference, and those published in words only, are included.
-    """
+    """The page names the reference of each ratio, and the year of the published one. Workloads with
+    another reference, and those published in words only, are included."""
     found = results()
     found.studies[0].references, found.studies[0].machine = {"redirect": "poll"}, ""
     save(found, tmp_path)

@@ -61,10 +61,8 @@ def test_workers(connections: int, cpus: int, descriptors: int, workers: int) ->
 
 
 def test_what_all_its_processes_used_meanwhile() -> None:
-    """The CPU time of all nginx processes is counted: half a second and one, a quarter and two.
-
-    The busiest needed two, as far as known.
-    """
+    """The CPU time of all nginx processes is counted: half a second and one, a quarter and two. The
+    busiest needed two, as far as known."""
     times = {1: CpuTime(10, 20), 2: CpuTime(30, 40), 3: CpuTime(90, 90)}
     before = Used(times, {1: 1.0, 2: None, 3: 5.0, 4: 1.0})
     after = Used({1: CpuTime(15, 23), 2: CpuTime(40, 60)}, {1: 3.0, 2: 8.0, 4: 2.5})

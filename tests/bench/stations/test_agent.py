@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the agent on another host starts ends with it, however it ends.
-
-Hosts are this machine; agents, servers, Redis and nginx are real.
-"""
+"""What the agent on another host starts ends with it, however it ends. Hosts are this machine;
+agents, servers, Redis and nginx are real."""
 
 import contextlib
 import os

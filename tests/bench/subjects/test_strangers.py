@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Each installed reference server, really started, answers like the seven servers.
-
-What its stranger.toml says of it is true.
-"""
+"""Each installed reference server, really started, answers like the seven servers. What its
+stranger.toml says of it is true."""
 
 import contextlib
 import os
@@ -131,11 +129,9 @@ def test_it_answers_as_the_seven_do(peer: Peer) -> None:
 
 
 def test_heads_are_equally_long_where_a_comparison_wants_that(peer: Peer) -> None:
-    """Heads have equal lengths if a comparison needs that.
-
-    Go alone and behind nginx has the length of epoll over HTTP/1.1, which wrk uses. (Its ETag has a
-    file's inode number, whose length differs between machines.)
-    """
+    """Heads have equal lengths if a comparison needs that. Go alone and behind nginx has the length
+    of epoll over HTTP/1.1, which wrk uses. (Its ETag has a file's inode number, whose length
+    differs between machines.)"""
     if peer.said.workloads != ("hello",):
         pytest.skip("of another comparison")
     its, ours = (head_of_hello(server) for server in (peer.server, peer.epoll))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""floors/without.c switches off one optimisation and nothing else.
-
-The system calls of a request with and without it show that.
-"""
+"""floors/without.c switches off one optimisation and nothing else. The system calls of a request
+with and without it show that."""
 
 import itertools
 import subprocess

@@ -74,11 +74,9 @@ def test_a_broken_one_is_found_out(fault: str, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["closed", "kept", "by wrk", "by wrk, kept"])
 def test_who_answers_now_and_then_twice_is_found_out(mode: str) -> None:
-    """A server that sometimes answers twice is detected, with a page of known length.
-
-    No other length is accepted. (Over a kept connection the second answer may be read as the next
-    one, all the time: see TWICE.)
-    """
+    """A server that sometimes answers twice is detected, with a page of known length. No other
+    length is accepted. (Over a kept connection the second answer may be read as the next one, all
+    the time: see TWICE.)"""
     conditions = MODES[mode]._replace(workload="hello")
     assert measured("good", conditions).reason is None
     run = measured("twice", conditions)

@@ -119,10 +119,8 @@ def test_redirects_are_right_where_the_probe_was_redirected() -> None:
 
 
 def test_errors_with_a_page_are_no_redirects_without_one() -> None:
-    """An error with a page is not counted as a redirect without one.
-
-    ab calls both "non-2xx", and a reference server does not print what it answered.
-    """
+    """An error with a page is not counted as a redirect without one. ab calls both "non-2xx", and a
+    reference server does not print what it answered."""
     seen = replace(evidence(outcome("redirect"), asked=500), probe_status=302, silent=True)
     assert seen.ab
     assert seen.ab.figures

@@ -101,11 +101,8 @@ def test_each_set_of_conditions_has_its_table(results: Results) -> None:
 
 
 def test_many_servers_have_tables_of_the_same_length(results: Results) -> None:
-    """Tables of many servers have the same length.
-
-    Seventeen columns in one table had cut figures ("20,4…"), and an empty line for each level of
-    other conditions.
-    """
+    """Tables of many servers have the same length. Seventeen columns in one table had cut figures
+    ("20,4…"), and an empty line for each level of other conditions."""
     results.servers = [f"server-{number}" for number in range(17)]
     results.levels = [20, 500, 15000]
     results.runs = [run(name, 20, 123456) for name in results.servers]

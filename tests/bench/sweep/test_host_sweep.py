@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Whole sweeps over hosts, through nginx, with several instances.
-
-The hosts are this machine, with an agent each; everything else is real.
-"""
+"""Whole sweeps over hosts, through nginx, with several instances. The hosts are this machine, with
+an agent each; everything else is real."""
 
 import json
 import os

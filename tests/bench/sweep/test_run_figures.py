@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The calculation of a run's figures, on invented counts, each checked by hand.
-
-It includes the checks that a run must pass.
-"""
+"""The calculation of a run's figures, on invented counts, each checked by hand. It includes the
+checks that a run must pass."""
 
 from dataclasses import replace
 from typing import Any
@@ -151,9 +149,7 @@ def test_on_one_machine() -> None:
 
 def test_what_idle_connections_ask_for_counts() -> None:
     """The requests of idle connections count: a fifth of the work during the load was for them.
-
-    Some of their requests came before it.
-    """
+    Some of their requests came before it."""
     idle = IdleReport(asked=10, held=10, reopened=7, requests=1900, requests_during=1000)
     run = entered([seen(servers=use())], idle=idle)
     assert figures_of(run).cpu_us_per_request == 160.0

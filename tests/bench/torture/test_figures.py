@@ -76,10 +76,8 @@ class Told:
 @pytest.mark.parametrize(("comes", "back"), [(3.5, 0.4), (17.8, 14.7), (18.1, None)])
 def test_back_within_fifteen_seconds_or_not_in_time(comes: float, back: float | None) -> None:
     """The recovery time is at most 15 s: 0.5 s of calm, the attack from 0.5 to 3 s, and nothing
-    until `comes`.
-
-    At 18.05 s the test stops waiting; a return while the last answers are awaited is too late.
-    """
+    until `comes`. At 18.05 s the test stops waiting; a return while the last answers are awaited is
+    too late."""
     answers = every(0.01, 0.0, 0.5) + every(0.01, comes, 19.0)
     cell = TortureCell(subject="epoll", kind="server", attack="connect-only")
     since = 18.05 if back is None else 3.0 + back

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Servers that break a promise are detected, with real processes and a real Redis.
-
-The good server is the control: nothing is detected in it, or the others prove nothing.
-"""
+"""Servers that break a promise are detected, with real processes and a real Redis. The good server
+is the control: nothing is detected in it, or the others prove nothing."""
 
 import re
 

@@ -71,11 +71,9 @@ def test_cells_without_figures() -> None:
     [(0.0, 700.0, False), (0.39, 700.0, False), (0.41, 700.0, True), (0.0, 699.0, True)],
 )
 def test_a_machine_that_was_not_quiet(starved: float, rate: float, loud: bool) -> None:
-    """The record says that the machine was not quiet.
-
-    Of the two seconds until the end of the attack the server waited a fifth, 0.4 s; or visitors,
-    who wanted 1,000 pages a second, got less than 70 % of them before it.
-    """
+    """The record says that the machine was not quiet. Of the two seconds until the end of the
+    attack the server waited a fifth, 0.4 s; or visitors, who wanted 1,000 pages a second, got less
+    than 70 % of them before it."""
     cell = made_cell(before=phase(rate), wanted=1000.0, starved_s=starved, attack_to_s=2.0)
     assert disturbed(cell) == loud
 

@@ -115,10 +115,8 @@ def test_the_line_is_slow(tmp_path: Path) -> None:
 
 
 def test_without_root_there_is_no_line(tmp_path: Path) -> None:
-    """Without root the missing line is reported, and all else continues.
-
-    A test that does not enter a network of its own replaces one that may not.
-    """
+    """Without root the missing line is reported, and all else continues. A test that does not enter
+    a network of its own replaces one that may not."""
     if why_no_network() == "" and MARK in os.environ:
         pytest.skip("these tests already run in such a network")
     if os.geteuid() != 0:

@@ -128,10 +128,8 @@ ANSWERS = {"LRANGE": LRANGE, "INCR": b":1234\r\n", "LLEN": b":2\r\n", "RPUSH": b
     ],
 )
 def test_wrong_type_at_each_step(start: Start, command: str, reply: bytes) -> None:
-    """A reply of a wrong type is rejected at each of the three steps.
-
-    It may belong to another command, so its connection is closed; an error reply belongs here.
-    """
+    """A reply of a wrong type is rejected at each of the three steps. It may belong to another
+    command, so its connection is closed; an error reply belongs here."""
     script = answering({**ANSWERS, command: reply})
     begun = []
 

@@ -23,21 +23,16 @@ VISIT = request("GET", "/guestbook")
 
 @pytest.fixture
 def own() -> Iterator[PrivateRedis]:
-    """Yield a Redis that writes each command to its file before it answers.
-
-    The kernel decides when the file reaches the disk, which may be slow. Written data survives the
-    death of the process, and that is enough here.
-    """
+    """Yield a Redis that writes each command to its file before it answers. The kernel decides when
+    the file reaches the disk, which may be slow. Written data survives the death of the process,
+    and that is enough here."""
     with PrivateRedis("--appendonly", "yes", "--appendfsync", "no") as server:
         yield server
 
 
 def _warm_up(server: Server, at_once: int) -> None:
-    """Make so many of the server's workers connect to Redis.
-
-    Each visit keeps its worker until all are done, because a server may close connections after one
-    response while others wait.
-    """
+    """Make so many of the server's workers connect to Redis. Each visit keeps its worker until all
+    are done, because a server may close connections after one response while others wait."""
     if not server.kind.keeps_alive:
         fetch(server, "/guestbook")
         return

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What fails one request fails no other: replies that are too large, errors, killed connections.
-
-Takes 15 s for all seven servers.
-"""
+Takes 15 s for all seven servers."""
 
 from __future__ import annotations
 

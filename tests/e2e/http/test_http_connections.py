@@ -205,10 +205,8 @@ def test_reset_in_mid_download(server: Server) -> None:
 
 
 def test_goodbye_in_mid_download(server: Server) -> None:
-    """A client that half-closes and resets during a large download disturbs no other client.
-
-    After the half-close the kernel reports EPIPE with a signal, not ECONNRESET.
-    """
+    """A client that half-closes and resets during a large download disturbs no other client. After
+    the half-close the kernel reports EPIPE with a signal, not ECONNRESET."""
     for _ in range(3):
         client = Client(server, receive_buffer=4096)
         client.send(request("GET", "/t/big.bin"))

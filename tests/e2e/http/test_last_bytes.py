@@ -54,11 +54,8 @@ def _fewest(server: Server, raw: bytes, ends: bool) -> int:
 @pytest.mark.parametrize("target", PIECES)
 def test_end_costs_no_packet(server: Server, target: str) -> None:
     """The last bytes and the FIN are one segment, whether the client or the server ends the
-    connection.
-
-    A file of 80 KB that ends a connection even needs one segment less: the kernel fills all of
-    them.
-    """
+    connection. A file of 80 KB that ends a connection even needs one segment less: the kernel fills
+    all of them."""
     last, kept = (request("GET", target, fields) for fields in (CLOSE, ()))
     with_end = _fewest(server, last, ends=True)
     assert with_end == _fewest(server, last, ends=False)
@@ -81,10 +78,8 @@ def faulty(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) -> Ite
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 @pytest.mark.parametrize("target", PIECES)
 def test_process_is_gone_between(faulty: FaultyServer, target: str, number: int) -> None:
-    """A process killed after its send: the kernel closes, and the response arrives.
-
-    A stopped process: the kernel waits 0.2 s, then sends the response anyway.
-    """
+    """A process killed after its send: the kernel closes, and the response arrives. A stopped
+    process: the kernel waits 0.2 s, then sends the response anyway."""
     plan = faulty.plan
     assert plan is not None
     right = fetch(faulty, target, *CLOSE)

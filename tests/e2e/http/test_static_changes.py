@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Files that change, disappear or shrink while they are served.
-
-Each process and each event loop has a cache of its own, so every server is tested.
-"""
+"""Files that change, disappear or shrink while they are served. Each process and each event loop
+has a cache of its own, so every server is tested."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The servers' claims about themselves: where they wait, and what a request costs.
-
-Each test quotes the sentence that it checks. A change of the sentence must also check its test.
-"""
+"""The servers' claims about themselves: where they wait, and what a request costs. Each test quotes
+the sentence that it checks. A change of the sentence must also check its test."""
 
 from __future__ import annotations
 

@@ -142,10 +142,8 @@ HEAP_FILES = {
 
 @of("threading", "prethreading")
 def test_heaps_of_threads(start: Start, tmp_path: Path) -> None:
-    """The C library opens for the heaps of threads the files that process/confine.h names.
-
-    Landlock refuses them if the kernel has it, and the server logs no fault.
-    """
+    """The C library opens for the heaps of threads the files that process/confine.h names. Landlock
+    refuses them if the kernel has it, and the server logs no fault."""
     skip_unless_traceable()
     server = start("--workers", "8")
     trace = Trace(server, tmp_path / "trace")

@@ -64,10 +64,8 @@ pytestmark = pytest.mark.plain_build("sanitizers make calls and blocks of their 
 
 def _is_done(server: Server) -> bool:
     """Return whether it has closed all connections and sleeps, and no child or thread of 02 or 04
-    is left.
-
-    Otherwise the next one would get another slot and Redis connection, or another stack.
-    """
+    is left. Otherwise the next one would get another slot and Redis connection, or another
+    stack."""
     tasks = [task for pid in server.pids() for task in processes.tasks(pid)]
     return not any_open(server.port) and server.is_at_rest(1) and all(map(processes.sleeps, tasks))
 

@@ -54,10 +54,8 @@ def _make(name: str, project: Path) -> None:
 
 @pytest.mark.parametrize("name", ["looping", "listening"])
 def test_an_eighth_of_a_kind_of_its_own(name: str, project: Path) -> None:
-    """A server works as a pool of event loops, with one listener or with one for each.
-
-    Its folder is all that is added.
-    """
+    """A server works as a pool of event loops, with one listener or with one for each. Its folder
+    is all that is added."""
     _make(name, project)
     _make("faults", project)
     command = [sys.executable, "-m", "pytest", "-q", "--server", name, "-m", "not waits"]
@@ -65,10 +63,8 @@ def test_an_eighth_of_a_kind_of_its_own(name: str, project: Path) -> None:
 
 
 def test_each_listens_for_itself(project: Path) -> None:
-    """Each worker gets a share of the connections, and a replacement gets its own listener.
-
-    A listener outlives its worker: no connection is refused or lost while there is none.
-    """
+    """Each worker gets a share of the connections, and a replacement gets its own listener. A
+    listener outlives its worker: no connection is refused or lost while there is none."""
     _make("listening", project)
     options = ("--each-worker", "--workers", str(WORKERS))
     with Server(project / "listening", project, "redis://127.0.0.1:1", options) as server:

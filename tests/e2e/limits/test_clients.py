@@ -26,11 +26,9 @@ LINGER = 1.5
 def server(
     binary: Path, site: Path, redis: PrivateRedis, database: RedisClient
 ) -> Iterator[Server]:
-    """Yield a server with a worker for each of ab's connections.
-
-    With fewer, the idle connections that `ab -k` leaves open hold all workers at its end, and the
-    other connections wait for the idle timeout.
-    """
+    """Yield a server with a worker for each of ab's connections. With fewer, the idle connections
+    that `ab -k` leaves open hold all workers at its end, and the other connections wait for the
+    idle timeout."""
     options = ("--workers", "60")
     with Server(binary, site, redis.url(database.database), options) as running:
         yield running
@@ -110,10 +108,8 @@ def test_post_and_follow(server: Server, store: RedisClient) -> None:
 
 
 def test_upload_too_large(server: Server) -> None:
-    """curl reads 413 while it still sends, before its connection is reset.
-
-    (With an upload of many megabytes it would be reset: the server stops reading.)
-    """
+    """curl reads 413 while it still sends, before its connection is reset. (With an upload of many
+    megabytes it would be reset: the server stops reading.)"""
     form = b"guest-name=a&guest-remarks=" + b"x" * 800_000
     code = ("--output", "/dev/null", "--write-out", "%{http_code}")
     chunked = ("--header", "Transfer-Encoding: chunked")
@@ -149,11 +145,9 @@ def test_path_as_is(server: Server) -> None:
 
 
 def _bench(server: Server, target: str, *options: str) -> str:
-    """Run Apache Bench; return what it prints. Lengths may differ: the count grows.
-
-    With much other traffic the kernel may have reset a client. Such a failure is not the server's,
-    and ab is run again.
-    """
+    """Run Apache Bench; return what it prints. Lengths may differ: the count grows. With much other
+    traffic the kernel may have reset a client. Such a failure is not the server's, and ab is run
+    again."""
     url = server.url.rstrip("/") + target
     patience = str(int(PATIENCE * PACE.slowness))
     for _ in range(TRIES):

@@ -36,9 +36,7 @@ def test_empty_body_in_a_later_segment(server: Server) -> None:
 
 def _is_served_among_many(server: Server) -> bool:
     """Return whether the log has another client's request before the last of a long pipeline.
-
-    Without the fault, the log has it later only if this process sent that request too late.
-    """
+    Without the fault, the log has it later only if this process sent that request too late."""
     first = request("POST", "/guestbook", (("Content-Type", "text/plain"),), b"a" * 65000)
     with Client(server) as greedy, Client(server) as other:
         greedy.send(first[:-1])  # grows the server's buffer, so that the rest fits
@@ -96,10 +94,7 @@ def test_connections_are_kept_while_workers_are_free(start: Start) -> None:
 
 def _gives_way(server: Server) -> bool:
     """Return whether the first of two clients that hold both workers is closed for a third that
-    waits.
-
-    It is not if it is answered before the server has seen the third.
-    """
+    waits. It is not if it is answered before the server has seen the third."""
     with Client(server) as first, Client(server) as second, Client(server) as third:
         for client in (first, second):
             assert not client.exchange(DIGITS).closes

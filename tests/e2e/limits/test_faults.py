@@ -93,10 +93,8 @@ class Session:
         return outcomes
 
     def _talk(self, *exchanges) -> list[str]:
-        """Send requests on one connection as long as it is kept, then on another.
-
-        No connection is kept directly after a shortage.
-        """
+        """Send requests on one connection as long as it is kept, then on another. No connection is
+        kept directly after a shortage."""
         outcomes: list[str] = []
         try:
             with Client(self.server) as client:

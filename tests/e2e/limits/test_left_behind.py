@@ -88,10 +88,8 @@ def test_no_descriptors_left_open(start: Start) -> None:
 
 @pytest.mark.parametrize("prefix", [(), ("env", "--ignore-signal=CHLD")], ids=["", "ignored"])
 def test_killed_child(start: Start, prefix: tuple[str, ...]) -> None:
-    """If one child is killed, only its connection ends, and a worker is replaced.
-
-    This is also true if the program that started the server ignores SIGCHLD.
-    """
+    """If one child is killed, only its connection ends, and a worker is replaced. This is also true
+    if the program that started the server ignores SIGCHLD."""
     server = start(prefix=prefix)
     with Client(server) as client:
         client.send(b"GET / HT")

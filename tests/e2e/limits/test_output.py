@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""If standard output or standard error is not read, the server still answers.
-
-Takes about 10 s for one server: three tests wait one second for OUTPUT_TIMEOUT.
-"""
+"""If standard output or standard error is not read, the server still answers. Takes about 10 s for
+one server: three tests wait one second for OUTPUT_TIMEOUT."""
 
 from __future__ import annotations
 
@@ -79,11 +77,8 @@ class Pipe:
         self._writer = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
 
     def fill(self) -> None:
-        """Leave no room for a byte.
-
-        pipe(7): at most a page is written whole or not at all, so this adds single bytes if a line
-        of the server is there already.
-        """
+        """Leave no room for a byte. pipe(7): at most a page is written whole or not at all, so this
+        adds single bytes if a line of the server is there already."""
         for length in (4096, 1):
             with contextlib.suppress(BlockingIOError):
                 while True:

@@ -139,10 +139,8 @@ def _is_served(server: Server, rate: int, seconds: float) -> tuple[bool, float]:
 
 @pytest.mark.waits
 def test_program_that_reads_slowly(start: Start, slow_site: Path) -> None:
-    """On loopback, where the window opens in steps of 64 KB, a slow reader is not cut off.
-
-    Each step takes half the time after which a stalled client is cut off.
-    """
+    """On loopback, where the window opens in steps of 64 KB, a slow reader is not cut off. Each
+    step takes half the time after which a stalled client is cut off."""
     server = start("--time-scale", "2", root=slow_site)
     for _ in range(TRIES):
         served, pause = _is_served(server, rate=26_000, seconds=12)

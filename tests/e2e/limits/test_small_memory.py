@@ -83,10 +83,8 @@ def test_threads_that_end_slowly_leave_memory(start: Start, tmp_path: Path, kind
 
 @pytest.mark.plain_build("sanitizers keep what was freed")
 def test_memory_does_not_grow(start: Start) -> None:
-    """Twenty thousand connections leave no more memory in use than two thousand.
-
-    The heap may grow if more threads run at once than before; a leak grows it each time.
-    """
+    """Twenty thousand connections leave no more memory in use than two thousand. The heap may grow
+    if more threads run at once than before; a leak grows it each time."""
     server = start("--workers", "4")
     _run_ab(server, 2000)
     assert any(_kilobytes_grown(server, 18000) < 400 for _ in range(3)), "20 bytes a connection"

@@ -58,10 +58,8 @@ def _ask_beside_silent(server: Server) -> None:
 
 
 def _ask_after_silent_ones(server: Server, other: Server) -> None:
-    """A client with a request need not wait for the timeouts of silent clients.
-
-    Another server is the clock: the first of them sends half a request when it is closed.
-    """
+    """A client with a request need not wait for the timeouts of silent clients. Another server is
+    the clock: the first of them sends half a request when it is closed."""
     silent = [Client(server) for _ in range(12)]
     assert silent[0].read_to_end() == b""
     (clock,) = _silent(other, 1)
@@ -91,10 +89,8 @@ def _ask_late(server: Server) -> None:
 
 @pytest.mark.waits
 def test_late_request(start: Start) -> None:
-    """A client that was silent until the kernel handed it over is answered if no other waits.
-
-    On a slow line the first packets may have been lost.
-    """
+    """A client that was silent until the kernel handed it over is answered if no other waits. On a
+    slow line the first packets may have been lost."""
     server = start("--workers", "2", "--time-scale", "4")
     undisturbed(5, lambda: _ask_late(server))
 
@@ -202,10 +198,8 @@ def test_idle_kept_alive_clients(start: Start) -> None:
 
 
 def test_pipelining_client_does_not_starve_the_others(start: Start) -> None:
-    """While one client pipelines many requests, another client gets its response.
-
-    A server that runs out of workers may answer the first with close.
-    """
+    """While one client pipelines many requests, another client gets its response. A server that
+    runs out of workers may answer the first with close."""
     server = start("--workers", "3")
     if not server.kind.keeps_alive:
         pytest.skip("it closes after each response")

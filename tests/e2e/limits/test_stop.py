@@ -263,11 +263,9 @@ def _all_ended(servers: list[Server], clients: list[list[Client]]) -> bool:
 
 @pytest.mark.waits
 def test_ends_in_spite_of_clients(start: Start) -> None:
-    """Idle clients, half requests and slow readers cannot hold a stopping server for long.
-
-    If requests in flight had their usual timeouts, half ones would get 408, and slow readers would
-    hold it for minutes.
-    """
+    """Idle clients, half requests and slow readers cannot hold a stopping server for long. If
+    requests in flight had their usual timeouts, half ones would get 408, and slow readers would
+    hold it for minutes."""
     servers = [start() for _ in HELD]
     begun = time.monotonic()
     clients = [_hold(server, raw) for server, raw in zip(servers, HELD.values(), strict=True)]

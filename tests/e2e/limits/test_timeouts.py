@@ -35,10 +35,8 @@ def _part(server: Server, seconds: float) -> float:
 
 
 def idle_after_response(server: Server) -> None:
-    """A kept-alive connection is closed without a response after its idle timeout.
-
-    That is shorter than the timeout of a request, which another client begins at the same time.
-    """
+    """A kept-alive connection is closed without a response after its idle timeout. That is shorter
+    than the timeout of a request, which another client begins at the same time."""
     if server.kind.keeps_alive:
         undisturbed(_part(server, REQUEST - 2), lambda: _idle_beside_half(server))
 

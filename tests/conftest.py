@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 PATIENCE = 30_000
-"""Milliseconds for which a browser test waits for what it expects. Five, playwright's own choice,
-pass by on a machine whose cores are all busy."""
+"""Milliseconds for which a browser test waits for a condition. Playwright's default of 5 s may pass
+on a machine whose cores are all busy."""
 expect.set_options(timeout=PATIENCE)
 
 REPOSITORY = Path(__file__).resolve().parents[1]

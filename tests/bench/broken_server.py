@@ -14,16 +14,16 @@ import threading
 import time
 
 PAGE = b'<ul><li class="remark">' + b"x" * 500 + b"</ul>\n"
-"""A guestbook, as far as a first answer is looked at."""
+"""A guestbook page, as far as the first response is checked."""
 HELLO = b"Hello World\n"
-"""What is asked for where all answers are known to be of one length."""
+"""The page for which all responses have one known length."""
 EVERY = 100
-"""The faults that come now and then come with each so-manieth answer."""
+"""An intermittent fault happens in every Nth response."""
 TWICE = 10
-"""An answer too many comes with each so-manieth one: over a connection that is kept only those of
-the last few requests can be told from the next one's answer."""
+"""A surplus response follows every Nth one. On a kept connection only those of the last requests
+can be distinguished from the next response."""
 LIFE = 250
-"""Answers until it dies."""
+"""The number of responses before it dies."""
 
 
 class Server:

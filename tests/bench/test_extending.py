@@ -28,7 +28,7 @@ MET = (
     "tests/bench/peers/test_chapter.py",
     "tests/bench/report/test_exports.py",
 )
-"""What an addition meets of the project's tests."""
+"""The project's tests that check an addition."""
 BLOCK = re.compile(
     r"^```(?P<kind>\w+) ?(?P<file>\S*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )

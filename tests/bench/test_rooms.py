@@ -15,10 +15,10 @@ import pytest
 from bench.host.project import ROOT, toml_of
 
 MOST_MODULES = 20
-"""In a folder; more nobody takes in at a glance."""
+"""Modules in a folder; a longer list is hard to read."""
 MOST_DOORS = 12
-"""Modules of ours that a module imports, or rooms that a room does; whoever needs more does more
-than one thing."""
+"""Modules that a module may import, or packages that a package may: one that needs more has more
+than one purpose."""
 BY_NAME = re.compile(r"\b(import_module|__import__|run_module|run_path)\b")
 READ = """
 import sys

@@ -15,7 +15,7 @@ from bench.host.project import ROOT
 
 MARK = "ZEROHTTPD_TEST_MARK"
 SECONDS = 300
-"""For anything that a test waits for; a loaded machine is slow."""
+"""Seconds that a test waits for anything; a loaded machine is slow."""
 GRACE_SECONDS = 20
 AGENT = [sys.executable, "-m", "bench.stations.agent"]
 
@@ -51,7 +51,7 @@ class Sweep(Marked):
 
 
 def strays(mark: str, but: int = 0) -> list[str]:
-    """Return processes that have a mark, after a time of grace; `but`: one that may."""
+    """Return processes that have a mark, after a time of grace; `but`: an accepted one."""
     deadline = time.monotonic() + GRACE_SECONDS
     while found := [command for pid, command in marked(mark) if pid != but]:
         if time.monotonic() > deadline:

@@ -184,7 +184,7 @@ class Client(Connection):
 
     def wait_until_given_up(self) -> None:
         """Wait until the server has closed the connection, without reading until its end."""
-        wait_until(lambda: is_given_up(self._port, self.socket), "the server gives up")
+        wait_until(lambda: is_given_up(self._port, self.socket), "the server closes")
 
 
 Fields = tuple[tuple[str, str], ...]

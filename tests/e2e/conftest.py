@@ -31,7 +31,7 @@ def chosen_servers(config: pytest.Config) -> list[str]:
 
 
 REPRESENTATIVES = ("prethreading", "epoll")
-"""One server that blocks and one with an event loop. Both keep connections alive."""
+"""A server with blocking I/O and one with an event loop. Both keep connections alive."""
 SEVEN = 7
 
 

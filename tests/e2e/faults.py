@@ -15,7 +15,7 @@ from .harness import REPOSITORY, Server
 
 LIBRARY = REPOSITORY / "build" / "faults.so"
 SHORT = 0
-"""In place of an errno: the call succeeds, with one byte."""
+"""Used instead of an errno: the call succeeds, with one byte."""
 
 
 class Plan:

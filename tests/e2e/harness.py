@@ -43,17 +43,19 @@ class Architecture:
 
     name: str
     keeps_alive: bool = True
-    """It serves more than one request per connection."""
+    """Whether it serves more than one request per connection."""
     stalled_by: str = "nobody"
-    """How many waiting clients shut out the others: "one", as many as there are "workers"."""
+    """How many waiting clients stall the others: "one", or as many as there are "workers"."""
     workers: str = ""
-    """What --workers counts, from the start on: "processes", "threads"; nothing in the others."""
+    """What --workers counts, from the start: "processes" or "threads"; empty if it has no
+    effect."""
     lends_redis: bool = False
-    """A worker lives for one connection and is lent its connection to Redis."""
+    """Whether a worker lives for one connection and borrows its connection to Redis."""
     shares_redis: bool = False
-    """Threads share connections to Redis: as many as ask at once."""
+    """Whether threads share connections to Redis: as many as are used at once."""
     listener_each: bool = False
-    """Each worker listens for itself, and the first process has a descriptor of each."""
+    """Whether each worker has a listener of its own, of which the first process has a
+    descriptor."""
 
     @property
     def is_stalled_by_one(self) -> bool:
@@ -116,7 +118,7 @@ class Server:
     redis: str
     options: tuple[str, ...] = ()
     prefix: tuple[str, ...] = ()
-    """A command that runs it under some limit, or in a network namespace."""
+    """The prefix of the command, which sets a limit or a network namespace."""
     pid: int = 0
     banner: dict[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
@@ -209,7 +211,7 @@ class Server:
             os.kill(pid, signal.SIGSTOP)
         wait_until(
             lambda: all(one.state == "T" for one in processes.living(self.pid)),
-            f"{self.name} stands still",
+            f"{self.name} is stopped",
         )
         try:
             yield
@@ -235,11 +237,11 @@ class Server:
         children afterwards. If the number of clients in service is given, wait until all other
         children have ended."""
         self.send_signal(number)
-        wait_until(lambda: not sockets.listens(self.port), f"{self.name} hears the signal")
+        wait_until(lambda: not sockets.listens(self.port), f"{self.name} stops listening")
         if busy is not None:
             wait_until(
                 lambda: len(processes.session_processes(self.pid)) <= 1 + busy,
-                f"{self.name}'s idle children have gone",
+                f"{self.name}'s idle children have ended",
             )
 
     def stop(self, number: int = signal.SIGTERM) -> int:

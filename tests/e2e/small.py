@@ -73,7 +73,7 @@ def cpu_seconds(server: Server) -> float:
 
 def assert_rests(server: Server) -> None:
     """Assert that a server which can do nothing now does nothing: it does not spin. A server that
-    spins uses a core, or its share of one; one that checks every 20 ms uses 1% of that."""
+    spins uses a core, or its share of one; with a check every 20 ms it uses 1% of that."""
     before = cpu_seconds(server)
     time.sleep(2)
     assert cpu_seconds(server) - before < 0.2, f"{server.name} spins"

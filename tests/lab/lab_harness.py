@@ -29,7 +29,7 @@ ANOTHER_LAYER = (
     "mount -t tmpfs none /mnt && mkdir /mnt/a /mnt/b /mnt/c && "
     "mount -t overlay none -o lowerdir=/,upperdir=/mnt/a,workdir=/mnt/b /mnt/c"
 )
-"""What the `/` of each host begins with."""
+"""The beginning of the path of each host's `/`."""
 
 
 @cache

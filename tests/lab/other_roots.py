@@ -34,21 +34,22 @@ cd /
 umount -l /mnt/old
 rmdir /mnt/old
 """
-"""Makes the layer the root of its mount namespace, as a container's is. Words: folder, command."""
+"""Makes the layer the root of its mount namespace, as a container's is. Arguments: folder,
+command."""
 
 CHROOT = """
 mount --bind / /mnt
 for folder in /dev /proc /sys /run /tmp "$0"; do mount --rbind $folder /mnt$folder; done
 set -- chroot /mnt "$@"
 """
-"""After LAYER: the command is to run in a chroot whose `/` is a mount of its own."""
+"""Used after LAYER: runs the command in a chroot whose `/` is a mount of its own."""
 
 CHANGES = """
 python3 -I -c 'import json, os
 found = [os.path.join(path, name) for path, _, names in os.walk("/run/layer") for name in names]
 print("\\n" + json.dumps([path.removeprefix("/run/layer") for path in found]))'
 """
-"""The files that were written to, as the last line of output."""
+"""Prints the files that were written, as the last line of output."""
 
 
 def skip_unless_labs_can_be_made_in(script: str) -> None:

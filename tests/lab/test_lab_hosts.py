@@ -107,7 +107,7 @@ def test_processes_without_a_parent_are_buried(lab: Lab) -> None:
     lab.on("load", "exec 2>&1; sleep 0.01 > /dev/null &")
     # Only the first process of the host can reap it.
     left = "grep -ls '^Name:.sleep' /proc/[0-9]*/status || true"
-    wait_until(lambda: lab.on("load", left) == "", "an orphan is buried")
+    wait_until(lambda: lab.on("load", left) == "", "an orphan is reaped")
 
 
 def test_one_cpu(lab: Lab) -> None:

@@ -90,7 +90,7 @@ def test_who_refused_decides_on_the_cure_and_no_name(error: OSError, words: str)
 
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", "--clear-groups"]
 AS_NOBODY += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
-"""Somebody else than root, who may read this folder wherever it is: also below /root."""
+"""A user other than root, who may read this folder anywhere, also below /root."""
 
 
 @pytest.mark.parametrize("verb", ["up", "down", "exec"])

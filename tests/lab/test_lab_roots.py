@@ -14,7 +14,7 @@ Make = Callable[[str], Lab]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]
 HERE = ["env", "--chdir", str(REPOSITORY)]
 WRITING = "test_lab_hosts.py"
-"""The tests that write most. The test that comes here itself is left out."""
+"""The tests that write most. The test that runs them is excluded."""
 
 
 @pytest.mark.parametrize("script", [LAYER, LAYER + CHROOT], ids=["root", "chroot"])

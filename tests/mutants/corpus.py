@@ -15,7 +15,7 @@ else:
 
 HERE = Path(__file__).parent
 KINDS = {"blocking": "03_preforking", "threaded": "04_threading", "evented": "07_epoll"}
-"""Each kind, and the server that represents it where a mutant names no other."""
+"""Each kind, and the server that represents it if a mutant names no other."""
 
 
 class Mutant(NamedTuple):
@@ -23,9 +23,9 @@ class Mutant(NamedTuple):
 
     name: str
     title: str
-    """What is wrong, for the table."""
+    """The fault in words, for the table."""
     file: str
-    """Path below the project's top folder; SERVER stands for the server's folder."""
+    """Path below the project's top folder; SERVER is replaced by the server's folder."""
     old: str
     new: str
     named: tuple[str, ...]
@@ -34,7 +34,7 @@ class Mutant(NamedTuple):
     more: tuple[tuple[str, str], ...] = ()
     """Further replacements in the same file: old and new."""
     server: str = ""
-    """The server whose fault it is; empty: the one of each kind."""
+    """The server that has the fault; empty: the one of each kind."""
 
     def changed(self, root: Path) -> str:
         """Return the file's text with the fault. Raise ValueError unless each old text occurs

@@ -44,7 +44,7 @@ class Job(NamedTuple):
     server: str
     mutant: Mutant | None
     number: int = 0
-    """Of repeated runs of an unchanged server."""
+    """The number of a repeated run of an unchanged server."""
 
     @property
     def name(self) -> str:

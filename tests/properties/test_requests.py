@@ -101,7 +101,7 @@ class Seen:
     keep_alive: bool
     expects: bool
     rest: bytes
-    """What belongs to the next request."""
+    """The bytes of the next request."""
 
 
 def read_with_h11(data: bytes) -> Seen | str:

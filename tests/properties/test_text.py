@@ -29,7 +29,7 @@ names = st.sampled_from([b"a", b"b", b"a b", b"", b"%", b"a=b", b"\xe9"])
 @example(b"&", b"")
 @example(b"&=0", b"")
 def test_form(parsers: Parsers, body: bytes, name: bytes) -> None:
-    """The first field of a name is the one that urllib finds."""
+    """The first field of a name is the same as for urllib."""
     pairs = parse_qsl(
         body.decode("latin-1"), keep_blank_values=True, encoding="latin-1", separator="&"
     )
@@ -58,7 +58,7 @@ def test_form_of_a_browser(parsers: Parsers, fields: dict[bytes, bytes]) -> None
     st.lists(st.sampled_from(["a", "b", ".", "..", "", "%2e", "%2E%2e", "%2f", "%C3%A9", "..."]))
 )
 def test_path(parsers: Parsers, segments: list[str]) -> None:
-    """A path is normalised as by posixpath; one that leaves the root is refused."""
+    """A path is normalised as by posixpath; a path that leaves the root is refused."""
     target = "/" + "/".join(segments)
     got = parsers.call("path", target.encode())
     decoded = unquote_to_bytes(target)

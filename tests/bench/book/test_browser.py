@@ -16,7 +16,7 @@ from ..accessible import hindrances
 pytestmark = pytest.mark.browser
 
 CUT = "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
-"""How many of these show a part of what they hold."""
+"""Counts the elements whose content is cut off."""
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ TRIES = {
     if block.kind == "try"
 }
 ATTEMPTS = 3
-"""Ratios of times: on a machine that others use one may be wrong by chance, not three."""
+"""Ratios of times: on a busy machine one may be wrong by chance, but not three."""
 
 
 @pytest.mark.parametrize("name", TRIES)

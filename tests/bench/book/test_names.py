@@ -18,7 +18,7 @@ TEXTS = [
     *sorted((ROOT / "course" / "faults").glob("*.toml")),
     *sorted(set((ROOT / "docs" / "course").glob("**/*.md")) - {ROOT / "docs/course/grading.md"}),
 ]
-"""All but grading.md: what that names are fields of JSON, and it has a test of its own."""
+"""All but grading.md: its names are fields of JSON, and it has a test of its own."""
 SOURCES = ("lib/**/*.[ch]", "0[1-7]_*/main.c", "floors/*.[ch]", "course/own/*.c")
 NOT_OURS = {
     "SA_RESTART",
@@ -29,7 +29,7 @@ NOT_OURS = {
     "select",
     "writelines",
 }
-"""The system's, or a tool's."""
+"""Names of the system, or of a tool."""
 NAMED = re.compile(r"`(?:struct )?(\w+)(?:\(\))?`|\b([a-z]+(?:_[a-z]+)*)\(\)|\b([A-Z]+_[A-Z_]+)\b")
 IN_A_FILE = re.compile(
     r"`?\b(\w+)(?:\(\))?`? (?:and `?(\w+)(?:\(\))?`? )?in (?:`?([\w/]+\.[ch])\b|(0[1-7])\b)"

@@ -19,20 +19,20 @@ from .exercises import run
 SMALL = "curl -s -o /dev/null localhost:8000/files/small.txt"
 LEAVES = "curl -0 -s -o /dev/null localhost:8000; sleep 0.3"
 WAIT = "until (: <> /dev/tcp/localhost/8000) 2> /dev/null; do sleep 0.1; done; sleep 0.3"
-"""A connection that is closed at once is no client: it never has a byte to show."""
+"""Connections closed at once are no clients: they never send a byte."""
 
 
 class Recipe(NamedTuple):
     """What to do before and after the copied line, and what its output must show."""
 
     options: str
-    """With which the server is started, where it is not the line itself that starts it."""
+    """The options of the server, unless the line itself starts it."""
     clients: str
-    """What happens while it runs."""
+    """The actions while it runs."""
     seen: tuple[str, ...]
-    """Regular expressions for lines that must follow each other in what is printed."""
+    """Regular expressions for lines that must follow each other in the output."""
     told: str
-    """What the comment says of it."""
+    """The sentence of the comment."""
 
 
 def half(count: int) -> str:

@@ -30,10 +30,10 @@ REQUESTS, CONNECTIONS = 1500, 30
 FIRST = 1 + 2 * CONNECTIONS
 """A first request, and two on each connection to warm up."""
 ATTEMPTS = 3
-"""The checks of a sweep refuse a figure where the machine stood still meanwhile."""
+"""The checks of a sweep reject a figure if the machine paused during the run."""
 OWN_ABOVE = 1.6
-"""A server's own count has its start, its end and the first requests in it, and the warm-up of its
-caches: of few requests that is much."""
+"""A server's own count includes its start, its end, the first requests and the warm-up of its
+caches: with few requests that is much."""
 
 
 def bench(*words: str) -> subprocess.CompletedProcess[str]:

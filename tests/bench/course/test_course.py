@@ -23,7 +23,7 @@ from ..accessible import hindrances
 
 LIMIT_SECONDS = 170
 A4_PIXELS = (180 * 96 / 25.4, 267 * 96 / 25.4)
-"""What the margins of 15 mm leave of a page."""
+"""The part of a page inside the margins of 15 mm."""
 CPU = re.compile(r"([\d.]+) us CPU/request")
 RATE = re.compile(r"([\d,]+) requests/s")
 

@@ -22,7 +22,7 @@ LOOKS_UNTIL_LISTED = 1
 LOOKS_UNTIL_ACTIVE = 3
 LOOKS_UNTIL_GONE = 2
 LARGEST_PAGE = 4
-"""So that a few things fill several pages, whatever page size is asked for."""
+"""A few items fill several pages, whatever page size is requested."""
 
 SIZES = [
     {"slug": slug, "price_hourly": price}
@@ -70,11 +70,11 @@ class Service:
     keys: list[dict[str, Any]] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     busy: int = 0
-    """The next so many requests are answered 429."""
+    """The number of next requests that are answered with 429."""
     refuse: Callable[[str], bool] = lambda _: False
-    """Whether a droplet of this name is refused."""
+    """Returns whether a droplet of this name is refused."""
     immortal: bool = False
-    """Deletions are accepted, and nothing happens."""
+    """Whether deletions are accepted but have no effect."""
     _made: int = 0
 
     def create(self, wanted: dict[str, Any]) -> tuple[int, Any]:

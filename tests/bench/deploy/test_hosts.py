@@ -37,7 +37,7 @@ SWEEP = (
     *("--balancer", "none,close", "--runs", "2"),
 )
 PATIENCE = 600.0
-"""Seconds; for machines that have other things to do."""
+"""Seconds; long enough for busy machines."""
 
 NEEDED = ("ansible-playbook", "sshd", "ssh", "nginx", "redis-server", "ab", "gcc", "make")
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin"

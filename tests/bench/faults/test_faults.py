@@ -24,7 +24,7 @@ from bench.host.project import ROOT
 from bench.records.errors import UserError
 
 PATIENCE_SECONDS = "6"
-"""Of those tests: some fail only when they have waited for that long."""
+"""Seconds for those tests: some fail only after they have waited that long."""
 LIMIT_SECONDS = 150
 LIKE_THIS = {"fault": "make fault N=07", "hint": "make hint N=07 STEP=1"}
 

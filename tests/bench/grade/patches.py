@@ -117,7 +117,7 @@ GROWING_POOL = _whole(
             queue_put(&client);
         }""",
 )
-"""No fault: socket pairs that are made at the start, and a thread for each client up to a limit."""
+"""No fault: socket pairs made at the start, and a thread for each client up to a limit."""
 
 GOES_ON = _forking("child-accepts", "while (waitpid(-1, NULL, 1) > 0);", "")._replace(
     stage="serves"

@@ -87,7 +87,7 @@ void all_calls(struct serving *serving) {
     serving->counters = &serving->server->counters[several];
 }
 """
-"""All that the comments of the skeleton describe, with the arguments that they name."""
+"""All calls that the comments of the skeleton describe, with their arguments."""
 ELSEWHERE = {"ask_once", "ask_redis", "send_some", "server_ready", "pthread_create", "size_t"}
 """Names in these comments that the skeleton, blocking.c or the C library defines."""
 

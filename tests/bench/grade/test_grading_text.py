@@ -23,7 +23,7 @@ TEXT = (ROOT / "docs" / "course" / "grading.md").read_text()
 SKELETON = ROOT / "course" / "own" / "main.c"
 MAKE = 'make() {{ command make SETUP=true ZEROHTTPD="{python} -m bench" "$@"; }}; export -f make\n'
 LAZY_POINTS = 3
-"""What a skeleton that nobody has touched gets: it compiles."""
+"""The points of an unchanged skeleton: it compiles."""
 SECONDS = 150
 
 

@@ -33,7 +33,8 @@ before = rusage_of_buried()
 child.end()
 print((rusage_of_buried() - before).total)
 """
-"""A program: what it has buried of a server that ends without waiting for its child, in us."""
+"""A program that prints the CPU time, in us, that it gets by reaping a server that does not wait
+for its child."""
 
 
 def gone(pid: int, seconds: float = 5.0) -> bool:

@@ -28,8 +28,8 @@ if os.getpid() == parent:
     print("burnt", flush=True)
     input()
 """
-"""Four processes that want a core each, on one. The first stays until it is told to end: a scope of
-systemd is there, and can be read, for as long as somebody is in it."""
+"""Four processes on one core that want a core each. The first stays until it is stopped: a scope of
+systemd exists, and can be read, as long as it has a process."""
 
 
 @pytest.fixture(scope="module")

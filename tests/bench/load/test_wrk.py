@@ -22,7 +22,7 @@ JSON {"seconds": 4.405304, "unasked": 0, "transferred_bytes": 1278000, "closes":
 "lengths": {"240": 3000}, "max_us": 742101, "mean_us": 165042, \
 "percentiles_us": {"50": 71061, "90": 451160, "99": 741251, "99.9": 742039}}
 """
-"""Of epoll, a connection for each request."""
+"""Output for epoll, with a connection for each request."""
 
 
 def test_what_it_says_is_read() -> None:

@@ -59,7 +59,7 @@ def test_the_studies_there_are() -> None:
 @pytest.mark.parametrize("name", names())
 def test_each_is_declared_completely(name: str) -> None:
     """Each study measures only what can be measured. Each server under test has each workload that
-    it is named for, and each published figure is compared with one that is measured."""
+    it is named for, and each published figure is compared with a measured one."""
     found = study(name)
     for measure in found.said.measure:
         for subject in set(measure.subjects) - {SEVEN, *discover()}:

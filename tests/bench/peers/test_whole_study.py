@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.xdist_group("measure"),
 ]
 NAME = "go-nginx-2013"
-"""The shortest of them; epoll at least can be measured anywhere."""
+"""The shortest study; epoll at least can be measured on any machine."""
 SECONDS = 600.0
 
 

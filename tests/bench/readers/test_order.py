@@ -89,7 +89,7 @@ def test_who_cannot_be_told_apart_shares_a_place() -> None:
 
 
 CHAIN = {"best": (190, 200, 205), "middle": (178, 190, 198), "last": (165, 172, 179)}
-"""Each overlaps with its neighbour, and the first does not with the last."""
+"""Each overlaps with its neighbour, but the first does not overlap with the last."""
 
 
 def test_a_place_is_shared_only_by_those_of_whom_no_two_can_be_told_apart() -> None:

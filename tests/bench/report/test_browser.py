@@ -24,14 +24,14 @@ CUT = """() => [...document.querySelectorAll(
     const { left, right } = text.getBoundingClientRect();
     return left < picture.left || right > picture.right || text.textContent.endsWith("…");
 }).map((text) => text.textContent)"""
-"""The titles of axes, the legends, and the words behind bars, that are cut."""
+"""The axis titles, legends and bar labels that are cut off."""
 PHONE = {"width": 360, "height": 740}
 DESKTOP = {"width": 1280, "height": 900}
 LINES = "#figure-rates .chart .mark-line path"
 READY = 120_000
-"""Milliseconds for a page to be drawn, or a picture of it to be taken, on the busiest machine."""
+"""Milliseconds to draw a page, or to take a picture of it, on the busiest machine."""
 A_GESTURE = 3_000
-"""Milliseconds after which a gesture is made once more."""
+"""Milliseconds after which a gesture is repeated."""
 TEXTS = """selector => [...document.querySelectorAll(selector)]
     .filter(found => found.checkVisibility()).map(found => found.innerText)"""
 COLUMN = """name => {

@@ -96,7 +96,7 @@ def results() -> Results:
                 origin="Debian",
                 how="One loop.",
                 resembles=["epoll"],
-                settings=["access_log off: nobody writes one"],
+                settings=["access_log off: it writes no log"],
                 warm_up=0,
                 keeps="yes",
                 closes="",
@@ -208,8 +208,8 @@ def test_why_there_is_no_figure(tables: list[peers.PeersTable]) -> None:
 
 
 def test_who_cannot_keep_a_connection_has_no_figure() -> None:
-    """A server without keep-alive has no figure for kept connections, and one that was not asked to
-    keep them does not say so."""
+    """A server without keep-alive has no figure for kept connections; a server that was not asked
+    to keep them does not say so."""
     found = results()
     found.runs = [run for run in found.runs if run.subject != "nginx"]
     found.studies[0].measured[0].subjects.append("iterative")
@@ -331,7 +331,7 @@ def test_the_page_says_it(tmp_path: Path) -> None:
     assert "nothing &amp; all" in section
     assert "caddy is left out: install caddy" in section
     assert "≥ 12,000" in section
-    assert "access_log off: nobody writes one" in section
+    assert "access_log off: it writes no log" in section
     assert "epoll 2 KB" in section.replace("\N{NO-BREAK SPACE}", " ")
 
 

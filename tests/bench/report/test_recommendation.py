@@ -20,7 +20,7 @@ from .conftest import recorded
 from .made import plain_runs, results_of, run_of
 
 RECORDED = ("quota", "onecore", "redirect", "delay", "idle")
-"""At a fifth of a core; all on one core; without Redis; with a slower one; beside idle clients."""
+"""With 0.2 of a core; all on one core; without Redis; with a slower one; with idle clients."""
 GUESTBOOK = Conditions("guestbook")
 SEVEN = ("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
 

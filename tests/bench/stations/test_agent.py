@@ -37,7 +37,7 @@ from bench.stations.wire import CallType, Hello
 from ..whole_sweep import AGENT, MARK, marked, strays
 
 ELSEWHERE = "127.0.0.2"
-"""Also this machine's, but not where programs listen by default."""
+"""Another address of this machine, at which no program listens by default."""
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / "preforking").exists() or not shutil.which("redis-server"),

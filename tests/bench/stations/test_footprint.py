@@ -76,7 +76,7 @@ def test_a_process_with_children_is_looked_at() -> None:
         pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
         assert alone.pss_mb < seen.pss_mb < pages * mmap.PAGESIZE / 1e6, "shared pages count once"
         assert tasks_of(pids).keys() == set(pids)
-        assert look_at([2**22 - 1]).processes == 0, "one that has ended does not count"
+        assert look_at([2**22 - 1]).processes == 0, "an ended process does not count"
         assert weigh([2**22 - 1]) == Weight(pss=0, anonymous=0, descriptors=0, ran_us=0)
         assert weigh([*pids, 2**22 - 1]).descriptors == seen.descriptors
     finally:

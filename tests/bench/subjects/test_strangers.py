@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Each installed reference server, really started, answers like the seven servers. What its
-stranger.toml says of it is true."""
+"""Each installed reference server, really started, answers like the seven servers. Its
+stranger.toml is true."""
 
 import contextlib
 import os
@@ -45,11 +45,11 @@ ROUNDS = 5
 REMARKS = ("plain", "a < b & \"c\" > 'd'", "日本語 – ü", "$VISITOR_COUNT$ \\1 $& $1")
 VERSIONS = ("HTTP/1.0", "HTTP/1.1")
 EQUAL_HEAD = 235
-"""Bytes of a head in the comparison of Go and nginx, beside the digits of an inode's number."""
+"""Bytes of a head in the comparison of Go and nginx, without the digits of an inode's number."""
 USUAL_INODE = 6
-"""Digits that the heads without one are padded for."""
+"""The number of digits to which heads without one are padded."""
 SPELLINGS = ((b"&#34;", b"&quot;"), (b"&#43;", b"+"))
-"""Other ways to write the same character, which html/template of Go has."""
+"""Other encodings of the same character, as html/template of Go has."""
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,10 @@ MORE_CALLS = [
     ("cache", KEPT, {"openat2": 1, "read": 1, "close": 1}),
     ("control", LARGE, {}),
 ]
-"""By trick what a request has more of without it, or less; of other calls it has as many."""
+"""For each optimisation, the calls that a request has more or fewer of without it; all others are
+equal."""
 BESIDE = {"epoll_wait", "epoll_pwait", "accept4", "fstat", "newfstatat"}
-"""One of them serves several requests, however many those are; and fstat() has two names."""
+"""One of these calls serves several requests, however many; and fstat() has two names."""
 
 
 def calls_of(conditions: Conditions) -> CallFigures:

@@ -57,7 +57,7 @@ OUTCOME = AbOutcome(
     cpu=CpuTime(500_000, 520_000),
     demand=0.5,
 )
-"""Two seconds of ab, which was there for half a second more."""
+"""Two seconds of ab, which existed for half a second more."""
 
 
 def use(**other: Any) -> ServersUse:

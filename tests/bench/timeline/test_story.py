@@ -223,9 +223,10 @@ SEEN = {
     "without red": ((0.152, 1.053, -0.205), (0.115, 0.786, 0.099), (-0.004, -0.048, 1.052)),
     "without blue": ((1.256, -0.077, -0.179), (-0.078, 0.931, 0.148), (0.005, 0.691, 0.304)),
 }
-"""How eyes that lack one kind of cones see red, green and blue light: Machado and others, 2009."""
+"""How an eye without one kind of cones sees red, green and blue light: Machado and others, 2009."""
 TOLD_APART = 15
-"""In CIELAB. The nearest two of the usual palette for colour-blind people are 16 apart."""
+"""A distance in CIELAB. The nearest two colours of the usual palette for colour-blind people are 16
+apart."""
 
 
 def lab(colour: str, eyes: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:

@@ -20,7 +20,7 @@ from bench.torture.beginning import KEPT
 from bench.torture.scene import AttackScene, Ground
 
 SECONDS = 60
-"""For anything that is waited for; a loaded machine is slow."""
+"""Seconds to wait for anything; a loaded machine is slow."""
 NOWHERE = Placement(server=[], load=[], note="")
 
 

@@ -20,7 +20,7 @@ import redis
 
 PAGE = b"<html>a guestbook</html>\n"
 CROWD = 60
-"""More connections at once than the visitors have: an attack is on."""
+"""More simultaneous connections than the visitors have: an attack has begun."""
 
 
 class Server:
@@ -29,7 +29,7 @@ class Server:
     def __init__(self, mode: str, port: int, url: str, file: str) -> None:
         self.mode, self.remarks, self.at_once = mode, 0, 0
         self.hurt = False
-        """Once there has been a crowd."""
+        """There has been a crowd."""
         self.littered = False
         self.lock = threading.Lock()
         self.redis = redis.Redis.from_url(url)

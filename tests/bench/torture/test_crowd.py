@@ -65,7 +65,7 @@ def test_heads_that_do_not_end_are_replaced_when_cut(scene: Start) -> None:
 def test_slow_readers_leave_the_server_with_its_bytes(scene: Start) -> None:
     epoll = scene("epoll")
     with epoll.crowd("slow-readers", COUNT, page("large")):
-        until(lambda: unsent(epoll.port) == COUNT, "what they asked for fits somewhere")
+        until(lambda: unsent(epoll.port) == COUNT, "all responses fit into buffers")
     assert PIPELINED * 80_000 > 1_000_000
 
 

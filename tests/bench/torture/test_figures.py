@@ -26,7 +26,7 @@ def test_a_hiccup_is_not_in_the_median() -> None:
     assert slices == [10, 10, 0, 10, 10]
     assert figures.rate(slices) == 100.0
     assert figures.rate([]) == 0.0
-    assert figures.per_slice(answers, 5.0, 5.19) == [10], "half a slice is none"
+    assert figures.per_slice(answers, 5.0, 5.19) == [10], "half an interval counts as none"
 
 
 def test_a_phase_has_its_own_answers_only() -> None:
@@ -46,7 +46,7 @@ def test_back_when_all_pages_come_and_nothing_else() -> None:
     assert figures.back_after(small, usual, 0.0, 2.0) is None, "one page does not come"
     late = every(0.01, 0.6, 2.0, "guestbook")
     assert figures.back_after(small + late, usual, 0.0, 2.0) == 0.5, (
-        "half of two slices is half of its rate"
+        "half of two intervals is half of its rate"
     )
     failing = every(0.1, 0.6, 1.2, "guestbook", "unavailable")
     assert figures.back_after(small + late + failing, usual, 0.0, 2.0) == 1.2

@@ -65,7 +65,7 @@ def test_a_torture_keeps_what_it_saw(tmp_path: Path) -> None:
 def test_ctrl_c_ends_everything_and_keeps_what_there_is(tmp_path: Path) -> None:
     subject("epoll")
     torture = Torture(tmp_path, "--servers", "epoll,preforking", "--attacks", "slow-heads,flood")
-    until(lambda: (torture.content() or {}).get("cells"), "no cell was made")
+    until(lambda: (torture.content() or {}).get("cells"), "no result was written")
     torture.process.send_signal(signal.SIGINT)
     said = torture.end()
     assert torture.process.returncode == 130, said
@@ -115,8 +115,8 @@ def test_the_line_is_slow(tmp_path: Path) -> None:
 
 
 def test_without_root_there_is_no_line(tmp_path: Path) -> None:
-    """Without root the missing line is reported, and all else continues. A test that does not enter
-    a network of its own replaces one that may not."""
+    """Without root the missing line is reported, and all else continues. A test in the normal
+    network replaces a test that may not enter its own."""
     if why_no_network() == "" and MARK in os.environ:
         pytest.skip("these tests already run in such a network")
     if os.geteuid() != 0:

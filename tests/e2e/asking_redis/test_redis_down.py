@@ -111,7 +111,7 @@ def test_back_with_a_count(start: Start, own: PrivateRedis) -> None:
 
 
 def test_restart_between_two_requests(start: Start, own: PrivateRedis) -> None:
-    """A connection that broke while idle loses no remark; the worst answer is 503."""
+    """After a restart of Redis between two requests each remark is stored."""
     server = start(redis=own.url())
     assert _is_back(server)
     own.kill()
@@ -242,7 +242,7 @@ def test_frozen_though_others_ask(start: Start, own: PrivateRedis) -> None:
                 stack.enter_context(Client(server)).send(request("GET", "/guestbook"))
                 return not first.is_quiet(0.2)
 
-            wait_until(is_answered, "it is given up")
+            wait_until(is_answered, "the request times out")
             assert first.read().status == 503
     finally:
         own.resume()
@@ -365,7 +365,8 @@ def test_reply_that_came_while_suspended(start: Start, own: PrivateRedis) -> Non
 @pytest.mark.waits
 @of("poll", "epoll")
 def test_reply_behind_more_than_is_told_at_once(start: Start, own: PrivateRedis) -> None:
-    """The same holds for more clients than one epoll_wait() call returns (EVENTS_AT_ONCE)."""
+    """A reply that arrived while suspended is also used with more clients than one epoll_wait()
+    call returns (EVENTS_AT_ONCE)."""
     server = start(redis=own.url())
     assert _is_back(server)
 

@@ -250,15 +250,14 @@ def test_no_success_by_another_reply(start: Start, behind: str, later: bool) -> 
         server = start(redis=false.url)
         for number in range(6):
             fetch(server, "/guestbook" if number % 2 else "/go/name")
-            wait_until(all_is_said, "what is too many is there before the remark is posted")
+            wait_until(all_is_said, "the surplus reply arrives before the remark is posted")
             assert sign(server, "Ann", "x").status in FAILED
         _assert_alive(server)
 
 
 @of("iterative", "forking", "preforking", "threading", "prethreading")
 def test_no_success_by_a_reply_to_the_handshake(start: Start) -> None:
-    """A surplus integer after the OK for SELECT confirms no remark. (06 and 07 have sent it by
-    then.)"""
+    """A surplus integer after the OK for SELECT confirms no remark (06 and 07 send RPUSH before)."""
     replies = {"SELECT": b"+OK\r\n:99\r\n", "RPUSH": b"-OOM command not allowed\r\n"}
     with FalseRedis(answering(replies)) as false:
         server = start(redis=false.url.removesuffix("0") + "1")

@@ -79,7 +79,7 @@ def test_no_connection_per_request(start: Start, own: PrivateRedis) -> None:
 
 
 def test_no_connection_per_request_at_once(start: Start, own: PrivateRedis) -> None:
-    """The same number of clients as before opens no new connection to Redis, also at once."""
+    """As many clients as before, at once, open no new connection to Redis."""
     server = start("--workers", "6", redis=own.url())
     client = own.client()
     for _ in range(3):
@@ -115,7 +115,7 @@ def test_who_rests_is_closed(start: Start, own: PrivateRedis) -> None:
     _warm_up(server, 3)
     client = own.client()
     assert client.connected() > 0
-    wait_until(lambda: client.connected() == 0, "those that rest are closed")
+    wait_until(lambda: client.connected() == 0, "idle connections are closed")
     assert fetch(server, "/guestbook").status == 200
 
 
@@ -135,7 +135,7 @@ def test_who_rests_beside_others_is_closed(start: Start, own: PrivateRedis) -> N
             lambda: all(pool.map(lambda _: visit(), range(30))) and client.connected() > 1,
             "several are used at once",
         )
-    wait_until(lambda: visit() and client.connected() == 1, "those that rest are closed")
+    wait_until(lambda: visit() and client.connected() == 1, "idle connections are closed")
 
 
 def test_static_files_need_no_redis(start: Start, own: PrivateRedis) -> None:

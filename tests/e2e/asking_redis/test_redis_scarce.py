@@ -143,8 +143,7 @@ def test_connections_are_handed_on(start: Start) -> None:
             assert counter.connections() - before < 200
 
         undisturbed(PATIENCE_OF_SERVER, attempt)
-        # A worker that takes another's connection gives its turn to open one away
-        # (REDIS_NEW_AT_ONCE).
+        # A thread that got another's connection must release its turn (REDIS_NEW_AT_ONCE).
         undisturbed(PATIENCE_OF_SERVER, lambda: _visit_at_once([server], 12, 40))
         assert REFUSED in server.stderr
 

@@ -25,7 +25,7 @@ def _keep_alive_only(server: Server) -> None:
 
 @pytest.mark.parametrize("target", ["/t/digits.txt", "/guestbook", "/t/nothing"])
 def test_one_byte_at_a_time(server: Server, target: str) -> None:
-    """A request that arrives in single bytes gets the same response as one that arrives whole."""
+    """A request that arrives in single bytes gets the response of the whole request."""
     whole = fetch(server, target)
     with Client(server) as client:
         client.send_slowly(request("GET", target))

@@ -54,7 +54,7 @@ def test_big_file_in_little_memory(start: Start) -> None:
 
 
 def test_slow_readers_do_not_wait_for_each_other(start: Start) -> None:
-    """Three clients that pause and one that reads at once all get the whole file."""
+    """Three clients that pause and a client that reads at once all get the whole file."""
     server = start()
     count = 1 if server.kind.is_stalled_by_one else 3
     slow = [Client(server, receive_buffer=1 << 17) for _ in range(count)]

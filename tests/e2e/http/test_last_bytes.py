@@ -28,7 +28,7 @@ from ..redisbox import PrivateRedis
 
 LAST, KEPT = (request("GET", "/t/digits.txt", fields) for fields in (CLOSE, ()))
 PIECES = {"/t/digits.txt": "send", "/t/80k.bin": "sendfile"}
-"""By which call the last bytes leave."""
+"""The call that sends the last bytes."""
 # linux/tcp.h: the offset of tcpi_segs_in in struct tcp_info.
 SEGMENTS_IN = 140
 

@@ -301,4 +301,4 @@ def test_a_crowd_that_has_been_answered_holds_little(start: Start) -> None:
             redis.resume()
             for client in idle:
                 assert client.read().status in (200, 503)
-            wait_until(lambda: each() < 1024 + kept / clients, "it is given back")
+            wait_until(lambda: each() < 1024 + kept / clients, "the memory is given back")

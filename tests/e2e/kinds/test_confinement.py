@@ -233,7 +233,7 @@ def test_crash_tells_what_it_is(binary: Path, site: Path, redis: PrivateRedis) -
     try:
         with Client(server) as client:
             client.send(request("GET", "/"))
-            wait_until(lambda: "double free" in server.stderr, "it says what was wrong")
+            wait_until(lambda: "double free" in server.stderr, "its message is printed")
         assert "is not in its list" not in server.stderr
     finally:
         server.kill()
@@ -286,7 +286,7 @@ def test_user(start: Start, open_site: Path, redis: PrivateRedis) -> None:
 
 @as_root
 def test_user_errors(binary: Path, open_site: Path) -> None:
-    """An unknown user, or one that only root may change to, ends the start with one line."""
+    """An unknown user, or a user that only root may change to, ends the start with one line."""
     shutil.copy(binary, open_site / binary.name)
     options = ("--port", str(free_port()), "--root", str(open_site))
     status, out, err = run_to_end(binary, *options, "--user", "no-such-user")

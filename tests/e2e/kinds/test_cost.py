@@ -79,7 +79,7 @@ def _ask(server: Server, target: str, way: str, times: int, rest: float = 0) -> 
             for _ in range(times if kept else 1):
                 time.sleep(rest)
                 assert client.exchange(raw).status in (200, 302, 404)
-        wait_until(lambda: _is_done(server), "it has done with that connection")
+        wait_until(lambda: _is_done(server), "it has finished that connection")
 
 
 def _warm(server: Server, site: Path) -> None:

@@ -23,7 +23,7 @@ KINDS = (
     *(f"limits/test_{name}" for name in ("stop", "stalling", "fairness", "clients")),
     *(f"limits/test_{name}" for name in ("ports", "faults_start")),
 )
-"""The files of tests that ask what kind of server it is."""
+"""The test files that depend on the server's architecture."""
 FILES = ("Makefile", "redirects", "pyproject.toml")
 FOLDERS = ("lib", "public", "templates", "tests")
 WORKERS = 4

@@ -246,7 +246,7 @@ def test_all_addresses(start: Start) -> None:
 
 
 def test_port_can_be_taken_again_at_once(start: Start) -> None:
-    """A server can use the port of one that has just stopped."""
+    """A server can use the port of another server that has just stopped."""
     port = free_port()  # an ephemeral one might be used by another program meanwhile
     server = start("--port", str(port))
     # The server closes first, so the kernel keeps its port in TIME_WAIT.

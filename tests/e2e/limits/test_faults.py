@@ -209,7 +209,7 @@ def test_faults(faulty: FaultyServer, lone_store: RedisClient, call: str) -> Non
 
 
 def test_a_first_send_that_finds_no_room(faulty: FaultyServer) -> None:
-    """If a SEND_LOOK later no byte has left, the client still has the rest of its time."""
+    """If the first send finds no room, the response is sent later, within the client's time."""
     plan = faulty.plan
     assert plan is not None
     plan.arm("sendmsg", 1, errno.EAGAIN)
@@ -229,7 +229,7 @@ def test_a_rename_beside_a_file_that_is_opened(faulty: FaultyServer) -> None:
 
 
 def test_words_without_memory(faulty: FaultyServer, lone_store: RedisClient) -> None:
-    """If memory for the words is short, there is still enough for the error response."""
+    """If there is no memory for the page of words, there is still enough for a 503."""
     plan = faulty.plan
     assert plan is not None
     # The end of the previous client takes a buffer, too.

@@ -54,7 +54,7 @@ def test_no_zombies(start: Start) -> None:
 
 
 def test_no_descriptors_left_open(start: Start) -> None:
-    """Whatever clients do, their descriptors are closed."""
+    """In whatever way clients leave, their descriptors are closed."""
     server = start()
 
     def work() -> None:
@@ -101,7 +101,7 @@ def test_killed_child(start: Start, prefix: tuple[str, ...]) -> None:
         # While it terminates, the kernel may still give it a client.
         wait_until(
             lambda: children[0] not in [one.pid for one in processes.living(server.pid)],
-            "the child is dead",
+            "the child has terminated",
         )
         for _ in range(8):
             assert fetch(server, "/guestbook").status == 200

@@ -20,9 +20,9 @@ GROUPS = Path("/sys/fs/cgroup/memory")
 LIMIT = 16 << 20
 CLIENTS = 120
 SECONDS = 2
-"""In which a server without a bound takes all of the group's memory."""
+"""Seconds after which a server without a limit has used all of the group's memory."""
 REMARK = '"' * 1000 + " - " + '"' * 100
-"""Each character is written as &quot;, so fifty of them make a page of 333 KB."""
+"""Each character is written as &quot;, so fifty remarks make a page of 333 KB."""
 
 
 @pytest.fixture

@@ -218,7 +218,8 @@ def _stop_at_the_limit(server: Server) -> None:
 
 @of("forking", "threading")
 def test_none_is_kept_while_processes_lack(small_user: Callable[..., Server]) -> None:
-    """A client that continues to send requests does not keep out one that waits for a process."""
+    """A client that continues to send requests does not keep out a client that waits for a
+    process."""
 
     def attempt() -> None:
         with small_user(processes=8, workers=1) as server, crowd(server, 7, KEPT) as first:
@@ -256,7 +257,7 @@ def test_worker_that_cannot_be_replaced(small_user: Callable[..., Server]) -> No
             user = Path(f"/proc/{server.pid}").stat().st_uid
             wait_until(lambda: Path(f"/proc/{other.pid}").stat().st_uid == user, "it counts")
             os.kill(server.children()[0], signal.SIGKILL)
-            wait_until(lambda: "out of processes" in server.stderr, "it says what is missing")
+            wait_until(lambda: "out of processes" in server.stderr, "it logs what is missing")
         wait_until(lambda: server.is_at_rest(2), "it has its workers again")
 
 
@@ -271,7 +272,7 @@ def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
     with server, Client(server) as client:
         client.send(HOME)
         if server.kind.lends_redis:
-            wait_until(lambda: "clients wait" in server.stderr, "it says what is missing")
+            wait_until(lambda: "clients wait" in server.stderr, "it logs what is missing")
             assert_rests(server)
             assert server.stderr.count("\n") == 1, server.stderr
         else:

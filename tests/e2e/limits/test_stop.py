@@ -190,9 +190,9 @@ def test_who_leaves_shuts_the_door(start: Start) -> None:
         slow.send(b"GET / HT")
         server.send_signal(signal.SIGTERM)
         server.send_signal(signal.SIGCONT)
-        wait_until(lambda: all(map(_is_told, server.children())), "its workers are told")
+        wait_until(lambda: all(map(_is_told, server.children())), "its workers have SIGTERM")
         server.send_signal(signal.SIGSTOP)
-        wait_until(lambda: processes.stands_still(server.pid), "it stands still again")
+        wait_until(lambda: processes.stands_still(server.pid), "it is stopped again")
         for worker in server.children():
             os.kill(worker, signal.SIGCONT)
         wait_until(lambda: bool(processes.zombies(server.pid)), "a worker has left")

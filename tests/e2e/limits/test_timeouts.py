@@ -213,7 +213,7 @@ REAL: list[Callable[[Server], None]] = [idle_after_response, half_a_head, reader
 
 
 def _run(cases: list[Callable[[Server], None]], servers: list[Server]) -> None:
-    """Run all cases at once; report each one that fails."""
+    """Run all cases at once; report each failed one."""
     with ThreadPoolExecutor(len(cases)) as pool:
         running = [pool.submit(case, one) for case, one in zip(cases, servers, strict=True)]
         problems = [(c.__name__, f.exception()) for c, f in zip(cases, running, strict=True)]
@@ -271,7 +271,8 @@ def test_one_piece_is_taken_late(start: Start) -> None:
 
 @of("poll", "epoll")
 def test_more_requests_than_are_told_of_at_once(start: Start) -> None:
-    """The same holds for more clients than one epoll_wait() call returns (EVENTS_AT_ONCE)."""
+    """A request that arrived while suspended is also served with more clients than one epoll_wait()
+    call returns (EVENTS_AT_ONCE)."""
     scale = 5
 
     def attempt() -> None:

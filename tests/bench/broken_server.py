@@ -44,7 +44,6 @@ class Server:
             threading.Thread(target=self.serve, args=(client,), daemon=True).start()
 
     def serve(self, client: socket.socket) -> None:
-        """Serve all requests of a connection."""
         received = b""
         with client:
             while True:

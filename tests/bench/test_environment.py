@@ -185,7 +185,6 @@ def git(repository: Path, *words: str) -> str:
 
 @pytest.fixture
 def repository(folder: Path) -> Path:
-    """Return a repository with one commit."""
     made = folder / "repository"
     made.mkdir()
     (made / "file").write_text("text\n")

@@ -44,8 +44,6 @@ class Marked:
 
 
 class Sweep(Marked):
-    """A sweep in a process of its own."""
-
     def __init__(self, *words: str | Path) -> None:
         super().__init__("sweep", *words)
 
@@ -77,7 +75,6 @@ def results_in(folder: Path) -> dict[str, Any] | None:
 
 
 def wait_for_a_run(folder: Path) -> None:
-    """Wait until a first run of a sweep is stored."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         content = results_in(folder)

@@ -148,7 +148,6 @@ class Client(Connection):
         return Response(head, self.read_exactly(int(length), seconds))
 
     def exchange(self, data: bytes, method: str = "GET", seconds: float = PATIENCE) -> Response:
-        """Send a request and return its response."""
         self.send_if_open(data)
         return self.read(method, seconds)
 
@@ -179,7 +178,6 @@ class Client(Connection):
             self._received += self.socket.recv(size)
 
     def wait_until_read(self) -> None:
-        """Wait until the server has read all that was sent."""
         wait_until(lambda: is_read(self._port, self.socket), "the server reads")
 
     def wait_until_given_up(self) -> None:
@@ -239,6 +237,5 @@ def form(**values: str | bytes) -> bytes:
 
 
 def sign(server: Server, name: str | bytes, remarks: str | bytes) -> Response:
-    """Post a remark to the guestbook."""
     body = form(guest_name=name, guest_remarks=remarks)
     return send(server, request("POST", "/guestbook", (FORM,), body))

@@ -45,7 +45,6 @@ def representatives(config: pytest.Config, names: list[str]) -> list[str]:
 
 
 def binary_path(config: pytest.Config, name: str) -> Path:
-    """Return the path of a server's executable."""
     return Path(config.getoption("--bin-dir")).resolve() / name
 
 
@@ -140,7 +139,6 @@ def lone_store() -> Iterator[RedisClient]:
 
 @pytest.fixture(scope="module")
 def binary(request: pytest.FixtureRequest, arch: str) -> Path:
-    """Return the executable of the current server."""
     path = binary_path(request.config, arch)
     if not path.exists():
         pytest.fail(f"{path} is missing: build it first (make all)", pytrace=False)

@@ -49,7 +49,6 @@ class Plan:
 
     @property
     def seen(self) -> int:
-        """Return how many calls were counted."""
         return self._count(0)
 
     def _count(self, index: int) -> int:

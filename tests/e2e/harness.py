@@ -130,12 +130,10 @@ class Server:
 
     @property
     def kind(self) -> Architecture:
-        """Return its architecture."""
         return architecture(self.name)
 
     @property
     def url(self) -> str:
-        """Return the URL it printed, with the final slash."""
         return self.banner["url"]
 
     @property
@@ -270,7 +268,6 @@ class Server:
         assert not found, f"{self.name}: {text}"
 
     def kill(self) -> None:
-        """Kill all that is left of it, without a check."""
         if self._process is None:
             return
         processes.kill_session(self.pid)
@@ -285,7 +282,6 @@ class Server:
         return dict(re.findall(r"^(\S+(?: \S+)*?) {2,}(\S.*)$", text[start.start() :], re.M))
 
     def pids(self) -> list[int]:
-        """Return all its running processes."""
         return [p.pid for p in processes.living(self.pid)]
 
     def is_at_rest(self, workers: int) -> bool:
@@ -339,6 +335,5 @@ def run_to_end(binary: Path, *arguments: str) -> tuple[int, str, str]:
 
 @contextlib.contextmanager
 def all_of(servers: list[Server]) -> Iterator[list[Server]]:
-    """Start several servers, and finish them all."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(server) for server in servers]

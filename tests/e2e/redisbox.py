@@ -100,7 +100,6 @@ class RedisClient:
         return [item for item in found if isinstance(item, bytes)]
 
     def info(self, section: str) -> dict[str, str]:
-        """Return one section of INFO."""
         text = self.do("INFO", section)
         assert isinstance(text, bytes)
         lines = text.decode().split("\r\n")
@@ -147,7 +146,6 @@ class PrivateRedis:
         self._process: subprocess.Popen[bytes] | None = None
 
     def url(self, database: int = 0) -> str:
-        """Return the URL for a server's --redis."""
         return f"redis://127.0.0.1:{self.port}/{database}"
 
     def client(self, database: int = 0) -> RedisClient:

@@ -55,14 +55,12 @@ def in_a_chroot() -> bool:
 
 
 def run(command: list[str], **options: Any) -> Done:
-    """Run a command to its end."""
     return subprocess.run(
         command, capture_output=True, text=True, timeout=SECONDS, cwd=REPOSITORY, **options
     )
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:
-    """Poll until the condition is true."""
     deadline = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"not within {SECONDS:.0f} s: {what}"
@@ -94,7 +92,6 @@ class Lab:
         self.folder = BASE / self.name
 
     def command(self, verb: str, *words: str) -> list[str]:
-        """Return the command line of one of the lab's commands."""
         return [*COMMAND, verb, "--name", self.name, *words]
 
     def run(self, verb: str, *words: str, **options: Any) -> Done:
@@ -123,7 +120,6 @@ class Lab:
         return done.stdout.strip()
 
     def state(self) -> dict[str, Any]:
-        """Return its recorded state while it is up."""
         return json.loads((self.folder / "state.json").read_text())
 
     def pids(self) -> list[int]:

@@ -19,8 +19,6 @@ KINDS = {"blocking": "03_preforking", "threaded": "04_threading", "evented": "07
 
 
 class Mutant(NamedTuple):
-    """One fault in one file."""
-
     name: str
     title: str
     """The fault in words, for the table."""
@@ -57,7 +55,6 @@ class Mutant(NamedTuple):
 
 
 def mutants() -> Iterator[Mutant]:
-    """Return all mutants, file by file."""
     for file in sorted(HERE.glob("*.toml")):
         data = tomllib.loads(file.read_text(encoding="utf-8"))
         for entry in data["mutant"]:

@@ -160,7 +160,6 @@ def _jobs(options: argparse.Namespace) -> Iterator[Job]:
 
 
 def main() -> None:
-    """Grade the chosen mutants and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.run", description=__doc__)
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="only these mutants (default: all)")

@@ -24,7 +24,6 @@ settings.load_profile("repeat")
 
 @pytest.fixture(scope="session")
 def parsers() -> Iterator[Parsers]:
-    """Yield the C parsers."""
     if not PROGRAM.exists():
         pytest.fail(f"{PROGRAM} is missing: build it first (make unit-programs)", pytrace=False)
     with Parsers() as running:

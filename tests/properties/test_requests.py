@@ -93,8 +93,6 @@ def requests(draw: st.DrawFn) -> tuple[bytes, Body]:
 
 @dataclass(frozen=True)
 class Seen:
-    """The result of parsing some bytes."""
-
     line: tuple[bytes, bytes, bytes]
     host: bytes
     body: bytes

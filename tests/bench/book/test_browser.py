@@ -21,7 +21,6 @@ CUT = "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
 
 @pytest.fixture(scope="module")
 def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the book."""
     folder = tmp_path_factory.mktemp("book")
     command.build(folder, folder)
     return folder

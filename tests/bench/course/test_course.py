@@ -161,7 +161,6 @@ def test_what_the_session_calls_is_installed_before() -> None:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Return the two pages."""
     return course.build(tmp_path_factory.mktemp("course"))
 
 

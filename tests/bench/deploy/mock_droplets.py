@@ -64,8 +64,6 @@ class Droplet:
 
 @dataclass
 class Service:
-    """The state of the service."""
-
     droplets: list[Droplet] = field(default_factory=list)
     keys: list[dict[str, Any]] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
@@ -78,7 +76,6 @@ class Service:
     _made: int = 0
 
     def create(self, wanted: dict[str, Any]) -> tuple[int, Any]:
-        """Answer a request for a droplet."""
         missing = [name for name in ("name", "region", "size", "image") if not wanted.get(name)]
         if missing:
             return _error(422, "unprocessable_entity", f"{missing[0]} is missing")
@@ -112,7 +109,6 @@ class Service:
         return 204, None
 
     def add_key(self, wanted: dict[str, Any]) -> tuple[int, Any]:
-        """Add a public key."""
         if any(key["public_key"] == wanted["public_key"] for key in self.keys):
             return _error(422, "unprocessable_entity", "SSH Key is already in use on your account")
         self._made += 1
@@ -199,7 +195,6 @@ class MockServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Return the URL of the interface."""
         return f"http://127.0.0.1:{self.server_address[1]}/v2"
 
     def __enter__(self) -> MockServer:

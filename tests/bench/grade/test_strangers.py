@@ -59,7 +59,6 @@ int main(void) {
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end."""
     command = [sys.executable, "-m", "bench", "grade", *words]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
 

@@ -21,7 +21,6 @@ RECORDED = Path(__file__).parent / "recorded"
 
 
 def recorded(name: str) -> Results:
-    """Return a recorded result."""
     return load(RECORDED / f"{name}.json")
 
 

@@ -153,7 +153,6 @@ def open_loop_run(subject: str, rate: float) -> Run:
 
 
 def results_of(runs: Sequence[Run], **more: object) -> Results:
-    """Return results with these runs."""
     names = list(dict.fromkeys(run.subject for run in runs))
     levels = sorted({run.concurrency for run in runs})
     fields: dict[str, object] = {

@@ -92,7 +92,6 @@ class Visit:
         return list(self.page.evaluate(COLUMN, name))
 
     def sort_by(self, name: str) -> None:
-        """Click a heading."""
         self.page.locator("#figures thead th", has_text=name).first.get_by_role("button").click()
 
     def point_at(self, place: Locator) -> Locator:

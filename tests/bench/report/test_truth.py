@@ -70,7 +70,6 @@ def several(subject: str, key: str, figures: tuple[float, ...], level: int = 100
 
 
 def drawn(study: Study, key: str) -> str:
-    """Return a picture as SVG."""
     spec = next(spec for name, spec in pictures(study, catalogue(study)) if name == key)
     return str(vl_convert.vegalite_to_svg(spec))
 

@@ -38,7 +38,6 @@ def floor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Subject:
 
 
 def option(words: list[str], name: str) -> list[str]:
-    """Return all values of an option."""
     return [after for word, after in pairwise(words) if word == name]
 
 

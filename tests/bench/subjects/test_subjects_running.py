@@ -74,8 +74,6 @@ def store() -> Iterator[tuple[redis.Redis, str]]:
 
 
 class Floor:
-    """A running baseline."""
-
     def __init__(self, architecture: str, tmp_path: Path, **more: object) -> None:
         words = {"redis_url": "redis://127.0.0.1:1", "folder": tmp_path} | more
         place = Place(**words)  # type: ignore[arg-type]

@@ -55,7 +55,6 @@ def scene(ground: Ground) -> Iterator[Callable[..., AttackScene]]:
 
 
 def until(found: Callable[[], object], what: str) -> None:
-    """Wait for a condition."""
     deadline = time.monotonic() + SECONDS
     while not found():
         assert time.monotonic() < deadline, what
@@ -63,7 +62,6 @@ def until(found: Callable[[], object], what: str) -> None:
 
 
 def status(of: AttackScene, path: str, form: str = "") -> int:
-    """Send a server one request; return the status."""
     head = f"{'POST' if form else 'GET'} {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n"
     if form:
         head += (
@@ -78,7 +76,6 @@ def status(of: AttackScene, path: str, form: str = "") -> int:
 
 
 def sign(of: AttackScene, remark: str) -> int:
-    """Leave a remark."""
     return status(of, "/guestbook", f"guest-name=Ann&guest-remarks={remark}")
 
 

@@ -24,8 +24,6 @@ CROWD = 60
 
 
 class Server:
-    """The server."""
-
     def __init__(self, mode: str, port: int, url: str, file: str) -> None:
         self.mode, self.remarks, self.at_once = mode, 0, 0
         self.hurt = False
@@ -46,7 +44,6 @@ class Server:
             threading.Thread(target=self.serve, args=(client,), daemon=True).start()
 
     def serve(self, client: socket.socket) -> None:
-        """Serve one request."""
         with self.lock:
             self.at_once += 1
             self.hurt = self.hurt or self.at_once > CROWD
@@ -89,7 +86,6 @@ class Server:
         return self.hurt and self.mode == "spoils"
 
     def store(self, form: str) -> None:
-        """Store a remark."""
         with self.lock:
             self.remarks += 1
             forgotten = self.mode == "forgets" and self.remarks % 10 == 0
@@ -119,7 +115,6 @@ def answer(status: bytes, body: bytes) -> bytes:
 
 
 def main() -> None:
-    """Run the server."""
     mode, port, url, file = sys.argv[1:]
 
     def end(*_: object) -> None:

@@ -20,8 +20,6 @@ from .conftest import subject, until
 
 
 class Torture(Marked):
-    """One robustness test."""
-
     def __init__(self, results: Path, *words: str) -> None:
         super().__init__("torture", "--results", results, *words)
         self._results = results
@@ -32,7 +30,6 @@ class Torture(Marked):
         return json.loads(file.read_text()) if file else None
 
     def record(self) -> Record:
-        """Return its record."""
         return load(next(self._results.glob("torture-*")))
 
 

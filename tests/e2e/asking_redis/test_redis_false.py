@@ -257,7 +257,7 @@ def test_no_success_by_another_reply(start: Start, behind: str, later: bool) -> 
 
 @of("iterative", "forking", "preforking", "threading", "prethreading")
 def test_no_success_by_a_reply_to_the_handshake(start: Start) -> None:
-    """A surplus integer after the OK for SELECT confirms no remark (06 and 07 send RPUSH before)."""
+    """A surplus integer after the OK for SELECT confirms no remark (06, 07 send RPUSH before)."""
     replies = {"SELECT": b"+OK\r\n:99\r\n", "RPUSH": b"-OOM command not allowed\r\n"}
     with FalseRedis(answering(replies)) as false:
         server = start(redis=false.url.removesuffix("0") + "1")

@@ -22,7 +22,6 @@ SCREENSHOTS = REPOSITORY / "build" / "screenshots"
 
 @pytest.fixture(scope="session")
 def project_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the project's own site, unchanged."""
     return build_project_site(tmp_path_factory.mktemp("project"), REPOSITORY)
 
 
@@ -30,7 +29,6 @@ def project_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def project_server(
     binary: Path, project_site: Path, redis: PrivateRedis, database: RedisClient
 ) -> Iterator[Server]:
-    """Yield a server of the project's own site."""
     with Server(binary, project_site, redis.url(database.database), WORKERS) as running:
         yield running
 

@@ -17,15 +17,14 @@ from bench.host.project import ROOT, toml_of
 MOST_MODULES = 20
 """Modules in a folder; a longer list is hard to read."""
 MOST_DOORS = 12
-"""Modules that a module may import, or packages that a package may: one that needs more has more
-than one purpose."""
+"""Modules that a module may import, or packages that a package may import."""
 BY_NAME = re.compile(r"\b(import_module|__import__|run_module|run_path)\b")
 READ = """
 import sys
 from bench.cli.main import main
 assert main(sys.argv[1:]) in (0, 1)
-rooms = {".".join(name.split(".")[:2]) for name in sys.modules if name.startswith("bench.")}
-print("rooms:", *sorted(rooms))
+packages = {".".join(name.split(".")[:2]) for name in sys.modules if name.startswith("bench.")}
+print("packages:", *sorted(packages))
 """
 READERS = {"bench.cli", "bench.records", "bench.readers", "bench.report"}
 RECORDED = ROOT / "tests" / "bench" / "report" / "recorded"
@@ -40,7 +39,7 @@ def test_somebody_elses_results_are_read_without_the_instrument(
     program = [sys.executable, "-c", READ, command, results, *more.get(command, [])]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    rooms = set(done.stdout.rpartition("rooms:")[2].split())
+    rooms = set(done.stdout.rpartition("packages:")[2].split())
     assert rooms <= READERS
 
 
@@ -136,9 +135,10 @@ def _too_many(found: Mapping[str, set[str]]) -> dict[str, int]:
 
 
 def test_every_folder_of_modules_is_a_package() -> None:
-    """Every folder of modules is a package: otherwise the import contracts do not check it."""
+    """Every folder of modules is a package, or the import contracts would not check it. Programs of
+    reference servers are in other languages and never imported."""
     folders = {file.parent for room in ("bench", "lab") for file in (ROOT / room).rglob("*.py")}
-    programs = ROOT / "bench" / "strangers"  # in other languages; they are never imported
+    programs = ROOT / "bench" / "strangers"
     plain = [f for f in folders if not (f / "__init__.py").exists() and programs not in f.parents]
     assert plain == []
 

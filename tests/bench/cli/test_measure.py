@@ -104,7 +104,7 @@ def test_the_whole_of_it(tmp_path: Path) -> None:
     words = ["measure", "--only", "floor,syscalls", "--servers", "epoll", "--runs", "2"]
     words += ["--requests", "600", "--concurrency", "20", "--results", str(tmp_path)]
     if not (ROOT / "build/floor/07_epoll").exists():
-        pytest.skip("needs `make floor`")
+        pytest.skip("the baselines are not built")
     skip_unless_traceable()
     done = bench(*words)
     assert "CPU time per request" in done.stdout, done.stderr
@@ -122,7 +122,7 @@ def test_a_trick_switched_off(tmp_path: Path) -> None:
     """Without the optimisation the server makes one write per command to Redis, with it one per
     loop iteration. So the ablation was really applied to the server."""
     if not (ROOT / "build/floor/without.so").exists():
-        pytest.skip("needs `make floor`")
+        pytest.skip("the baselines are not built")
     skip_unless_traceable()
     words = ["sweep", "--servers", "epoll", "--workloads", "guestbook", "--probe", "traced"]
     words += ["--without", "none,pipeline", "--levels", "5", "--requests", "200", "--runs", "1"]

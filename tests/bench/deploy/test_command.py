@@ -112,12 +112,12 @@ def load_host(tmp_path: Path, **found: object) -> WayToLoad:
 
 
 def test_the_sweep_uses_the_inventorys_connection(tmp_path: Path) -> None:
-    more = "-o ProxyCommand='ssh -W %h:%p door'"
+    more = "-o ProxyCommand='ssh -W %h:%p jump'"
     host = load_host(tmp_path, port=2222, user="me", key="/k e y", common_args=more)
     words = host.command(["sweep", "--path", "/a b"], terminal=True)
     assert words[0] == "ssh"
     assert words[-2:] == ["load.example", "sweep --path '/a b'"]
-    assert "ProxyCommand=ssh -W %h:%p door" in words
+    assert "ProxyCommand=ssh -W %h:%p jump" in words
     for pair in (("-p", "2222"), ("-l", "me"), ("-i", "/k e y")):
         assert pair in itertools.pairwise(words)
     assert "-tt" in words

@@ -371,7 +371,7 @@ def test_an_accept_queue_is_seen() -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the user")
 def test_what_may_not_be_read_is_said(serve: Serve) -> None:
     served = serve("iterative")
-    # Read first: below /root the user nobody may not enter this folder.
+    # Read first: below /root another user may not enter this folder.
     code = (
         "import os; from bench.live.tasks import look; "
         "os.setgroups([]); os.setgid(65534); os.setuid(65534); "

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Each installed reference server, really started, answers like the seven servers. Its
-stranger.toml is true."""
+"""Each installed reference server, really started, answers like the seven servers, and its
+declaration is true."""
 
 import contextlib
 import os
@@ -280,7 +280,7 @@ from bench.subjects.subject import Place, stranger_subject
 place = Place("redis://127.0.0.1:1", Path(sys.argv[2]))
 server = RunningServer(stranger_subject(sys.argv[1]), place, (), SignalWatch())
 before, now = [], server.pids()
-while now != before or len(now) < int(sys.argv[3]):  # one that is just being started stays behind
+while now != before or len(now) < int(sys.argv[3]):  # else a new process would be left
     time.sleep(0.5)
     before, now = now, server.pids()
 print(server.pid, flush=True)

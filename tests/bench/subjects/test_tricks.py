@@ -19,7 +19,7 @@ from ..measuring import measured_of
 
 pytestmark = [
     pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll"),
-    pytest.mark.skipif(not WITHOUT.exists(), reason="needs make floor"),
+    pytest.mark.skipif(not WITHOUT.exists(), reason="the baselines are not built"),
 ]
 
 REQUESTS = 200

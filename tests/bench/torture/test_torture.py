@@ -120,7 +120,7 @@ def test_without_root_there_is_no_line(tmp_path: Path) -> None:
         torture = Torture(tmp_path, "--servers", "epoll", "--attacks", "slow-line")
         assert "network namespaces need root" in torture.end()
         return
-    # Read first: below /root the user nobody may not enter this folder.
+    # Read first: below /root another user may not enter this folder.
     code = "import os; from bench.torture.line import why_no_network as w; os.setuid(65534); "
     said = subprocess.run(
         [sys.executable, "-c", code + "print(w())"], cwd=ROOT, capture_output=True, text=True

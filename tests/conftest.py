@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What all tests share: a browser, and the marks."""
+"""Provide the browser and the markers that all tests share."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 PATIENCE = 30_000
-"""Milliseconds for which a browser test waits for what it expects. Five, playwright's own choice,
-pass by on a machine whose cores are all busy."""
+"""Milliseconds for which a browser test waits for a condition. Playwright's default of 5 s may pass
+on a machine whose cores are all busy."""
 expect.set_options(timeout=PATIENCE)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -31,10 +31,8 @@ CHROMIUM_FLAGS = [
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """A Chromium of the system; when there is none, the one playwright brings.
-
-    One for all tests of a process: playwright cannot be started in it a second time.
-    """
+    """Yield a Chromium of the system or, if there is none, the one of playwright. Each process has
+    only one, because playwright cannot be started a second time in a process."""
     found = next((path for path in map(shutil.which, CHROMIUM) if path), None)
     with sync_playwright() as playwright:
         if not found and not Path(playwright.chromium.executable_path).exists():
@@ -47,7 +45,6 @@ def browser() -> Iterator[Browser]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers."""
     config.addinivalue_line("markers", "waits: sits out a real timeout of 5 to 15 seconds")
     config.addinivalue_line("markers", "slow: takes more than 8 s on all servers together")
     config.addinivalue_line("markers", "of_servers(*names): is of these servers only")

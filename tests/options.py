@@ -2,10 +2,10 @@
 """The options that choose what is tested; e2e/conftest.py uses them.
 
 pytest loads this file before it reads its command line (addopts in pyproject.toml). A conftest.py
-is loaded later: `--server epoll` would then be an unknown option, and a file to be tested, as soon
-as there is a file ./epoll.
+is loaded later: `--server epoll` would then be an unknown option and a test file, because there is
+a file ./epoll.
 
-The tests start programs of the project and git: none of them inherits what the user has exported.
+The tests start programs of the project and git: these do not inherit the user's variables.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Name each failure when it happens: a run that is cut short has told it."""
+    """Report each failure when it happens, so that an interrupted run has reported it."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(NameFailures(terminal), "name-failures")
@@ -36,7 +36,6 @@ class NameFailures:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Write it."""
         if report.failed:
             self.terminal.write_line(f"\n{report.when} of {report.nodeid} failed")
 
@@ -52,7 +51,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options that choose which executables are tested."""
     group = parser.getgroup("servers")
     group.addoption(
         "--server",
@@ -65,7 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--every-server",
         action="store_true",
         help="test the code that all servers share (HTTP syntax, pages, files) in each of them; "
-        "default: in one that blocks and one with an event loop",
+        "default: in one server with blocking I/O and one with an event loop",
     )
     group.addoption(
         "--commit",

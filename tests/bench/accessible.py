@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Whether everybody can use a page: what axe finds in it, in the browser.
+"""Check the accessibility of a page with axe, in the browser.
 
-axe tries what a program can try: contrast, names for what is heard and not seen, an order of
-headings, a keyboard that reaches all. What it does not find is no proof that all is well.
+axe tests what a program can test: contrast, names for screen readers, the order of headings, the
+keyboard. A page without findings may still have problems.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ SCHEMES = ("light", "dark")
 
 
 def hindrances(page: Page) -> list[str]:
-    """Each rule that the page breaks, in its light and its dark dress: the rule, one of the places,
-    and in how many more."""
+    """Return each rule that the page breaks, light and dark: the rule, one place, and the number of
+    others."""
     found = []
     for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]

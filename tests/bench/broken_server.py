@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A server that lies, for the tests of the benchmark's checks.
+"""A server with wrong answers, for the tests of the benchmark's checks.
 
     python broken_server.py MODE PORT
 
-MODE is what is wrong with it, see `Fault`. It takes connections one after another in threads, and
-says where it listens in the way of the project's servers.
+MODE is its fault, see `Fault`. It serves each connection in a thread, and prints its address like
+the project's servers.
 """
 
 import os
@@ -14,20 +14,20 @@ import threading
 import time
 
 PAGE = b'<ul><li class="remark">' + b"x" * 500 + b"</ul>\n"
-"""A guestbook, as far as a first answer is looked at."""
+"""A guestbook page, as far as the first response is checked."""
 HELLO = b"Hello World\n"
-"""What is asked for where all answers are known to be of one length."""
+"""The page for which all responses have one known length."""
 EVERY = 100
-"""The faults that come now and then come with each so-manieth answer."""
+"""An intermittent fault happens in every Nth response."""
 TWICE = 10
-"""An answer too many comes with each so-manieth one: over a connection that is kept only those of
-the last few requests can be told from the next one's answer."""
+"""A surplus response follows every Nth one. On a kept connection only those of the last requests
+can be distinguished from the next response."""
 LIFE = 250
-"""Answers until it dies."""
+"""The number of responses before it dies."""
 
 
 class Server:
-    """The server; one number for all its answers."""
+    """The server; its counter is shared by all its answers."""
 
     def __init__(self, mode: str, port: int) -> None:
         self.mode = mode
@@ -36,7 +36,7 @@ class Server:
         self.listener = socket.create_server(("127.0.0.1", port), backlog=1000)
 
     def run(self) -> None:
-        """For ever, or until it dies."""
+        """Serve for ever, or until it dies."""
         port = self.listener.getsockname()[1]
         print(f"{'url':14}http://127.0.0.1:{port}/", flush=True)
         while True:
@@ -44,7 +44,6 @@ class Server:
             threading.Thread(target=self.serve, args=(client,), daemon=True).start()
 
     def serve(self, client: socket.socket) -> None:
-        """All requests of a connection."""
         received = b""
         with client:
             while True:
@@ -53,7 +52,8 @@ class Server:
                     if not piece:
                         return
                     received += piece
-                # Who got an answer too many asks again before the last one is read.
+                # A client that got an extra answer sends the next request before the last one is
+                # read.
                 request, _, received = received.partition(b"\r\n\r\n")
                 keep = b"keep-alive" in request.lower() or b"HTTP/1.1" in request
                 keep = (
@@ -66,14 +66,14 @@ class Server:
                     return
 
     def answer(self, client: socket.socket, keep: bool, hello: bool) -> bool:
-        """One answer; whether the connection may go on."""
+        """Send one answer; return whether the connection may continue."""
         with self.lock:
             self.answers += 1
             number = self.answers
         now_and_then = number % EVERY == 0
         page = HELLO if hello else PAGE
         status, length = b"200 OK", len(page)
-        if self.mode == "grows":  # nothing is wrong: a counter gains a digit
+        if self.mode == "grows":  # no fault: a counter gains a digit
             page = PAGE + str(number).encode()
             length = len(page)
         if self.mode == "drops" and now_and_then:

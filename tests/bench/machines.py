@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Made-up machines."""
+"""Mocked machines."""
 
 from bench.records.environment import SystemLimits
 
@@ -12,4 +12,4 @@ ROOMY = SystemLimits(
     time_wait_reuse=1,
     ab_ceiling=20_000,
 )
-"""In nobody's way."""
+"""Limits that allow everything."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs against servers that lie, for the tests."""
+"""Run measurements of broken servers, for the tests."""
 
 import sys
 from pathlib import Path
@@ -23,20 +23,19 @@ TRIES = 10
 
 
 class NoRedis:
-    """Stands for the Redis of a run; the broken servers use none."""
+    """Replaces the Redis of a run; the broken servers use none."""
 
     private = True
     url = "redis://127.0.0.1:1/0"
 
     def prepare(self) -> None:
-        """Nothing to prepare."""
+        """Prepare nothing."""
 
     def counts(self) -> tuple[int, int]:
-        """Nobody has visited, nobody has signed."""
+        """Return zero visits and zero remarks."""
         return 0, 0
 
     def use(self) -> CpuTime:
-        """Nothing."""
         return CpuTime(0.0, 0.0)
 
 
@@ -48,9 +47,9 @@ def broken(mode: str) -> Subject:
 
 
 def measured(fault: str, conditions: Conditions, timeout: float = 3.0) -> Run:
-    """A run that had its load. Beside a busy process the load generator may get so little of the
-    CPU that it has one or two requests under way and not ten: such a run is a failure, and says so,
-    but it says nothing of the server."""
+    """Return a run that had its load. Next to a busy process the load generator may have one or two
+    requests under way instead of ten. Such a run is reported as a failure, but it says nothing
+    about the server."""
     for _ in range(TRIES):
         run = measured_of(broken(fault), conditions, timeout)
         if run.reason is None or run.reason.label != "too little load":
@@ -61,7 +60,7 @@ def measured(fault: str, conditions: Conditions, timeout: float = 3.0) -> Run:
 def measured_of(
     subject: Subject, conditions: Conditions, timeout: float = 30.0, requests: int = REQUESTS
 ) -> Run:
-    """A run with whatever subject that needs no Redis."""
+    """Return a run of any server under test that needs no Redis."""
     if conditions.mode == "open" and open_loop.program() is None:
         pytest.skip("oha is not installed")
     watch, spec = SignalWatch(), RunSpec(subject.name, conditions, 10, 1, requests, timeout)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the user has exported changes nothing: `make all`, `make bench`, `make report` and `make
-test` work with hostile variables, and nothing writes to a repository that git's variables name.
+"""Variables that the user has exported change nothing, and no repository that they name is written.
 
-Takes about two minutes.
+`make all`, `make bench`, `make report` and `make test` run with hostile variables. Takes about two
+minutes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bench.host.project import ROOT
 SWEEP = "--servers epoll --levels 5 --requests 50"
 SELECTION = "tests/bench/test_lint.py tests/bench/deploy/test_command.py"
 
-# T stands for a folder in which FILES are.
+# T is replaced by a folder with FILES.
 FILES = {
     "python/bench/__init__.py": "raise SystemExit('another bench')",
     "python/json.py": "raise SystemExit('another json')",
@@ -152,7 +152,7 @@ def run(*command: str, cwd: Path = ROOT, **more: str) -> subprocess.CompletedPro
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*HOSTILE, WITHOUT_HOME])
 def test_make_works_with_hostile_variables(kind: str, folder: Path) -> None:
-    """It builds here and not elsewhere, and the results are those of this project."""
+    """`make` builds in this folder only, and the results are those of this project."""
     chosen = HOSTILE.get(kind, {"HOME": ""})
     hostile = {name: value.replace("T/", f"{folder}/") for name, value in chosen.items()}
     run("make", "-s", "all", **hostile)
@@ -186,7 +186,6 @@ def git(repository: Path, *words: str) -> str:
 
 @pytest.fixture
 def repository(folder: Path) -> Path:
-    """A repository with one commit."""
     made = folder / "repository"
     made.mkdir()
     (made / "file").write_text("text\n")
@@ -198,8 +197,8 @@ def repository(folder: Path) -> Path:
 
 @pytest.mark.slow
 def test_nothing_writes_to_the_repository_of_a_calling_git(repository: Path, folder: Path) -> None:
-    """As below `git rebase --exec`: make test, make fault and a sweep use no variable of git's.
-    The other hostile variables are set too."""
+    """No command uses git's variables, which `git rebase --exec` sets: make test, make fault and a
+    sweep. The other hostile variables are set too."""
     both = {**HOSTILE["python"], **HOSTILE["shell"], **HOSTILE["make"], **HOSTILE["programs"]}
     hostile = {name: value.replace("T/", f"{folder}/") for name, value in both.items()}
     hostile |= {"GIT_DIR": f"{repository}/.git", "GIT_WORK_TREE": str(repository)}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What docs/extending.md says: a condition, a figure, a workload and a stranger are added to a copy
-as it says, and a sweep of the copy has them all."""
+"""docs/extending.md works: a copy gets a condition, a figure, a workload and a reference server. A
+sweep of the copy has them all."""
 
 import json
 import re
@@ -28,7 +28,7 @@ MET = (
     "tests/bench/peers/test_chapter.py",
     "tests/bench/report/test_exports.py",
 )
-"""What an addition meets of the project's tests."""
+"""The project's tests that check an addition."""
 BLOCK = re.compile(
     r"^```(?P<kind>\w+) ?(?P<file>\S*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -36,7 +36,7 @@ BLOCK = re.compile(
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The project with what the document adds to it."""
+    """Return a copy of the project with what the document adds to it."""
     root = tmp_path / "project"
     root.mkdir()
     for name in COPIED:
@@ -89,4 +89,4 @@ def test_one_of_each_in_a_copy(copy: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     for block in BLOCK.finditer((ROOT / "docs" / "extending.md").read_text()):
         if block["file"]:
-            assert block["text"].startswith("# SPDX-License-Identifier: MIT\n"), "lint asks for it"
+            assert block["text"].startswith("# SPDX-License-Identifier: MIT\n"), "lint requires it"

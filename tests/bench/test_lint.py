@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scripts/lint.sh: no part of it passes that has looked at nothing."""
+"""Each part of scripts/lint.sh fails if it checks no file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.host.project import ROOT
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A repository with the script, and a source without a licence."""
+    """Return a repository with the script, and a source without a licence."""
     (tmp_path / "scripts").mkdir()
     for name in ("lint.sh", "environment.sh", "foreign-variables"):
         shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts")
@@ -36,7 +36,8 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_file_without_a_licence(folder: Path) -> None:
-    """Of whichever kind, unless that is named; what is served is measured, and stays as it is."""
+    """A file of any kind needs a licence, except the listed ones; served files stay unchanged
+    because they are measured."""
     for name in ("public/bare.css", "bench/bare.css", "bench/bare.of-no-kind", "docs/bare.md"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).touch()
@@ -47,10 +48,11 @@ def test_a_file_without_a_licence(folder: Path) -> None:
 
 
 def test_a_folder_of_somebody_else(folder: Path) -> None:
-    """Root looks at a user's clone, or in a container at what is mounted: git lists it if told."""
+    """A folder of another user is checked, also by root or in a container: git lists it after an
+    option."""
     (folder / "not-ours").touch()
     if run(folder, "git", "ls-files").returncode == 0:
-        pytest.skip("this git does not mind whose a folder is")
+        pytest.skip("this git accepts folders of any user")
     done = run(folder, "scripts/lint.sh", "licence")
     assert "bare.c: no line" in done.stdout
 
@@ -72,7 +74,7 @@ const char *error = "nobody listens", *whoever = "upon";
 
 
 def test_words_of_the_list(tmp_path: Path) -> None:
-    """Comments and strings with a space are read, code and single words are not. 0.3 s."""
+    """Comments and strings with a space are checked, code and single words are not. Takes 0.3 s."""
     (tmp_path / "prose.c").write_text(PROSE)
     (tmp_path / "prose.md").write_text("It says `nobody`.\n\n```\nupon\n```\n\nAnd so on.\n")
     command = [sys.executable, str(ROOT / "scripts/prose.py"), "prose.c", "prose.md"]

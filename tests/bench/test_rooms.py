@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The rooms of bench/: what `make lint` does not see of them."""
+"""The structure of bench/, as far as `make lint` does not check it."""
 
 import ast
 import re
@@ -15,17 +15,16 @@ import pytest
 from bench.host.project import ROOT, toml_of
 
 MOST_MODULES = 20
-"""In a folder; more nobody takes in at a glance."""
+"""Modules in a folder; a longer list is hard to read."""
 MOST_DOORS = 12
-"""Modules of ours that a module imports, or rooms that a room does; whoever needs more does more
-than one thing."""
+"""Modules that a module may import, or packages that a package may import."""
 BY_NAME = re.compile(r"\b(import_module|__import__|run_module|run_path)\b")
 READ = """
 import sys
 from bench.cli.main import main
 assert main(sys.argv[1:]) in (0, 1)
-rooms = {".".join(name.split(".")[:2]) for name in sys.modules if name.startswith("bench.")}
-print("rooms:", *sorted(rooms))
+packages = {".".join(name.split(".")[:2]) for name in sys.modules if name.startswith("bench.")}
+print("packages:", *sorted(packages))
 """
 READERS = {"bench.cli", "bench.records", "bench.readers", "bench.report"}
 RECORDED = ROOT / "tests" / "bench" / "report" / "recorded"
@@ -41,13 +40,13 @@ def test_somebody_elses_results_are_read_without_the_instrument(
     program = [sys.executable, "-c", READ, command, results, *more.get(command, [])]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    rooms = set(done.stdout.rpartition("rooms:")[2].split())
+    rooms = set(done.stdout.rpartition("packages:")[2].split())
     assert rooms <= READERS
 
 
 @pytest.mark.parametrize("room", ["bench", "lab", "lib", "tests"])
 def test_no_room_is_crowded(room: str) -> None:
-    """A .c and its .h are one module."""
+    """No package has too many modules; a .c and its .h are one module."""
     crowded = {}
     for folder in {file.parent for file in (ROOT / room).rglob("*.*")}:
         files = (file for file in folder.iterdir() if file.suffix in (".c", ".h", ".py"))
@@ -58,8 +57,8 @@ def test_no_room_is_crowded(room: str) -> None:
 
 
 def _packages() -> dict[str, str]:
-    """Who has brought each module. (Before Python 3.11 packages_distributions() knows those only
-    that have a top_level.txt.)"""
+    """Return which packages have installed each module. (Before Python 3.11
+    packages_distributions() knows only those with a top_level.txt.)"""
     return {
         file.parts[0].removesuffix(".py"): one.metadata["Name"]
         for one in distributions()
@@ -69,12 +68,12 @@ def _packages() -> dict[str, str]:
 
 
 def test_packages_that_are_imported_are_asked_for() -> None:
-    """That another package needs one too may end with its next version."""
+    """Each imported package is required directly: another package may stop needing it."""
     trees = [ast.parse(file.read_text()) for file in (ROOT / "bench").rglob("*.py")]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
-    own = {"bench", "lab", *sys.stdlib_module_names, "tomllib"}  # which tomli is where it is not
+    own = {"bench", "lab", *sys.stdlib_module_names, "tomllib"}  # or tomli
     others = {name.partition(".")[0] for name in names} - own
     asked = re.findall(r"^[\w-]+", (ROOT / "requirements" / "bench.in").read_text(), re.MULTILINE)
     packages = _packages()  # tomli is there for older Pythons only
@@ -83,24 +82,25 @@ def test_packages_that_are_imported_are_asked_for() -> None:
 
 
 def _module(file: Path, root: Path) -> str:
-    """Its name: "bench.host.quota"; of a package's __init__ that of the package."""
+    """Return its name: "bench.host.quota"; for a package's __init__ that of the package."""
     return ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
 
 
 def _imported(tree: ast.Module) -> set[str]:
-    """What a module imports, both as a module ("from a import b" may mean a.b) and as a name."""
+    """Return what a module imports, both as a module ("from a import b" may mean a.b) and as a
+    name."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert not node.level, "imports name the whole way"
+            assert not node.level, "imports are absolute"
             found |= {f"{node.module}.{name.name}" for name in node.names}
     return found
 
 
 def doors(root: Path, room: str) -> dict[str, set[str]]:
-    """The modules of a room, each with those of its modules that it imports."""
+    """Return the modules of a package, each with its modules that it imports."""
     trees = {_module(f, root): ast.parse(f.read_text()) for f in (root / room).rglob("*.py")}
     return {
         name: {
@@ -113,8 +113,8 @@ def doors(root: Path, room: str) -> dict[str, set[str]]:
 
 
 def class_names() -> dict[str, list[str]]:
-    """The classes of bench/ and lab/, each with the modules that have one of that name. The
-    programs of strangers are no part of the instrument."""
+    """Return the classes of bench/ and lab/, each with the modules that have one of that name. The
+    programs of reference servers are not included."""
     found: dict[str, list[str]] = {}
     for file in (file for room in ("bench", "lab") for file in (ROOT / room).rglob("*.py")):
         if "strangers" not in file.parts:
@@ -136,9 +136,10 @@ def _too_many(found: Mapping[str, set[str]]) -> dict[str, int]:
 
 
 def test_every_folder_of_modules_is_a_package() -> None:
-    """Else the contracts know nothing of it, and its imports may go anywhere."""
+    """Every folder of modules is a package, or the import contracts would not check it. Programs of
+    reference servers are in other languages and never imported."""
     folders = {file.parent for room in ("bench", "lab") for file in (ROOT / room).rglob("*.py")}
-    programs = ROOT / "bench" / "strangers"  # in the languages of strangers; nobody imports them
+    programs = ROOT / "bench" / "strangers"
     plain = [f for f in folders if not (f / "__init__.py").exists() and programs not in f.parents]
     assert plain == []
 
@@ -166,7 +167,7 @@ def test_no_room_but_the_command_line_has_more_than_a_dozen_doors() -> None:
 
 
 def test_modules_are_loaded_by_their_names_in_the_table_of_commands_alone() -> None:
-    """The contracts see no such import, and the doors neither."""
+    """Only the table of commands loads modules by name: the contracts see no such import."""
     files = (file for room in ("bench", "lab") for file in (ROOT / room).rglob("*.py"))
     found = [_module(file, ROOT) for file in files if BY_NAME.search(file.read_text())]
     assert found == ["bench.cli.main"]
@@ -184,7 +185,8 @@ def test_one_door_too_many_is_seen(tmp_path: Path) -> None:
 
 
 def _includes() -> dict[str, set[str]]:
-    """What each module of lib/ includes of the others: "process/stop", not "process/stop.h"."""
+    """Return what each module of lib/ includes of the others: "process/stop", not
+    "process/stop.h"."""
     found: dict[str, set[str]] = {}
     for file in (ROOT / "lib").rglob("*.[ch]"):
         module = str(file.relative_to(ROOT / "lib").with_suffix(""))
@@ -194,7 +196,7 @@ def _includes() -> dict[str, set[str]]:
     return found
 
 
-# What each floor of lib/ may include, beside itself.
+# The layers of lib/ that each layer may include, in addition to itself.
 BELOW = {
     "config": set[str](),
     "proto": {"config"},
@@ -209,9 +211,9 @@ def test_includes_run_down_and_in_no_circle() -> None:
     for module, others in includes.items():
         floor = module.partition("/")[0]
         uphill = [o for o in others if o.partition("/")[0] not in BELOW[floor] | {floor}]
-        assert uphill == [], f"{module} includes what is not below it"
+        assert uphill == [], f"{module} includes a layer that is not below it"
     assert len(includes) > 30
     try:
         list(TopologicalSorter(includes).static_order())
     except CycleError as circle:
-        pytest.fail(f"includes in a circle: {circle.args[1]}")
+        pytest.fail(f"circular includes: {circle.args[1]}")

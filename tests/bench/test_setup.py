@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scripts/setup.sh: which checkout's command it leaves in .venv."""
+"""scripts/setup.sh installs the command of this checkout in .venv."""
 
 import hashlib
 import shutil
@@ -19,14 +19,14 @@ OURS = ("pyproject.toml", "scripts", "requirements", "bench", "lab")
 
 @pytest.fixture
 def checkouts(tmp_path: Path) -> tuple[Path, Path]:
-    """Two of them, with what setup.sh reads; the first has a .venv, for which nothing is fetched:
+    """Return two checkouts with what setup.sh reads. The first has a .venv that needs no download:
     pip and setuptools are links to ours."""
     one, other = tmp_path / "one", tmp_path / "other"
     for folder in (one, other):
         folder.mkdir()
         for name in OURS:
             (folder / name).symlink_to(ROOT / name)
-        # Not as a link: the script works in the folder above itself.
+        # Not a link: the script works in the folder above itself.
         (folder / "scripts").unlink()
         shutil.copytree(ROOT / "scripts", folder / "scripts")
         for package in ("bench", "lab"):
@@ -44,7 +44,7 @@ def checkouts(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def installed_by(folder: Path) -> str:
-    """Where bench lies for who calls the command there, once setup.sh has run."""
+    """Return the path of bench for the command there, after setup.sh has run."""
     subprocess.run(["scripts/setup.sh", "read"], cwd=folder, check=True)
     assert (folder / ".venv" / "bin" / "zerohttpd").exists()
     python = folder / ".venv" / "bin" / "python"
@@ -57,7 +57,8 @@ def installed_by(folder: Path) -> str:
 def test_a_venv_of_another_checkout_runs_this_one(
     checkouts: tuple[Path, Path], copied: bool
 ) -> None:
-    """Else `make bench` would measure the other's sources, and say nothing."""
+    """A .venv of another checkout is changed to this one: otherwise `make bench` would measure the
+    other's sources."""
     one, other = checkouts
     assert installed_by(one) == str(one / "bench" / "__init__.py")
     if copied:
@@ -70,7 +71,7 @@ def test_a_venv_of_another_checkout_runs_this_one(
 
 @pytest.mark.slow
 def test_where_it_is_installed_nothing_is_done(checkouts: tuple[Path, Path]) -> None:
-    """It runs before each `make bench`."""
+    """If it is installed, nothing is done, because setup.sh runs before each `make bench`."""
     one, _ = checkouts
     installed_by(one)
     command = one / ".venv" / "bin" / "zerohttpd"
@@ -98,7 +99,7 @@ def wheel(folder: Path) -> Path:
 def test_pip_installs_into_venv_whatever_its_configuration_says(
     checkouts: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:
-    """A user's pip.conf may name another place for all packages. Takes 3 s for each."""
+    """pip installs into .venv although a pip.conf names another folder. Takes 3 s for each."""
     one, _ = checkouts
     package = wheel(tmp_path)
     digest = hashlib.sha256(package.read_bytes()).hexdigest()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whole sweeps in a process of their own, for the tests: what they leave is found by a mark."""
+"""Run whole sweeps in a process of their own; a mark finds what they leave."""
 
 import json
 import os
@@ -15,13 +15,13 @@ from bench.host.project import ROOT
 
 MARK = "ZEROHTTPD_TEST_MARK"
 SECONDS = 300
-"""For anything that a test waits for; a loaded machine is slow."""
+"""Seconds that a test waits for anything; a loaded machine is slow."""
 GRACE_SECONDS = 20
 AGENT = [sys.executable, "-m", "bench.stations.agent"]
 
 
 class Marked:
-    """A command in a process of its own, whose descendants can be told by a mark."""
+    """A command in a process of its own, whose descendants have a mark."""
 
     def __init__(self, *words: str | Path) -> None:
         self.mark = uuid.uuid4().hex
@@ -35,23 +35,21 @@ class Marked:
         )
 
     def end(self) -> str:
-        """Wait for its end; all it said."""
+        """Wait for its end; return all it printed."""
         return self.process.communicate(timeout=SECONDS)[0]
 
     def strays(self) -> list[str]:
-        """Processes that carry its mark, after a time of grace."""
+        """Return processes that have its mark, after a time of grace."""
         return strays(self.mark)
 
 
 class Sweep(Marked):
-    """A sweep."""
-
     def __init__(self, *words: str | Path) -> None:
         super().__init__("sweep", *words)
 
 
 def strays(mark: str, but: int = 0) -> list[str]:
-    """Processes that carry a mark, after a time of grace; `but`: one that may."""
+    """Return processes that have a mark, after a time of grace; `but`: an accepted one."""
     deadline = time.monotonic() + GRACE_SECONDS
     while found := [command for pid, command in marked(mark) if pid != but]:
         if time.monotonic() > deadline:
@@ -61,7 +59,7 @@ def strays(mark: str, but: int = 0) -> list[str]:
 
 
 def marked(mark: str) -> Iterator[tuple[int, str]]:
-    """The processes that carry a mark: number and command line."""
+    """Return the processes with the mark: number and command line."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes():
@@ -71,13 +69,12 @@ def marked(mark: str) -> Iterator[tuple[int, str]]:
 
 
 def results_in(folder: Path) -> dict[str, Any] | None:
-    """The results.json of the only sweep whose results go to a folder; None while there is none."""
+    """Return the results.json of the only sweep in a folder; None if there is none."""
     file = next(folder.glob("*/results.json"), None)
     return json.loads(file.read_text()) if file else None
 
 
 def wait_for_a_run(folder: Path) -> None:
-    """Until a first run of a sweep is kept."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         content = results_in(folder)
@@ -90,7 +87,7 @@ def wait_for_a_run(folder: Path) -> None:
 def hosts_file(
     folder: Path, servers: int = 1, nginx: bool = False, address: str = "127.0.0.1"
 ) -> Path:
-    """A file of hosts that are all this machine, each with an agent of its own."""
+    """Write a file of hosts that are all this machine, with an agent each."""
     names = ["zerohttpd", *(f"zerohttpd{n}" for n in range(2, servers + 1))]
     content: dict[str, Any] = {
         "load": {"name": "load", "address": address},

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""All servers, from outside.
+"""Tests of all servers, from outside.
 
-    http            the protocol: what is answered, what is refused, what is never sent
-    pages           the guestbook, in a browser too; the log; a page that is added
-    asking_redis    Redis that is down, false, slow, or has no client to spare
-    limits          time, descriptors, memory, workers; calls that fail; the end
-    kinds           how the seven differ: what each says of itself is tried; an eighth
+    http            the protocol: which answers, which refusals, what is never sent
+    pages           the guestbook, also in a browser; the log; a page that is added
+    asking_redis    Redis that is down, false or slow, or that reaches its limit of clients
+    limits          time, descriptors, memory, workers; calls that fail; the stop
+    kinds           how the seven servers differ: their own claims; an eighth server
 
-What they share lies here: a client, a server that was started, a Redis, sockets, patience.
+The modules of this folder are shared: a client, a started server, a Redis, sockets, timeouts.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Tables of requests, byte for byte, with the statuses that answer them.
+"""Tables of requests, byte for byte, with the status codes that may answer them.
 
-They are sent to every server alone (test_http_errors.py, test_smuggling.py) and to all
-of them for a comparison (test_equality.py).
+They are sent to every server alone (test_http_errors.py, test_smuggling.py) and to all of them for
+a comparison (test_equality.py).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Case:
-    """A request and the statuses of which one must answer it.
+    """A request and the status codes that may answer it.
 
-    closes: the response must say `Connection: close`, and the connection must end.
-    allow:  what the Allow field must hold, None when it is not looked at.
+    closes: the response must have `Connection: close`, and the connection must end.
+    allow:  the value of the Allow field; None if it is not checked.
     """
 
     name: str
@@ -41,7 +41,7 @@ def _bad(name: str, raw: bytes, *statuses: int) -> Case:
 HOST = b"Host: test"
 BLANK = b"\r\n\r\n"
 
-# RFC 9112, section 3: the request line. Section numbers below are RFC 9112's, if not said.
+# RFC 9112, section 3: the request line. Section numbers below are of RFC 9112 if no other is named.
 REQUEST_LINE = [
     _ok("plain", _get(HOST)),
     _ok("empty line first (2.2)", b"\r\n" + _get(HOST)),
@@ -178,19 +178,19 @@ EXPECTATIONS = [
     _ok("a list of no expectations", _get(HOST, b"Expect: , ,")),
     _ok("100-continue in 1.0", _get(HOST, b"Expect: 100-continue", version=b"HTTP/1.0")),
 ]
-# An expectation that cannot be met leaves no body unread here: it may stay open.
+# An unknown expectation leaves no body unread here, so the connection may stay open.
 EXPECTATIONS = [Case(c.name, c.raw, c.statuses) for c in EXPECTATIONS]
 
 
 def _long_line(size: int) -> bytes:
-    """A GET whose request line has `size` bytes without its CR LF."""
+    """Return a GET whose request line has `size` bytes without its CR LF."""
     return _get(
         HOST, target=b"/t/digits.txt?" + b"x" * (size - len(b"GET /t/digits.txt? HTTP/1.1"))
     )
 
 
 def _long_head(size: int, fields: int) -> bytes:
-    """A GET whose head has `size` bytes in all, in about so many fields."""
+    """Return a GET whose head has `size` bytes in all, in about so many fields."""
     start = _get(HOST)[:-2]
     each = (size - len(start) - 2) // fields
     lines = [b"X-%03d: %s\r\n" % (i, b"y" * (each - 9)) for i in range(fields - 1)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of the opening comments have in common: quoting them, clients in numbers."""
+"""Helpers for tests of the servers' opening comments: quote them, open many connections."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ DIGITS, VISIT, ELSEWHERE = (
 KEPT = request("GET", "/t/digits.txt")
 HALF = DIGITS[:-2]
 of = pytest.mark.of_servers
-# A little less than a half request is given.
+# Slightly less than the timeout for half a request.
 HALF_TIME = 8
 
 
 def _words(text: str) -> str:
-    """The text on one line, without what comments and Markdown put around it."""
+    """Return the text on one line, without comment marks and Markdown."""
     text = re.sub(r"^ \*", "", text, flags=re.MULTILINE)
     return " ".join(re.sub(r"[`*]|\]\([^)]*\)|\[", "", text).split())
 
 
 def says(*sentences: str) -> None:
-    """Assert that each sentence is in an opening comment, README or the architecture."""
+    """Assert that each sentence is in an opening comment, a README or the architecture."""
     documents = [REPOSITORY / "README.md", REPOSITORY / "docs/architecture.md"]
     sources = [*REPOSITORY.glob("[0-9][0-9]_*/main.c"), *documents]
     texts = [_words(path.read_text(encoding="utf-8")) for path in sources]
     for sentence in sentences:
-        assert any(_words(sentence) in text for text in texts), f"nobody says: {sentence}"
+        assert any(_words(sentence) in text for text in texts), f"not in a comment: {sentence}"
 
 
 def limit(name: str) -> int:
-    """A number of lib/config.h."""
+    """Return a number that lib/config.h defines."""
     found = re.search(rf"^#define {name} +(\d+)", (REPOSITORY / "lib/config.h").read_text(), re.M)
     assert found is not None, f"lib/config.h has no {name}"
     return int(found[1])
@@ -48,7 +48,7 @@ def limit(name: str) -> int:
 
 @contextlib.contextmanager
 def crowd(server: Server, count: int, data: bytes) -> Iterator[list[Client]]:
-    """Clients that have sent something, one after another."""
+    """Yield clients that have sent something, one after another."""
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(Client(server)) for _ in range(count)]
         for client in clients:
@@ -57,6 +57,6 @@ def crowd(server: Server, count: int, data: bytes) -> Iterator[list[Client]]:
 
 
 def answer(clients: list[Client]) -> None:
-    """Send the rest of the half requests, and read the responses."""
+    """Send the rest of the half requests, and return the responses."""
     for client in clients:
         assert client.exchange(b"\r\n").status == 200

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A client that sends exactly the bytes it is given and reads exactly what comes back."""
+"""A client that sends exactly the bytes it is given and reads exactly what the server sends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ FORM = ("Content-Type", "application/x-www-form-urlencoded")
 
 
 class EndOfStreamError(Exception):
-    """The server closed before a whole response had come; holds what had."""
+    """The server closed before the response was complete; the message has the bytes received so
+    far."""
 
     def __init__(self, received: bytes) -> None:
         super().__init__(f"closed after {len(received)} bytes: {received[:300]!r}")
@@ -30,26 +31,24 @@ class EndOfStreamError(Exception):
 
 @dataclass(frozen=True)
 class Response:
-    """One response as it came. `head` includes the empty line."""
+    """One response as received. `head` includes the empty line."""
 
     head: bytes
     body: bytes
 
     @property
     def status_line(self) -> str:
-        """The first line."""
         return self.head.split(CRLF, 1)[0].decode("ascii")
 
     @property
     def status(self) -> int:
-        """The status code."""
         match = re.fullmatch(r"HTTP/1\.1 ([1-5][0-9][0-9]) [ -~]+", self.status_line)
         assert match is not None, f"bad status line: {self.status_line!r}"
         return int(match[1])
 
     @property
     def fields(self) -> list[tuple[str, str]]:
-        """All fields in their order."""
+        """Return all fields in their order."""
         pairs = []
         for line in self.head.split(CRLF)[1:-2]:
             match = re.fullmatch(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+): ([!-~\x80-\xff \t]*)", line)
@@ -58,31 +57,30 @@ class Response:
         return pairs
 
     def field(self, name: str) -> str | None:
-        """Return the one field of that name, None when it is absent."""
+        """Return the one field of that name, None if it is absent."""
         values = [value for key, value in self.fields if key.lower() == name.lower()]
         assert len(values) <= 1, f"{name} came {len(values)} times: {values}"
         return values[0] if values else None
 
     @property
     def closes(self) -> bool:
-        """Whether it announces the end of the connection."""
+        """Return whether the response has `Connection: close`."""
         return (self.field("Connection") or "").lower() == "close"
 
     @property
     def text(self) -> str:
-        """The body as UTF-8."""
         return self.body.decode("utf-8")
 
 
 class Client(Connection):
-    """One connection. Every read has a deadline; use it as a context manager."""
+    """One connection. Each read has a deadline; use it as a context manager."""
 
     def __init__(self, server: Server, receive_buffer: int | None = None) -> None:
         super().__init__((server.host, server.port), PATIENCE, receive_buffer or 0)
         self._port = server.port
 
     def send_if_open(self, data: bytes) -> bool:
-        """Send all of it; return False when the server has closed."""
+        """Send all of it; return False if the server has closed."""
         try:
             self.socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
@@ -90,13 +88,13 @@ class Client(Connection):
         return True
 
     def send_slowly(self, data: bytes, piece: int = 1, pause: float = 0.0) -> None:
-        """Send a few bytes at a time, each in a segment of its own."""
+        """Send a few bytes at a time, each time in a segment of its own."""
         for start in range(0, len(data), piece):
             self.socket.sendall(data[start : start + piece])
             time.sleep(pause)
 
     def half_close(self) -> None:
-        """Say that no more will be sent."""
+        """Close the sending side only."""
         self.socket.shutdown(socket.SHUT_WR)
 
     def _more(self, end: float, size: int = 65536) -> bool:
@@ -119,7 +117,7 @@ class Client(Connection):
             return b""
 
     def read_head(self, seconds: float = PATIENCE) -> bytes:
-        """Return the bytes of one response head; EndOfStreamError, TimeoutError."""
+        """Return the bytes of one response head. Raise EndOfStreamError or TimeoutError."""
         end = deadline_in(seconds)
         while b"\r\n\r\n" not in self._received:
             if not self._more(end):
@@ -128,7 +126,7 @@ class Client(Connection):
         return head + b"\r\n\r\n"
 
     def read_exactly(self, size: int, seconds: float = PATIENCE) -> bytes:
-        """Return `size` bytes; EndOfStreamError, TimeoutError."""
+        """Return `size` bytes. Raise EndOfStreamError or TimeoutError."""
         end = deadline_in(seconds)
         data, self._received = bytearray(self._received), b""
         while len(data) < size:
@@ -140,7 +138,7 @@ class Client(Connection):
         return bytes(data[:size])
 
     def read(self, method: str = "GET", seconds: float = PATIENCE) -> Response:
-        """Return one response, interim ones too; EndOfStreamError, TimeoutError."""
+        """Return one response, also an interim one. Raise EndOfStreamError or TimeoutError."""
         head = self.read_head(seconds)
         response = Response(head, b"")
         if response.status < 200 or response.status in (204, 304) or method == "HEAD":
@@ -150,12 +148,11 @@ class Client(Connection):
         return Response(head, self.read_exactly(int(length), seconds))
 
     def exchange(self, data: bytes, method: str = "GET", seconds: float = PATIENCE) -> Response:
-        """Send a request and return its response."""
         self.send_if_open(data)
         return self.read(method, seconds)
 
     def read_to_end(self, seconds: float = PATIENCE) -> bytes:
-        """Return everything until the server closes; TimeoutError when it does not."""
+        """Return everything until the server closes. Raise TimeoutError if it does not."""
         end = deadline_in(seconds)
         data, self._received = bytearray(self._received), b""
         while piece := self._receive(end, 1 << 20):
@@ -163,7 +160,7 @@ class Client(Connection):
         return bytes(data)
 
     def is_quiet(self, seconds: float) -> bool:
-        """Whether nothing at all comes within `seconds` (not stretched), not even the end."""
+        """Return whether nothing is received within `seconds` (not stretched), not even the end."""
         if self._received:
             return False
         self.socket.settimeout(seconds)
@@ -175,18 +172,17 @@ class Client(Connection):
             return False
 
     def sip(self, size: int) -> None:
-        """Take what has come, up to `size` bytes; it counts as received."""
+        """Receive up to `size` bytes; they count as received."""
         self.socket.setblocking(False)
         with contextlib.suppress(BlockingIOError, ConnectionResetError):
             self._received += self.socket.recv(size)
 
     def wait_until_read(self) -> None:
-        """Wait until the server has read all that was sent."""
         wait_until(lambda: is_read(self._port, self.socket), "the server reads")
 
     def wait_until_given_up(self) -> None:
-        """Wait until the server has closed the connection, without reading to its end."""
-        wait_until(lambda: is_given_up(self._port, self.socket), "the server gives up")
+        """Wait until the server has closed the connection, without reading until its end."""
+        wait_until(lambda: is_given_up(self._port, self.socket), "the server closes")
 
 
 Fields = tuple[tuple[str, str], ...]
@@ -219,7 +215,7 @@ def send_to_end(server: Server, data: bytes, seconds: float = PATIENCE) -> list[
 
 
 def split_responses(data: bytes) -> list[Response]:
-    """Cut a stream of responses to GET or POST requests into its parts."""
+    """Split a stream of responses to GET or POST requests."""
     responses = []
     while data:
         head, mark, data = data.partition(b"\r\n\r\n")
@@ -235,12 +231,11 @@ def split_responses(data: bytes) -> list[Response]:
 
 
 def form(**values: str | bytes) -> bytes:
-    """Encode a form as a browser does; underscores in names stand for hyphens."""
+    """Encode a form as a browser does; underscores in names become hyphens."""
     pairs = (f"{k.replace('_', '-')}={quote_plus(v)}" for k, v in values.items())
     return "&".join(pairs).encode("ascii")
 
 
 def sign(server: Server, name: str | bytes, remarks: str | bytes) -> Response:
-    """Post a remark to the guestbook."""
     body = form(guest_name=name, guest_remarks=remarks)
     return send(server, request("POST", "/guestbook", (FORM,), body))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Fixtures: a site to serve, a Redis, and a server of every architecture."""
+"""Fixtures for the tests of the servers: a site, a Redis, and a server of each architecture."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORKERS = ("--workers", "16")
 
 
 def chosen_servers(config: pytest.Config) -> list[str]:
-    """Return the servers to test; UsageError for a name that is no folder here."""
+    """Return the servers to test. Raise UsageError if a name is not a server's folder."""
     found = find_servers()
     chosen = config.getoption("--server") or found
     unknown = [name for name in chosen if name not in found]
@@ -31,13 +31,13 @@ def chosen_servers(config: pytest.Config) -> list[str]:
 
 
 REPRESENTATIVES = ("prethreading", "epoll")
-"""One server that blocks and one with an event loop. Both keep connections alive."""
+"""A server with blocking I/O and one with an event loop. Both keep connections alive."""
 SEVEN = 7
 
 
 def representatives(config: pytest.Config, names: list[str]) -> list[str]:
-    """Return the servers for a test of code that all of them share: what the command line names,
-    else one of each kind of I/O, and each server that is not one of the seven."""
+    """Return the servers for tests of shared code: those of the command line, otherwise one for
+    each kind of I/O and each server that is not one of the seven servers."""
     if config.getoption("--server") or config.getoption("--every-server"):
         return names
     known = find_servers()[:SEVEN]
@@ -45,33 +45,29 @@ def representatives(config: pytest.Config, names: list[str]) -> list[str]:
 
 
 def binary_path(config: pytest.Config, name: str) -> Path:
-    """Return where the executable of a server is."""
     return Path(config.getoption("--bin-dir")).resolve() / name
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Stretch the deadlines for sanitizer builds, and find orphans."""
+    """Stretch the deadlines for sanitizer builds, and prepare to detect orphans."""
     binaries = [binary_path(config, name) for name in find_servers()]
     if any(path.exists() and is_sanitized(path) for path in binaries):
         PACE.sanitized = True
         PACE.slowness = 6
     processes.become_subreaper()
-    # nohup(1) has it ignored, and the servers would inherit that: a handler they do not.
+    # nohup(1) ignores SIGHUP, and the servers would inherit that; they do not inherit a handler.
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """Say what is tested."""
     names = " ".join(chosen_servers(config))
     return f"servers: {names} (from {config.getoption('--bin-dir')})"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run every test that asks for `arch` against every server.
-
-    The groups are for xdist: the tests of one file with one server share that server.
-    """
+    """Run each test that has the argument `arch` once for each server. The groups are for xdist:
+    the tests of one file with one server share that server."""
     if "arch" in metafunc.fixturenames:
         module = metafunc.module.__name__.rpartition(".")[2]
         names = chosen_servers(metafunc.config)
@@ -86,7 +82,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that wait, beside the others; leave out what a sanitizer prevents."""
+    """Run the tests that wait first, in parallel with the others; skip what a sanitizer
+    prevents."""
     items.sort(key=lambda item: item.get_closest_marker("waits") is None)
     for item in items if PACE.sanitized else ():
         marker = item.get_closest_marker("plain_build")
@@ -96,20 +93,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The --root of nearly all tests: the project's own site and the tests' files."""
+    """Return the --root of nearly all tests: the project's own site and the tests' files."""
     return build_site(tmp_path_factory.mktemp("site"), REPOSITORY)
 
 
 @pytest.fixture(scope="session")
 def redis() -> Iterator[PrivateRedis]:
-    """A Redis for the whole run of this test process; no test may disturb it."""
+    """Yield a Redis for all tests of this process; no test may disturb it."""
     with PrivateRedis() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def database_numbers() -> Iterator[int]:
-    """Numbers of databases nobody has used yet."""
+    """Return numbers of databases that are not used yet."""
     return iter(itertools.count(1))
 
 
@@ -117,7 +114,7 @@ def database_numbers() -> Iterator[int]:
 def database(
     redis: PrivateRedis, database_numbers: Iterator[int], arch: str
 ) -> Iterator[RedisClient]:
-    """A client of the database that `server` uses."""
+    """Yield a client of the database that `server` uses."""
     client = redis.client(next(database_numbers))
     client.do("FLUSHDB")
     yield client
@@ -126,14 +123,14 @@ def database(
 
 @pytest.fixture
 def store(database: RedisClient) -> RedisClient:
-    """The database that `server` uses, emptied."""
+    """Empty the database that `server` uses, and return its client."""
     database.do("FLUSHDB")
     return database
 
 
 @pytest.fixture(scope="module")
 def lone_store() -> Iterator[RedisClient]:
-    """A client of a Redis that nobody else uses but the server."""
+    """Yield a client of a Redis that only the server uses."""
     with PrivateRedis() as own:
         client = own.client(1)
         yield client
@@ -142,7 +139,6 @@ def lone_store() -> Iterator[RedisClient]:
 
 @pytest.fixture(scope="module")
 def binary(request: pytest.FixtureRequest, arch: str) -> Path:
-    """The executable of the current server."""
     path = binary_path(request.config, arch)
     if not path.exists():
         pytest.fail(f"{path} is missing: build it first (make all)", pytrace=False)
@@ -153,7 +149,7 @@ def binary(request: pytest.FixtureRequest, arch: str) -> Path:
 def server(
     binary: Path, site: Path, redis: PrivateRedis, database: RedisClient
 ) -> Iterator[Server]:
-    """A running server that the tests of one file share and do not disturb."""
+    """Yield a running server that the tests of one file share and do not disturb."""
     with Server(binary, site, redis.url(database.database), WORKERS) as running:
         yield running
 
@@ -168,10 +164,8 @@ def start(
     redis: PrivateRedis,
     database_numbers: Iterator[int],
 ) -> Iterator[Start]:
-    """A function that starts a server for one test only: start(*options, redis=, root=, prefix=).
-
-    What it started is ended after the test and checked, unless the test has ended it.
-    """
+    """Return a function that starts a server for one test: start(*options, redis=, root=, prefix=).
+    After the test each such server is stopped and checked, unless the test stopped it."""
     started: list[Server] = []
 
     def start_one(*options: str, prefix: tuple[str, ...] = (), **choices: str | Path) -> Server:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Servers whose system calls fail when a test says so: see tests/faults/faults.c."""
+"""Servers whose system calls fail when a test wants it: see tests/faults/faults.c."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .harness import REPOSITORY, Server
 
 LIBRARY = REPOSITORY / "build" / "faults.so"
 SHORT = 0
-"""In place of an errno: the call succeeds, with one byte."""
+"""Used instead of an errno: the call succeeds, with one byte."""
 
 
 class Plan:
-    """Which call fails, in memory that is shared with the server: `struct plan` of faults.c."""
+    """The call that fails, in memory shared with the server: `struct plan` of faults.c."""
 
     _order = struct.Struct("=32sqq")
     _counts = struct.Struct("=qqqq")
@@ -31,27 +31,24 @@ class Plan:
             self._memory = mmap.mmap(file.fileno(), 4096)
 
     def arm(self, call: str, nth: int, error: int) -> None:
-        """From now on, let the nth call of that name fail with an errno, or be SHORT.
-
-        With a signal's number, negated, it succeeds, and then its caller is sent that signal.
-        """
+        """Make the nth call of that name from now on fail with an errno, or be SHORT. With a
+        negated signal number the call succeeds, and its caller gets that signal."""
         self._memory[:32] = bytes(32)
         self._counts.pack_into(self._memory, self._order.size, 0, 0, self.crashes, self.blocks)
         self._order.pack_into(self._memory, 0, call.encode(), nth, error)
 
     def disarm(self) -> bool:
-        """Let nothing fail any more; return whether something has."""
+        """Stop all faults; return whether one has happened."""
         failed = self._count(1) > 0
         self._memory[:32] = bytes(32)
         return failed
 
     def count(self, call: str) -> None:
-        """From now on, count the calls of that name."""
+        """Count the calls of that name from now on."""
         self.arm(call, 0, 0)
 
     @property
     def seen(self) -> int:
-        """How many of them there were."""
         return self._count(0)
 
     def _count(self, index: int) -> int:
@@ -59,35 +56,36 @@ class Plan:
 
     @property
     def crashes(self) -> int:
-        """How many processes of the server have died of a signal such as SIGSEGV."""
+        """Return how many processes of the server were killed by a signal such as SIGSEGV."""
         return self._count(2)
 
     @property
     def blocks(self) -> int:
-        """Blocks of memory that are allocated; of a server without children only."""
+        """Return the number of allocated blocks; only for a server without children."""
         return self._count(3)
 
 
 @dataclass
 class FaultyServer(Server):
-    """A server with the library before the C library."""
+    """A server with the library of faults loaded before the C library."""
 
     plan: Plan | None = None
 
     def command(self) -> list[str]:
-        """The command line; env(1), so that the library is loaded into the server alone."""
+        """Return the command line; env(1) loads the library into the server only."""
         assert self.plan is not None
         variables = [f"LD_PRELOAD={LIBRARY}", f"FAULTS={self.plan.path}"]
         return ["env", *variables, *super().command()]
 
     def open_sockets(self) -> int:
-        """How many different sockets its processes have, but for those that listen."""
+        """Return how many different sockets its processes have, without the listening ones."""
         names = {name for pid in self.pids() for name in processes.descriptors(pid)}
         listening = {f"socket:[{one.inode}]" for one in tcp_sockets(self.port, states=LISTEN)}
         return sum(name.startswith("socket:") for name in names - listening)
 
     def files_opened_twice(self) -> list[str]:
-        """Files of the site that one of its processes has more than one descriptor of."""
+        """Return the files of the site for which one of its processes has more than one
+        descriptor."""
         found = []
         for pid in self.pids():
             names = [n for n in processes.descriptors(pid) if n.startswith(str(self.root))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Starts one of the servers, knows how to stop it, and checks what it leaves behind."""
+"""Start one of the servers, stop it, and check what it leaves behind."""
 
 from __future__ import annotations
 
@@ -38,57 +38,57 @@ SANITIZER_REPORTS = (
 
 @dataclass(frozen=True)
 class Architecture:
-    """What the tests must know of one server beyond its name: NN_name/tests.toml says it.
-
-    Without that file it is taken for one that never stalls, in one process.
-    """
+    """What the tests must know of a server: its name and its NN_name/tests.toml. Without that file
+    the server counts as one process that no client stalls."""
 
     name: str
     keeps_alive: bool = True
-    """It serves more than one request per connection."""
+    """Whether it serves more than one request per connection."""
     stalled_by: str = "nobody"
-    """How many waiting clients shut out the others: "one", as many as there are "workers"."""
+    """How many waiting clients stall the others: "one", or as many as there are "workers"."""
     workers: str = ""
-    """What --workers counts, from the start on: "processes", "threads"; nothing in the others."""
+    """What --workers counts, from the start: "processes" or "threads"; empty if it has no
+    effect."""
     lends_redis: bool = False
-    """A worker lives for one connection and is lent its connection to Redis."""
+    """Whether a worker lives for one connection and borrows its connection to Redis."""
     shares_redis: bool = False
-    """Threads share connections to Redis: as many as ask at once."""
+    """Whether threads share connections to Redis: as many as are used at once."""
     listener_each: bool = False
-    """Each worker listens for itself, and the first process has a descriptor of each."""
+    """Whether each worker has a listener of its own, of which the first process has a
+    descriptor."""
 
     @property
     def is_stalled_by_one(self) -> bool:
-        """Whether one client that says nothing shuts out the others."""
+        """Return whether one silent client stalls all others."""
         return self.stalled_by == "one"
 
     @property
     def has_workers(self) -> bool:
-        """Whether --workers counts for it."""
+        """Return whether --workers has an effect."""
         return self.workers != ""
 
     @property
     def worker_per_client(self) -> bool:
-        """Whether each client, also one that waits, takes one of a fixed number of workers."""
+        """Return whether each client, also a silent one, takes one of a fixed number of workers."""
         return self.stalled_by == "workers"
 
     @property
     def is_pool_of_loops(self) -> bool:
-        """Whether each of its workers serves many clients at once."""
+        """Return whether each of its workers serves many clients at once."""
         return self.has_workers and not self.worker_per_client
 
     def listeners(self, workers: int) -> int:
-        """How many sockets listen, and wait for connections each, if it has so many workers."""
+        """Return how many listening sockets, each with a backlog, it has with so many workers."""
         return workers if self.listener_each else 1
 
     def workers_within(self, connections: int, most: int) -> str:
-        """How many --workers to give it where Redis grants so few connections: a loop hands its
-        one on to nobody, so each needs one; of all others as many as are wanted share them."""
+        """Return how many --workers it needs if Redis allows so few connections. Each event loop
+        keeps its connection, so it needs one; all other workers share them."""
         return str(min(connections, most) if self.is_pool_of_loops else most)
 
 
 def architecture(name: str) -> Architecture:
-    """Return what a server's folder says of it."""
+    """Return what a server's folder says about it."""
     (folder,) = REPOSITORY.glob(f"[0-9][0-9]_{name}")
     file = folder / "tests.toml"
     said = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
@@ -99,13 +99,12 @@ def architecture(name: str) -> Architecture:
 
 
 def find_servers(repository: Path = REPOSITORY) -> list[str]:
-    """Return the names of all servers, from the folders NN_name/main.c, in their order."""
+    """Return the names of all servers, from the folders NN_name/main.c, sorted."""
     folders = sorted(p.parent.name for p in repository.glob("[0-9][0-9]_*/main.c"))
     return [folder.split("_", 1)[1] for folder in folders]
 
 
 def is_sanitized(binary: Path) -> bool:
-    """Return whether an executable was built with a sanitizer."""
     content = binary.read_bytes()
     return b"__asan_init" in content or b"__tsan_init" in content
 
@@ -119,7 +118,7 @@ class Server:
     redis: str
     options: tuple[str, ...] = ()
     prefix: tuple[str, ...] = ()
-    """A command that runs it under some limit, or in a network namespace."""
+    """The prefix of the command, which sets a limit or a network namespace."""
     pid: int = 0
     banner: dict[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
@@ -127,37 +126,32 @@ class Server:
 
     @property
     def name(self) -> str:
-        """The executable's name."""
         return self.binary.name
 
     @property
     def kind(self) -> Architecture:
-        """What is known of its architecture."""
         return architecture(self.name)
 
     @property
     def url(self) -> str:
-        """The address it printed, with the slash at its end."""
         return self.banner["url"]
 
     @property
     def host(self) -> str:
-        """The host in its URL, without brackets."""
         return urlsplit(self.url).hostname or ""
 
     @property
     def port(self) -> int:
-        """The port in its URL."""
         return urlsplit(self.url).port or 80
 
     @property
     def stdout(self) -> str:
-        """All it has printed so far."""
+        """Return all it has printed to standard output so far."""
         return self._output("stdout")
 
     @property
     def stderr(self) -> str:
-        """All it has printed to standard error so far."""
+        """Return all it has printed to standard error so far."""
         return self._output("stderr")
 
     def _output(self, name: str) -> str:
@@ -165,15 +159,12 @@ class Server:
         return (Path(self._folder.name) / name).read_text(encoding="utf-8", errors="replace")
 
     def command(self) -> list[str]:
-        """The command line."""
         fixed = ["--port", "0", "--redis", self.redis, "--root", str(self.root)]
         return [*self.prefix, str(self.binary), *fixed, *self.options]
 
     def start(self) -> Self:
-        """Start it and wait for its banner; AssertionError when it does not come up.
-
-        Call it from the main thread: the server is killed when the calling thread ends.
-        """
+        """Start it and wait for its banner; raise AssertionError if it does not start. Call it from
+        the main thread: the server is killed when the calling thread ends."""
         self._folder = tempfile.TemporaryDirectory(prefix="zs-e2e-")
         with (
             Path(self._folder.name, "stdout").open("wb") as out,
@@ -206,21 +197,19 @@ class Server:
         return False
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal (the first process only)."""
+        """Send a signal to its first process only."""
         os.kill(self.pid, number)
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """Meanwhile all its processes stand still (SIGSTOP), and time goes on.
-
-        Who goes on already is told nothing: a SIGCONT would take back the SIGSTOP with which
-        the leak sanitizer holds a program that ends, and it waits for that without end.
-        """
+        """Stop all its processes (SIGSTOP) within the block, while time goes on. A process that
+        already runs again gets no SIGCONT: that would undo the SIGSTOP with which the leak
+        sanitizer stops a program at its end, and the sanitizer would wait forever."""
         for pid in self.pids():
             os.kill(pid, signal.SIGSTOP)
         wait_until(
             lambda: all(one.state == "T" for one in processes.living(self.pid)),
-            f"{self.name} stands still",
+            f"{self.name} is stopped",
         )
         try:
             yield
@@ -230,7 +219,7 @@ class Server:
                     os.kill(process.pid, signal.SIGCONT)
 
     def wait(self) -> int:
-        """Wait for its end; return the exit status, AssertionError when it does not end."""
+        """Return the exit status; raise AssertionError if it does not exit."""
         assert self._process is not None
         try:
             return self._process.wait(PATIENCE * PACE.slowness)
@@ -238,31 +227,29 @@ class Server:
             raise AssertionError(f"{self.name} does not exit") from None
 
     def running(self) -> bool:
-        """Whether its first process still runs."""
+        """Return whether its first process still runs."""
         return self._process is not None and self._process.poll() is None
 
     def begin_to_stop(self, number: int = signal.SIGTERM, busy: int | None = None) -> None:
-        """Send it a signal that ends it, and wait until it has heard it: nobody listens.
-
-        A parent tells its children afterwards. If it is known how many clients are being served,
-        this waits until all other children have gone.
-        """
+        """Send it a signal that ends it, and wait until it no longer listens. A parent signals its
+        children afterwards. If the number of clients in service is given, wait until all other
+        children have ended."""
         self.send_signal(number)
-        wait_until(lambda: not sockets.listens(self.port), f"{self.name} hears the signal")
+        wait_until(lambda: not sockets.listens(self.port), f"{self.name} stops listening")
         if busy is not None:
             wait_until(
                 lambda: len(processes.session_processes(self.pid)) <= 1 + busy,
-                f"{self.name}'s idle children have gone",
+                f"{self.name}'s idle children have ended",
             )
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """End it with a signal; return its exit status. It has 5 s for what is in flight."""
+        """Stop it with a signal; return its exit status. Requests in flight have 5 s."""
         if self.running():
             self.send_signal(number)
         return self.wait()
 
     def finish(self) -> None:
-        """End it and assert that it ended well: status 0, nothing left, nothing reported."""
+        """Stop it and assert that it exits with status 0, leaves nothing and reports nothing."""
         try:
             was_running = self.running()
             status = self.stop()
@@ -275,13 +262,12 @@ class Server:
             self.kill()
 
     def assert_no_report(self) -> None:
-        """Assert that no sanitizer reported anything."""
+        """Assert that no sanitizer has reported anything."""
         text = self.stderr + self.stdout
         found = [report for report in SANITIZER_REPORTS if report in text]
         assert not found, f"{self.name}: {text}"
 
     def kill(self) -> None:
-        """Kill whatever is left, at once, without a check."""
         if self._process is None:
             return
         processes.kill_session(self.pid)
@@ -289,18 +275,18 @@ class Server:
             self._process.wait(30)
 
     def statistics(self) -> dict[str, str]:
-        """Return the figures it printed at its end, as text, by their name."""
+        """Return the figures of its statistics as text, by name."""
         text = self.stderr if "--log" in self.options else self.stdout
         start = re.search(r"^requests ", text, re.MULTILINE)
         assert start is not None, f"{self.name} printed no statistics: {text}"
         return dict(re.findall(r"^(\S+(?: \S+)*?) {2,}(\S.*)$", text[start.start() :], re.M))
 
     def pids(self) -> list[int]:
-        """All its processes that run."""
         return [p.pid for p in processes.living(self.pid)]
 
     def is_at_rest(self, workers: int) -> bool:
-        """Whether it has the processes and threads, zombies included, of one that serves nobody."""
+        """Return whether it has only the processes and threads, zombies included, of an idle
+        server."""
         found = processes.session_processes(self.pid)
         threads = sum(processes.own_threads(process.pid) for process in found)
         alone, threaded, forked = (1, 1), (1, 1 + workers), (1 + workers, 1 + workers)
@@ -308,7 +294,7 @@ class Server:
         return (len(found), threads) == rest
 
     def children(self) -> list[int]:
-        """Its processes but for the first."""
+        """Return its processes without the first."""
         return [pid for pid in self.pids() if pid != self.pid]
 
     def __enter__(self) -> Self:
@@ -327,15 +313,13 @@ class Server:
 
 
 def environment() -> dict[str, str]:
-    """What the servers find in their environment: a resolver that does not take its time.
-
-    Looking up names that do not exist may take minutes where no name server answers.
-    """
+    """Return the servers' environment, with a resolver that has short timeouts. Without a name
+    server a look-up of an unknown name may take minutes."""
     return {**os.environ, "RES_OPTIONS": "timeout:1 attempts:1"}
 
 
 def run_to_end(binary: Path, *arguments: str) -> tuple[int, str, str]:
-    """Run a server that is expected to end by itself; return status, stdout, stderr."""
+    """Run a server that is expected to exit; return status, stdout, stderr."""
     done = subprocess.run(
         processes.mortal([str(binary), *arguments]),
         stdin=subprocess.DEVNULL,
@@ -351,6 +335,5 @@ def run_to_end(binary: Path, *arguments: str) -> tuple[int, str, str]:
 
 @contextlib.contextmanager
 def all_of(servers: list[Server]) -> Iterator[list[Server]]:
-    """Start several servers, and finish them all."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(server) for server in servers]

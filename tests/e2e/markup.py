@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests read out of pages."""
+"""Parse pages for the tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VOID = frozenset(
 
 
 class _Nesting(HTMLParser):
-    """Follows start and end tags; remembers the first that does not fit."""
+    """Checks the nesting of tags; stores the first tag that does not fit."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,24 +44,24 @@ def assert_well_formed(page: str) -> None:
 
 
 def remarks_html(page: str) -> list[str]:
-    """Return the remarks of a guestbook page as they stand in its source."""
+    """Return the remarks of a guestbook page as HTML source."""
     return re.findall(r'<li class="remark"><p>(.*?)</p></li>', page, re.DOTALL)
 
 
 def remarks(page: str) -> list[str]:
-    """Return the remarks of a guestbook page as a reader sees them, in their order."""
+    """Return the remarks of a guestbook page as a reader sees them, in order."""
     return [html.unescape(text) for text in remarks_html(page)]
 
 
 def part(page: str, name: str) -> str:
-    """Return what stands in <p id="name">, as a reader sees it."""
+    """Return the content of <p id="name"> as a reader sees it."""
     match = re.search(rf'<p id="{name}">(.*?)</p>', page, re.DOTALL)
     assert match is not None, f"no {name} in {page}"
     return html.unescape(match[1])
 
 
 def typed(page: str) -> tuple[str, str]:
-    """Return what the form of a guestbook page holds: name and remarks."""
+    """Return what the form of a guestbook page contains: name and remarks."""
     name = re.search(r'<input name="guest-name" value="([^"<>]*)">', page)
     text = re.search(r'<textarea name="guest-remarks">([^<>]*)</textarea>', page)
     assert name is not None, f"no name in the form of {page}"

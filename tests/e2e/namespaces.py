@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Network namespaces of the tests' own: ip-netns(8), setns(2). Only root may make them."""
+"""Network namespaces for tests: ip-netns(8), setns(2). Only root may make them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBERS = itertools.count()
 
 
 def run(command: str) -> None:
-    """Run a command, given as words with spaces between; OSError with what it says."""
+    """Run a command, given as words with spaces between; raise OSError with what it prints."""
     done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise OSError(f"{command}: {done.stderr.strip()}")
@@ -23,7 +23,7 @@ def run(command: str) -> None:
 
 @contextlib.contextmanager
 def namespaces(count: int) -> Iterator[list[str]]:
-    """The names of so many new namespaces, with nothing in them but a loopback that is down."""
+    """Yield the names of so many new namespaces with nothing but a loopback that is down."""
     with contextlib.ExitStack() as stack:
         names = [f"zs-{os.getpid()}-{next(_NUMBERS)}" for _ in range(count)]
         for name in names:
@@ -40,7 +40,7 @@ def _enter(descriptor: int) -> None:
 
 @contextlib.contextmanager
 def inside(name: str) -> Iterator[None]:
-    """The calling thread, and what it starts, is in that namespace."""
+    """Run the calling thread, and what it starts, in that namespace within the block."""
     here = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     there = os.open(Path("/run/netns", name), os.O_RDONLY)
     try:

@@ -29,13 +29,13 @@ class RedisError(Exception):
 
 
 def encode(*words: str | bytes | int) -> bytes:
-    """Return a command as Redis wants to receive it."""
+    """Return a command as Redis expects it."""
     raw = [w if isinstance(w, bytes) else str(w).encode() for w in words]
     return b"*%d\r\n" % len(raw) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in raw)
 
 
 class RedisClient:
-    """A plain client of one database; reconnects for every command that finds it closed."""
+    """A simple client of one database; connects again for a command if the connection is closed."""
 
     def __init__(self, port: int, database: int = 0) -> None:
         self.port = port
@@ -79,7 +79,7 @@ class RedisClient:
         return bytes(self._stream.read(size + 2)[:-2])
 
     def do(self, *words: str | bytes | int) -> Value:
-        """Run one command and return its reply; RedisError, OSError."""
+        """Run one command and return its reply. Raise RedisError or OSError."""
         if self._socket is None:
             self._connect()
         try:
@@ -89,35 +89,34 @@ class RedisClient:
             raise
 
     def number(self, key: str) -> int:
-        """The number a key holds, 0 when there is none."""
+        """Return the number that a key holds, 0 if it does not exist."""
         value = self.do("GET", key)
         return int(value) if isinstance(value, bytes) else 0
 
     def remarks(self) -> list[bytes]:
-        """All remarks in the order in which they were stored."""
+        """Return all remarks in the order in which they were stored."""
         found = self.do("LRANGE", "guestbook_remarks", 0, -1)
         assert isinstance(found, list)
         return [item for item in found if isinstance(item, bytes)]
 
     def info(self, section: str) -> dict[str, str]:
-        """One section of INFO."""
         text = self.do("INFO", section)
         assert isinstance(text, bytes)
         lines = text.decode().split("\r\n")
         return dict(line.split(":", 1) for line in lines if ":" in line)
 
     def connections(self) -> int:
-        """How many connections this Redis has accepted so far."""
+        """Return how many connections this Redis has accepted so far."""
         return int(self.info("stats")["total_connections_received"])
 
     def connected(self) -> int:
-        """How many connections this Redis has now, other than our own."""
+        """Return how many connections this Redis has now, without our own."""
         clients = self.do("CLIENT", "LIST")
         assert isinstance(clients, bytes)
         return clients.count(b"\n") - 1
 
     def commands(self) -> dict[str, int]:
-        """How often each command ran since the last CONFIG RESETSTAT, but for our own."""
+        """Return how often each command ran since the last CONFIG RESETSTAT, without our own."""
         counts = {}
         for key, value in self.info("commandstats").items():
             name = key.removeprefix("cmdstat_")
@@ -136,7 +135,7 @@ class RedisClient:
 
 
 class PrivateRedis:
-    """A redis-server of our own: a free port, a Unix socket, nothing kept, ended with us."""
+    """A redis-server for tests: a free port, a Unix socket, no file, stopped with the tests."""
 
     def __init__(self, *options: str) -> None:
         self.options = options
@@ -147,21 +146,21 @@ class PrivateRedis:
         self._process: subprocess.Popen[bytes] | None = None
 
     def url(self, database: int = 0) -> str:
-        """The URL for a server's --redis."""
         return f"redis://127.0.0.1:{self.port}/{database}"
 
     def client(self, database: int = 0) -> RedisClient:
-        """A client of one of its databases (0 to 4095)."""
+        """Return a client of one of its databases (0 to 4095)."""
         return RedisClient(self.port, database)
 
     def start(self) -> Self:
-        """Start it, on the same port when it ran before; AssertionError when it does not."""
+        """Start it, on its previous port if it ran before; raise AssertionError if it does not
+        start."""
         end = deadline_in(PATIENCE)
         self.port = self.port or free_port()
         while time.monotonic() < end:
             if self._try_start(self.port):
                 return self
-            time.sleep(0.05)  # a process of before may still have the port
+            time.sleep(0.05)  # the previous process may still have the port
         raise AssertionError(f"redis-server does not start: {self._log.read_text()}")
 
     def _try_start(self, port: int) -> bool:
@@ -196,19 +195,18 @@ class PrivateRedis:
             client.close()
 
     def kill(self) -> None:
-        """End it at once (SIGKILL); what was not written to disk is lost."""
+        """Kill it at once (SIGKILL); what was not written to disk is lost."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def pause(self) -> None:
-        """Stop it: connections are accepted by the kernel, but nothing is answered."""
+        """Stop it with SIGSTOP: the kernel accepts connections, but nothing is answered."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
@@ -233,7 +231,7 @@ class Conversation:
         self.pending = b""
 
     def receive(self) -> bool:
-        """Wait for more from the client; False when it has left."""
+        """Wait for more from the client; return False if it has left."""
         try:
             data = self._connection.recv(65536)
         except OSError:
@@ -242,11 +240,12 @@ class Conversation:
         return bool(data)
 
     def has_more(self, seconds: float | None = 0) -> bool:
-        """Whether there is more from the client, or its end, to be looked at; None: wait for it."""
+        """Return whether the client has sent more, or has left; wait for it if the timeout is
+        None."""
         return bool(self.pending or select.select([self._connection], [], [], seconds)[0])
 
     def next_command(self) -> list[bytes] | None:
-        """Return the next whole command, None when the client has left."""
+        """Return the next whole command, None if the client has left."""
         while True:
             words = self._cut_command()
             if words is not None:
@@ -266,7 +265,7 @@ class Conversation:
         return words
 
     def send(self, data: bytes) -> bool:
-        """Send to the client; False when it has left."""
+        """Send to the client; return False if it has left."""
         try:
             self._connection.sendall(data)
         except OSError:
@@ -278,7 +277,7 @@ Script = Callable[[Conversation], None]
 
 
 class FalseRedis:
-    """A listening socket on which every connection is given to a script, in a thread."""
+    """A listening socket that runs a script for each connection, in a thread."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -315,7 +314,7 @@ class FalseRedis:
 
 
 def answering(replies: dict[str, bytes]) -> Script:
-    """A script that answers each command with its fixed reply (b"" says nothing)."""
+    """Return a script that answers each command with its fixed reply (b"" sends nothing)."""
 
     def script(conversation: Conversation) -> None:
         while (words := conversation.next_command()) is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The folder that the tested servers serve: a copy of the project's, and files of our own."""
+"""Build the folder that the tested servers serve: a copy of the project's, with further files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INSIDE = b"inside\n"
 BIG_SIZE = 110 * MB
 HUGE_SIZE = 5 * 1024 * MB
 HUGE_MARK = b"at the far end"
-# A year in the past, so that validators are strong; even, as some file systems round.
+# A year in the past, so that validators are strong; even, because some file systems round.
 MODIFIED = 1_700_000_000
 TYPES = {
     "a.html": "text/html",
@@ -77,7 +77,7 @@ REDIRECTS = """# for the end-to-end tests
 
 
 def eighty_kilobytes() -> bytes:
-    """Return the same 80,000 bytes that do not repeat, every time."""
+    """Return 80,000 bytes that do not repeat, the same each time."""
     blocks = (hashlib.sha256(str(i).encode()).digest() for i in range(2500))
     return b"".join(blocks)
 
@@ -103,7 +103,7 @@ def build_project_site(root: Path, repository: Path) -> Path:
 
 
 def build_site(root: Path, repository: Path) -> Path:
-    """Fill `root` with the project's site, a simpler template and our files; return it."""
+    """Fill `root` with the project's site, a simpler template and further files; return it."""
     build_project_site(root, repository)
     with (root / "redirects").open("a", encoding="utf-8") as redirects:
         redirects.write(REDIRECTS)
@@ -116,8 +116,7 @@ def build_site(root: Path, repository: Path) -> Path:
 
 
 def wait_until_settled(site: Path) -> None:
-    """A small file is kept in memory when it has not changed for a while: FILE_SETTLES in
-    lib/config.h."""
+    """Wait until a changed file may be kept in memory: FILE_SETTLES in lib/config.h."""
     files = [*site.glob("public/t/digits.txt"), *site.glob("templates/*/*")]
     changed = max(file.stat().st_ctime for file in files)
     settled = changed + limit("FILE_SETTLES") + 1  # the servers count whole seconds
@@ -163,7 +162,7 @@ def _write_sparse(path: Path, size: int) -> None:
 
 
 def _write_traps(root: Path, folder: Path) -> None:
-    """Write what must never be served, and ways that lead there."""
+    """Write files that must never be served, and links to them."""
     _write(root / "secret.txt", SECRET)
     _write(root / "public-secret" / "secret.txt", SECRET)
     links = folder / "links"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of small machines have in common: limits, and how a server bears them."""
+"""Helpers of the tests of small machines: limits, and how a server behaves under them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .conftest import Start
 from .harness import Server
 from .timing import wait_until
 
-# A little less than what a server waits for a request.
+# Slightly less than the server's timeout for a request.
 REQUEST_TIME = 8
-# A little less than what it waits for the next request.
+# Slightly less than its timeout for the next request.
 IDLE_TIME = 4
 DIGITS = request("GET", "/t/digits.txt")
 CLOSING = request("GET", "/redirect", (("Connection", "close"),))
@@ -24,7 +24,7 @@ TARGETS = ("/t/digits.txt", "/guestbook", "/sorted", "/t/80k.bin", "/redirect")
 
 
 def limited(**limits: int) -> tuple[str, ...]:
-    """The prefix of a command that runs under limits, hard and soft: limited(nofile=20)."""
+    """Return the prefix of a command that runs under limits, hard and soft: limited(nofile=20)."""
     return ("prlimit", *(f"--{name}={limit}:{limit}" for name, limit in limits.items()), "--")
 
 
@@ -55,7 +55,7 @@ def _answers(server: Server) -> bool:
 
 
 def assert_serves(server: Server) -> None:
-    """Everything is served, to one client after another."""
+    """Assert that everything is served, to one client after another."""
     for target in TARGETS:
         reply = fetch(server, target)
         assert reply.status in (200, 302), (target, reply.status, server.stderr)
@@ -63,7 +63,7 @@ def assert_serves(server: Server) -> None:
 
 
 def cpu_seconds(server: Server) -> float:
-    """CPU time of all its processes so far, also of those that have ended."""
+    """Return the CPU time of all its processes so far, also of those that have ended."""
     total = 0
     for pid in server.pids():
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
@@ -72,21 +72,16 @@ def cpu_seconds(server: Server) -> float:
 
 
 def assert_rests(server: Server) -> None:
-    """Assert that a server which can do nothing now does nothing: it does not spin.
-
-    One that spins takes a core, or its share of one; one that looks again every 20 ms takes a
-    hundredth of that.
-    """
+    """Assert that a server which can do nothing now does nothing: it does not spin. A server that
+    spins uses a core, or its share of one; with a check every 20 ms it uses 1% of that."""
     before = cpu_seconds(server)
     time.sleep(2)
     assert cpu_seconds(server) - before < 0.2, f"{server.name} spins"
 
 
 def assert_serves_crowd(server: Server, count: int) -> None:
-    """All of more clients than there is room for are answered, once they have asked.
-
-    Meanwhile nobody spins; afterwards all is as before.
-    """
+    """Assert that more clients than the limits allow at once are all answered. Meanwhile no process
+    spins; afterwards all is as before."""
     clients = [Client(server) for _ in range(count)]
     for client in clients:
         client.send(CLOSING[:-2])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Requests that two readers might read in two ways: bodies, lengths, chunks.
 
-RFC 9112, sections 6 and 7. After each comes a second request that must not be answered:
-whoever refuses a request for its length no longer knows where the next one begins.
+RFC 9112, sections 6 and 7. After each a second request follows that must not be answered: if a
+request is refused for its length, the beginning of the next one is unknown.
 """
 
 from __future__ import annotations

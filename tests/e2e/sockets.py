@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the kernel knows of TCP connections: what a server has done with the bytes of a client.
-
-It is asked where a test must know that the server has come to a certain point, and would else
-have to sleep and hope.
-"""
+"""What the kernel knows of TCP connections: what a server has done with the bytes of a client. With
+it a test waits until the server has reached a certain point, instead of sleeping."""
 
 from __future__ import annotations
 
@@ -18,22 +15,22 @@ ESTABLISHED = 1 << STATES.index("ESTABLISHED")
 
 
 def listens(port: int) -> bool:
-    """Whether somebody listens on a port."""
+    """Return whether a process listens on a port."""
     return bool(tcp_sockets(port, states=LISTEN))
 
 
 def backlog(port: int) -> int:
-    """How many connections wait to be accepted on a port."""
+    """Return how many connections wait to be accepted on a port."""
     return sum(one.received for one in tcp_sockets(port, states=LISTEN))
 
 
 def longest_backlog(port: int) -> int:
-    """How many connections may wait to be accepted at a socket that listens on a port."""
+    """Return how many connections may wait to be accepted at a socket that listens on a port."""
     return max((one.unsent for one in tcp_sockets(port, states=LISTEN)), default=0)
 
 
 def is_read(port: int, client: socket.socket) -> bool:
-    """Whether the server on `port` has read all that a client has sent, or closed since."""
+    """Return whether the server on `port` has read all that a client has sent, or has closed."""
     number = client.getsockname()[1]
     own, other = end(number, port), end(port, number)
     if own is not None and own.unsent > 0:
@@ -44,23 +41,23 @@ def is_read(port: int, client: socket.socket) -> bool:
 
 
 def any_unread(port: int) -> bool:
-    """Whether somebody has sent to the server on `port` what it has not read."""
+    """Return whether the server on `port` has unread bytes of any client."""
     return any(own.received > 0 for own in tcp_sockets(port, states=ESTABLISHED))
 
 
 def any_open(port: int) -> bool:
-    """Whether the server on `port` has a connection that one of its two ends has not ended."""
+    """Return whether the server on `port` has a connection that is not closed by both ends."""
     return bool(tcp_sockets(port, states=ALL & ~(LISTEN | TIME_WAIT)))
 
 
 def is_given_up(port: int, client: socket.socket) -> bool:
-    """Whether the server on `port` has closed its end of a client's connection."""
+    """Return whether the server on `port` has closed its end of a client's connection."""
     own = end(port, client.getsockname()[1])
     return own is None or own.state != "ESTABLISHED"
 
 
 def can_listen(address: str) -> bool:
-    """Whether this machine has an address; many containers have no IPv6."""
+    """Return whether this machine has an address; many containers have no IPv6."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with contextlib.suppress(OSError), socket.socket(family) as probe:
         probe.bind((address, 0))
@@ -68,12 +65,12 @@ def can_listen(address: str) -> bool:
     return False
 
 
-# As long as this process lives.
+# While this process lives.
 _reservations: list[socket.socket] = []
 
 
 def _reserve(port: int) -> bool:
-    """Take a port among the test processes of this machine, which run side by side."""
+    """Reserve a port among the test processes of this machine, which run in parallel."""
     mark = socket.socket(socket.AF_UNIX)
     try:
         mark.bind(f"\0zerohttpd-tests-port-{port}")
@@ -85,11 +82,9 @@ def _reserve(port: int) -> bool:
 
 
 def forgotten_connections() -> int:
-    """How many connections that had ended the kernel forgot at once, for want of room in TIME_WAIT.
-
-    Since the machine's start. A client that still reads from one may be reset: that is how ab comes
-    to "exceptions" with a long answer.
-    """
+    """Return how many ended connections the kernel dropped at once because TIME_WAIT was full.
+    Counted since the machine's start. A client that still reads from one may be reset: then ab
+    reports "exceptions" with a long answer."""
     names, values = (
         line.split() for line in Path("/proc/net/netstat").read_text().splitlines()[:2]
     )
@@ -97,11 +92,9 @@ def forgotten_connections() -> int:
 
 
 def free_port() -> int:
-    """Return a TCP port on 127.0.0.1 that is free and outside the ephemeral range.
-
-    Outside, because a port of that range may be given to any client while a server that
-    should come back on it is down. No other test process is given it.
-    """
+    """Return a TCP port on 127.0.0.1 that is free and outside the ephemeral range. A port of that
+    range may be given to any client while a server that should use it again is down. No other test
+    process gets it."""
     low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     top = low if low > 12000 else 65535
     for _ in range(200):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Waiting: how long for what should come, and what to make of a machine that stands still.
+"""Waiting: how long a test waits for an event, and what it does if the machine pauses.
 
-No test asserts that something takes no longer than so many seconds: on a busy machine anything
-may. A test waits for an event, patiently, and compares the order of events.
+No test asserts that an action takes no longer than some seconds: on a busy machine it may. A test
+waits for an event, with a long timeout, and compares the order of events.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 
-# For what takes milliseconds on a machine with nothing else to do; only failures take that long, so
-# whoever looks for the fault of a server that has one need not wait for it: make test PATIENCE=20.
-# With less, tests fail that wait for a server's own timers, of 5 to 10 s, and nothing is wrong.
+# For what takes milliseconds on an idle machine. Only failures last that long; to debug one,
+# shorten the timeout: make test PATIENCE=20. With less, tests fail that wait for a server's own
+# timers, of 5 to 10 s, without a fault.
 PATIENCE = float(os.environ.get("PATIENCE", "60"))
 TRIES = 5
 
 
 @dataclass
 class Pace:
-    """How many times slower than usual the executables are: all deadlines are stretched."""
+    """How many times slower than usual the executables are; it stretches all deadlines."""
 
     slowness: float = 1.0
     sanitized: bool = False
@@ -34,12 +34,12 @@ PACE = Pace()
 
 
 def deadline_in(seconds: float) -> float:
-    """Return the moment (time.monotonic) `seconds` from now, stretched for slow builds."""
+    """Return the time (time.monotonic) `seconds` from now, stretched for slow builds."""
     return time.monotonic() + seconds * PACE.slowness
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:
-    """Poll `condition` until it is true; AssertionError naming `what` when it never is."""
+    """Poll `condition` until it is true; raise AssertionError naming `what` if it never is."""
     end = deadline_in(PATIENCE)
     pause = 0.002
     while not condition():
@@ -49,11 +49,9 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
 
 
 def undisturbed(seconds: float, attempt: Callable[[], Result]) -> Result:
-    """Return what `attempt` returns; try again when it fails and took longer than `seconds`.
-
-    For what a server ends by its own clock: who came too late to see it, because the machine
-    stood still for that long, has seen nothing. A failure that was quick counts at once.
-    """
+    """Return what `attempt` returns; try again if it fails and took longer than `seconds`. Use it
+    for what a server ends by its own clock: if the machine paused for that long, the test may have
+    missed it. A failure that was quick counts at once."""
     for _ in range(TRIES - 1):
         begun = time.monotonic()
         try:

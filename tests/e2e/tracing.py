@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a server asks of the kernel: the calls it makes, and the one it sleeps in."""
+"""The system calls that a server makes, and the one in which it sleeps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from . import processes
 from .harness import Server
 from .timing import wait_until
 
-# asm/unistd.h: numbers of calls that sleep. /proc/PID/syscall tells the number.
+# asm/unistd.h: numbers of calls that sleep. /proc/PID/syscall has the number.
 SLEEPING_CALLS = {
     "x86_64": {
         7: "poll",
@@ -38,17 +38,17 @@ SLEEPING_CALLS = {
     },
 }
 
-# Where Linux has only the newer one of two calls, the C library's older function makes it.
+# If Linux has only the newer of two calls, the C library's older function makes it.
 NEWER = {"aarch64": {"epoll_wait": "epoll_pwait", "poll": "ppoll"}}
 
 
 def native(call: str) -> str:
-    """The call that this processor has for one of x86-64's."""
+    """Return the name that this processor has for a call of x86-64."""
     return NEWER.get(platform.machine(), {}).get(call, call)
 
 
 def call_of(pid: int, task: int) -> tuple[str, list[int]]:
-    """The call that a thread sleeps in, and its arguments; ("", []) when it is in none."""
+    """Return the call in which a thread sleeps, and its arguments; ("", []) if it is in none."""
     try:
         words = Path(f"/proc/{pid}/task/{task}/syscall").read_text(encoding="ascii").split()
     except (FileNotFoundError, ProcessLookupError):
@@ -60,24 +60,25 @@ def call_of(pid: int, task: int) -> tuple[str, list[int]]:
 
 
 def waiting(server: Server) -> tuple[str, Counter[str]]:
-    """Which call the server's main thread sleeps in, and how many of its workers sleep in which."""
+    """Return the call in which the server's main thread sleeps, and how many workers sleep in
+    which."""
     tasks = [(pid, task) for pid in server.pids() for task in processes.tasks(pid)]
     workers = Counter(call_of(*task)[0] for task in tasks if task != (server.pid, server.pid))
     return call_of(server.pid, server.pid)[0], workers
 
 
 def skip_unless_visible() -> None:
-    """Skip where /proc does not tell what another process sleeps in, or on another processor."""
+    """Skip if /proc does not show the call in which a process sleeps, or on another processor."""
     if platform.machine() not in SLEEPING_CALLS:
         pytest.skip(f"the numbers of system calls of {platform.machine()} are not known here")
     if not Path("/proc/self/syscall").exists():
-        pytest.skip("this kernel does not tell which call a process sleeps in")
+        pytest.skip("this kernel does not show the call in which a process sleeps")
 
 
 def skip_unless_traceable(attached: bool = True) -> None:
-    """Skip where one process may not trace another, as in some containers; or, if it shall be
-    attached, nobody but its own children, as on Ubuntu (kernel.yama.ptrace_scope=1): the servers
-    are children of ours."""
+    """Skip if processes may not trace each other, as in some containers, or, with `attached`, if
+    they may trace only their children, as on Ubuntu (kernel.yama.ptrace_scope=1): the servers are
+    ours."""
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
     if refused := _refusal() if attached else _refusal_to_begin():
@@ -86,7 +87,7 @@ def skip_unless_traceable(attached: bool = True) -> None:
 
 @functools.cache
 def _refusal() -> str:
-    """What strace says where it may not attach to another process; empty if it may."""
+    """Return what strace prints if it may not attach to another process; empty if it may."""
     with subprocess.Popen(processes.mortal(["cat"]), stdin=subprocess.PIPE) as other:
         words = ["strace", "-qq", "-o", "/dev/null", f"-p{other.pid}"]
         with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as strace:
@@ -99,26 +100,24 @@ def _refusal() -> str:
 
 @functools.cache
 def _refusal_to_begin() -> str:
-    """What strace says where it may not even trace what it has begun; empty if it may."""
+    """Return what strace prints if it may not trace even its own child; empty if it may."""
     words = ["strace", "-qq", "-o", "/dev/null", "true"]
     done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)
     return done.stderr.strip() if done.returncode else ""
 
 
 def begun_by_strace(path: Path) -> tuple[str, ...]:
-    """The prefix of a command that strace follows from its beginning: ptrace_scope 1 allows it.
-
-    The command has the process number that strace was given, and strace is a process apart, in a
-    session of its own (-DDD, since strace 5.4).
-    """
+    """Return the prefix of a command that strace follows from its beginning: ptrace_scope 1 allows
+    it. The command has the PID that strace was given, and strace is a separate process, in a
+    session of its own (-DDD, since strace 5.4)."""
     return ("strace", "-DDD", "-f", "-qq", "-o", str(path), "--")
 
 
 class Trace:
-    """strace(1), attached to a server until that ends."""
+    """An strace(1) that is attached to a server until the server ends."""
 
     def __init__(self, server: Server, path: Path, *options: str, alone: bool = False) -> None:
-        """Attach to all its processes and threads, and those to come; or to the first alone."""
+        """Attach to all its processes and threads, also later ones; or to the first only."""
         self.path = path
         pids = [server.pid] if alone else server.pids()
         follow = [] if alone else ["-f"]
@@ -128,7 +127,7 @@ class Trace:
         wait_until(lambda: all(_is_traced(pid) for pid in pids), "strace is attached")
 
     def calls(self) -> Counter[str]:
-        """How often it has seen which call, once the server has ended."""
+        """Return how often it has seen each call, after the server has ended."""
         self._process.wait(60)
         text = self.path.read_text(encoding="utf-8", errors="replace")
         return Counter(re.findall(r"^(?:\d+ +)?(\w+)\(", text, re.MULTILINE))

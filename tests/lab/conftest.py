@@ -11,7 +11,7 @@ from lab_harness import Lab, why_not
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that make labs share a worker; where labs cannot be made they are skipped."""
+    """Run the tests that make labs in one process; skip them if labs cannot be made."""
     reason = why_not()
     for item in items:
         if "tests/lab/" in item.path.as_posix() and "make_lab" in getattr(item, "fixturenames", ()):
@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def make_lab() -> Iterator[Callable[[str], Lab]]:
-    """Names a lab. Whatever is left of one when the tests end is taken away."""
+    """Yield a function that names a lab. What is left of a lab when the tests end is removed."""
     made: list[Lab] = []
 
     def make(suffix: str) -> Lab:

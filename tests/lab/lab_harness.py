@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Run the lab's commands, and look for its traces by other means than the lab itself uses."""
+"""Run the lab's commands, and look for their traces with other means than the lab's own."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ ANOTHER_LAYER = (
     "mount -t tmpfs none /mnt && mkdir /mnt/a /mnt/b /mnt/c && "
     "mount -t overlay none -o lowerdir=/,upperdir=/mnt/a,workdir=/mnt/b /mnt/c"
 )
-"""What the `/` of each host begins with."""
+"""The beginning of the path of each host's `/`."""
 
 
 @cache
 def why_not() -> str:
-    """Why no lab can be made here; empty if one can."""
+    """Return why no lab can be made here; empty if one can."""
     if os.geteuid() != 0:
         return "not root"
     for program in ("ip", "/usr/sbin/sshd", "ssh", "ssh-keygen", "unshare"):
@@ -49,20 +49,18 @@ def why_not() -> str:
 
 
 def in_a_chroot() -> bool:
-    """Whether entering the own mount namespace leads to where other mounts are to be seen."""
+    """Return whether entering the own mount namespace leads to other mounts."""
     look = ["cat", "/proc/self/mountinfo"]
     return run(["nsenter", "--mount=/proc/self/ns/mnt", *look]).stdout != run(look).stdout
 
 
 def run(command: list[str], **options: Any) -> Done:
-    """Run a command to its end."""
     return subprocess.run(
         command, capture_output=True, text=True, timeout=SECONDS, cwd=REPOSITORY, **options
     )
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:
-    """Poll until it is so."""
     deadline = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"not within {SECONDS:.0f} s: {what}"
@@ -71,7 +69,7 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
 
 @contextmanager
 def running(command: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """A process that has printed its first line; it does not outlive the block."""
+    """Yield a process that has printed its first line; it is killed after the block."""
     options: dict[str, Any] = {"text": True, "cwd": REPOSITORY, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, stdout=subprocess.PIPE, **options) as process:
         deadline = Timer(SECONDS, process.kill)
@@ -86,7 +84,7 @@ def running(command: list[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 class Lab:
-    """One lab of the tests, with a name that no other has."""
+    """A lab of the tests, with a unique name."""
 
     def __init__(self, suffix: str) -> None:
         self.name = f"t{os.getpid()}-{suffix}"
@@ -94,47 +92,43 @@ class Lab:
         self.folder = BASE / self.name
 
     def command(self, verb: str, *words: str) -> list[str]:
-        """The command line of one of the lab's commands."""
         return [*COMMAND, verb, "--name", self.name, *words]
 
     def run(self, verb: str, *words: str, **options: Any) -> Done:
-        """Run one of the lab's commands."""
         return run(self.command(verb, *words), **options)
 
     def up(self, *words: str, **options: Any) -> None:
-        """Make it."""
         done = self.run("up", *words, **options)
         assert done.returncode == 0, done.stderr
 
     def down(self) -> None:
-        """End it, and see that nothing is left."""
+        """Remove it, and assert that nothing is left."""
         done = self.run("down")
         assert done.returncode == 0, done.stderr
         assert self.traces() == []
 
     def on(self, host: str, script: str) -> str:
-        """What a shell script on a host prints."""
+        """Return what a shell script on a host prints."""
         done = self.run("exec", host, "sh", "-c", script)
         assert done.returncode == 0, f"{script}: {done.stderr}"
         return done.stdout.strip()
 
     def python(self, host: str, program: str) -> str:
-        """What a Python program on a host prints."""
+        """Return what a Python program on a host prints."""
         done = self.run("exec", host, "/usr/bin/python3", "-c", program)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
     def state(self) -> dict[str, Any]:
-        """What is known of it while it is up."""
         return json.loads((self.folder / "state.json").read_text())
 
     def pids(self) -> list[int]:
-        """Its first processes: the keeper's and the hosts'."""
+        """Return its first processes: the keeper's and the hosts'."""
         known = self.state()
         return [known["keeper"]["pid"], *(one["pid"] for one in known["hosts"].values())]
 
     def traces(self) -> list[str]:
-        """All that bears its name or mark on this machine."""
+        """Return everything on this machine that has its name or mark."""
         folders = [self.folder, BASE / f".new-{self.name}", *self.groups()]
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
         names = run(["ip", "netns", "list"]).stdout.splitlines()
@@ -145,7 +139,7 @@ class Lab:
         ]
 
     def groups(self) -> list[Path]:
-        """Where its control groups would be, or are."""
+        """Return the folders of its control groups, whether they exist or not."""
         top = Path("/sys/fs/cgroup")
         if (top / "cgroup.controllers").exists():
             return [top / "zerohttpd-lab" / self.name]
@@ -153,7 +147,7 @@ class Lab:
 
 
 def namespaces(pid: int) -> set[str]:
-    """The namespaces of a process that are not this one's."""
+    """Return the namespaces of a process that this process does not share."""
     kinds = ("ipc", "mnt", "net", "pid", "uts")
     return {os.readlink(f"/proc/{pid}/ns/{kind}") for kind in kinds} - {  # noqa: PTH115
         os.readlink(f"/proc/self/ns/{kind}")  # noqa: PTH115
@@ -162,7 +156,7 @@ def namespaces(pid: int) -> set[str]:
 
 
 def processes_in(wanted: set[str]) -> list[int]:
-    """The processes that are in one of these namespaces."""
+    """Return the processes that are in one of these namespaces."""
     found = []
     for folder in Path("/proc").glob("[0-9]*/ns"):
         try:
@@ -174,7 +168,7 @@ def processes_in(wanted: set[str]) -> list[int]:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a process has ended (one that waits to be buried counts as ended)."""
+    """Return whether a process has ended (a zombie counts as ended)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -182,7 +176,7 @@ def is_gone(pid: int) -> bool:
 
 
 def marked_processes(mark: str) -> list[int]:
-    """The processes whose namespace of host names has this NIS domain."""
+    """Return the processes whose UTS namespace has this NIS domain."""
     by_namespace: dict[str, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*/ns"):
         try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Other roots than the machine's to run a command in, which lose all that is written there.
+"""Run a command in another root than the machine's, and discard all that it writes there.
 
-The machine's files show through an overlay whose layer is in memory, and is looked at afterwards.
-The settings of the kernel, and this folder, can be read there and not be written.
+The machine's files are the lower layer of an overlay whose upper layer is in memory, and is checked
+afterwards. The kernel's settings, and this folder, are read-only there.
 """
 
 from __future__ import annotations
@@ -34,34 +34,36 @@ cd /
 umount -l /mnt/old
 rmdir /mnt/old
 """
-"""Makes the layer the root of its mount namespace, as a container's is. Words: folder, command."""
+"""Makes the layer the root of its mount namespace, as a container's is. Arguments: folder,
+command."""
 
 CHROOT = """
 mount --bind / /mnt
 for folder in /dev /proc /sys /run /tmp "$0"; do mount --rbind $folder /mnt$folder; done
 set -- chroot /mnt "$@"
 """
-"""After LAYER: the command is to run in a chroot whose `/` is a mount of its own."""
+"""Used after LAYER: runs the command in a chroot whose `/` is a mount of its own."""
 
 CHANGES = """
 python3 -I -c 'import json, os
 found = [os.path.join(path, name) for path, _, names in os.walk("/run/layer") for name in names]
 print("\\n" + json.dumps([path.removeprefix("/run/layer") for path in found]))'
 """
-"""The files that were written to, as the last line of output."""
+"""Prints the files that were written, as the last line of output."""
 
 
 def skip_unless_labs_can_be_made_in(script: str) -> None:
-    """An overlay may lie upon one other: in a container, whose `/` is one, LAYER is the last."""
+    """Skip if no overlay can be made: only one may be the base of another, so in a container, whose
+    `/` is one, LAYER is the last."""
     refused = run_in(script, ["sh", "-c", ANOTHER_LAYER])[0].stderr.partition("\n")[0]
     if refused:
-        pytest.skip(f"this machine's `/` bears one layer, not two: {refused}")
+        pytest.skip(f"no second overlay on this machine's `/`: {refused}")
 
 
 def run_in(script: str, command: list[str]) -> tuple[Done, list[str]]:
-    """Run a command after a script made its root; also returns the files that changed there."""
+    """Run a command after a script has made its root; return also the files that changed there."""
     whole = f'{script}\nset +e\n"$@"\nstatus=$?\n{CHANGES}\nexit $status'
-    # Root's shell settings, caches and the like are not the subject.
+    # Root's shell settings, caches and similar files are ignored.
     environment = {**os.environ, "HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}
     words = ["unshare", "--mount", "sh", "-c", whole, str(REPOSITORY), *command]
     done = run(words, env=environment)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whatever ends a lab, nothing of it is left, and nothing else is touched."""
+"""However a lab ends, nothing of it is left, and nothing else is changed."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_command_ends_with_the_lab(make_lab: Make) -> None:
     lab.up()
     with running(lab.command("exec", "load", "sh", "-c", "echo ready; sleep 600")) as command:
         lab.down()
-        # Killed itself, or telling that its child was: whichever came first.
+        # It was killed, or it reported that its child was: whichever came first.
         assert command.wait(SECONDS) in (-signal.SIGKILL, 128 + signal.SIGKILL)
 
 
@@ -93,7 +93,7 @@ def test_all_ends_with_the_keeper(make_lab: Make) -> None:
     keeper, *hosts = lab.pids()
     os.kill(keeper, signal.SIGKILL)
     wait_until(lambda: all(map(is_gone, hosts)), "the hosts end")
-    # Leftovers are no hindrance to the next one.
+    # Leftovers do not prevent the next one.
     lab.up()
     assert lab.run("status").returncode == 0
     lab.down()
@@ -130,7 +130,7 @@ def test_killed_while_it_is_made(make_lab: Make) -> None:
         making = subprocess.Popen(
             lab.command("up"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        # The moment is random on purpose; whatever it is, nothing may be left.
+        # The time is random on purpose; at any time, nothing may be left.
         time.sleep(random.uniform(0.1, 1.0) * whole)
         number = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[turn % 3]
         making.send_signal(number)
@@ -157,7 +157,7 @@ def test_what_is_missing_is_named(make_lab: Make) -> None:
 
 
 def with_replaced(program: str, other: str, lab: Lab) -> Done:
-    """`up` where a program is another one, which only this process sees."""
+    """Return the command `up` with one program replaced, which only this process sees."""
     script = f'mount --bind {other} {program} && exec "$@"'
     return run(["unshare", "--mount", "sh", "-c", script, "-", *lab.command("up")])
 
@@ -223,7 +223,8 @@ def test_a_user_who_is_no_number_is_refused_in_words(make_lab: Make) -> None:
 
 
 def test_an_empty_group_above_the_lab_s_is_taken_away(make_lab: Make) -> None:
-    """What is left where making the first lab failed between its two groups."""
+    """An empty group above the lab's, left by a first lab that failed between the two, is
+    removed."""
     lab = make_lab("top")
     tops = [group.parent for group in lab.groups()]
     tops = [top for top in tops if (top.parent / "cgroup.procs").exists()]
@@ -231,7 +232,7 @@ def test_an_empty_group_above_the_lab_s_is_taken_away(make_lab: Make) -> None:
         with suppress(OSError):  # some cannot be written
             top.mkdir()
     lab.down()
-    # Another lab, which may be going up or down meanwhile, has its group in there.
+    # Another lab, which may start or stop meanwhile, has its group in there.
     empty = "an empty group is removed"
     wait_until(lambda: all(not top.is_dir() or next(top.glob("*/"), None) for top in tops), empty)
 
@@ -240,7 +241,7 @@ def test_an_empty_group_above_the_lab_s_is_taken_away(make_lab: Make) -> None:
 
 
 def namespace_of_hosts(domain: str) -> list[str]:
-    """A command in a namespace of host names of its own, whose domain is nearly a lab's mark."""
+    """Yield a command in a UTS namespace of its own, whose domain is nearly a lab's mark."""
     script = 'echo "$0" > /proc/sys/kernel/domainname; echo ready; exec sleep 600'
     return ["unshare", "--uts", "sh", "-c", script, domain]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a lab's hosts are like while it is up. One lab for all of these tests; it is nobody's."""
+"""The hosts of a running lab. All these tests share one lab."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ for name in {names}:
 
 @pytest.fixture(scope="module")
 def lab(make_lab: Callable[[str], Lab]) -> Iterator[Lab]:
-    """A lab that is up, and not root's."""
+    """Yield a lab that is up and does not belong to root."""
     made = make_lab("hosts")
     made.up(env={**os.environ, "SUDO_UID": NOBODY, "SUDO_GID": NOBODY})
     yield made
@@ -32,7 +32,7 @@ def lab(make_lab: Callable[[str], Lab]) -> Iterator[Lab]:
 
 
 def ssh(lab: Lab, *words: str) -> list[str]:
-    """A command line of ssh with the lab's settings."""
+    """Return a command line of ssh with the lab's settings."""
     return ["ssh", "-F", str(lab.folder / "ssh_config"), "-o", "BatchMode=yes", *words]
 
 
@@ -53,7 +53,7 @@ def test_ssh_from_this_machine(lab: Lab) -> None:
 
 def test_ssh_needs_neither_root_nor_sudo(lab: Lab) -> None:
     if run([*AS_NOBODY, "test", "-r", str(REPOSITORY / "lab/door.py")]).returncode != 0:
-        pytest.skip("this folder is not readable for others than root")
+        pytest.skip("only root can read this folder")
     done = run([*AS_NOBODY, *ssh(lab, "redis", "hostname")], env={"PATH": os.environ["PATH"]})
     assert done.stdout == "redis\n", done.stderr
     assert run([*AS_NOBODY, *lab.command("status")]).returncode == 0
@@ -105,9 +105,9 @@ def test_processes_are_its_own(lab: Lab) -> None:
 
 def test_processes_without_a_parent_are_buried(lab: Lab) -> None:
     lab.on("load", "exec 2>&1; sleep 0.01 > /dev/null &")
-    # Nobody but the first process of the host can wait for it.
+    # Only the first process of the host can reap it.
     left = "grep -ls '^Name:.sleep' /proc/[0-9]*/status || true"
-    wait_until(lambda: lab.on("load", left) == "", "an orphan is buried")
+    wait_until(lambda: lab.on("load", left) == "", "an orphan is reaped")
 
 
 def test_one_cpu(lab: Lab) -> None:
@@ -145,12 +145,13 @@ def test_the_share_holds_and_can_be_seen_from_inside(lab: Lab) -> None:
     known = lab.state()
     shares = {host["name"]: host["share"] for host in known["plan"]["hosts"]}
     if known["limited_by"] == "affinity only" or shares["zerohttpd"] is None:
-        pytest.skip("the hosts have no shares of CPU here, but CPUs of their own")
+        pytest.skip("the hosts have whole CPUs here, no shares")
     assert lab.python("zerohttpd", BURN).split() == ["True", "True", "False"]
 
 
 def test_a_group_that_a_killed_benchmark_leaves(lab: Lab) -> None:
-    """In version 2 it counts CPU time. It ends with the lab: the fixture looks for traces."""
+    """A killed benchmark's group (version 2) counts CPU time, and ends with the lab; the fixture
+    checks that."""
     groups = lab.state()["groups"]["redis"]
     group = next((one for one in groups if Path(one, "cgroup.controllers").exists()), None)
     if group is None:
@@ -189,7 +190,7 @@ def test_commands_answer_for_what_they_run(lab: Lab) -> None:
 
 
 def test_nothing_is_run_where_the_root_is_not_the_host_s(lab: Lab) -> None:
-    """As it would be where setns(2) leads elsewhere than to the host's own root."""
+    """If setns(2) leads elsewhere than to the host's own root, nothing is run."""
     state = lab.folder / "state.json"
     known = state.read_text()
     other = json.loads(known)
@@ -228,7 +229,8 @@ scripts/lab down --name "$0" && exit $status
 
 
 def test_ssh_works_where_root_is_locked(make_lab: Callable[[str], Lab]) -> None:
-    """As on a fresh Ubuntu. Also: `/` is an overlay itself, and the project a mount of its own."""
+    """ssh works although root is locked, as on a new Ubuntu, `/` is an overlay, and the project a
+    mount."""
     skip_unless_labs_can_be_made_in(LAYER)
     lab = make_lab("locked")
     words = ["env", "--chdir", str(REPOSITORY), "sh", "-c", LOCKED_UP, lab.name, str(lab.folder)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is decided before anything is made. Needs no root."""
+"""The decisions before anything is made. These tests need no root."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lab.errors import LabError, in_words
 
 
 def hosts(servers: int, cpus: list[int], **shares: int) -> dict[str, tuple[str, int, int | None]]:
-    """Address, CPU and share of each host."""
+    """Return address, CPU and share of each host."""
     planned = plan.plan_hosts("10.77.0", servers, cpus, shares)
     return {one.name: (one.address, one.cpu, one.share) for one in planned}
 
@@ -90,7 +90,7 @@ def test_who_refused_decides_on_the_cure_and_no_name(error: OSError, words: str)
 
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", "--clear-groups"]
 AS_NOBODY += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
-"""Somebody else than root, who may read this folder wherever it is: also below /root."""
+"""A user other than root, who may read this folder anywhere, also below /root."""
 
 
 @pytest.mark.parametrize("verb", ["up", "down", "exec"])

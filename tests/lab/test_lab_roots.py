@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The lab's tests write into their own hosts only: they are run where each write is seen."""
+"""The lab's tests write only inside their own hosts: here each write is visible."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ Make = Callable[[str], Lab]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]
 HERE = ["env", "--chdir", str(REPOSITORY)]
 WRITING = "test_lab_hosts.py"
-"""The tests that write most. The test that comes here itself is left out."""
+"""The tests that write most. The test that runs them is excluded."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", [LAYER, LAYER + CHROOT], ids=["root", "chroot"])
 def test_the_tests_write_nothing_outside_of_their_hosts(make_lab: Make, script: str) -> None:
-    """In a chroot all of them are skipped: a host's command would land outside of it."""
+    """The lab's tests change no file outside their hosts; in a chroot, where they would, they are
+    skipped."""
     if script == LAYER:
         skip_unless_labs_can_be_made_in(script)
     tests = [f"tests/lab/{WRITING}", "-k", "not locked"]
@@ -41,6 +42,6 @@ def test_in_a_chroot_it_is_refused(make_lab: Make) -> None:
 
 
 def test_a_write_outside_would_be_seen(make_lab: Make) -> None:
-    """What the tests above look at is what a command writes."""
+    """A write outside the hosts is detected by the check of the test above."""
     for script in (LAYER, LAYER + CHROOT):
         assert run_in(script, ["touch", "/etc/only-here"])[1] == ["/etc/only-here"]

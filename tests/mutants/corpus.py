@@ -15,17 +15,15 @@ else:
 
 HERE = Path(__file__).parent
 KINDS = {"blocking": "03_preforking", "threaded": "04_threading", "evented": "07_epoll"}
-"""Each kind, and the server that represents it where a mutant names no other."""
+"""Each kind, and the server that represents it if a mutant names no other."""
 
 
 class Mutant(NamedTuple):
-    """One fault in one file."""
-
     name: str
     title: str
-    """What is wrong, for the table."""
+    """The fault in words, for the table."""
     file: str
-    """Path below the project's top folder; SERVER stands for the server's folder."""
+    """Path below the project's top folder; SERVER is replaced by the server's folder."""
     old: str
     new: str
     named: tuple[str, ...]
@@ -34,10 +32,11 @@ class Mutant(NamedTuple):
     more: tuple[tuple[str, str], ...] = ()
     """Further replacements in the same file: old and new."""
     server: str = ""
-    """The server whose fault it is; empty: the one of each kind."""
+    """The server that has the fault; empty: the one of each kind."""
 
     def changed(self, root: Path) -> str:
-        """The file's text with the fault. Raises ValueError unless each old text occurs once."""
+        """Return the file's text with the fault. Raise ValueError unless each old text occurs
+        once."""
         text = (root / self.file).read_text(encoding="utf-8")
         for old, new in ((self.old, self.new), *self.more):
             if (count := text.count(old)) != 1:
@@ -46,16 +45,16 @@ class Mutant(NamedTuple):
         return text
 
     def apply(self, root: Path) -> None:
-        """Build the fault into a copy of the project. Raises ValueError."""
+        """Build the fault into a copy of the project. Raise ValueError if its text is not found
+        once."""
         (root / self.file).write_text(self.changed(root), encoding="utf-8")
 
     def server_of(self, kind: str) -> str:
-        """The folder of the server that is graded for a kind."""
+        """Return the folder of the server that is graded for a kind."""
         return self.server or KINDS[kind]
 
 
 def mutants() -> Iterator[Mutant]:
-    """All of them, file by file."""
     for file in sorted(HERE.glob("*.toml")):
         data = tomllib.loads(file.read_text(encoding="utf-8"))
         for entry in data["mutant"]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Grade mutants and write what the grader finds: python -m tests.mutants.run --help
+"""Grade mutants and write the findings of the grader: python -m tests.mutants.run --help
 
-Each mutant is built into its own copy of the project and graded there by `zerohttpd grade`. The
-grader's namespaces keep the runs apart. A result is appended to a file as soon as it is there; a
-second call skips what that file has already.
+Each mutant is built in its own copy of the project and graded there by `zerohttpd grade`. The
+grader's namespaces isolate the runs. Each result is appended to a file at once; a second call skips
+what the file already has.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class Job(NamedTuple):
     server: str
     mutant: Mutant | None
     number: int = 0
-    """Of repeated runs of an unchanged server."""
+    """The number of a repeated run of an unchanged server."""
 
     @property
     def name(self) -> str:
-        """The mutant's, or that of a run without one."""
+        """Return the mutant's name, or that of a run without one."""
         return self.mutant.name if self.mutant else f"{UNCHANGED}{self.number}"
 
 
 class Result(NamedTuple):
-    """What a grade says of a mutant."""
+    """The grade of one job."""
 
     kind: str
     server: str
@@ -73,7 +73,7 @@ class Result(NamedTuple):
 
 
 def judge(job: Job, grade: Grade) -> Result:
-    """Compare the findings with those that name the mutant."""
+    """Compare the findings with those that the mutant expects."""
     checks = [check for stage in grade.stages for check in stage.checks]
     findings = [c.finding for c in checks if c.finding and c.finding.fault != BY_NATURE]
     follow = [f.fault for f in findings if f.follows]
@@ -97,7 +97,7 @@ def judge(job: Job, grade: Grade) -> Result:
 
 
 def grade(job: Job, seconds: float) -> Result | str:
-    """Build and grade in a copy; an error's text if there is no grade."""
+    """Build and grade in a copy; the result has an error text if there is no grade."""
     with tempfile.TemporaryDirectory(prefix="zerohttpd-mutant-") as name:
         root = Path(name) / "project"
         shutil.copytree(ROOT, root, ignore=LEFT_OUT, symlinks=True)
@@ -118,7 +118,7 @@ def grade(job: Job, seconds: float) -> Result | str:
 
 
 def table(results: Sequence[Result]) -> Iterator[str]:
-    """The figures of each kind, then a line for each mutant."""
+    """Return the figures of each kind, then a line for each mutant."""
     yield "| kind | mutants | found | named right | with false findings | median s | longest s |"
     yield "|---|---|---|---|---|---|---|"
     for kind in KINDS:
@@ -142,7 +142,7 @@ def table(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _read(file: Path) -> list[Result]:
-    """The results so far, but for those of mutants that have left the corpus."""
+    """Return the results so far, without those of mutants that were removed from the corpus."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     results = [Result(**json.loads(line)) for line in lines]
     corpus = {(kind, mutant.name) for mutant in mutants() for kind in mutant.kinds}
@@ -160,7 +160,6 @@ def _jobs(options: argparse.Namespace) -> Iterator[Job]:
 
 
 def main() -> None:
-    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.run", description=__doc__)
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="only these mutants (default: all)")
@@ -174,7 +173,7 @@ def main() -> None:
     results = _read(options.results)
     done = {(r.kind, r.mutant) for r in results}
     jobs = [] if options.table else [j for j in _jobs(options) if (j.kind, j.name) not in done]
-    # In any order, but always the same: the results so far are a fair sample of the corpus.
+    # Shuffled, but always in the same order: the results so far are a fair sample of the corpus.
     random.Random(1).shuffle(jobs)
     with ThreadPoolExecutor(options.jobs) as pool, options.results.open("a") as out:
         running = {pool.submit(grade, job, options.seconds): job for job in jobs}

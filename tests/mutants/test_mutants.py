@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The corpus fits the sources: each old text occurs once, and each mutant compiles. About 10 s."""
+"""The corpus fits the sources: each old text occurs once, and each mutant compiles. Takes 10 s."""
 
 from __future__ import annotations
 

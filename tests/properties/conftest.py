@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Properties: what must hold between a parser and another program that reads the same bytes.
+"""Properties: what must be true for a parser and another program that read the same bytes.
 
-`make test` tries the same examples each time; `make fuzz` looks for new ones. What was found
-stands at its test as an @example.
+`make test` tries the same examples each time; `make fuzz` looks for new ones. Each failure that was
+found is an @example of its test.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ settings.load_profile("repeat")
 
 @pytest.fixture(scope="session")
 def parsers() -> Iterator[Parsers]:
-    """The C parsers."""
     if not PROGRAM.exists():
         pytest.fail(f"{PROGRAM} is missing: build it first (make unit-programs)", pytrace=False)
     with Parsers() as running:

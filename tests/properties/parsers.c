@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parsers of lib/proto for other programs: reads a line "NAME LENGTH" and
- * so many bytes, answers with a line "LENGTH" and so many bytes of JSON, in
- * which strings are hexadecimal; again and again, until its input ends.
+ * Call the parsers of lib/proto for other programs.  Until its input ends, it
+ * reads a line "NAME LENGTH" and so many bytes, and answers with a line
+ * "LENGTH" and so many bytes of JSON, in which strings are hexadecimal.
  *
- * Where a parser wants two strings, the first one ends at the first LF.
+ * If a parser has two strings, the first one ends at the first LF.
  */
 #include "proto/form.h"
 #include "proto/html.h"
@@ -72,8 +72,8 @@ static void print_reply(FILE *out, const struct resp_reply *reply) {
 
 /* ---- The parsers ---- */
 
-/* A head, and the body behind it if that is in chunks: "end" is where the
-   request ends, or where its body of a known length begins. */
+/* Parse a head, and its body if it is in chunks: "end" is the end of the
+   request, or the beginning of a body with Content-Length. */
 static void run_request(FILE *out, struct view input) {
     struct http_request request;
     struct http_chunks chunks = {0};
@@ -195,7 +195,7 @@ static const struct parser *find(const char *name) {
     give_up("no such parser");
 }
 
-/* In memory of just that size, so that a sanitizer sees a read behind it. */
+/* The memory has this size only, so that a sanitizer detects a read past it. */
 static void answer(const struct parser *parser, size_t length) {
     char *input = malloc(length + (length == 0)), *text;
     size_t size;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The C parsers of lib/proto, called from Python through a program that runs beside the tests."""
+"""Call the C parsers of lib/proto from Python, through a program that runs next to the tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Parsers:
         )
 
     def call(self, name: str, data: bytes) -> Any:
-        """Return what the parser of that name answers; AssertionError if the program dies."""
+        """Return the answer of the parser of that name; raise AssertionError if the program
+        dies."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -34,7 +35,7 @@ class Parsers:
         return json.loads(stdout.read(int(size)))
 
     def text(self, name: str, data: bytes) -> bytes:
-        """Return the bytes that a parser answers, which must be nothing else."""
+        """Return the bytes that a parser answers; its answer must have nothing else."""
         return bytes.fromhex(self.call(name, data))
 
     def __enter__(self) -> Self:

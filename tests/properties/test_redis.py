@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Redis' replies, against the parser of redis-py."""
+"""Redis' replies are parsed as by the parser of redis-py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .parsers import Parsers
 
 
 class Bytes:
-    """A socket that has received all that it ever will."""
+    """A socket that returns fixed bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = io.BytesIO(data)
@@ -27,7 +27,7 @@ class Bytes:
 
 
 def read_with_redis_py(data: bytes) -> tuple[Any, int]:
-    """Return a reply and how many bytes it has; raises RedisError or ValueError."""
+    """Return a reply and how many bytes it has. Raise RedisError or ValueError."""
     parser = _RESP2Parser(socket_read_size=1 << 20)
     parser._buffer = SocketBuffer(Bytes(data), 1 << 20, 1.0)  # type: ignore[arg-type]
     parser.encoder = Encoder("utf-8", "strict", decode_responses=False)
@@ -36,7 +36,7 @@ def read_with_redis_py(data: bytes) -> tuple[Any, int]:
 
 
 def plain(reply: Any) -> Any:
-    """Our reply in the form of redis-py's: statuses and strings are bytes alike."""
+    """Return our reply in the form of redis-py's: statuses and strings are both bytes."""
     if isinstance(reply, list):
         return [plain(item) for item in reply]
     if isinstance(reply, dict):
@@ -46,7 +46,7 @@ def plain(reply: Any) -> Any:
 
 
 def without_words(reply: Any) -> Any:
-    """Errors without what they say: redis-py takes it apart."""
+    """Return errors without their text, because redis-py splits it."""
     if isinstance(reply, list):
         return [without_words(item) for item in reply]
     return "error" if isinstance(reply, RedisError) else reply
@@ -71,7 +71,7 @@ replies = st.recursive(
 
 @given(replies, st.binary(max_size=8))
 def test_what_redis_may_say_is_read_alike(parsers: Parsers, data: bytes, behind: bytes) -> None:
-    """A reply is read to its end and no further, as the same one."""
+    """Each valid reply is read to its end and no further, with the same value."""
     got = parsers.call("resp", data + behind)
     assert got["used"] == len(data)
     reply, used = read_with_redis_py(data + behind)
@@ -81,7 +81,7 @@ def test_what_redis_may_say_is_read_alike(parsers: Parsers, data: bytes, behind:
 
 @st.composite
 def spoiled_replies(draw: st.DrawFn) -> bytes:
-    """A reply with a few bytes changed."""
+    """Return a reply with a few changed bytes."""
     data = draw(replies)
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(data)))
@@ -93,7 +93,7 @@ def spoiled_replies(draw: st.DrawFn) -> bytes:
 @given(st.one_of(spoiled_replies(), st.binary(max_size=30)))
 @example(b"*2\r\n:1\r\n")
 def test_what_is_accepted_is_read_alike(parsers: Parsers, data: bytes) -> None:
-    """Whatever we take for a reply redis-py takes for the same one."""
+    """Each reply that our parser accepts has the same value for redis-py."""
     got = parsers.call("resp", data)
     if got["used"] <= 0:
         return
@@ -107,6 +107,6 @@ def test_what_is_accepted_is_read_alike(parsers: Parsers, data: bytes) -> None:
 
 @given(replies, st.data())
 def test_half_a_reply_needs_more(parsers: Parsers, data: bytes, draw: st.DataObject) -> None:
-    """No beginning of a reply is taken for one, or refused."""
+    """An incomplete reply is neither accepted nor rejected."""
     cut = draw.draw(st.integers(0, len(data) - 1))
     assert parsers.call("resp", data[:cut]) == {"used": 0}

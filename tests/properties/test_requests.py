@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Heads and chunked bodies, against h11.
+"""Heads and chunked bodies are parsed as by h11.
 
-h11 is the more lenient of the two: whatever the servers accept it must accept as well, and read
-as the same request. And what is right by the grammar must be accepted.
+h11 is the more lenient of the two: each request that the servers accept it must accept, and read as
+the same one. In addition, each request that is valid by the grammar must be accepted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ others = st.tuples(tokens.filter(lambda name: name.lower() not in SPECIAL), valu
 
 @dataclass(frozen=True)
 class Body:
-    """A body: the lines that announce it, its bytes on the wire, and what they mean."""
+    """A body: the lines that announce it, its bytes on the wire, and its decoded content."""
 
     fields: tuple[tuple[bytes, bytes], ...]
     raw: bytes
@@ -51,7 +51,7 @@ def _length_body(content: bytes) -> Body:
 
 @st.composite
 def chunked_bodies(draw: st.DrawFn) -> Body:
-    """A body in chunks, with extensions and trailers: RFC 9112, section 7.1."""
+    """Return a body in chunks, with extensions and trailers: RFC 9112, section 7.1."""
     raw, content = b"", b""
     extension = st.sampled_from([b"", b";a", b";a=b", b";a = b", b';a="b;c"'])
     size = st.sampled_from(["%x", "%X", "00%x"])
@@ -72,7 +72,7 @@ bodies = st.one_of(
 
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[bytes, Body]:
-    """A whole request, right by the grammar, and its body."""
+    """Return a whole request, valid by the grammar, and its body."""
     body = draw(bodies)
     host = draw(st.sampled_from([b"a", b"a.example:80", b"[::1]:8000", b"127.0.0.1", b""]))
     fields = [(b"Host", host), *body.fields, *draw(st.lists(others, max_size=4))]
@@ -93,19 +93,17 @@ def requests(draw: st.DrawFn) -> tuple[bytes, Body]:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a program makes of some bytes."""
-
     line: tuple[bytes, bytes, bytes]
     host: bytes
     body: bytes
     keep_alive: bool
     expects: bool
     rest: bytes
-    """What belongs to the next request."""
+    """The bytes of the next request."""
 
 
 def read_with_h11(data: bytes) -> Seen | str:
-    """Return what h11 reads; a sentence if it refuses, or wants more."""
+    """Return what h11 reads; a sentence if it refuses, or needs more."""
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 20)
     connection.receive_data(data)
     request, body, expects = None, b"", False
@@ -132,7 +130,7 @@ def read_with_h11(data: bytes) -> Seen | str:
 
 
 def read_with_ours(parsers: Parsers, data: bytes) -> Seen | str:
-    """Return what our parsers read; a sentence if they refuse, or want more."""
+    """Return what our parsers read; a sentence if they refuse, or need more."""
     got = parsers.call("request", data)
     if got["head"] <= 0:
         return f"the head is {got['head']}"
@@ -154,7 +152,7 @@ def read_with_ours(parsers: Parsers, data: bytes) -> Seen | str:
 def test_what_is_right_is_read_alike(
     parsers: Parsers, request_: tuple[bytes, Body], behind: bytes
 ) -> None:
-    """A request by the grammar is accepted by both, as the same one, and nothing behind it."""
+    """Both parsers accept a valid request, as the same one, and no byte after it."""
     data, body = request_
     ours = read_with_ours(parsers, data + behind)
     assert isinstance(ours, Seen), ours
@@ -173,7 +171,7 @@ EDITS = [
 
 @st.composite
 def spoiled_requests(draw: st.DrawFn) -> bytes:
-    """A request with a few bytes put in, taken out or written over."""
+    """Return a request with a few bytes inserted, deleted or overwritten."""
     data, _ = draw(requests())
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(data)))
@@ -184,7 +182,7 @@ def spoiled_requests(draw: st.DrawFn) -> bytes:
 
 # RFC 9112, section 7.1.1, allows it, and h11 does not.
 BLANK_BEFORE_EXTENSION = re.compile(rb"[0-9A-Fa-f][ \t]+;")
-# RFC 9112, section 2.2: a server should pass over them, and h11 does not.
+# RFC 9112, section 2.2: a server should skip them, and h11 does not.
 EMPTY_LINES = re.compile(rb"\A(?:\r\n)+")
 
 
@@ -192,10 +190,8 @@ EMPTY_LINES = re.compile(rb"\A(?:\r\n)+")
 @example(b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0;a\r\n\r\n")
 @example(b"\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n")
 def test_what_is_accepted_is_read_alike(parsers: Parsers, data: bytes) -> None:
-    """Whatever we take for a request, another program takes for the same one.
-
-    That is what keeps a proxy before the servers from seeing other requests than they do.
-    """
+    """Each request that our parsers accept is the same for h11. So a proxy before the servers sees
+    the same requests as they do."""
     ours = read_with_ours(parsers, data)
     if isinstance(ours, str):
         return
@@ -203,7 +199,7 @@ def test_what_is_accepted_is_read_alike(parsers: Parsers, data: bytes) -> None:
     if BLANK_BEFORE_EXTENSION.search(data) and "illegal chunk header" in str(theirs):
         return
     assert isinstance(theirs, Seen), theirs
-    if ours.line[2] == b"HTTP/1.0":  # h11 knows no keep-alive there
+    if ours.line[2] == b"HTTP/1.0":  # h11 has no keep-alive there
         theirs = Seen(
             *(getattr(theirs, n) for n in ("line", "host", "body")),
             ours.keep_alive,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Forms, paths, HTML, dates and entity tags, against Python's own modules."""
+"""Forms, paths, HTML, dates and entity tags are parsed as by Python's own modules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ names = st.sampled_from([b"a", b"b", b"a b", b"", b"%", b"a=b", b"\xe9"])
 @example(b"&", b"")
 @example(b"&=0", b"")
 def test_form(parsers: Parsers, body: bytes, name: bytes) -> None:
-    """The first field of a name is the one that urllib finds."""
+    """The first field of a name is the same as for urllib."""
     pairs = parse_qsl(
         body.decode("latin-1"), keep_blank_values=True, encoding="latin-1", separator="&"
     )
@@ -42,7 +42,7 @@ def test_form(parsers: Parsers, body: bytes, name: bytes) -> None:
 
 @given(st.dictionaries(st.binary(min_size=1, max_size=6), st.binary(max_size=20), max_size=4))
 def test_form_of_a_browser(parsers: Parsers, fields: dict[bytes, bytes]) -> None:
-    """Whatever was encoded comes out again."""
+    """An encoded form decodes to its original."""
     body = urlencode(fields).encode()
     for name, value in fields.items():
         if b"\n" in name:
@@ -58,11 +58,11 @@ def test_form_of_a_browser(parsers: Parsers, fields: dict[bytes, bytes]) -> None
     st.lists(st.sampled_from(["a", "b", ".", "..", "", "%2e", "%2E%2e", "%2f", "%C3%A9", "..."]))
 )
 def test_path(parsers: Parsers, segments: list[str]) -> None:
-    """A path is what posixpath makes of it; one that leaves the root is refused."""
+    """A path is normalised as by posixpath; a path that leaves the root is refused."""
     target = "/" + "/".join(segments)
     got = parsers.call("path", target.encode())
     decoded = unquote_to_bytes(target)
-    # A root of its own, with no way above it that would look like it.
+    # A root with a name that a path above it cannot contain.
     below = posixpath.normpath(b"/root/" + decoded)
     depth, climbs = 0, False
     for segment in decoded.split(b"/"):
@@ -78,7 +78,7 @@ def test_path(parsers: Parsers, segments: list[str]) -> None:
 
 @given(st.binary(max_size=30))
 def test_escaped_path(parsers: Parsers, name: bytes) -> None:
-    """A name of any bytes can be asked for, if it has no NUL and is no dot segment."""
+    """A name of any bytes can be requested, except with a NUL or as a dot segment."""
     got = parsers.call("path", b"/" + quote_from_bytes(name, safe="").encode())
     if b"\0" in name:
         assert got == -400
@@ -97,7 +97,8 @@ UNWANTED = (
 @given(st.text(max_size=40))
 @example("a\x85b\u202ec\u2067d\u200fe\uffff")
 def test_html(parsers: Parsers, text: str) -> None:
-    """A reader sees the text, with U+FFFD for what would bend the page, and no markup."""
+    """A reader sees the text and no markup, with U+FFFD for characters that would break the
+    page."""
     shown = parsers.text("html", text.encode("utf-8", "surrogatepass")).decode("utf-8")
     assert not set(shown) & set("<>\"'")
     expected = re.sub(UNWANTED, "\ufffd", text)
@@ -107,7 +108,7 @@ def test_html(parsers: Parsers, text: str) -> None:
 
 @given(st.binary(max_size=40))
 def test_html_of_any_bytes(parsers: Parsers, data: bytes) -> None:
-    """What is no UTF-8 is replaced, byte by byte; what is, stays."""
+    """Invalid UTF-8 is replaced byte by byte; valid UTF-8 is unchanged."""
     shown = html.unescape(parsers.text("html", data).decode("utf-8"))
     assert not re.search(UNWANTED, shown)
     good = data.decode("utf-8", "ignore")
@@ -124,7 +125,7 @@ moments = st.datetimes(datetime(1900, 1, 1), datetime(9999, 12, 31)).map(
 
 @given(moments)
 def test_date_of_three_forms(parsers: Parsers, moment: datetime) -> None:
-    """All three forms are read, and the first is written: RFC 9110, section 5.6.7."""
+    """All three formats are read, and the first is written: RFC 9110, section 5.6.7."""
     seconds = int(moment.timestamp())
     text = format_datetime(moment, usegmt=True)
     assert parsers.call("date", text.encode()) == seconds
@@ -138,7 +139,7 @@ def test_date_of_three_forms(parsers: Parsers, moment: datetime) -> None:
 
 @given(moments, st.data())
 def test_spoiled_date(parsers: Parsers, moment: datetime, data: st.DataObject) -> None:
-    """What is taken for a date is that date for email.utils too, however it was spoiled."""
+    """A string that our parser accepts as a date is the same date for email.utils."""
     text = format_datetime(moment, usegmt=True)
     at = data.draw(st.integers(0, len(text) - 1))
     put = data.draw(st.sampled_from(["", " ", "0", "9", "J", "\t", "+0100", "60"]))
@@ -159,7 +160,7 @@ commas = st.sampled_from([",", ", ", " ,\t", ",,", ", ,"])
 
 @given(st.lists(tags, max_size=5), st.lists(commas, min_size=5, max_size=5), ours)
 def test_entity_tags(parsers: Parsers, listed: list[str], between: list[str], etag: str) -> None:
-    """A tag is in a list if it is one of its elements: RFC 9110, section 8.8.3.2."""
+    """A tag matches a list if it is one of its elements: RFC 9110, section 8.8.3.2."""
     value = "".join(tag + comma for tag, comma in zip(listed, between, strict=False))
     elements = parse_http_list(value)
     assert [e for e in elements if e] == listed  # the other program reads what we wrote

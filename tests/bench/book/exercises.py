@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Runs the commands of the book as a reader would, and holds what it promises against them.
+"""Run the commands of the book as a reader would, and check the promises of its text.
 
-What an exercise prints are lines `name: figure`. What its text promises stands in sentences such as
-"`blocked` is at least 50 times `alone`" and "`forking` is 2".
+An exercise prints lines `name: figure`. The promises are sentences such as "`blocked` is at least 50
+times `alone`" and "`forking` is 2".
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ LOOPBACK = "ip link set lo up && exec 10< /dev/null && "
 
 
 def run(script: str) -> str:
-    """What a script writes to both outputs; in a network of its own, where every port is free, and
-    with a table of processes that ends with it. Some terminals leave descriptors open, here
-    10; a shell keeps its own in the next ones."""
+    """Return what a script writes to both outputs. It has its own network, where every port is
+    free, and its own PID namespace, which ends its processes. Some terminals leave descriptors
+    open, here 10; a shell uses the next ones."""
     own = next((words for words in WAYS.values() if _works(words)), None)
     if own is None:
-        pytest.skip("namespaces are refused here, and the commands of the book use fixed ports")
+        pytest.skip("no namespaces here, and the commands of the book use fixed ports")
     done = subprocess.run(
         [*own, "--", "bash", "-c", LOOPBACK + script],
         cwd=ROOT,
@@ -48,17 +48,17 @@ def _works(words: tuple[str, ...]) -> bool:
 
 
 def figures(text: str) -> dict[str, float]:
-    """The figures in what was printed, by name."""
+    """Return the figures in what was printed, by name."""
     return {name: float(figure) for name, figure in _FIGURE.findall(text)}
 
 
 def promises(expect: str) -> int:
-    """How many there are in a text."""
+    """Return the number of promises in a text."""
     return len(_TIMES.findall(expect)) + len(_EXACTLY.findall(expect))
 
 
 def broken(expect: str, found: dict[str, float]) -> list[str]:
-    """The promises of a text that figures break, each in words."""
+    """Return the promises of a text that figures break, each as a sentence."""
     wrong = []
     for name, how, factor, other in _TIMES.findall(expect):
         if name not in found or other not in found:

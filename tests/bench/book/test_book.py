@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The book: what it quotes is there, its pages lead to each other, nothing comes from elsewhere."""
+"""The book quotes existing sources, its pages link to each other, and nothing is loaded from
+elsewhere."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ RESULTS = ROOT / "tests" / "bench" / "report" / "recorded"
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """All pages of the book, by name."""
+    """Return all pages of the book, by name."""
     folder = tmp_path_factory.mktemp("book")
     command.build(folder, folder)
     return {file.name: file.read_text() for file in folder.glob("*.html")}
@@ -150,7 +151,7 @@ def test_curve_is_of_the_newest_sweep_that_has_one(tmp_path: Path) -> None:
     assert html.count("<svg") == 2
     assert all(name in html for name in names)
     assert curve(found, [*names, "no_such"]) == NONE_YET
-    # A sheet of the course has one level: that is a point, and no curve.
+    # A sheet of the course has one level: that is a point, not a curve.
     level = [run for run in found[0].runs if run.concurrency == 20]
     sheet = found[0].model_copy(update={"runs": level})
     assert curve([sheet], names) == NONE_YET
@@ -163,7 +164,7 @@ def test_each_architecture_has_its_chapter(pages: dict[str, str]) -> None:
         assert 'class="timeline"' in page
         assert f"{folder.name}/main.c" in page
         assert 'class="question"' in page
-        assert "<h3>Try it</h3><p>In <code>bash</code>," in page, "/dev/tcp is of bash alone"
+        assert "<h3>Try it</h3><p>In <code>bash</code>," in page, "only bash has /dev/tcp"
         assert "In the real world:" in page
         assert NONE_YET in page
         assert ("+ new since 0" in page) == (folder.name != "01_iterative"), "new, since what?"
@@ -180,7 +181,7 @@ def test_links_lead_somewhere_and_nothing_comes_from_elsewhere(pages: dict[str, 
 
 
 def test_the_contents_number_the_chapters_as_the_texts_do(pages: dict[str, str]) -> None:
-    """The course reads "chapters 0 to 3", and 06-poll is chapter 6."""
+    """The numbers match: the course reads "chapters 0 to 3", and 06-poll is chapter 6."""
     contents = pages["00-first.html"].partition("<ol")[2].partition("</ol>")[0]
     files = re.findall(r'href="(\d\d)-', contents)
     assert contents.startswith(f' start="{int(files[0])}"')
@@ -199,6 +200,6 @@ def test_the_glossary_has_some_forty_words() -> None:
     assert {"zombie", "backlog", "copy-on-write", "level-triggered", "request smuggling"} <= set(
         words
     )
-    assert {"redis", "handler", "exchange"} <= set(words), "who begins does not know them"
+    assert {"redis", "handler", "exchange"} <= set(words), "beginners do not know these words"
     often = {"order", "request", "poll", "need"} & set(words)
-    assert not often, "they would be linked where they mean something else"
+    assert not often, "they would be linked where they have another meaning"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The book in a real browser: it fits, asks nobody for anything, and is whole on paper."""
+"""The book in a real browser: it fits, makes no request to another host, and is complete on
+paper."""
 
 from __future__ import annotations
 
@@ -15,12 +16,11 @@ from ..accessible import hindrances
 pytestmark = pytest.mark.browser
 
 CUT = "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
-"""How many of these show a part of what they hold."""
+"""Counts the elements whose content is cut off."""
 
 
 @pytest.fixture(scope="module")
 def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Its folder."""
     folder = tmp_path_factory.mktemp("book")
     command.build(folder, folder)
     return folder

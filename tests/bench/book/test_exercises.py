@@ -17,14 +17,14 @@ TRIES = {
     if block.kind == "try"
 }
 ATTEMPTS = 3
-"""Ratios of times: on a machine that others use one may be wrong by chance, not three."""
+"""Ratios of times: on a busy machine one may be wrong by chance, but not three."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TRIES)
 def test_an_exercise_shows_what_it_promises(name: str) -> None:
     block = TRIES[name]
-    assert promises(block.expect) > 0, "it promises nothing"
+    assert promises(block.expect) > 0, "it has no promise"
     for _ in range(ATTEMPTS):
         said = run(block.text)
         wrong = broken(block.expect, figures(said))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the texts name is there: a function or a constant that was renamed may be named nowhere."""
+"""Each function or constant that the texts name exists: after a renaming no text has the old
+name."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ TEXTS = [
     *sorted((ROOT / "course" / "faults").glob("*.toml")),
     *sorted(set((ROOT / "docs" / "course").glob("**/*.md")) - {ROOT / "docs/course/grading.md"}),
 ]
-"""All but grading.md: what that names are fields of JSON, and it has a test of its own."""
+"""All but grading.md: its names are fields of JSON, and it has a test of its own."""
 SOURCES = ("lib/**/*.[ch]", "0[1-7]_*/main.c", "floors/*.[ch]", "course/own/*.c")
 NOT_OURS = {
     "SA_RESTART",
@@ -28,7 +29,7 @@ NOT_OURS = {
     "select",
     "writelines",
 }
-"""The system's, or a tool's."""
+"""Names of the system, or of a tool."""
 NAMED = re.compile(r"`(?:struct )?(\w+)(?:\(\))?`|\b([a-z]+(?:_[a-z]+)*)\(\)|\b([A-Z]+_[A-Z_]+)\b")
 IN_A_FILE = re.compile(
     r"`?\b(\w+)(?:\(\))?`? (?:and `?(\w+)(?:\(\))?`? )?in (?:`?([\w/]+\.[ch])\b|(0[1-7])\b)"
@@ -36,12 +37,13 @@ IN_A_FILE = re.compile(
 
 
 def code(text: str) -> set[str]:
-    """The words of C sources, without their comments: a comment may itself be of yesterday."""
+    """Return the words of C sources without their comments: a comment may be outdated itself."""
     return set(re.findall(r"\w+", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)))
 
 
 def named(text: str) -> set[str]:
-    """Functions and constants: what has an underscore, or brackets behind it."""
+    """Return the names of functions and constants: words with an underscore, or with brackets after
+    them."""
     prose = re.sub(r"(?ms)^:: try.*?^:: end$|^```.*?^```$", "", text)
     found = {next(filter(None, names)) for names in NAMED.findall(prose)}
     return {name for name in found if "_" in name or f"{name}()" in prose}
@@ -49,7 +51,7 @@ def named(text: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def known() -> set[str]:
-    """All words of all sources."""
+    """Return all words of all sources."""
     files = [file for pattern in SOURCES for file in ROOT.glob(pattern)]
     assert len(files) > 60
     folders = {file.parent.name for file in ROOT.glob("0[1-7]_*/main.c")}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The recipes at the end of the opening comments: each is run, and shows what it says."""
+"""The commands at the end of the opening comments run, and show what the comments say."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from .exercises import run
 SMALL = "curl -s -o /dev/null localhost:8000/files/small.txt"
 LEAVES = "curl -0 -s -o /dev/null localhost:8000; sleep 0.3"
 WAIT = "until (: <> /dev/tcp/localhost/8000) 2> /dev/null; do sleep 0.1; done; sleep 0.3"
-"""A connection that is closed at once is no client: it never has a byte to show."""
+"""Connections closed at once are no clients: they never send a byte."""
 
 
 class Recipe(NamedTuple):
-    """What to do around the line that is copied, and what must be seen."""
+    """What to do before and after the copied line, and what its output must show."""
 
     options: str
-    """With which the server is started, where it is not the line itself that starts it."""
+    """The options of the server, unless the line itself starts it."""
     clients: str
-    """What happens while it runs."""
+    """The actions while it runs."""
     seen: tuple[str, ...]
-    """Regular expressions for lines that must follow each other in what is printed."""
+    """Regular expressions for lines that must follow each other in the output."""
     told: str
-    """What the comment says of it."""
+    """The sentence of the comment."""
 
 
 def half(count: int) -> str:
-    """So many clients who have sent half a request."""
+    """Open so many clients that have sent half a request."""
     return (
         f"for i in $(seq {count}); do exec {{client}}<> /dev/tcp/localhost/8000; "
         "printf 'GET /' >&$client; done; sleep 0.5"
@@ -44,7 +44,8 @@ def half(count: int) -> str:
 
 
 def in_order(lines: list[str], patterns: tuple[str, ...]) -> str:
-    """The first pattern that no line matches behind those of the patterns before; empty: all do."""
+    """Return the first pattern without a line after those of the patterns before; empty if all
+    match."""
     rest = iter(lines)
     return next((one for one in patterns if not any(re.search(one, line) for line in rest)), "")
 
@@ -103,14 +104,14 @@ RECIPES = {
 
 
 def comment_of(file: str) -> str:
-    """The opening comment of a server, on one line."""
+    """Return the opening comment of a server, on one line."""
     text = (ROOT / file).read_text()
     comment = text[text.index("/*\n") : text.index(" */\n", text.index("/*\n"))]
     return " ".join(re.sub(r"(?m)^ \*", "", comment).split())
 
 
 def skip_unless_straced() -> None:
-    """It starts what it traces, which most machines allow."""
+    """Skip if strace may not start what it traces, which most machines allow."""
     try:
         require_tracing(["strace"])
     except Refused as refused:
@@ -121,7 +122,7 @@ def skip_unless_straced() -> None:
 def test_a_recipe_shows_what_it_says(folder: str) -> None:
     recipe, comment = RECIPES[folder], comment_of(f"{folder}/main.c")
     line = re.search(r"To see it: `([^`]+)`", comment)
-    assert line is not None, f"{folder} ends with no recipe"
+    assert line is not None, f"{folder} ends without a command"
     assert recipe.told in comment
     tool, program = line[1].split()[0], folder.partition("_")[2]
     if shutil.which(tool) is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `zerohttpd cost` measures."""
+"""`zerohttpd cost` measures what it should."""
 
 import argparse
 from itertools import groupby
@@ -31,11 +31,12 @@ def test_every_trick_takes_turns_with_the_server_as_it_is() -> None:
         }
     plain = [run.conditions._replace(without="", change="") for run in rated]
     rounds = [(key, run.run) for key, run in zip(plain, rated, strict=True)]
-    assert len([key for key, _ in groupby(rounds)]) == len(set(rounds)), "each round is together"
+    assert len([key for key, _ in groupby(rounds)]) == len(set(rounds)), "repetitions are together"
 
 
 def test_what_is_measured_is_sampled_too_under_the_same_load() -> None:
-    """Of the servers: where their time goes in user space and in the kernel comes of it."""
+    """The servers are sampled under the same load, to split CPU time between user space and
+    kernel."""
     names = tuple(discover()[:7])
     planned = plan_runs(parts_of(CHOSEN, names, "sampled"), select(names, floors=True))
 
@@ -50,7 +51,7 @@ def test_what_is_measured_is_sampled_too_under_the_same_load() -> None:
         }
 
     assert cells("sampled") == cells("closed")
-    assert len(cells("sampled")) == 7 * 4 - 2, "iterative keeps no connection"
+    assert len(cells("sampled")) == 7 * 4 - 2, "iterative has no keep-alive"
     assert {run.run for run in planned.runs if run.conditions.mode == "sampled"} == {1}
 
 

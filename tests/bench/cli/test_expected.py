@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The figures of the sheets: their commands are understood, and each run has its line."""
+"""The commands of the sheets are parsed, and each run has its line of expected figures."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ RESULTS = str(RECORDED / "version3.json")
 
 @pytest.mark.parametrize("words", [("grade", "--schema"), ("compare", RESULTS, RESULTS)])
 def test_who_reads_no_further_gets_no_traceback(words: tuple[str, ...]) -> None:
-    """As behind `| head -1`; here the reader goes at once, for a pipe has room for all of it."""
+    """A closed pipe, as with `| head -1`, gives no traceback. The reader closes first, as the pipe
+    holds all."""
     child = subprocess.Popen(
         [*BENCH, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -37,7 +38,7 @@ def test_who_reads_no_further_gets_no_traceback(words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("words", [("grade", "--schema"), ("compare", RESULTS, RESULTS)])
 def test_standard_output_that_takes_nothing(words: tuple[str, ...]) -> None:
-    """Closed by a starter who wants to see nothing, it is no error; on a full disk it is one."""
+    """Standard output closed by the caller is no error; a full disk is one."""
     shell = ("sh", "-c", '"$@" >&-', "sh", *BENCH)
     closed = subprocess.run([*shell, *words], cwd=ROOT, capture_output=True, text=True)
     assert closed.stdout + closed.stderr == ""
@@ -60,7 +61,8 @@ def test_ctrl_c_where_nobody_watches_for_it(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_texts_are_utf8_whatever_the_locale_says(tmp_path: Path) -> None:
-    """In ISO 8859-1 an arrow of a page would be three letters; in ASCII, as here, nothing goes."""
+    """Texts are UTF-8 in any locale: ISO 8859-1 would show an arrow as three letters, ASCII would
+    fail."""
     ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     words = (*BENCH, "timeline", "--recorded", "--servers", "epoll", "--output")
     for folder, environment in (("a", dict(os.environ)), ("b", ascii_only)):

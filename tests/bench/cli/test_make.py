@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`make all` with what others set: another kind of processor, flags of their own."""
+"""`make all` works with another processor and with flags in the environment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _make(*words: str, status: int = 0) -> str:
 
 
 def _headers() -> str:
-    """Flags for a compiler that would look elsewhere: for headers that it does not find there."""
+    """Return flags for a compiler that would search headers in a folder without them."""
     folder = subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True).stdout
     return f"-idirafter /usr/include -idirafter /usr/include/{folder.strip()}"
 
@@ -31,8 +31,8 @@ def _headers() -> str:
 @pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="gcc -m32 is of x86_64")
 def test_compiles_for_32_bits(tmp_path: Path) -> None:
-    """Without a warning. To link it would take a C library of 32 bits; its headers are the same,
-    but for one that says what is missing in it."""
+    """The sources compile for 32 bits without a warning. Linking would need a 32-bit C library. Its
+    headers are the same, except one, which the test provides."""
     (tmp_path / "gnu").mkdir()
     (tmp_path / "gnu" / "stubs-32.h").touch()
     headers = f"-I{tmp_path} {_headers()}"
@@ -51,7 +51,7 @@ def test_the_version_is_known_whatever_the_flags(tmp_path: Path) -> None:
 
 
 def test_a_header_that_is_missing_is_named_alone(tmp_path: Path) -> None:
-    """Not what the headers before it say of errors."""
+    """Only the missing header is named, not what earlier headers say about errors."""
     (tmp_path / "uthash.h").write_text("char *strerror(int);\n")
     (tmp_path / "utlist.h").touch()
     flags = f"CPPFLAGS=-nostdinc -I{tmp_path}"
@@ -72,7 +72,7 @@ def test_the_folder_may_have_a_quote_in_its_name(tmp_path: Path) -> None:
 
 
 def test_results_lie_where_their_owner_likes(tmp_path: Path) -> None:
-    """As the last line of a sweep says it: `make report RESULTS=...`, in the shell's quotes."""
+    """The path with quotes that a sweep prints works in `make report RESULTS=...`."""
     folder = tmp_path / 'O\'Brien "2" $HOME'
     assert f"{folder} does not exist" in _make("report", f"RESULTS={folder}", status=2)
 
@@ -80,7 +80,7 @@ def test_results_lie_where_their_owner_likes(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="no musl-gcc (package musl-tools)")
 def test_confined_with_another_c_library(tmp_path: Path) -> None:
-    """The C library of Alpine makes other system calls for the same functions."""
+    """The confinement fits musl, the C library of Alpine, which makes other system calls."""
     _make(
         *("CC=musl-gcc", f"BUILD={tmp_path}", f"BIN={tmp_path}"),
         *(f"CPPFLAGS=-Werror {_headers()}", "all"),

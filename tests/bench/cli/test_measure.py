@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd measure` with real servers; and whether its figures are those that others count."""
+"""`zerohttpd measure` with real servers; its figures match those of independent counts."""
 
 import os
 import re
@@ -30,10 +30,10 @@ REQUESTS, CONNECTIONS = 1500, 30
 FIRST = 1 + 2 * CONNECTIONS
 """A first request, and two on each connection to warm up."""
 ATTEMPTS = 3
-"""The checks of a sweep refuse a figure where the machine stood still meanwhile."""
+"""The checks of a sweep reject a figure if the machine paused during the run."""
 OWN_ABOVE = 1.6
-"""A server's own count has its start, its end and the first requests in it, and the warm-up of its
-caches: of few requests that is much."""
+"""A server's own count includes its start, its end, the first requests and the warm-up of its
+caches: with few requests that is much."""
 
 
 def bench(*words: str) -> subprocess.CompletedProcess[str]:
@@ -59,8 +59,9 @@ def cost(run: Run) -> float:
 
 
 def counted_by_hand(server: str) -> float:
-    """CPU microseconds per request of a server that is started, asked and ended here, by what
-    wait4(2) says of it and its children; what it takes to start and end is subtracted."""
+    """Return CPU microseconds per request of a server that is started, used and ended here.
+    wait4(2) returns the CPU time of it and its children; the time to start and end is
+    subtracted."""
 
     def life(requests: int) -> float:
         with PrivateRedis((), SignalWatch()) as redis:
@@ -87,15 +88,16 @@ def counted_by_hand(server: str) -> float:
 
 @pytest.mark.slow
 def test_three_counts_of_what_a_request_costs(tmp_path: Path) -> None:
-    """The sweep's is from the server's control group, during the load; the server's own is its
-    statistics line; and one that shares no line of code with either."""
+    """Three counts of the CPU time per request agree. The sweep reads the server's control group
+    during the load, the server prints its own statistics, and the third count shares no code with
+    either."""
     for run in swept(tmp_path, "epoll", "forking").runs:
         said = run.server_statistics
         assert said
         assert said.cpu_us_per_request
         assert said.requests == FIRST + REQUESTS, "every request was counted"
         assert 0.9 < said.cpu_us_per_request / cost(run) < OWN_ABOVE
-        # Made one after the other: what the machine does meanwhile is between them.
+        # Measured one after the other: the load of the machine may change between them.
         assert 0.4 < counted_by_hand(run.subject) / cost(run) < 2.5
 
 
@@ -104,7 +106,7 @@ def test_the_whole_of_it(tmp_path: Path) -> None:
     words = ["measure", "--only", "floor,syscalls", "--servers", "epoll", "--runs", "2"]
     words += ["--requests", "600", "--concurrency", "20", "--results", str(tmp_path)]
     if not (ROOT / "build/floor/07_epoll").exists():
-        pytest.skip("needs make floor")
+        pytest.skip("the baselines are not built")
     skip_unless_traceable()
     done = bench(*words)
     assert "CPU time per request" in done.stdout, done.stderr
@@ -119,10 +121,10 @@ def test_the_whole_of_it(tmp_path: Path) -> None:
 
 
 def test_a_trick_switched_off(tmp_path: Path) -> None:
-    """Commands to Redis leave in one write for all who ask in a round; without that in a write
-    each: so the server was asked what it does without."""
+    """Without the optimisation the server makes one write per command to Redis, with it one per
+    loop iteration. So the ablation was really applied to the server."""
     if not (ROOT / "build/floor/without.so").exists():
-        pytest.skip("needs make floor")
+        pytest.skip("the baselines are not built")
     skip_unless_traceable()
     words = ["sweep", "--servers", "epoll", "--workloads", "guestbook", "--probe", "traced"]
     words += ["--without", "none,pipeline", "--levels", "5", "--requests", "200", "--runs", "1"]

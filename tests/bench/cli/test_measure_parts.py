@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `zerohttpd measure` measures, and what it leaves out: nothing is measured here."""
+"""The servers that `zerohttpd measure` selects; nothing is measured here."""
 
 from pathlib import Path
 
@@ -21,8 +21,8 @@ EPOLL_ALONE = ("redirect", "small", "large", "guestbook")
 
 @pytest.fixture
 def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Part]:
-    """The parts of a sweep that would have been made: in its results all targets are met. All
-    servers and floors are built; of the strangers h2o is missing."""
+    """Return the parts of a sweep that would be run, with results in which all targets are met. All
+    servers and baselines are built; only the reference server h2o is missing."""
 
     def sweep(options: SweepOptions) -> Done:
         select(options.subjects, options.floors, options.programs)  # all are here
@@ -57,12 +57,13 @@ def about(why: str, *parts: str) -> list[str]:
 def test_each_part_is_about_those_of_its_servers_that_are_chosen(
     swept: list[Part], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What nobody has chosen is left out, no failure, and no stranger is missed for its sake."""
+    """Each part has only the chosen servers; the others are no failure, and their reference servers
+    are not missed."""
     assert measure(tmp_path, "--servers", "poll") == 0
     assert {part.subjects for part in swept} == {("poll",)}
     modes = [part.plan.values("mode") for part in swept]
     assert ("parked", "pending") in modes
-    assert ("parked",) not in modes, "those are the threads"
+    assert ("parked",) not in modes, "the servers with threads"
     assert [part.plan.values("idle") for part in swept].count((0, 10_000)) == 1
     said = capsys.readouterr().out.splitlines()
     assert [line for line in said if "left out" in line] == about("epoll", *EPOLL_ALONE)
@@ -77,7 +78,7 @@ def test_a_part_that_was_asked_for_by_its_name_and_cannot_be_is_no_success(
     assert [(part.subjects, part.floors) for part in swept] == [(("iterative",), True)] * 2
     assert "idle is left out: it is about poll, epoll, which" in capsys.readouterr().out
     assert measure(tmp_path, *words, "memory") == 1
-    assert len(swept) == 2, "nothing is left to measure"
+    assert len(swept) == 2, "there is nothing to measure"
     assert (
         "memory is left out: it is about poll, epoll, threading, which" in capsys.readouterr().out
     )
@@ -86,11 +87,12 @@ def test_a_part_that_was_asked_for_by_its_name_and_cannot_be_is_no_success(
 def test_strangers_stand_beside_the_chosen_server(
     swept: list[Part], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is not installed is left out, and that is said once."""
+    """Reference servers are measured with the chosen server; a missing one is skipped with one
+    message."""
     assert measure(tmp_path, "--servers", "epoll", "--only", "small", "guestbook") == 1
     subjects = [part.subjects for part in swept]
     assert subjects == [("epoll", "nginx", "lighttpd")] * 2 + [("epoll", "go", "fasthttp")] * 2
-    assert all(part.floors for part in swept), "what a miss is held against"
+    assert all(part.floors for part in swept), "the comparison of a missed target"
     assert capsys.readouterr().out.count("h2o is left out: install it") == 1
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`make new`: folders that build at once."""
+"""`make new` makes folders that build at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ORIGINS = [SKELETON, *(file.parent.name for file in sorted(ROOT.glob("0[1-7]_*/m
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A copy of what building and testing a server takes."""
+    """Return a copy of the files that a server needs to be built and tested."""
     for name in ("Makefile", "pyproject.toml", "redirects"):
         shutil.copy(ROOT / name, tmp_path / name)
     for name in ("lib", "public", "templates", "tests", "course"):

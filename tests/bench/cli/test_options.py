@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Wrong values on the command line. Takes less than a second."""
+"""Wrong values on the command line are rejected. Takes less than a second."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The course: each command on a sheet runs and shows what the sheet promises; slides and sheets are
-made, fit on their pages, and ask nobody for anything."""
+"""The course: each command on a sheet runs and shows what the sheet promises. Slides and sheets are
+built, fit on their pages, and make no request to another host."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ..accessible import hindrances
 
 LIMIT_SECONDS = 170
 A4_PIXELS = (180 * 96 / 25.4, 267 * 96 / 25.4)
-"""What the margins of 15 mm leave of a page."""
+"""The part of a page inside the margins of 15 mm."""
 CPU = re.compile(r"([\d.]+) us CPU/request")
 RATE = re.compile(r"([\d,]+) requests/s")
 
-# `make` of a sheet: this project's own commands, and results that are thrown away.
+# `make` of a sheet: this project's own commands, with results that are deleted.
 PRELUDE = """\
 make() {{ command make SETUP=true ZEROHTTPD='{command}' "$@"; }}
 """
@@ -43,13 +43,13 @@ exec {python} -m bench "$@" $where {folder}
 
 
 def _rows(said: str) -> dict[str, str]:
-    """What was said of each run: its server and condition, and the rest of the line."""
+    """Return what was printed for each run: its server and condition, and the rest of the line."""
     lines = re.findall(r"^\[\d+/\d+\] (\S+) +\d+ connections +(.+)$", said, re.MULTILINE)
     return {f"{server}: {re.split(r'   +', text)[0]}": text for server, text in lines}
 
 
 def _figure(pattern: re.Pattern[str], rows: dict[str, str], server: str, words: str) -> float:
-    """The figure of the server's one row that has these words."""
+    """Return the figure of the only row of the server with these words."""
     (found,) = (
         text for name, text in rows.items() if name.startswith(f"{server}:") and words in name
     )
@@ -74,7 +74,7 @@ def _who_waits(said: str) -> None:
 def _stall(said: str) -> None:
     times = dict(re.findall(r"^(\w+): .* after ([\d.]+) s$", said, re.MULTILINE))
     assert set(times) == {"iterative", "forking", "epoll"}
-    # What is sure on the busiest machine: a fifth of REQUEST_TIMEOUT is the least for the first.
+    # True on the busiest machine: the first needs at least a fifth of REQUEST_TIMEOUT.
     assert float(times["iterative"]) >= 1.5
     assert min(float(times["forking"]), float(times["epoll"])) < float(times["iterative"])
 
@@ -137,7 +137,7 @@ def test_a_sheet_shows_what_it_promises(name: str, tmp_path: Path) -> None:
     done = subprocess.run(
         ["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_SECONDS
     )
-    print(done.stderr)  # for whom a check fails: why the command said nothing
+    print(done.stderr)  # for debugging: why the command printed nothing
     CHECKS[name](done.stdout)
 
 
@@ -152,8 +152,8 @@ def test_each_sheet_is_tried_and_has_its_parts() -> None:
 
 
 def test_what_the_session_calls_is_installed_before() -> None:
-    """A fresh machine has no curl: `make timeline` calls it, and so does sheet 3, which comes after
-    it."""
+    """Each command of the session is installed first: `make timeline`, before sheet 3, needs
+    curl."""
     looking = (ROOT / "scripts" / "setup.sh").read_text().partition("\n    trace)")[2]
     called = "".join(path.read_text() for path in (course.COURSE / "sheets").glob("*.md"))
     assert "curl" in called
@@ -162,7 +162,6 @@ def test_what_the_session_calls_is_installed_before() -> None:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The two pages."""
     return course.build(tmp_path_factory.mktemp("course"))
 
 
@@ -215,7 +214,7 @@ def test_they_hinder_nobody(made: list[Path], browser: Browser, which: int, widt
 @pytest.mark.browser
 def test_they_are_printed(made: list[Path]) -> None:
     if not any(map(shutil.which, course.BROWSERS)):
-        pytest.skip("no browser: none of the system is here")
+        pytest.skip("no browser is installed")
     pages = []
     for page in made:
         printed = course.print_pdf(page)

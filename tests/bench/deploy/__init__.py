@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Tests of the benchmark over several hosts, and of what provides them."""
+"""Tests of the benchmark over several hosts, and of the tools that create them."""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A mock of the part of DigitalOcean's REST interface that deploy/droplets.yml uses, from its
-published description: a droplet is `new` first and has no address, becomes `active` some looks
-later, is in lists a little after it was asked for, and leaves them a little after its deletion;
-lists come in pages; keys are unique; wrong tokens, bad requests and too many of them are answered
-as described.
+"""A mock of the part of DigitalOcean's REST interface that deploy/droplets.yml uses.
+
+It follows the published description. A droplet is `new` and has no address, and becomes `active`
+after some queries. It appears in lists a little after its creation, and leaves them a little after
+its deletion. Lists have pages; keys are unique; wrong tokens, bad requests and too many of them get
+the documented errors.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ LOOKS_UNTIL_LISTED = 1
 LOOKS_UNTIL_ACTIVE = 3
 LOOKS_UNTIL_GONE = 2
 LARGEST_PAGE = 4
-"""So that a few things fill several pages, whatever page size is asked for."""
+"""A few items fill several pages, whatever page size is requested."""
 
 SIZES = [
     {"slug": slug, "price_hourly": price}
@@ -37,7 +38,7 @@ SIZES = [
 
 @dataclass
 class Droplet:
-    """One droplet, and how many looks it has lived through since its creation, or its deletion."""
+    """One droplet, and how many queries it has seen since its creation, or its deletion."""
 
     number: int
     wanted: dict[str, Any]
@@ -45,7 +46,7 @@ class Droplet:
     deleted: bool = False
 
     def shown(self) -> dict[str, Any]:
-        """As it stands in an answer."""
+        """Return the droplet as it appears in a response."""
         active = self.looks >= LOOKS_UNTIL_ACTIVE
         addresses = [
             {"ip_address": f"203.0.113.{self.number}", "type": "public"},
@@ -63,21 +64,18 @@ class Droplet:
 
 @dataclass
 class Service:
-    """What the service knows."""
-
     droplets: list[Droplet] = field(default_factory=list)
     keys: list[dict[str, Any]] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     busy: int = 0
-    """The next so many requests are answered 429."""
+    """The number of next requests that are answered with 429."""
     refuse: Callable[[str], bool] = lambda _: False
-    """Whether a droplet of this name is refused."""
+    """Returns whether a droplet of this name is refused."""
     immortal: bool = False
-    """Deletions are accepted, and nothing happens."""
+    """Whether deletions are accepted but have no effect."""
     _made: int = 0
 
     def create(self, wanted: dict[str, Any]) -> tuple[int, Any]:
-        """Answer a request for a droplet."""
         missing = [name for name in ("name", "region", "size", "image") if not wanted.get(name)]
         if missing:
             return _error(422, "unprocessable_entity", f"{missing[0]} is missing")
@@ -91,7 +89,7 @@ class Service:
         return 202, {"droplet": self.droplets[-1].shown(), "links": {}}
 
     def look(self, tag: str) -> list[dict[str, Any]]:
-        """The droplets with the tag, as a list shows them now."""
+        """Return the droplets with the tag, as a list shows them now."""
         for droplet in self.droplets:
             droplet.looks += 1
         self.droplets = [d for d in self.droplets if not (d.deleted and d.looks > LOOKS_UNTIL_GONE)]
@@ -103,7 +101,7 @@ class Service:
         ]
 
     def delete(self, tag: str) -> tuple[int, Any]:
-        """Delete those with the tag that it knows by now."""
+        """Delete the droplets with the tag that lists show now."""
         for droplet in self.droplets:
             known = tag in droplet.wanted["tags"] and droplet.looks >= LOOKS_UNTIL_LISTED
             if known and not droplet.deleted and not self.immortal:
@@ -111,7 +109,6 @@ class Service:
         return 204, None
 
     def add_key(self, wanted: dict[str, Any]) -> tuple[int, Any]:
-        """Add a public key."""
         if any(key["public_key"] == wanted["public_key"] for key in self.keys):
             return _error(422, "unprocessable_entity", "SSH Key is already in use on your account")
         self._made += 1
@@ -128,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: MockServer
 
     def log_message(self, *_: object) -> None:
-        """Nothing on the screen of the tests."""
+        """Write nothing to the output of the tests."""
 
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -198,7 +195,6 @@ class MockServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the interface is."""
         return f"http://127.0.0.1:{self.server_address[1]}/v2"
 
     def __enter__(self) -> MockServer:

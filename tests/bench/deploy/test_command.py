@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The command line of the benchmark over several hosts; what is decided before a host is asked."""
+"""The command line of the benchmark over several hosts; what is checked before a host is
+contacted."""
 
 from __future__ import annotations
 
@@ -111,12 +112,12 @@ def load_host(tmp_path: Path, **found: object) -> WayToLoad:
 
 
 def test_the_sweep_uses_the_inventorys_connection(tmp_path: Path) -> None:
-    more = "-o ProxyCommand='ssh -W %h:%p door'"
+    more = "-o ProxyCommand='ssh -W %h:%p jump'"
     host = load_host(tmp_path, port=2222, user="me", key="/k e y", common_args=more)
     words = host.command(["sweep", "--path", "/a b"], terminal=True)
     assert words[0] == "ssh"
     assert words[-2:] == ["load.example", "sweep --path '/a b'"]
-    assert "ProxyCommand=ssh -W %h:%p door" in words
+    assert "ProxyCommand=ssh -W %h:%p jump" in words
     for pair in (("-p", "2222"), ("-l", "me"), ("-i", "/k e y")):
         assert pair in itertools.pairwise(words)
     assert "-tt" in words
@@ -176,7 +177,7 @@ def test_an_archive_is_the_same_until_a_file_changes(tmp_path: Path) -> None:
         found.add(pack_project(root, tmp_path)["digest"])
     script.chmod(0o644)
     found.add(pack_project(root, tmp_path)["digest"])
-    assert len(found) == 5, "another length, other words of the same, nothing, another mode"
+    assert len(found) == 5, "another length, other words of this length, nothing, another mode"
 
 
 @pytest.mark.skipif(not PLAYBOOK.exists(), reason="no Ansible; run scripts/setup.sh hosts")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""deploy/droplets.yml against a mock of the provider's interface: what is made ends, always."""
+"""deploy/droplets.yml, with a mock of the provider's interface: every droplet is deleted in the
+end."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def mock() -> Iterator[MockServer]:
 
 
 class Fleet:
-    """The playbook, with a fleet of the test's."""
+    """The playbook, with a fleet of the test's own."""
 
     folder = DEPLOY.parent / "build" / "droplets" / FLEET
 
@@ -88,7 +89,7 @@ def test_four_are_made_once_and_surely_end(fleet: Fleet) -> None:
     (line,) = inventory["load"]
     assert f"ansible_host=203.0.113.{first} address=10.135.0.{first}" in line
 
-    # Only what is missing is made the second time.
+    # Only what is missing is created the second time.
     service.droplets.pop()
     again = fleet.run("create")
     assert again.returncode == 0, again.stdout + again.stderr

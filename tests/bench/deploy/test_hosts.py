@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd hosts` over the hosts of a lab, over ssh: a sweep that is interrupted, resumed,
-and killed; then everything taken back. What a host is left with is looked at on the host itself.
+"""`zerohttpd hosts` over ssh to the hosts of a lab: a sweep is interrupted, resumed and killed.
 
-The tests are steps of one story, in this order: preparing hosts costs most of the time.
+Afterwards everything is removed, which the tests check on each host. The tests are steps of one
+sequence, because preparing the hosts takes most of the time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SWEEP = (
     *("--balancer", "none,close", "--runs", "2"),
 )
 PATIENCE = 600.0
-"""Seconds; for machines that have other things to do."""
+"""Seconds; long enough for busy machines."""
 
 NEEDED = ("ansible-playbook", "sshd", "ssh", "nginx", "redis-server", "ab", "gcc", "make")
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin"
@@ -51,14 +51,14 @@ pytestmark = [
 
 
 class Hosts:
-    """A lab of this test's, and an inventory that is not the lab's own."""
+    """A lab of this test, and an inventory that is not the lab's own."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self.results = name, folder / "results"
         self.inventory = folder / "hosts.ini"
 
     def write_inventory(self) -> None:
-        """Other names, ssh aliases in place of addresses, the user left to ssh's settings."""
+        """Write an inventory with other names, with ssh aliases as addresses, and with no user."""
         own = (STATE / self.name / "inventory.ini").read_text()
         lines = []
         for role in ROLES:
@@ -78,7 +78,7 @@ class Hosts:
         )
 
     def on(self, role: str, command: str) -> str:
-        """What a shell command prints on a host."""
+        """Return what a shell command prints on a host."""
         said = self.lab("exec", role, "sh", "-c", command)
         assert said.returncode == 0, said.stdout + said.stderr
         return said.stdout
@@ -92,7 +92,7 @@ class Hosts:
         )
 
     def running(self) -> list[str]:
-        """What still runs of us, on any host."""
+        """Return our processes that still run, on any host."""
         look = (
             f'for p in /proc/[0-9]*; do [ "$(readlink $p/cwd)" != {FOLDER} ] || '
             'tr "\\0" " " <$p/cmdline; done; ps -C redis-server,nginx,epoll,ab -o args= || true'
@@ -100,7 +100,7 @@ class Hosts:
         return [line for role in ROLES for line in self.on(role, look).splitlines()]
 
     def assert_no_way_in(self) -> None:
-        """No key, no line for it, no agent."""
+        """Assert that there is no key, no line for it, and no agent."""
         for role in ROLES:
             left = self.on(role, f"ls -d {FOLDER}/agents; cat ~/.ssh/authorized_keys; true")
             assert left == "", role
@@ -134,7 +134,7 @@ class Deployment:
         assert text in self.output, self.output
 
     def end(self) -> int:
-        """Wait for the end; the exit status."""
+        """Wait for the end; return the exit status."""
         status = self.process.wait(PATIENCE)
         self._reader.join(PATIENCE)
         return status
@@ -166,7 +166,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
 def only_results(hosts: Hosts) -> Results:
     (folder,) = hosts.results.iterdir()
     found = store.load(folder / "results.json")
-    # The same as those of a sweep on one machine: no more, no less.
+    # The figures of a sweep on one machine: no more, no less.
     content = json.loads((folder / "results.json").read_text())
     assert set(content) == {field.alias or name for name, field in Results.model_fields.items()}
     return found
@@ -227,7 +227,7 @@ def test_a_killed_controller_leaves_nothing_running(hosts: Hosts) -> None:
 
 
 def test_the_agents_key_starts_an_agent_and_nothing_else(hosts: Hosts) -> None:
-    # It is still there, since nobody could take it away.
+    # It still exists, because the killed process could not remove it.
     for role in ROLES[1:]:
         (line,) = hosts.on(role, "cat ~/.ssh/authorized_keys").splitlines()
         address = hosts.inventory.read_text().split("ansible_host=load address=")[1].split()[0]
@@ -249,7 +249,7 @@ def test_preparing_what_is_prepared_changes_nothing(hosts: Hosts) -> None:
         run = hosts.deploy("--only", "prepare")
         assert run.end() == 0, run.output
         if hosts.on("load", f"cat {FOLDER}/.deploy/tree") == there:
-            break  # else somebody has worked on the project meanwhile
+            break  # otherwise the project has changed meanwhile
     assert "changed" not in run.output
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The doctor, on made-up machines."""
+"""The doctor reports the problems of mocked machines, with fixes."""
 
 import shutil
 import subprocess
@@ -119,7 +119,7 @@ def test_room_for_ended_connections() -> None:
     plan = Plan(levels=(1000,), requests=5000, runs=3)
     limits = ROOMY.model_copy(update={"time_wait_memory": 10_000})
     (note,) = unwell(lines(plan, limits))
-    assert note.state == "note", "no run needs more, but the third must wait"
+    assert note.state == "note", "no run needs more, but the third has to wait"
     assert note.have == "12 of 10,000"
     assert note.need.startswith("5,000 for a run; with 15,000 ")
     assert note.cure == "sudo sysctl -w net.ipv4.tcp_max_tw_buckets=600000"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the machine's limits allow, on made-up machines."""
+"""The runs that the limits of mocked machines allow."""
 
 from pathlib import Path
 
@@ -46,8 +46,9 @@ def test_ab_takes_so_many_and_no_more() -> None:
 
 
 def test_what_ab_takes_concerns_only_what_ab_opens() -> None:
-    """Idle connections are not ab's, and wrk, oha and the crowds of the probes have no such
-    limit. 20,500 connections are too many for ab alone, and not as 20,000 with 500 beside."""
+    """The limit of ab concerns only the connections of ab. Idle connections are not ab's, and wrk,
+    oha and the probes' connections have no such limit. 20,500 connections are too many for ab, but
+    20,000 with 500 idle ones are not."""
     possible = [
         spec(20_000, idle=500),
         *(spec(20_500, **asked) for asked in ({"generator": "wrk"}, {"mode": "open"})),
@@ -93,13 +94,14 @@ def test_warnings_do_not_forbid(limits: dict[str, int], cure: str) -> None:
         ("ports", 2 * 5000, {}),
         ("ports", 30_000, {"time_wait_reuse": 0}),
         ("somaxconn", 5000, {}),
-        ("syn_backlog", 6666, {"syn_cookies": 0}),  # of which a quarter is kept for others: 1,666
+        ("syn_backlog", 6666, {"syn_cookies": 0}),  # a quarter of it is reserved: 1,666
         ("time_wait_memory", 30_000, {}),
         ("tasks", 5000, {}),
     ],
 )
 def test_just_enough_is_in_nobodys_way(limit: str, enough: int, beside: dict[str, int]) -> None:
-    """For 5,000 connections, and 30,000 requests that each have one."""
+    """These limits are just enough for 5,000 connections, and for 30,000 requests with one
+    connection each."""
     assert findings((20, 5000), **beside, **{limit: enough}) == []
     (found,) = findings((20, 5000), **beside, **{limit: enough - 1})
     assert 5000 in found.levels

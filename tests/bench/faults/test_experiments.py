@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Experiments: each patch fits, builds, and leaves a server that passes the tests it names."""
+"""Each experiment's patch applies and builds, and its server passes the tests that it names."""
 
 import subprocess
 import sys

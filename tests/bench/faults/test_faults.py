@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Find the fault: each patch still fits, builds, and breaks what it says.
+"""Each patch of "find the fault" applies and builds, and breaks the test that it names.
 
-What it breaks is a test of tests/e2e/, run here on the server with the fault. That this test passes
-without the fault is what the run of tests/e2e/ itself shows.
+This test of tests/e2e/ runs here on the server with the fault. The run of tests/e2e/ itself shows
+that it passes without the fault.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from bench.host.project import ROOT
 from bench.records.errors import UserError
 
 PATIENCE_SECONDS = "6"
-"""Of those tests: some fail only when they have waited for that long."""
+"""Seconds for those tests: some fail only after they have waited that long."""
 LIMIT_SECONDS = 150
 LIKE_THIS = {"fault": "make fault N=07", "hint": "make hint N=07 STEP=1"}
 
 
 def _build(chosen: Fault, folder: Path) -> None:
-    """Build its one server; what was built here before serves for all that the patch leaves."""
+    """Build its one server; reuse what was built before and the patch does not change."""
     built = ROOT / "build" / "release"
     if built.exists():
         shutil.copytree(built, folder / "build" / "release")
@@ -42,7 +42,7 @@ def _build(chosen: Fault, folder: Path) -> None:
 
 
 def _outcomes(chosen: Fault, folder: Path) -> dict[str, list[str]]:
-    """What became of its tests: for each the failures, "" for one that passed; not the skipped."""
+    """Return the failures of each of its tests, "" for a passed one; skipped ones are left out."""
     report = folder / "build" / "report.xml"
     wanted = [f"tests/e2e/{test}" for test in (chosen.check.breaks, *chosen.check.still)]
     options = ["-q", "-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}"]
@@ -66,7 +66,7 @@ def _outcomes(chosen: Fault, folder: Path) -> dict[str, list[str]]:
 
 
 def _of(test: str, outcomes: dict[str, list[str]]) -> list[str]:
-    """The outcomes of FILE::TEST, with all its parameters if it names none."""
+    """Return the outcomes of FILE::TEST, with all its parameters if it names none."""
     name = test.partition("::")[2]
     return [
         text
@@ -100,14 +100,14 @@ def test_there_are_fifteen_and_each_is_whole() -> None:
     assert len({one.name for one in faults}) == 15
     for one in faults:
         changed = re.findall(r"^[-+][^-+]", one.patch.read_text(), re.MULTILINE)
-        assert 1 <= len(changed) <= 30, f"{one.number} is no small patch"
+        assert 1 <= len(changed) <= 30, f"{one.number} is not a small patch"
         tests = (ROOT / "tests/e2e" / one.check.breaks.partition("::")[0]).read_text()
         name = one.check.breaks.partition("::")[2].partition("[")[0]
         assert f"def {name}(" in tests
 
 
 def test_the_ticket_names_no_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nor does anything in the copy: no patch, no list, no history."""
+    """The ticket does not name the fault, and no patch, list or history is in the copy."""
     copy = tmp_path / "copy"
     assert give.run(["4", "--into", str(copy)]) == 0
     said = capsys.readouterr().out.lower()
@@ -124,7 +124,7 @@ def test_the_ticket_names_no_name(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_the_copy_is_a_project_of_its_own(tmp_path: Path) -> None:
-    """Its commands measure its own servers, not those that it was copied from."""
+    """The copy's commands measure the copy's servers, not those of the original."""
     copy = tmp_path / "copy"
     make_copy(copy)
     code = "import bench.host.project as p, pydantic; print(p.ROOT)"
@@ -141,7 +141,7 @@ def test_the_copy_is_a_project_of_its_own(tmp_path: Path) -> None:
 def test_what_is_gone_meanwhile_does_not_stop_a_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new file is listed by git, and may be somebody's for a moment."""
+    """A file that git lists and that is then deleted does not stop the copy."""
     monkeypatch.setattr(copying, "project_files", lambda *_, **__: ["gone.txt", "Makefile"])
     make_copy(tmp_path)
     assert (tmp_path / "Makefile").read_bytes() == (ROOT / "Makefile").read_bytes()
@@ -168,7 +168,7 @@ def test_without_a_number_make_asks_for_one(target: str) -> None:
 
 
 def test_nothing_takes_a_students_work_away() -> None:
-    """Not make clean; and git does not see it, so that no copy is copied."""
+    """`make clean` keeps a student's work, and git ignores it, so that no copy is copied."""
     cleans = subprocess.run(
         ["make", "--no-print-directory", "-n", "clean"], cwd=ROOT, capture_output=True, text=True
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What several tests of grades need."""
+"""Fixtures that several tests of grades need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.host.project import ROOT
 
 @pytest.fixture(scope="session")
 def sanitized() -> None:
-    """lib/, built with the sanitizers."""
+    """Return lib/, built with the sanitizers."""
     for flavour in ("tsan", "debug"):
         words = ["make", "-s", flavour, f"TARGET=build/{flavour}/objects/libzerohttpd.a"]
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)

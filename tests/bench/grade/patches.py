@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Servers with one fault each: the solution of the skeleton, or one of the seven, and a patch."""
+"""Servers with one fault each: the skeleton's solution, or one of the seven servers, and a
+patch."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ class Patch(NamedTuple):
     changes: tuple[tuple[str, str], ...]
 
     def more(self, before: str, after: str) -> Patch:
-        """The same with one change more."""
+        """Return this patch with one more change."""
         return self._replace(changes=(*self.changes, (before, after)))
 
     def apply(self, folder: Path) -> Path:
-        """A folder of a server that has it."""
+        """Return a folder of a server that has the fault."""
         server = folder / "08_patched"
         server.mkdir()
         text = (ROOT / self.base).read_text()
@@ -73,7 +74,7 @@ LOST = "        lost = true, connection_abandon(connection);\n}"
 
 
 def _forking(fault: str, start: str, failed: str) -> Patch:
-    """A child for each client, in place of the threads."""
+    """Return a patch with a child for each client instead of the threads."""
     code = f"""\
         {{
             {start}
@@ -116,7 +117,7 @@ GROWING_POOL = _whole(
             queue_put(&client);
         }""",
 )
-"""No fault: socket pairs that are made at the start, and a thread for each client up to a limit."""
+"""No fault: socket pairs made at the start, and a thread for each client up to a limit."""
 
 GOES_ON = _forking("child-accepts", "while (waitpid(-1, NULL, 1) > 0);", "")._replace(
     stage="serves"

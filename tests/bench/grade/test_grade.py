@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The grade: the seven have all points, and each known fault, built in, is called by its name."""
+"""Each of the seven servers has all points, and the grader names each known fault."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOAD = pytest.mark.xdist_group("grade-load")  # it builds what the others only u
 
 
 def grade(server: Path | str, *words: str) -> Grade:
-    """Grade it, as `make grade` does once everything is built."""
+    """Grade a folder, as `make grade` does after everything is built."""
     command = [sys.executable, "-m", "bench", "grade", str(server), "--json", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=170)
     assert done.returncode == 0, done.stderr
@@ -36,7 +36,7 @@ def grade(server: Path | str, *words: str) -> Grade:
 
 
 def told(found: Grade) -> str:
-    """What a failed assertion should show."""
+    """Return the text that a failed assertion should show."""
     return found.model_dump_json(indent=1)
 
 
@@ -88,7 +88,7 @@ void all_calls(struct serving *serving) {
     serving->counters = &serving->server->counters[several];
 }
 """
-"""All that the comments of the skeleton describe, with the arguments that they name."""
+"""All calls that the comments of the skeleton describe, with their arguments."""
 ELSEWHERE = {"ask_once", "ask_redis", "send_some", "server_ready", "pthread_create", "size_t"}
 """Names in these comments that the skeleton, blocking.c or the C library defines."""
 
@@ -119,7 +119,7 @@ def test_a_pool_that_grows_and_pairs_that_it_has_from_its_start_are_no_leak(tmp_
 
 
 def test_the_solution_wakes_one_thread_for_a_client(tmp_path: Path) -> None:
-    """What is handed out as an answer has no herd in it, which is fault 04."""
+    """The model solution does not wake all threads for one client, which is fault 04."""
     source = Patch("", "", WHOLE, ()).apply(tmp_path) / "main.c"
     build = ["cc", "-std=gnu17", "-D_GNU_SOURCE", "-Ilib", "-pthread", str(source)]
     program = tmp_path / "patched"
@@ -139,12 +139,12 @@ def test_the_solution_wakes_one_thread_for_a_client(tmp_path: Path) -> None:
     finally:
         server.terminate()
         server.communicate(timeout=20)
-    # A herd would be 50 for each; each client's thread may sleep again for it, and for a lock.
+    # Waking all would be 50 for each; each client's thread may sleep again for it, and for a lock.
     assert clients <= slept < 10 * clients
 
 
 def sleeps(tasks: Path) -> int:
-    """How often the threads of a process have gone to sleep."""
+    """Return how often the threads of a process have gone to sleep."""
     lines = (line for file in tasks.glob("*/status") for line in file.read_text().splitlines())
     return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt"))
 
@@ -194,7 +194,7 @@ def test_a_known_fault_is_called_by_its_name(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="known by its user, which root gives")
+@pytest.mark.skipif(os.geteuid() != 0, reason="found by its user, which only root can set")
 def test_a_daemon_of_another_session_is_an_orphan_too(tmp_path: Path) -> None:
     orphans = next(patch for patch in PATCHES if patch.fault == "orphans")
     folder = orphans.apply(tmp_path)
@@ -211,7 +211,8 @@ def test_each_fault_that_is_known_is_tried() -> None:
 
 
 def test_a_machine_without_room_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where `ulimit -Hu` says 200: nobody may go beyond, so nothing can be run."""
+    """A limit of the machine (`ulimit -Hu` 200) is an error of the machine, not a fault of the
+    program."""
     monkeypatch.setattr(building, "COMPILER_LIMITS", Limits(descriptors=1 << 31))
     with pytest.raises(UserError, match=r"NOFILE.* not permitted\. If your own limits are below"):
         building.require_limits()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/course/grading.md: its table is that of the JSON, and its scripts do what they say."""
+"""docs/course/grading.md: its table matches the JSON, and its scripts work as described."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ TEXT = (ROOT / "docs" / "course" / "grading.md").read_text()
 SKELETON = ROOT / "course" / "own" / "main.c"
 MAKE = 'make() {{ command make SETUP=true ZEROHTTPD="{python} -m bench" "$@"; }}; export -f make\n'
 LAZY_POINTS = 3
-"""What a skeleton that nobody has touched gets: it compiles."""
+"""The points of an unchanged skeleton: it compiles."""
 SECONDS = 150
 
 
 def script(beginning: str, place: str) -> str:
-    """The block of the text that begins so; `place`: what stands in it for the project's folder."""
+    """Return the block of the text that begins so; `place` is its path of the project's folder."""
     found = next(b for b in re.findall(r"(?s)```sh\n(.*?)```", TEXT) if b.startswith(beginning))
     assert place in found
     return str(found.replace(place, str(ROOT)))
 
 
 def run(text: str, folder: Path) -> str:
-    """What it prints; this project's own commands in place of those of `make`."""
+    """Return what it prints; this project's own commands are used instead of `make`."""
     done = subprocess.run(
         ["bash", "-c", MAKE.format(python=sys.executable) + text],
         cwd=folder,
@@ -55,7 +55,8 @@ def test_each_field_of_the_json_is_told() -> None:
 
 
 def test_whoever_serves_no_file_gets_no_stage(tmp_path: Path) -> None:
-    """One that only says Hello leaves nothing behind, and ends: alone, that was 18 of 18."""
+    """A server that serves no file gets no stage: a program that only prints Hello once had 18 of
+    18."""
     assert "serves no file gets these 3 only" in TEXT
     tmp_path.chmod(0o755)
     (tmp_path / "08_mine").mkdir()
@@ -90,7 +91,7 @@ def test_a_worksheet_of_moodle_is_filled_and_a_folder_of_another_name_stops_nobo
     tmp_path: Path,
 ) -> None:
     tmp_path.chmod(0o755)
-    # Who is graded first has put a link where his grade might be written: to that of the next one.
+    # The first submission has put a link where its grade might be written: to that of the next one.
     for place in ("Ada Lovelace_4711", "Charles Babbage_12", "Conor O'Brien_13"):
         name = "08_cy" if place.startswith("Charles") else "08_mine"
         folder = tmp_path / f"{place}_assignsubmission_file" / name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The grade of what nobody knows: a program that means harm, a folder that is none, no server."""
+"""Grade untrusted input: a malicious program, a folder without a server, no folder at all."""
 
 from __future__ import annotations
 
@@ -59,15 +59,14 @@ int main(void) {
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    """The command, to its end."""
     command = [sys.executable, "-m", "bench", "grade", *words]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="a user of its own is for root to give")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the user")
 def test_a_program_that_means_harm_does_none(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine\n")
-    tmp_path.chmod(0o777)  # whoever may write to the folders above, as to /tmp
+    tmp_path.chmod(0o777)  # the other user may write to the folders above, as to /tmp
     (tmp_path / "08_harm").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -88,7 +87,7 @@ def test_a_program_that_means_harm_does_none(tmp_path: Path) -> None:
     alone = not any("NO network" in words for words in found.isolation)
     assert net == (-1 if alone else 0), said[0]
     assert (file, variables) == (0, 2), said[0]  # PATH and LC_ALL
-    if version():  # else nothing fences it in, and the grade says so
+    if version():  # otherwise nothing confines it, and the grade says so
         assert (read, new) == (0, 0), said[0]
         assert "none to write" in " ".join(found.isolation)
     assert user not in (0, os.getuid())
@@ -190,7 +189,8 @@ MANY_TOKENS = "".join(f"#define T{n + 1} {f'T{n} ' * 10}\n" for n in range(9)) +
 @pytest.mark.slow
 @pytest.mark.parametrize("source", [SLOWLY, "#define T0 ;\n" + MANY_TOKENS], ids=["says", "tokens"])
 def test_what_never_ends_has_its_grade_within_a_minute(tmp_path: Path, source: str) -> None:
-    """One that says 100 MB of nothing; and one whose source becomes 10^9 tokens."""
+    """A program that prints 100 MB, and a source that becomes 10^9 tokens, are graded within a
+    minute."""
     tmp_path.chmod(0o755)
     (tmp_path / "08_slow").mkdir()
     (tmp_path / "08_slow" / "main.c").write_text(source)
@@ -200,7 +200,8 @@ def test_what_never_ends_has_its_grade_within_a_minute(tmp_path: Path, source: s
 
 
 def test_what_fails_when_the_time_is_over_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server was ended for it: what is seen then is no fault."""
+    """A failure after the time limit is not reported, because the grader itself ended the
+    server."""
 
     def fails(*_: object) -> None:
         raise Failed(FAULTS["no-answer"], "nothing came")
@@ -213,7 +214,8 @@ def test_what_fails_when_the_time_is_over_is_not_told(monkeypatch: pytest.Monkey
 
 
 def test_who_is_killed_for_a_call_before_it_listens(tmp_path: Path) -> None:
-    """As a server whose first thread makes a call that is not listed, sooner than it is ready."""
+    """A server killed for an unlisted call before it listens is reported as such. The first thread
+    of this one makes such a call before it is ready."""
     tmp_path.chmod(0o755)
     (tmp_path / "08_early").mkdir()
     main = "#include <signal.h>\nint main(void) {\n    return raise(SIGSYS);\n}\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a result says of the machine, where the kernel does not name its processor."""
+"""A result describes the machine although the kernel does not name its processor."""
 
 import platform
 from pathlib import Path

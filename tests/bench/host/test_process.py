@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Children never outlive the run. These start real processes."""
+"""Children never outlive the run. These tests start real processes."""
 
 import os
 import signal
@@ -33,11 +33,12 @@ before = rusage_of_buried()
 child.end()
 print((rusage_of_buried() - before).total)
 """
-"""A program: what it has buried of a server that ends without waiting for its child, in us."""
+"""A program that prints the CPU time, in us, that it gets by reaping a server that does not wait
+for its child."""
 
 
 def gone(pid: int, seconds: float = 5.0) -> bool:
-    """Whether a process ends in time (one that waits to be buried counts as ended)."""
+    """Return whether a process ends in time (a zombie counts as ended)."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
@@ -66,7 +67,8 @@ def test_output_is_there_during_and_after() -> None:
 def test_what_a_command_begins_with_finds_the_program_behind_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Debian's Apache is in no ordinary user's PATH, and behind setpriv; so is `go` over ssh."""
+    """A program is found after a prefix: Debian's Apache, which is in no user's PATH, after
+    setpriv; `go` over ssh."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     child = Child(["env", "sh", "-c", "echo $PATH"])
     assert child.wait(5)
@@ -110,7 +112,7 @@ time.sleep(0.2)
     done = run_measured([sys.executable, "-c", program], (), 20.0, SignalWatch())
     assert done.in_time
     assert done.demand is not None
-    assert done.demand * done.wall_seconds > 0.3, "its first thread only slept"
+    assert done.demand * done.wall_seconds > 0.3, "its first thread was only asleep"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -121,7 +123,7 @@ def test_children_die_with_their_parent(number: int) -> None:
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
-    # Until it has become `sleep` the kernel has not been told yet.
+    # Before it has become `sleep`, the kernel has no such request.
     while b"sleep" not in open(f"/proc/{pid}/comm", "rb").read():  # noqa: PTH123, SIM115
         time.sleep(0.01)
     parent.send_signal(number)
@@ -136,4 +138,4 @@ def test_a_signal_is_noted_and_raised_where_it_is_safe() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(Interrupted) as caught:
             watch.check()
-    assert caught.value.exit_status == 130, "the first one counts"
+    assert caught.value.exit_status == 130, "the first signal counts"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tells two checkouts apart."""
+"""The version that distinguishes two checkouts."""
 
 from pathlib import Path
 
@@ -29,7 +29,8 @@ FILES = (
 
 @pytest.mark.parametrize("changed", FILES)
 def test_a_change_anywhere_is_another_version(changed: str, tmp_path: Path) -> None:
-    """A host with another accounting of CPU time must not pass for equal."""
+    """Any change is another version: a host that counts CPU time differently must not be
+    accepted."""
     for name in FILES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
@@ -40,7 +41,8 @@ def test_a_change_anywhere_is_another_version(changed: str, tmp_path: Path) -> N
 
 
 def test_what_python_compiled_is_no_other_version(tmp_path: Path) -> None:
-    """Else whichever host has imported more is refused."""
+    """Compiled Python files change no version: otherwise a host that has imported more would be
+    refused."""
     for name in FILES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
@@ -52,7 +54,8 @@ def test_what_python_compiled_is_no_other_version(tmp_path: Path) -> None:
 
 
 def test_what_is_asked_of_other_hosts_is_sent_to_them() -> None:
-    """Also what git does not know yet: else a host is refused that nobody can put right."""
+    """New files that git does not know are sent to the hosts: otherwise their version would never
+    match."""
     for pattern in SOURCES:
         top = pattern.split("/", maxsplit=1)[0]
         assert top in {*SOURCE_FILES, *SOURCE_FOLDERS, "*"}

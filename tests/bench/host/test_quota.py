@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How much CPU time a host may use, read from what kernels of both kinds of control groups show."""
+"""The CPU time that a host may use, read from both versions of control groups."""
 
 import os
 from pathlib import Path
@@ -70,7 +70,7 @@ def test_version_2(tmp_path: Path) -> None:
 
 
 def test_only_a_part_of_the_hierarchy_is_mounted(tmp_path: Path) -> None:
-    """As in a container: /zl/a is seen as the top."""
+    """A partly mounted hierarchy, as in a container, is read: /zl/a appears as the top."""
     fill(tmp_path, cpu__max="50000 100000", cpu__stat="usage_usec 7")
     found = find_quota("0::/zl/a\n", v2_mounts(tmp_path, "/zl/a"))
     assert found is not None
@@ -101,7 +101,7 @@ def test_lines_of_the_kernel(tmp_path: Path) -> None:
 
 
 def net(proc: Path, overflows: int, drops: int, resent: int, forgotten: int) -> None:
-    """What a kernel has counted; other counters stand between."""
+    """Return what a kernel has counted; other counters are between."""
     fill(
         proc / "net",
         netstat="TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPTimeWaitOverflow\n"
@@ -118,7 +118,7 @@ def test_what_a_host_with_a_quota_has_used_meanwhile(tmp_path: Path) -> None:
     host = Host(proc)
     assert host.allowed == 0.15
     before = host.count()
-    assert before.tcp is None, "this kernel does not tell it"
+    assert before.tcp is None, "this kernel does not report it"
     net(proc, 10, 20, 30, 40)
     first = host.count()
     assert (first - before).tcp is None
@@ -126,7 +126,7 @@ def test_what_a_host_with_a_quota_has_used_meanwhile(tmp_path: Path) -> None:
     net(proc, 11, 22, 33, 44)
     assert host.count() - first == (1.5, 10, 3, TcpCounters(1, 2, 3, 4))
     fill(group, cpu__max="990000000 10000")
-    assert Host(proc).allowed == len(host.cpus), "more than there is"
+    assert Host(proc).allowed == len(host.cpus), "more than the machine has"
 
 
 def test_what_a_host_without_a_quota_has_used_meanwhile(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A slice of a core: a process in it gets no more, with all its children, and nothing is left."""
+"""A CPU quota limits a process with all its children, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if os.getpid() == parent:
     print("burnt", flush=True)
     input()
 """
-"""Four processes that want a core each, on one. The first stays until it is told to end: a scope of
-systemd is there, and can be read, for as long as somebody is in it."""
+"""Four processes on one core that want a core each. The first stays until it is stopped: a scope of
+systemd exists, and can be read, as long as it has a process."""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def slice_of(slicing: Slicing) -> Iterator[Slice]:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether it is gone, or only waits to be buried."""
+    """Return whether a process has ended; a zombie counts."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes() == b""
     except FileNotFoundError:
@@ -69,7 +69,7 @@ def test_all_processes_together_get_the_share_and_no_more(slice_of: Slice) -> No
     burn.communicate("\n")
     granted = 0.2 * PERIOD_US / 1e6 * periods.all
     assert periods.throttled > 0.5 * periods.all
-    # What it has used beyond the quota before the kernel saw it is paid back in the next periods.
+    # What it has used above the quota before the kernel saw it is deducted from the next periods.
     assert used <= granted + 0.03
 
 
@@ -89,8 +89,8 @@ def test_what_is_still_in_it_is_killed_when_it_is_closed(slicing: Slicing) -> No
 
 
 def test_what_the_kernel_and_systemd_are_told(tmp_path: Path) -> None:
-    """15 % of a core are 1,500 of each 10,000 microseconds: of version 1 in files, in plain folders
-    here; of systemd in words."""
+    """15 % of a core is written as 1,500 of each 10,000 microseconds, or as a percentage for
+    systemd. Version 1 takes it in files, which are in plain folders here."""
     groups, quotas = tmp_path / "unified", tmp_path / "cpu"
     groups.mkdir()
     quotas.mkdir()
@@ -113,7 +113,8 @@ def test_what_the_kernel_and_systemd_are_told(tmp_path: Path) -> None:
 
 
 def test_what_systemd_does_not_know_is_closed_already() -> None:
-    """Else that would be told in place of why a server did not start."""
+    """A unit that systemd does not know counts as closed: otherwise its error would hide the
+    server's."""
     Scope(Path("/sys/fs/cgroup"), 0.5).close()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Real sockets, as the kernel tells them."""
+"""Real sockets are read as the kernel reports them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def test_the_kernel_and_the_text_tell_the_same(monkeypatch: pytest.MonkeyPatch) 
                     inode(server),
                 }
                 monkeypatch.setattr(sockets, "_SOCK_DIAG", 1000)
-                assert end(port, own) == found, "where the kernel does not tell, the text does"
+                assert end(port, own) == found, "if the kernel does not report it, the text says so"
                 assert [*tcp_sockets(port, own), *tcp_sockets(own, port)][:1] == [found]
         assert end(port, own) is None
-        assert end(port, 1) is None, "the listener is no connection"
+        assert end(port, 1) is None, "the listening socket is no connection"
 
 
 def inode(of: socket.socket) -> int:

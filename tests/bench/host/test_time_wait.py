@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Waiting for room in the kernel's memory for ended connections, on made-up kernels."""
+"""Waiting for room in TIME_WAIT, with mocked kernels."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from bench.records.errors import Interrupted
 
 
 class Kernel(SignalWatch):
-    """A made-up kernel that forgets some connections each time that somebody sleeps."""
+    """A mocked kernel that drops some connections at each sleep."""
 
     def __init__(self, proc: Path, now: int, at_most: int, forgets: int = 0) -> None:
         super().__init__()

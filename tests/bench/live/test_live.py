@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page /live: real servers, a real Redis, real clients, and a real browser before it."""
+"""The page /live: real servers, a real Redis, real clients and a real browser."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SERVE = (sys.executable, "-m", "bench", "serve")
 
 @dataclass(frozen=True)
 class Served:
-    """What `make serve` has begun."""
+    """What `make serve` has started."""
 
     program: subprocess.Popen[str]
     pid: int
@@ -50,21 +50,21 @@ class Served:
     """The URL of its Redis."""
 
     def ask(self, path: str = "/files/small.txt") -> int:
-        """One request to the server; its status."""
+        """Send one request to the server; return its status."""
         client = http.client.HTTPConnection(*self.address, timeout=PATIENCE)
         with contextlib.closing(client):
             client.request("GET", path, headers={"Connection": "close"})
             return client.getresponse().status
 
     def live_answer(self, method: str, path: str, **headers: str) -> int:
-        """One request to the helper; its status."""
+        """Send one request to the helper; return its status."""
         client = http.client.HTTPConnection(*self.live, timeout=PATIENCE)
         with contextlib.closing(client):
             client.request(method, path, headers=headers)
             return client.getresponse().status
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """What the page is told, for as long as this is read."""
+        """Yield the events for the page while this is read."""
         client = http.client.HTTPConnection(*self.live, timeout=PATIENCE)
         with contextlib.closing(client):
             client.request("GET", "/live/events")
@@ -74,7 +74,7 @@ class Served:
                     yield json.loads(line.removeprefix(b"data: "))
 
     def end(self) -> str:
-        """Ctrl-C; what it has said since it began."""
+        """Send Ctrl-C; return what it has printed."""
         self.program.send_signal(signal.SIGINT)
         said, _ = self.program.communicate(timeout=PATIENCE)
         assert self.program.returncode == 0, said
@@ -86,7 +86,7 @@ Serve = Callable[..., Served]
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Begins to serve with a server; all ends with the test."""
+    """Return a function that starts `make serve` with a server; all end with the test."""
     begun: list[subprocess.Popen[str]] = []
 
     def start(name: str, *words: str) -> Served:
@@ -121,7 +121,8 @@ def serve() -> Iterator[Serve]:
 
 @pytest.fixture
 def opened(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Opens the page of a server; nothing may go wrong in it, and nothing come from elsewhere."""
+    """Return a function that opens a server's page; it must have no error and no request to another
+    host."""
     complaints: list[str] = []
     asked: set[str] = set()
     pages: list[Page] = []
@@ -144,7 +145,7 @@ def opened(browser: Browser) -> Iterator[Callable[..., Page]]:
 
 
 def answered_soon(served: Served) -> bool:
-    """Whether a request is answered within two seconds; a silent client has ten."""
+    """Return whether a request is answered within two seconds; a silent client has ten."""
     with socket.create_connection(served.address, timeout=PATIENCE) as client:
         client.sendall(b"GET /files/small.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         return bool(select.select([client], [], [], 2.0)[0])
@@ -222,7 +223,7 @@ def test_a_page_left_open_becomes_that_of_the_next_server(serve: Serve, browser:
     expect(page.locator("#state")).to_have_text("live")
     first.end()
     expect(page.locator("#state")).to_contain_text("no contact")
-    page.keyboard.press("s")  # goes nowhere
+    page.keyboard.press("s")  # has no effect
     second = serve("threading", "--live-port", str(first.live[1]))
     assert second.live == first.live
     expect(page.locator("h1")).to_have_text("threading")
@@ -310,9 +311,9 @@ def test_a_slow_redis_is_seen_and_taken_back(serve: Serve, name: str) -> None:
     def slow() -> None:
         assert served.live_answer("POST", "/live/slow-redis") == 204
         while next(events)["slow"] == 0:
-            pass  # said before it was asked for
+            pass  # the response was sent before the request
         for told in events:
-            assert told["slow"] > 0, "over before it was seen"
+            assert told["slow"] > 0, "it ended before it was seen"
             if any(group["whom"] == "Redis" for group in told["groups"]):
                 break
 
@@ -372,10 +373,10 @@ def test_an_accept_queue_is_seen() -> None:
         assert seen.listener == os.fstat(listener.fileno()).st_ino
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the user")
 def test_what_may_not_be_read_is_said(serve: Serve) -> None:
     served = serve("iterative")
-    # Read first: nobody may not come to this folder where it is below /root.
+    # Read first: below /root another user may not enter this folder.
     code = (
         "import os; from bench.live.tasks import look; "
         "os.setgroups([]); os.setgid(65534); os.setuid(65534); "
@@ -410,7 +411,7 @@ def test_a_call_that_is_not_in_the_table_keeps_its_number() -> None:
     assert call_in("running", "x86_64") == ("", ())
 
 
-# ---- Who may ----
+# ---- Access ----
 
 
 def test_pages_of_others_get_nothing(serve: Serve) -> None:

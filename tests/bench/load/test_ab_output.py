@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ab's output: recorded from real runs, good, failed and cut off (recorded/)."""
+"""ab's output, recorded from real runs: good, failed and cut off (recorded/)."""
 
 from pathlib import Path
 
@@ -64,7 +64,8 @@ def test_clients_that_were_reset_while_they_read() -> None:
 
 
 def test_the_option_l_hides_dropped_connections() -> None:
-    """Why ab.command leaves -l out: the same server, and nothing failed."""
+    """The option -l hides dropped connections, so ab.command does not use it: this run has no
+    failure."""
     figures = parse_report(recorded("dropped_with_l.txt"))
     assert figures is not None
     assert figures.failed == 0

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""oha's output: recorded from real runs, good and failed (recorded/); and, if it is here, oha."""
+"""oha's output, recorded from real runs, good and failed (recorded/), and of oha itself if
+installed."""
 
 import csv
 import sys
@@ -30,7 +31,7 @@ def recorded(name: str) -> str:
 
 
 def url_of(server: Child) -> str:
-    """Where it listens, once it says so."""
+    """Return its address after it has printed it."""
     deadline = time.monotonic() + 30
     while not (found := url_in(server.stdout)):
         assert server.running(), server.stderr
@@ -65,7 +66,7 @@ def test_a_server_that_died() -> None:
     assert figures.succeeded == 250
     assert figures.errors["Connection refused (os error 111)"] == 240
     assert latency is not None
-    assert latency.count == 250, "of those that were answered"
+    assert latency.count == 250, "of the answered requests"
 
 
 def test_other_statuses() -> None:
@@ -100,7 +101,8 @@ def test_it_corrects_and_follows_nothing() -> None:
 
 
 def stalled() -> list[Times]:
-    """The requests of oha_stalled.json: 500 a second for 0.6 s, of which the server slept 0.2."""
+    """Yield the requests of oha_stalled.json: 500 a second for 0.6 s, with the server stopped for
+    0.2 s."""
     with (RECORDED / "oha_stalled.csv").open() as file:
         return [Times(*map(float, row.values())) for row in csv.DictReader(file)]
 
@@ -112,11 +114,11 @@ def test_both_latencies_come_from_the_same_requests() -> None:
     rows = stalled()
     assert len(rows) == figures.succeeded == 300
     ours = latency_of([row.end - row.due for row in rows], corrected.source)
-    assert ours == corrected, "from oha's database as oha itself works it out"
+    assert ours == corrected, "from oha's database, as oha itself calculates it"
     uncorrected = latency_of([row.end - row.sent for row in rows], "")
     assert uncorrected is not None
     assert uncorrected.p90 < 3, "milliseconds: only ten connections were stuck"
-    assert corrected.p90 > 100, "but all who came meanwhile were late"
+    assert corrected.p90 > 100, "but all requests of that time were late"
     assert uncorrected.mean < corrected.mean / 5
     assert uncorrected.max <= corrected.max
 
@@ -145,7 +147,7 @@ def test_a_real_run() -> None:
     finally:
         server.end()
     assert done.status == 0
-    assert done.message == "", "that it stores its results is no trouble"
+    assert done.message == "", "storing its results takes no time"
     assert str(Path("/tmp")) not in " ".join(done.command)
     assert done.figures is not None
     assert done.latency is not None

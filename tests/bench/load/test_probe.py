@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The first request, which all answers are held against."""
+"""The first response, with which all others are compared."""
 
 import socket
 import threading
@@ -14,8 +14,6 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
 
 
 class OneAnswer:
-    """A server for one connection."""
-
     def __init__(self, answer: bytes, then_close: bool = True) -> None:
         self.answer, self.then_close, self.request = answer, then_close, b""
         self.listener = socket.create_server(("127.0.0.1", 0))

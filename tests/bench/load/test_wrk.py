@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What wrk.lua prints is read; and what wrk asks for is counted by a real server."""
+"""The output of wrk.lua is parsed, and a real server counts as many requests as wrk."""
 
 import shutil
 from pathlib import Path
@@ -22,7 +22,7 @@ JSON {"seconds": 4.405304, "unasked": 0, "transferred_bytes": 1278000, "closes":
 "lengths": {"240": 3000}, "max_us": 742101, "mean_us": 165042, \
 "percentiles_us": {"50": 71061, "90": 451160, "99": 741251, "99.9": 742039}}
 """
-"""Of epoll, a connection for each request."""
+"""Output for epoll, with a connection for each request."""
 
 
 def test_what_it_says_is_read() -> None:
@@ -53,7 +53,7 @@ def test_its_command_line() -> None:
 @pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll")
 @pytest.mark.parametrize("keep_alive", [False, True])
 def test_it_asks_for_exactly_as_many(tmp_path: Path, keep_alive: bool) -> None:
-    """As the server itself counts them; none is left without its answer."""
+    """wrk sends exactly as many requests as the server counts, and each gets a response."""
     watch = SignalWatch()
     server = server_subject("epoll", ROOT / "epoll")
     running = RunningServer(server, Place("redis://127.0.0.1:1", tmp_path), (), watch)

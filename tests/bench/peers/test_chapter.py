@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""docs/peers.md says of each peer what its own file says (and what a test sees of it while it
-serves, see tests/bench/subjects/test_strangers.py)."""
+"""docs/peers.md agrees with each reference server's own file.
+tests/bench/subjects/test_strangers.py checks what is visible while it serves."""
 
 import pytest
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What is fetched for peers, and who is asked before. Nothing is installed here."""
+"""What is downloaded for reference servers, and the question before it. Nothing is installed
+here."""
 
 import re
 from datetime import datetime
@@ -28,7 +29,7 @@ def test_bytes_of_packages() -> None:
 
 
 class Machine:
-    """A machine that lacks peers: how large they are, and what was done."""
+    """A machine without reference servers: their sizes, and what was done."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, sizes: dict[str, int | None]) -> None:
         self.said: list[str] = []
@@ -52,7 +53,7 @@ class Machine:
         return True
 
     def install(self, answer: str | None, agreed: bool = False) -> dict[str, str]:
-        """`answer`: of who is asked; None: nobody is there."""
+        """Install; `answer` is the user's, None if there is no terminal."""
 
         def ask(question: str) -> str:
             self.asked.append(question)
@@ -110,7 +111,8 @@ def test_much_is_asked_for(
 
 
 def test_who_wants_it_installs_and_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So does .ci/run, or the tests of most peers would be left out."""
+    """A user who wants it installs and measures nothing: .ci/run does this, to test most reference
+    servers."""
     machine = Machine(monkeypatch, {"ruby": 180_000_000})
     monkeypatch.setattr(sweep, "sweep", lambda _: pytest.fail("it measures"))
     assert peers.run(["--yes", "--only-install"]) == 0
@@ -125,7 +127,7 @@ def test_what_no_archive_has_is_left_out(monkeypatch: pytest.MonkeyPatch) -> Non
     assert machine.installed == ["package:ruby-package"]
 
 
-# ---- What builds fetch, of the registries of their languages ----
+# ---- What builds download from the registries of their languages ----
 
 BUILDS = {"go": {"Go": 72.0, "modules": 4.0}, "fast": {"Go": 72.0, "modules": 4.0, "more": 41.0}}
 
@@ -144,14 +146,14 @@ def test_what_builds_fetch_is_said_and_shared(monkeypatch: pytest.MonkeyPatch) -
 def test_what_builds_fetch_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, answer: str | None, fetched: bool
 ) -> None:
-    """Neither of the two alone is too much."""
+    """A large download of a build is asked for; neither of the two alone is too large."""
     machine = Machine(monkeypatch, {"ruby": 9_000_000, "fast": 1_000_000})
     machine.builds = BUILDS
     left_out = machine.install(answer)
     assert bool(machine.asked) == (answer is not None)
     assert "about 127.0 MB (ruby 9.0 MB, fast 118.0 MB, go 76.0 MB;" in machine.said[0]
     assert bool(machine.installed) == fetched
-    # Whoever lacks a program is left out for that.
+    # A program that is missing for the build is the reason to leave it out.
     reason = "go is left out: its build would fetch Go, modules; give --yes to allow it"
     assert left_out == ({} if fetched else {"go": reason})
     assert (reason in machine.said) != fetched
@@ -177,7 +179,8 @@ def test_who_cannot_be_built_fetches_nothing(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("name", declared.names())
 def test_whose_build_has_a_list_of_what_it_fetches_says_how_much(name: str) -> None:
-    """Traefik has none: it is built only by who wants it."""
+    """A build with a list of downloads states their size; Traefik, without one, is built only on
+    request."""
     said = declared.stranger(name).said
     words = " ".join(said.build)
     where = re.search(r"\.\./([\w-]+)", words)
@@ -189,7 +192,7 @@ def test_whose_build_has_a_list_of_what_it_fetches_says_how_much(name: str) -> N
 
 
 class Asked(Exception):
-    """Which subjects a sweep would look for, and build."""
+    """Records which servers under test a sweep would look for, and build."""
 
 
 def test_who_is_not_wanted_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,4 +215,4 @@ def test_who_is_not_wanted_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None
     before = Results(started=datetime.now().astimezone(), left_out={"fasthttp": "too much"})
     with pytest.raises(Asked) as asked:
         sweep._sweeper(found[0], before, None, Here(), None)  # type: ignore[arg-type]
-    assert "fasthttp" not in asked.value.args, "nor when it is gone on with"
+    assert "fasthttp" not in asked.value.args, "nor when it is resumed"

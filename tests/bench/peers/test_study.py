@@ -58,8 +58,8 @@ def test_the_studies_there_are() -> None:
 
 @pytest.mark.parametrize("name", names())
 def test_each_is_declared_completely(name: str) -> None:
-    """Whatever it measures can be measured: each subject serves each workload that it is named
-    for, and what was published is held against something that is measured."""
+    """Each study measures only what can be measured. Each server under test has each workload that
+    it is named for, and each published figure is compared with a measured one."""
     found = study(name)
     for measure in found.said.measure:
         for subject in set(measure.subjects) - {SEVEN, *discover()}:
@@ -98,7 +98,8 @@ def test_a_study_is_parts_of_a_sweep(parent: Path) -> None:
 
 
 def test_without_perf_the_instructions_of_the_seven_are_counted() -> None:
-    """And the others are sampled as they can be. The report shows both: they are of the study."""
+    """Without perf, the instructions of the seven servers are counted, and the others are sampled.
+    The report shows both."""
     usual, other = study("fasthttp"), replace(study("fasthttp"), counted=True)
     assert usual.parts(False)[-1].subjects == ("go", "fasthttp", "epoll")
     *_, sampled, counted = other.parts(False)

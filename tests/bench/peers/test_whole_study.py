@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A study, measured for real with what is installed here, over hosts: this machine, each with an
-agent of its own."""
+"""A study, measured for real with the installed servers over hosts: this machine, with an agent
+each."""
 
 import shutil
 import subprocess
@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.xdist_group("measure"),
 ]
 NAME = "go-nginx-2013"
-"""The shortest of them; epoll at least can be measured anywhere."""
+"""The shortest study; epoll at least can be measured on any machine."""
 SECONDS = 600.0
 
 
@@ -61,6 +61,6 @@ def test_a_study_over_hosts(tmp_path: Path) -> None:
     for table in tables:
         assert {row.subject for row in table.rows} == wanted
         assert all(row.now.get("cpu") or row.now.why_not for row in table.rows)
-        # Each has what was published of it: a rate of one core, and another one of all.
+        # Each has a published figure: a rate of one core, and another one of all.
         then = {x.rate for row in table.rows for x in row.then if row.subject == "go-hello"}
         assert then == {{"one": 42745.15, "all": 128402.88}[table.scenario.cores]}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The arithmetic of capacity, on figures that can be worked out by hand."""
+"""The calculation of capacity, with figures that can be checked by hand."""
 
 from pathlib import Path
 
@@ -137,8 +137,8 @@ def test_a_capacity_names_its_layout() -> None:
 
 
 def behind_nginx() -> Results:
-    """One and two instances: 40 us of the server, 20 of Redis, 50 of nginx, 90 of the load; and
-    what is not to be counted."""
+    """Return one and two instances: 40 us of the server, 20 of Redis, 50 of nginx, 90 of the load.
+    It also has runs that must not be counted."""
     behind = {"workload": "guestbook", "balancer": "close"}
     runs = plain_runs(("epoll",), (100, 300), 3, **behind, instances=1)
     runs += plain_runs(("epoll",), (100, 300), 3, **behind, instances=2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What changed beyond noise between two sweeps."""
+"""Changes between two sweeps that are larger than the noise."""
 
 from datetime import datetime, timezone
 from pathlib import Path
@@ -97,7 +97,7 @@ def test_a_machine_that_became_slower_is_no_worse_server() -> None:
     assert [change.cpu for change in changes(before, worse)] == ["worse", None]
     for one in (before, slower):
         one.runs = [run for run in one.runs if run.kind == "server" and "-" not in run.subject]
-    assert [change.cpu for change in changes(before, slower)] == ["worse"], "nobody can tell"
+    assert [change.cpu for change in changes(before, slower)] == ["worse"], "unknown"
 
 
 def test_a_floor_of_other_rounds_is_no_measure() -> None:
@@ -179,7 +179,7 @@ def why(before: list[Run], after: list[Run]) -> list[str]:
 
 
 def test_sweeps_that_have_no_cell_in_common_say_why() -> None:
-    """A former sweep, whose servers had a whole core each, and one of today."""
+    """Two sweeps without a common configuration, whose servers had a whole core before, say why."""
     orders = RECORDED.parent / "report" / "recorded" / "orders"
     former, today = (load(orders / f"{name}.json") for name in ("delay", "quota"))
     assert list(unmatched(changes(former, today))) == [
@@ -217,7 +217,7 @@ def test_what_else_was_different() -> None:
 
 
 def test_another_compiler_and_other_numbers_of_requests_are_said() -> None:
-    """Either changes figures, and neither is the server's doing."""
+    """Another compiler, or other numbers of requests, are reported, because they change figures."""
     old, new = sweep(epoll=(1000.0,), poll=(1000.0,)), sweep(epoll=(1000.0,), nginx=(1000.0,))
     old.versions.compilers, new.versions.compilers = {"epoll": "gcc 12"}, {"epoll": "clang 17"}
     old.versions.sources, new.versions.sources = "a1", "b2"
@@ -240,7 +240,7 @@ def test_it_is_shown(tmp_path: Path) -> None:
         assert compare(tmp_path / "a", tmp_path / "a", console) == 0
     assert "+50.0%" in capture.get()
     assert "1 better, 0 worse beyond noise" in capture.get()
-    assert "--floors" not in capture.get(), "nothing is known of CPU time"
+    assert "--floors" not in capture.get(), "CPU time is unknown"
 
 
 def test_what_cpu_time_was_compared_with_is_said(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_what_cpu_time_was_compared_with_is_said(tmp_path: Path) -> None:
         assert run.process
         run.process.foreign_share = 0.4
     assert "In 1 data point other programs used more than 10% of the server's CPU" in said()
-    assert "--floors" not in said(), "nothing is called worse there"
+    assert "--floors" not in said(), "nothing is worse there"
 
 
 def test_names_of_a_stranger_are_shown_as_they_are(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_names_of_a_stranger_are_shown_as_they_are(tmp_path: Path) -> None:
 
 
 def test_a_sweep_of_the_former_form_is_compared_with_one_of_this(tmp_path: Path) -> None:
-    """What was measured before the conditions had a table of their own still counts."""
+    """A sweep in the old format, without a table of conditions, is compared with a new one."""
     former = load(RECORDED.parent / "report" / "recorded" / "version3.json")
     save(former, tmp_path)
     written = load(tmp_path)

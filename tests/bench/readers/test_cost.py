@@ -67,7 +67,8 @@ def test_a_server_beside_its_floor() -> None:
 
 
 def test_user_time_is_what_samples_say_and_not_the_kernels_tick() -> None:
-    """In a run of a few ticks all may have met the kernel."""
+    """User time comes from samples, not from the kernel's tick: in a run of a few ticks all may be
+    in the kernel."""
     pair = [run("epoll", 10, user=0.0), run("floor-epoll", 9)]
     sampled = run("epoll", 12, REDIRECT._replace(mode="sampled"))
     sampled.stacks = STACKS.model_copy(update={"user_share": 0.3})
@@ -98,7 +99,7 @@ def test_what_does_not_hold_has_no_figure() -> None:
 def test_a_trick_brings_something_where_all_runs_say_so() -> None:
     usual = of(REDIRECT, 18, 20, 40)
     (trick,) = cost.tricks(results(*usual, *of(MORE, 19.8, 25, 44)))
-    assert trick.verdict == "+10%", "run by run: the third was disturbed with both"
+    assert trick.verdict == "+10%", "run by run: both were disturbed in the third"
     (trick,) = cost.tricks(results(*usual, *of(MORE, 17, 25, 44)))
     assert trick.verdict == "not significant (+10%)"
     (trick,) = cost.tricks(results(*usual, *of(MORE, 18.2, 20.2, 40.4)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The order at the end of a sweep: by rates only where each server was its own limit."""
+"""The ranking at the end of a sweep: by rates only if each server was its own limit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def runs(
     conditions: Conditions = SLICED,
     level: int = 100,
 ) -> list[Run]:
-    """A cell whose CPU time per request follows from its rates and its slice."""
+    """Return a configuration whose CPU time per request follows from its rates and its CPU
+    quota."""
     share = conditions.quota or 1.0
     return [
         Run(
@@ -85,7 +86,7 @@ def test_who_cannot_be_told_apart_shares_a_place() -> None:
 
 
 CHAIN = {"best": (190, 200, 205), "middle": (178, 190, 198), "last": (165, 172, 179)}
-"""Each overlaps with its neighbour, and the first does not with the last."""
+"""Each overlaps with its neighbour, but the first does not overlap with the last."""
 
 
 def test_a_place_is_shared_only_by_those_of_whom_no_two_can_be_told_apart() -> None:
@@ -139,7 +140,7 @@ def test_a_run_in_which_the_server_was_not_the_limit_does_not_count() -> None:
     assert found.why.endswith(" 1 of 6 runs with another limit are not counted.")
     disturbed[1].bottleneck = "none"
     (found,) = order.orders(results_of(disturbed, runs("b", (50, 51, 52))))
-    assert found.by == "cpu", "of most runs it must have been"
+    assert found.by == "cpu", "it was the limit of most runs"
 
 
 def test_sliced_and_whole_cores_are_two_orders() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is kept of a sweep survives being written and read."""
+"""The results of a sweep are the same after being written and read."""
 
 import csv
 import io
@@ -131,7 +131,7 @@ def test_a_cell_is_the_median_of_its_runs() -> None:
 
 
 def test_a_run_of_nothing_is_no_run(tmp_path: Path) -> None:
-    """What others divide by is not 0, in whatever file."""
+    """A run without requests is invalid in any file, because other figures are divided by it."""
     save(some_results(held()), tmp_path)
     path = tmp_path / "results.json"
     for name in ("requests", "concurrency"):
@@ -161,7 +161,7 @@ def test_csv_has_a_row_a_run_and_no_figure_where_there_is_none() -> None:
     assert tuple(rows[0]) == CSV_COLUMNS
     assert rows[0]["requests_per_second"] == "1000.0"
     assert rows[0]["p99_ms"] == "16.0"
-    assert rows[1]["complete"] == "2000", "counts stay, they are part of the reason"
+    assert rows[1]["complete"] == "2000", "counts are kept, as part of the reason"
     assert rows[1]["requests_per_second"] == ""
     assert rows[1]["p99_ms"] == ""
     assert rows[1]["reason"] == 'it said "reset", twice'

@@ -21,12 +21,11 @@ RECORDED = Path(__file__).parent / "recorded"
 
 
 def recorded(name: str) -> Results:
-    """A recorded result."""
     return load(RECORDED / f"{name}.json")
 
 
 def single_server() -> Results:
-    """The recorded result of version 1 as if one server only had been measured."""
+    """Return the recorded result of version 1 as if one server only had been measured."""
     results = recorded("version1")
     results.runs = [run for run in results.runs if run.subject == "epoll"]
     results.servers = ["epoll"]
@@ -47,7 +46,7 @@ SOURCES: dict[str, Callable[[], Results]] = {
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Makes the page of a source when it is first asked for."""
+    """Return a function that makes the page of a source when it is first needed."""
     folder = tmp_path_factory.mktemp("pages")
 
     def page_of(source: str) -> Path:

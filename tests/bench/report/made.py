@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Generated results, with everything in them that a report can show, and none of it measured."""
+"""Generated results, with everything in them that a report can show; none of it is measured."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ WORK = {"redirect": 0.5, "link": 0.7, "guestbook": 1.0, "sorted": 9.0}
 
 
 def of_memory(pss: int) -> Run:
-    """A thousand connections that say nothing; `pss`: what epoll holds for them then, in bytes."""
+    """Return a run with a thousand silent connections; `pss`: what epoll needs for them, in
+    bytes."""
     return Run(
         subject="epoll",
         conditions=Conditions("guestbook", keep_alive=True, mode="parked"),
@@ -65,7 +66,7 @@ def of_memory(pss: int) -> Run:
 
 
 def run_of(subject: str, conditions: Conditions, level: int, number: int = 1) -> Run:
-    """One run that holds."""
+    """Return one valid run."""
     model = MODELS[subject]
     wobble = 1 + 0.02 * ((number * 7 + level) % 5 - 2)
     crowd = 1 + model.growth * (level + conditions.idle) / 1000
@@ -108,18 +109,18 @@ def run_of(subject: str, conditions: Conditions, level: int, number: int = 1) ->
 
 
 def kind_of(subject: str) -> str:
-    """Its kind, from its name."""
+    """Return a server's architecture, from its name."""
     return "stranger" if subject == "nginx" else "floor" if "floor-" in subject else "server"
 
 
 def latency_of(mean: float) -> Latency:
-    """Percentiles around a mean."""
+    """Return percentiles around a mean."""
     times = {"p50": 0.9, "p90": 1.4, "p99": 2.2, "p999": 4.0, "max": 6.0, "mean": 1.0}
     return Latency(**{k: mean * v for k, v in times.items()}, count=10_000, source="invented")
 
 
 def process_of(model: Model, cpu: float, level: int, idle: int) -> ProcessFigures:
-    """What the kernel would have counted."""
+    """Return what the kernel would have counted."""
     return ProcessFigures(
         cpu_user_s=cpu * 0.003,
         cpu_system_s=cpu * 0.007,
@@ -142,7 +143,7 @@ def process_of(model: Model, cpu: float, level: int, idle: int) -> ProcessFigure
 
 
 def open_loop_run(subject: str, rate: float) -> Run:
-    """A run at a constant rate during which the server once stalled."""
+    """Return a run at a constant rate during which the server once stalled."""
     conditions = Conditions("guestbook", mode="open", rate=rate)
     run = run_of(subject, conditions, 100)
     run.latency = latency_of(80.0)
@@ -152,7 +153,6 @@ def open_loop_run(subject: str, rate: float) -> Run:
 
 
 def results_of(runs: Sequence[Run], **more: object) -> Results:
-    """Results with these runs."""
     names = list(dict.fromkeys(run.subject for run in runs))
     levels = sorted({run.concurrency for run in runs})
     fields: dict[str, object] = {
@@ -174,7 +174,7 @@ def results_of(runs: Sequence[Run], **more: object) -> Results:
 def plain_runs(
     subjects: Iterable[str], levels: Iterable[int] = LEVELS, runs: int = 3, **conditions: object
 ) -> list[Run]:
-    """All runs of one scenario, the guestbook if nothing else is said."""
+    """Return all runs of one scenario (default: the guestbook)."""
     scenario = Conditions(**({"workload": "guestbook"} | conditions))
     return [
         run_of(subject, scenario, level, number)
@@ -185,7 +185,7 @@ def plain_runs(
 
 
 def everything() -> Results:
-    """Servers, floors and a stranger under all conditions."""
+    """Return servers, baselines and a reference server under all conditions."""
     servers = [name for name in MODELS if kind_of(name) == "server"]
     runs = plain_runs(servers)
     runs += plain_runs(MODELS, workload="redirect")

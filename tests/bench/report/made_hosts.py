@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Generated results of several hosts, with nginx before one, two and four instances.
 
-The invented hosts do what the arithmetic says: each request costs each of them some CPU time, and
-the host that has least of it for its share is the limit.
+The invented hosts follow the calculation: each request costs each host some CPU time, and the host
+with the least of it for its share is the limit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SERVERS = [name for name in MODELS if kind_of(name) == "server"]
 
 
 def host(role: str, name: str, number: int) -> HostInfo:
-    """One of the hosts, half a CPU each."""
+    """Return one of the hosts, half a CPU each."""
     return HostInfo(
         role=role,
         name=name,
@@ -48,7 +48,7 @@ HOSTS = [
 
 
 def run_on_hosts(subject: str, conditions: Conditions, level: int, number: int) -> Run:
-    """One run: the rate that the busiest host allows."""
+    """Return one run, with the rate that the busiest host allows."""
     run = run_of(subject, conditions, level, number)
     if run.state != "held":
         return run
@@ -87,12 +87,12 @@ def run_on_hosts(subject: str, conditions: Conditions, level: int, number: int) 
 
 
 def _instances_on_each(instances: int) -> tuple[int, int]:
-    """Round robin over the two server hosts."""
+    """Distribute the instances over the two server hosts by round robin."""
     return instances - instances // 2, instances // 2
 
 
 def several_hosts() -> Results:
-    """Seven servers: straight, and as one, two and four instances behind nginx."""
+    """Return seven servers: direct, and as one, two and four instances behind nginx."""
     ways = [("none", 1), *((way, n) for way in ("close", "keep") for n in (1, 2, 4))]
     runs = [
         run_on_hosts(name, Conditions("guestbook", balancer=way, instances=n), level, number)

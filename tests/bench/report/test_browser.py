@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page in a real browser: clicked, and without a script error or a request to anywhere."""
+"""The page works in a real browser, without a script error or a request to another host."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CUT = """() => [...document.querySelectorAll(
     const { left, right } = text.getBoundingClientRect();
     return left < picture.left || right > picture.right || text.textContent.endsWith("…");
 }).map((text) => text.textContent)"""
-"""The titles of axes, the legends, and the words behind bars, that are cut."""
+"""The axis titles, legends and bar labels that are cut off."""
 PHONE = {"width": 360, "height": 740}
 DESKTOP = {"width": 1280, "height": 900}
 LINES = "#figure-rates .chart .mark-line path"
 READY = 120_000
-"""Milliseconds for a page to be drawn, or a picture of it to be taken, on the busiest machine."""
+"""Milliseconds to draw a page, or to take a picture of it, on the busiest machine."""
 A_GESTURE = 3_000
-"""Milliseconds after which a gesture is made once more."""
+"""Milliseconds after which a gesture is repeated."""
 TEXTS = """selector => [...document.querySelectorAll(selector)]
     .filter(found => found.checkVisibility()).map(found => found.innerText)"""
 COLUMN = """name => {
@@ -61,7 +61,7 @@ LATE_SCROLL = """() => {
 
 
 class Visit:
-    """A page, and all that it asked for or complained about."""
+    """A page, with all that it requested and all its errors."""
 
     def __init__(self, page: Page, path: Path) -> None:
         self.page = page
@@ -84,23 +84,20 @@ class Visit:
             self.complaints.append(str(getattr(message, "text", "")))
 
     def texts(self, selector: str) -> list[str]:
-        """The texts of all visible elements."""
+        """Return the texts of all visible elements."""
         return list(self.page.evaluate(TEXTS, selector))
 
     def column(self, name: str) -> list[str]:
-        """What the visible rows of the table are sorted by in a column."""
+        """Return the values by which a column sorts the visible rows of the table."""
         return list(self.page.evaluate(COLUMN, name))
 
     def sort_by(self, name: str) -> None:
-        """Click a heading."""
         self.page.locator("#figures thead th", has_text=name).first.get_by_role("button").click()
 
     def point_at(self, place: Locator) -> Locator:
-        """Put the pointer on the middle of something that is drawn, until the page tells of it.
-
-        A pointer that jumps may arrive before the drawing stands where it is to stand; a visitor
-        moves it again then, and so does this.
-        """
+        """Move the pointer to the middle of a drawn element until the page shows its tooltip. A
+        pointer that jumps may arrive before the drawing is in its place; like a visitor, move it
+        again."""
         tip = self.page.locator("#tip")
         deadline = time.monotonic() + READY / 1000
         while True:
@@ -123,7 +120,7 @@ Open = Callable[..., "Visit"]
 
 @pytest.fixture
 def visit(browser: Browser, pages: Callable[[str], Path]) -> Iterator[Open]:
-    """Opens the page of a source; in the end nothing must have gone wrong in any of them."""
+    """Return a function that opens the page of a source; at the end no page may have an error."""
     opened: list[Visit] = []
 
     def open_(source: str, width: dict[str, int] = DESKTOP, scheme: str = "light") -> Visit:
@@ -140,14 +137,14 @@ def visit(browser: Browser, pages: Callable[[str], Path]) -> Iterator[Open]:
 
 @contextmanager
 def changed(visit: Visit, script: str) -> Iterator[None]:
-    """What a script says must be another thing afterwards."""
+    """Assert that what a script returns changes within the block."""
     before = visit.page.evaluate(script)
     yield
     visit.page.wait_for_function(f"before => ({script}) !== before", arg=before)
 
 
 def eventually(holds: Callable[[], bool]) -> None:
-    """Asserts that something is the case, now or before long."""
+    """Assert that a condition is true, now or soon."""
     deadline = time.monotonic() + READY / 1000
     while not holds() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -239,7 +236,7 @@ def test_the_scales_and_the_curves_of_2019(visit: Open) -> None:
     with changed(seen, labels):
         seen.page.locator("#scaled2019").check()
     seen.page.locator("#log-x").uncheck()
-    expect(lines).to_have_count(4)  # what was chosen survives the change of scale
+    expect(lines).to_have_count(4)  # the choice survives the change of scale
     seen.page.locator("#then2019").uncheck()
     expect(lines).to_have_count(2)
 

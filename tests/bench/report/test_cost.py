@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page and the document of where the microseconds go; docs/cost.md is what its record says."""
+"""The page and the document of where the microseconds go; docs/cost.md agrees with its record."""
 
 import re
 from pathlib import Path
@@ -89,7 +89,8 @@ def test_kept_slim_it_says_the_same(kept: Results, tmp_path: Path) -> None:
 
 
 def test_the_headline_and_what_to_know_before_believing_it() -> None:
-    """epoll 20 and 22 µs, its floor 15 and 15.2; forking four times as much."""
+    """The headline has the ratio to the baseline: epoll 20 and 22 µs, its baseline 15 and 15.2;
+    forking four times as much."""
     dear = of(REDIRECT, 80, 84, subject="forking")
     dear += of(REDIRECT, 60, 61, subject="floor-forking")
     lean, floor = of(REDIRECT, 20, 22), of(REDIRECT, 15, 15.2, subject="floor-epoll")
@@ -103,7 +104,7 @@ def test_the_headline_and_what_to_know_before_believing_it() -> None:
     for run, share in zip(lean, (0.10, 0.11), strict=True):
         assert run.process
         run.process.foreign_share = share
-    for run, cost in zip(floor, (20.6, 22.0), strict=True):  # 20.6/20 and 22/22: 1.015
+    for run, cost in zip(floor, (20.6, 22.0), strict=True):  # 1.015
         assert run.process
         run.process.cpu_us_per_request = cost
     (loud,) = words.cautions(found)
@@ -141,7 +142,8 @@ def test_a_trick_that_costs_something_was_seen() -> None:
 
 
 def test_tricks_stand_in_the_order_in_which_they_are_described() -> None:
-    """Whichever was measured first; one that is not known any more is last."""
+    """Optimisations appear in the order of their descriptions, whichever was measured first;
+    unknown ones are last."""
     side = Side(None, None)
     found = [
         Difference("epoll", conditions, name, side, side, None)
@@ -184,7 +186,8 @@ def test_places_are_the_whole_of_the_time() -> None:
 
 
 def test_places_of_another_processor_have_the_same_names() -> None:
-    """What ARM's kernel is entered by, beside its system calls; and each way into a kernel."""
+    """Entry points of another processor have the same names: those of ARM's kernel, next to its
+    system calls; and each way into a kernel."""
     arm = {
         "__arm64_sys_sendto": "sendto",
         **dict.fromkeys(("el0_da", "el0_ia"), words.FAULTS),

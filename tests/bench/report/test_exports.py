@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What lies beside the page: JSON, CSV, Markdown, SVG and PNG."""
+"""The files next to the page: JSON, CSV, Markdown, SVG and PNG."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_every_picture_is_valid_vega_lite(source: str) -> None:
         alt.LayerChart.from_dict(wanted)
 
 
-# An order, as that of the study is, has names.
+# A ranking, as that of the study is, has names.
 @pytest.mark.slow
 @pytest.mark.parametrize("source", sorted({*SOURCES} - {"study2013"}))
 def test_every_chart_has_a_title_with_a_figure(source: str) -> None:
@@ -130,7 +130,8 @@ def test_the_page_of_the_command_line_with_all_beside_it(
 
 @pytest.mark.slow
 def test_the_rates_alone_at_the_end_of_a_sweep(tmp_path: Path) -> None:
-    """A chart for each set of conditions that has a figure."""
+    """At the end of a sweep there is a chart of rates for each set of conditions that has a
+    figure."""
     results = everything()
     save(results, tmp_path)
     written = write_rates(tmp_path)
@@ -161,7 +162,8 @@ def test_what_cannot_be_reported_is_said(
 
 @pytest.mark.slow
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
-    """A folder that somebody has sent may have links in it, to what is ours."""
+    """No file is written through a link: a folder from another person may have links to our
+    files."""
     folder, ours = tmp_path / "theirs", tmp_path / "ours"
     (folder / "charts").mkdir(parents=True)
     ours.write_text("ours")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Several hosts: which was the limit, the drawing of them, more instances behind nginx."""
+"""Several hosts: which was the limit, their drawing, more instances behind nginx."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page as a text: one file, and nothing in it that a result could smuggle in."""
+"""The page as text: one file, without any markup that a result contains."""
 
 from __future__ import annotations
 
@@ -79,14 +79,15 @@ def test_cautions_are_said(pages: Callable[[str], Path]) -> None:
     assert "Not measured in this file: latency per request" in once
     failed = pages("version1_failed").read_text()
     assert "8 of 12 cells did not hold" in failed
-    assert "sudo" in failed  # the cure of a limit
+    assert "sudo" in failed  # the fix of a limit
     full = pages("everything").read_text()
     assert "lower bounds, marked ≥" in full
     assert "lay far from the others" in full
 
 
 def disturbed() -> Results:
-    """Others used the server's CPU: much of it in the median run of poll, in one run of epoll."""
+    """Return results in which others used the server's CPU: much in poll's median run, in one run
+    of epoll."""
     results = results_of(plain_runs(("poll", "epoll", "threading"), (100,)))
     shares = {"poll": (0.3, 0.05, 0.2), "epoll": (0.3, 0.05, 0.1), "threading": (0, 0, 0)}
     for run in results.runs:
@@ -200,7 +201,7 @@ def test_a_hostile_command_stays_on_its_line() -> None:
 
 
 def sweep_facts(results: Results) -> dict[str, str]:
-    """What is said of the sweep."""
+    """Return the facts of a sweep that the page shows."""
     return next(dict(g.rows) for g in facts.groups(Study(results)) if g.name == "Sweep")
 
 
@@ -223,7 +224,8 @@ def test_the_law_is_left_out_where_nothing_was_fitted(levels: tuple[int, ...], t
     ("subject", "level", "shown"), [("epoll", 20, True), ("iterative", 5000, False)]
 )
 def test_no_heading_stands_above_nothing(subject: str, level: int, shown: bool) -> None:
-    """One level has no growth, and cells that all failed have no figures."""
+    """No heading has an empty section: one level has no growth, and failed configurations have no
+    figures."""
     study = Study(results_of(plain_runs([subject], [level])))
     text = render(study, catalogue(study))
     assert "<h3></h3>" not in text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Then and now: the arithmetic on results that are known, and what the page says of them."""
+"""Published and measured ratios: the calculation on known results, and the text of the page."""
 
 from pathlib import Path
 from typing import Literal
@@ -60,7 +60,7 @@ def asked() -> PeerStudy:
 
 
 def run(subject: str, conditions: Conditions, cpu: float, rate: float, bound: bool = False) -> Run:
-    """One whose figures are given."""
+    """Return a run with given figures."""
     found = run_of(subject, conditions, 100)
     assert found.process
     assert found.open_loop
@@ -96,7 +96,7 @@ def results() -> Results:
                 origin="Debian",
                 how="One loop.",
                 resembles=["epoll"],
-                settings=["access_log off: nobody writes one"],
+                settings=["access_log off: it writes no log"],
                 warm_up=0,
                 keeps="yes",
                 closes="",
@@ -139,7 +139,7 @@ def test_no_ratio_of_rates_that_are_the_load_generators(tables: list[peers.Peers
 
 def test_what_stands_elsewhere_than_then(tables: list[peers.PeersTable]) -> None:
     rows = {row.subject: row for row in tables[0].rows}
-    assert rows["epoll"].differs, "a quarter then, twice as much now"
+    assert rows["epoll"].differs, "a quarter when published, twice as much now"
     assert not rows["nginx"].differs
     assert not rows["poll"].differs, "nothing was published of it"
 
@@ -208,7 +208,8 @@ def test_why_there_is_no_figure(tables: list[peers.PeersTable]) -> None:
 
 
 def test_who_cannot_keep_a_connection_has_no_figure() -> None:
-    """And who was just not asked to keep one says nothing of that."""
+    """A server without keep-alive has no figure for kept connections; a server that was not asked
+    to keep them does not say so."""
     found = results()
     found.runs = [run for run in found.runs if run.subject != "nginx"]
     found.studies[0].measured[0].subjects.append("iterative")
@@ -250,9 +251,12 @@ def test_where_the_seven_stand() -> None:
 
 
 def test_the_order_of_those_that_do_not_all_serve_the_same() -> None:
-    """Each is held against nginx, which serves most, and where nginx does not, against the middle.
-    On average poll costs 2 * 30/90 * 10/20 to the power of 1/3, 0.69 times as much as they; epoll
-    the root of 10/20 * 8/8, 0.71; prethreading the root of 60/90 * 40/20, 1.15."""
+    """The ranking works for servers that do not all serve the same workloads.
+
+    Each is compared with nginx, which serves most, and without nginx with the middle. On average
+    poll costs 2 * 30/90 * 10/20 to the power of 1/3, 0.69 times as much as they; epoll the root of
+    10/20 * 8/8, 0.71; prethreading the root of 60/90 * 40/20, 1.15.
+    """
     loads = {
         "moved": {"epoll": 10.0, "nginx": 20.0, "poll": 40.0},
         "small": {"epoll": 8.0, "nginx": 8.0},
@@ -297,14 +301,14 @@ def test_the_order_of_those_that_do_not_all_serve_the_same() -> None:
     ],
 )
 def test_the_leanest_in_a_sentence(costs: dict[str, float], words: str) -> None:
-    """Beside epoll, which needs 10."""
+    """A sentence names the leanest server, compared with epoll, which needs 10."""
     dots = [Dot(name, "stranger", MOVED, 100, cpu) for name, cpu in costs.items()]
     assert words in peers.standing([*dots, Dot("epoll", "server", MOVED, 100, 10.0)])
-    assert peers.standing(dots) == "", "none of the seven is there"
+    assert peers.standing(dots) == "", "none of the seven servers is there"
 
 
 def test_memory_of_connections() -> None:
-    """Of what belongs to the study alone; the least first."""
+    """The memory of connections is shown for servers of the study only, the least first."""
     found = results()
     parked = found.runs[-1]
     other = parked.model_copy(update={"subject": "poll"})
@@ -327,12 +331,13 @@ def test_the_page_says_it(tmp_path: Path) -> None:
     assert "nothing &amp; all" in section
     assert "caddy is left out: install caddy" in section
     assert "≥ 12,000" in section
-    assert "access_log off: nobody writes one" in section
+    assert "access_log off: it writes no log" in section
     assert "epoll 2 KB" in section.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_the_page_says_to_whom_ratios_are_and_of_whom_then_is(tmp_path: Path) -> None:
-    """Also where that is another one for a workload, and where words were published alone."""
+    """The page names the reference of each ratio, and the year of the published one. Workloads with
+    another reference, and those published in words only, are included."""
     found = results()
     found.studies[0].references, found.studies[0].machine = {"redirect": "poll"}, ""
     save(found, tmp_path)
@@ -385,8 +390,8 @@ def test_a_sweep_for_no_study_has_no_such_section(tmp_path: Path) -> None:
 
 
 def test_then_and_now_of_a_study_that_was_measured() -> None:
-    """The comparison of 2013, measured on two cores in 2026: what stood there then, and what the
-    figures of today make of it, worked out here by hand."""
+    """The comparison of 2013, measured on two cores in 2026, gives the ratios calculated here by
+    hand."""
     found = recorded("study2013")
     (asked,) = found.studies
     one, every = peers.tables(Study(found), asked)
@@ -409,7 +414,8 @@ def test_then_and_now_of_a_study_that_was_measured() -> None:
     assert through.now.carries == pytest.approx(cpu["go-hello"] / cpu["nginx-go-kept"])
     assert round(through.now.carries or 0, 1) == 0.5
     assert {row.subject for row in one.rows if not row.then} == {"epoll", "nginx-epoll", "nginx-go"}
-    # Over a Unix socket FastCGI was a fifth faster than over TCP, and is more than that today.
+    # Over a Unix socket FastCGI was a fifth faster than over TCP, and the difference is larger
+    # today.
     tcp, unix = (rows[f"nginx-fcgi-{how}"] for how in ("tcp", "unix"))
     assert round((unix.then[0].rate or 0) / (tcp.then[0].rate or 1), 2) == 1.22
     assert round((tcp.now.get("cpu") or 0) / (unix.now.get("cpu") or 1), 1) == 1.7

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""One for everything here? On recorded sweeps of several conditions, and on made ones that need a
-certain answer. What an engineer would laugh at is recommended by none."""
+"""The recommendation: on recorded sweeps of several conditions, and on generated ones with a clear
+answer.
+
+An implausible server is never recommended.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from .conftest import recorded
 from .made import plain_runs, results_of, run_of
 
 RECORDED = ("quota", "onecore", "redirect", "delay", "idle")
-"""At a fifth of a core; all on one core; without Redis; with a slower one; beside idle clients."""
+"""With 0.2 of a core; all on one core; without Redis; with a slower one; with idle clients."""
 GUESTBOOK = Conditions("guestbook")
 SEVEN = ("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
 
@@ -41,7 +44,8 @@ def test_whom_one_silent_client_stops_is_the_answer_to_nothing(name: str) -> Non
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_an_event_loop_is_recommended_of_the_seven(name: str) -> None:
-    """What textbooks say, and what the CPU time of all these sweeps shows."""
+    """Of the seven servers an event loop is recommended, as textbooks say and the CPU times
+    show."""
     study = Study(sweep(name))
     for scenario in study.scenarios:
         said = everything(study, scenario)
@@ -68,7 +72,7 @@ def test_with_a_slower_redis_waiting_counts_and_not_cpu() -> None:
     found = order.order(results, slow)
     assert found
     assert found.by == "rate"
-    assert found.ranked[-1].subject == "iterative", "it waits for one reply after the other"
+    assert found.ranked[-1].subject == "iterative", "it waits for one reply at a time"
 
 
 def test_with_a_slower_redis_only_and_no_rates_nobody_is_recommended() -> None:
@@ -138,7 +142,8 @@ def test_if_each_is_out_nobody_is_recommended() -> None:
 
 
 def of_two(*costs: float) -> Study:
-    """Three runs of epoll, then three of poll, that cost so many microseconds for each request."""
+    """Return three runs of epoll, then three of poll, that cost so many microseconds for each
+    request."""
     runs = [run_of(name, GUESTBOOK, 100, n) for name in ("epoll", "poll") for n in (1, 2, 3)]
     for run, cost in zip(runs, costs, strict=True):
         assert run.process
@@ -160,7 +165,8 @@ def test_who_shares_a_place_in_the_order_shares_the_answer() -> None:
 
 
 def test_who_is_told_apart_in_the_order_is_not_called_too_close_to_tell_apart() -> None:
-    """A tenth is too little to choose by, and may be enough for a place of its own."""
+    """A server with a rank of its own is not called too close: a tenth is too little for a
+    recommendation, but may be enough for a rank."""
     study = of_two(12.0, 12.1, 12.2, 13.0, 13.1, 13.2)
     assert places(study) == [1, 2]
     said = everything(study, GUESTBOOK).because
@@ -169,7 +175,8 @@ def test_who_is_told_apart_in_the_order_is_not_called_too_close_to_tell_apart() 
 
 
 def test_nothing_is_chosen_by_less_than_noise() -> None:
-    """Memory, waiting and idle clients: single runs that differ by less than a tenth."""
+    """A difference in memory, waiting or idle clients of less than a tenth, between single runs,
+    decides nothing."""
     names = ("epoll", "poll", "threading")
     slowed, idle = GUESTBOOK._replace(redis_delay_ms=5.0), GUESTBOOK._replace(idle=1000)
     runs = [run_of(name, of, 100) for of in (GUESTBOOK, slowed, idle) for name in names]

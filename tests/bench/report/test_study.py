@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Results put in order, of both versions of the file."""
+"""Results are sorted into a study, from both versions of the file."""
 
 from __future__ import annotations
 
@@ -121,7 +121,8 @@ def test_both_loops_side_by_side() -> None:
 
 
 def test_what_was_measured_in_a_slice_of_a_core_is_compared_too() -> None:
-    """The short ladder, as it is, gives each server a slice."""
+    """Measurements with a CPU quota are compared too: the short ladder gives each server a
+    quota."""
     sliced = [Conditions(name, quota=0.2) for name in ("redirect", "guestbook")]
     names = ("epoll", "floor-epoll")
     study = Study(results_of([run_of(name, s, 100) for s in sliced for name in names]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""No sentence says more than the figures: lower bounds, levels that were not tried, odd curves."""
+"""No sentence says more than the figures: lower bounds, untried levels, unusual curves."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ THREE = ("epoll", "iterative", "poll")
 
 
 def run(subject: str, rate: float, level: int = 100, **more: object) -> Run:
-    """A run that holds. More: conditions, and `bound` for a rate that is a lower bound."""
+    """Return a valid run. More: conditions, and `bound` for a rate that is a lower bound."""
     bound = bool(more.pop("bound", False))
     made = run_of(subject, Conditions(**({"workload": "guestbook"} | more)), level)
     assert made.open_loop
@@ -40,7 +40,7 @@ def run(subject: str, rate: float, level: int = 100, **more: object) -> Run:
 
 
 def slow(subject: str, level: int, p99: float) -> Run:
-    """A run with that p99, in milliseconds."""
+    """Return a run with that p99, in milliseconds."""
     made = run(subject, 1000, level)
     assert made.latency
     made.latency.p99 = p99
@@ -48,14 +48,14 @@ def slow(subject: str, level: int, p99: float) -> Run:
 
 
 def without_figure(subject: str, level: int, state: Held = "failed") -> Run:
-    """A run that failed, or was not tried."""
+    """Return a run that failed, or was not tried."""
     made = run(subject, 0, level)
     made.state, made.reason = state, Reason(label="label", text="reason")
     return made
 
 
 def several(subject: str, key: str, figures: tuple[float, ...], level: int = 100) -> list[Run]:
-    """Runs of one cell with these rates, p99s, costs or peaks of memory."""
+    """Return runs of one configuration with these rates, p99s, costs or peaks of memory."""
     made = [run(subject, figure if key == "rate" else 1000, level) for figure in figures]
     for one, figure in zip(made, figures, strict=True):
         assert one.latency
@@ -70,7 +70,6 @@ def several(subject: str, key: str, figures: tuple[float, ...], level: int = 100
 
 
 def drawn(study: Study, key: str) -> str:
-    """A picture, as SVG."""
     spec = next(spec for name, spec in pictures(study, catalogue(study)) if name == key)
     return str(vl_convert.vegalite_to_svg(spec))
 
@@ -80,7 +79,7 @@ def study_of(*runs: Run) -> Study:
 
 
 def bounded() -> Study:
-    """The load generator was at its limit with all of them, whatever was asked for."""
+    """Return runs in which the load generator was the limit for every server."""
     return study_of(
         *(run(n, 30_000 + i, bound=True, workload="redirect") for i, n in enumerate(THREE)),
         *(run(n, 20_000 + 100 * i, bound=True) for i, n in enumerate(THREE)),
@@ -117,7 +116,8 @@ def test_waiting_is_measured_against_what_does_nothing_else() -> None:
 
 
 def test_a_change_is_told_from_where_it_began() -> None:
-    """What 5 ms have done already is not in what 50 ms did beyond that."""
+    """A change is compared with its own start: the effect of 5 ms is not part of that from 5 to 50
+    ms."""
     slowed = [run(n, 5000 / ms, redis_delay_ms=ms) for ms in (5.0, 50.0) for n in ("epoll", "poll")]
     assert comparison(study_of(*slowed)).startswith("50 ms in place of 5 ms of delay in each reply")
     found = answers(study_of(*slowed), slowed[0].conditions)
@@ -239,7 +239,7 @@ def test_instances_are_not_compared_with_a_lower_bound() -> None:
 
 
 def curve(subject: str, *law: float) -> list[Run]:
-    """A server that follows the law exactly."""
+    """Return a server that follows the law exactly."""
     return [run(subject, usl.law(n, *law), n) for n in (1, 5, 20, 100, 300, 1000)]
 
 

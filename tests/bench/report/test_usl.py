@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The scalability law: what is put in comes out, and what it may not be asked is refused."""
+"""The scalability law: the fit returns the parameters of its data, and unsuitable data is
+refused."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ def test_the_peak_and_the_ceiling() -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_what_rounding_leaves_is_no_contention(sign: int) -> None:
-    """Versions of Python sum in different ways: a 0 comes out as a trace above it, or below."""
+    """Rounding gives no contention: versions of Python sum differently, so a 0 may be slightly
+    above or below."""
     points = points_of(100, 0, 0)
     traced = [(n, rate * (1 - sign * 1e-14 * n)) for n, rate in points]
     assert usl.fit(traced).ceiling is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Titles, reasons and advice: made from the figures, and right."""
+"""Titles, reasons and advice agree with the figures."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ BY_HAND = {"epoll": (40_000, 4), "poll": (20_000, 4.1), "threading": (10_000, 50
 
 
 def by_hand(*names: str, **conditions: object) -> Study:
-    """What was measured of these, and nothing worked out."""
+    """Return what was measured of these, without calculated figures."""
     runs: list[Run] = []
     for name in names:
         rate, memory = BY_HAND.get(name, (90_000, 1))
@@ -149,7 +149,7 @@ def test_waiting_longer_or_not() -> None:
     )
     for run in study.results.runs:
         if run.subject == "threading" and run.latency and run.concurrency == 500:
-            run.latency.p99 = 4.1  # 4 with 20 connections: not a twentieth more
+            run.latency.p99 = 4.1  # 4 with 20 connections: less than 5 % more
     title = "threading's p99 went from 4 ms at 20 to 4.10 ms at 500"
     assert plain(findings.latency_growth(Study(study.results), REDIRECT)) == title
 
@@ -180,7 +180,7 @@ def test_who_shares_the_first_place_and_who_is_not_known() -> None:
 
 
 def table_of(study: Study, subject: str, level: int) -> dict[str, tuple[str, str]]:
-    """A row of the table of all figures: by column what stands there, large and small."""
+    """Return a row of the table of all figures: by column its text, large and small."""
     heads = [column.label for column in figures_table.columns(study)]
     rows = [dict(zip(heads, row.cells, strict=True)) for row in figures_table.rows(study)]
     (row,) = (r for r in rows if (r["server"].sort, r["connections"].sort) == (subject, level))
@@ -223,7 +223,8 @@ def test_what_others_used_is_marked_where_it_took_something(
 
 
 def test_the_table_of_several_runs() -> None:
-    """39,000, 40,000 and 47,000 requests per second; of two the load generator was the limit."""
+    """The table of several runs shows bounds: 39,000, 40,000 and 47,000 requests per second, two at
+    the generator's limit."""
     runs = []
     for rate, far, bound in ((39_000, False, True), (40_000, False, True), (47_000, True, False)):
         run = by_hand("epoll").results.runs[1]
@@ -295,7 +296,8 @@ NOT_FOUND = "without that the load generator was at its limit with each of them"
     ],
 )
 def test_what_a_slower_redis_left(after: tuple[int, int], bounds: str, title: str) -> None:
-    """Of 100 requests per second each. Of epoll's rate, or of both, the generator was the limit."""
+    """The rest after a slower Redis is shown, of 100 requests per second each, with bounds if the
+    generator was the limit."""
     found = Contrast("delays", 100, "rate", ["0", "5"], Conditions("guestbook", redis_delay_ms=5))
     found.values = {
         name: {"0": 100.0, "5": float(rate)} for name, rate in zip(PAIR, after, strict=True)
@@ -332,7 +334,7 @@ def test_what_a_slower_redis_left(after: tuple[int, int], bounds: str, title: st
     ],
 )
 def test_what_idle_connections_cost(first: str, costs: tuple[float, ...], title: str) -> None:
-    """Beside 10 microseconds without them, or with few."""
+    """The cost of idle connections is compared with 10 microseconds without them, or with few."""
     found = Contrast("idles", 100, "cpu", [first, "5000"], Conditions("redirect", idle=5000))
     found.values = {
         name: {first: 10.0, "5000": cost} for name, cost in zip(PAIR, costs, strict=False)

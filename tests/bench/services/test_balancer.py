@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""nginx before servers: what it is told, and that what it answers by itself is seen. Real nginx."""
+"""nginx before servers: its configuration, and the detection of responses of its own. Real
+nginx."""
 
 import re
 import socket
@@ -60,7 +61,8 @@ def test_workers(connections: int, cpus: int, descriptors: int, workers: int) ->
 
 
 def test_what_all_its_processes_used_meanwhile() -> None:
-    """Half a second and one, a quarter and two; the busiest wanted two, as far as known."""
+    """The CPU time of all nginx processes is counted: half a second and one, a quarter and two. The
+    busiest needed two, as far as known."""
     times = {1: CpuTime(10, 20), 2: CpuTime(30, 40), 3: CpuTime(90, 90)}
     before = Used(times, {1: 1.0, 2: None, 3: 5.0, 4: 1.0})
     after = Used({1: CpuTime(15, 23), 2: CpuTime(40, 60)}, {1: 3.0, 2: 8.0, 4: 2.5})
@@ -70,7 +72,7 @@ def test_what_all_its_processes_used_meanwhile() -> None:
 
 @pytest.fixture
 def dead() -> Iterator[str]:
-    """An address at which nobody listens, and nobody else can while this is used."""
+    """Yield an address at which no process listens, and none can while this is used."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{held.getsockname()[1]}"
@@ -88,11 +90,11 @@ def test_its_own_answers_are_counted(dead: str) -> None:
     finally:
         end = found.stop()
     assert (end.errors, end.status) == (3, 0)
-    assert "connect() failed (111" in end.last_error  # ECONNREFUSED; not all say it in words
+    assert "connect() failed (111" in end.last_error  # ECONNREFUSED; not all print its text
 
 
 def behind(fault: str, way: Way, instances: int = 1) -> Run:
-    """A run of the broken server behind nginx."""
+    """Run the broken server behind nginx."""
     return measured(fault, Conditions("/any", instances=instances, balancer=way), timeout=20.0)
 
 

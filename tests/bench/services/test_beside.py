@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What runs beside a load: the slow Redis, the idle connections. These start real processes."""
+"""Services during a load: the slow Redis, the idle connections. These start real processes."""
 
 import socket
 import sys
@@ -21,7 +21,7 @@ DELAY = 0.02
 
 @pytest.fixture
 def echo() -> Iterator[int]:
-    """The port of a server that sends back what comes."""
+    """Yield the port of a server that sends back what it receives."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve(client: socket.socket) -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A station on another host: what its agent starts ends with it, however it ends. Hosts are this
-machine; agents, servers, Redis and nginx are real."""
+"""What the agent on another host starts ends with it, however it ends. Hosts are this machine;
+agents, servers, Redis and nginx are real."""
 
 import contextlib
 import os
@@ -37,7 +37,7 @@ from bench.stations.wire import CallType, Hello
 from ..whole_sweep import AGENT, MARK, marked, strays
 
 ELSEWHERE = "127.0.0.2"
-"""Also this machine's, but not where programs listen by default."""
+"""Another address of this machine, at which no program listens by default."""
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / "preforking").exists() or not shutil.which("redis-server"),
@@ -48,7 +48,7 @@ needs_nginx = pytest.mark.skipif(balancer.nginx() is None, reason="nginx is not 
 
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> str:
-    """What all descendants of a test carry."""
+    """Return the mark that all descendants of a test have."""
     found = uuid.uuid4().hex
     monkeypatch.setenv(MARK, found)
     monkeypatch.chdir(ROOT)
@@ -67,7 +67,7 @@ def host(agent: list[str], address: str = ELSEWHERE) -> AgentHost:
 
 
 def greeted(agent: list[str], address: str = ELSEWHERE) -> RemoteStation:
-    """A station whose agent has answered."""
+    """Yield an agent that has answered."""
     station = RemoteStation(host(agent, address), SignalWatch())
     try:
         station.greet()
@@ -90,7 +90,7 @@ def nobody_listens(url: str) -> bool:
 
 
 def all_started(station: RemoteStation) -> list[str]:
-    """Start one of everything; the URLs."""
+    """Start one of everything; return the URLs."""
     redis_url = station.start_redis().urls[0]
     order = ServerOrder(subject="preforking", instances=2, redis_url=redis_url)
     urls = [*station.start_servers(order).urls, redis_url]
@@ -114,7 +114,7 @@ def test_a_run_step_by_step(station: RemoteStation, mark: str) -> None:
     station.begin()
     for url in urls[:2]:
         assert probe(f"{url}guestbook", workload, 200).status == 200
-    time.sleep(0.3)  # it looks by itself meanwhile
+    time.sleep(0.3)  # it checks by itself meanwhile
     report = station.end()
     assert report.servers is not None
     assert report.servers.alive == [True, True]
@@ -129,7 +129,7 @@ def test_a_run_step_by_step(station: RemoteStation, mark: str) -> None:
     assert stopped.life.cpu.total > 0
     assert station.stop_run().servers == []
     assert nobody_listens(urls[0])
-    assert connect(urls[2]).get("visitor_count") == b"2", "Redis stays for the next run"
+    assert connect(urls[2]).get("visitor_count") == b"2", "Redis is kept for the next run"
     station.close()
     assert nobody_listens(urls[2])
     assert strays(mark, os.getpid()) == []
@@ -138,7 +138,8 @@ def test_a_run_step_by_step(station: RemoteStation, mark: str) -> None:
 def test_its_programs_do_not_inherit_foreign_variables(
     mark: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other host has an environment of its own. Takes 1 s."""
+    """Its programs do not inherit foreign variables: the other host has an environment of its own.
+    Takes 1 s."""
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     station = greeted(AGENT)
     try:
@@ -152,10 +153,10 @@ def test_its_programs_do_not_inherit_foreign_variables(
 
 
 def test_redis_has_a_password_where_others_could_reach_it(mark: str) -> None:
-    """127.0.0.1 is nobody else's; any other address might be."""
+    """Redis has a password if other hosts could reach it, so at any address but 127.0.0.1."""
     address = own_address()
     if address is None:
-        pytest.skip("this machine has no address but its own")
+        pytest.skip("this machine has only loopback addresses")
     station = greeted(AGENT, address)
     try:
         url = station.start_redis().urls[0]
@@ -170,14 +171,14 @@ def test_redis_has_a_password_where_others_could_reach_it(mark: str) -> None:
 
 
 def all_commands() -> Iterator[str]:
-    """The command lines of all processes, which everybody may read."""
+    """Return the command lines of all processes, which every user may read."""
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             yield file.read_text(errors="replace")
 
 
 def own_address() -> str | None:
-    """One of this machine's addresses that is not for itself alone."""
+    """Return an address of this machine that is not a loopback address."""
     found = subprocess.run(["hostname", "-I"], capture_output=True, text=True).stdout.split()
     return next((word for word in found if "." in word), None)
 
@@ -185,7 +186,7 @@ def own_address() -> str | None:
 @needs_nginx
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, None])
 def test_nothing_is_left(mark: str, number: int | None) -> None:
-    """Of an agent that is ended, killed, or left alone (None)."""
+    """Nothing is left of an agent that is ended, killed, or left alone (None)."""
     raise_descriptors()
     station = greeted(AGENT)
     urls = all_started(station)
@@ -210,7 +211,7 @@ def test_errors_of_the_host_are_told(station: RemoteStation) -> None:
         station.survey(Survey(subjects=["nobody"]))
     with pytest.raises(StartError, match=r"far: preforking did not start: .*--redis"):
         station.start_servers(ServerOrder(subject="preforking", redis_url="nonsense://x"))
-    assert not station.lost, "it can be asked again"
+    assert not station.lost, "it answers again"
     station.stop_run()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is read from the kernel, and what is made of it."""
+"""Figures read from the kernel, and the calculation with them."""
 
 import mmap
 import os
@@ -76,7 +76,7 @@ def test_a_process_with_children_is_looked_at() -> None:
         pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
         assert alone.pss_mb < seen.pss_mb < pages * mmap.PAGESIZE / 1e6, "shared pages count once"
         assert tasks_of(pids).keys() == set(pids)
-        assert look_at([2**22 - 1]).processes == 0, "one that has ended does not count"
+        assert look_at([2**22 - 1]).processes == 0, "an ended process does not count"
         assert weigh([2**22 - 1]) == Weight(pss=0, anonymous=0, descriptors=0, ran_us=0)
         assert weigh([*pids, 2**22 - 1]).descriptors == seen.descriptors
     finally:
@@ -86,7 +86,7 @@ def test_a_process_with_children_is_looked_at() -> None:
 
 
 class Counted:
-    """Stands for a server whose counts are known before and after the load."""
+    """Replaces a server; its counts before and after the load are known."""
 
     url = "http://127.0.0.1:1/"
 
@@ -124,7 +124,7 @@ def test_what_servers_have_used_is_the_difference(monkeypatch: pytest.MonkeyPatc
     assert found.cpu == CpuTime(4e5, 4e5)
     assert (found.spent_us, found.wanted_us) == ([7e5, 1e5], [7.2e5, None])
     assert found.throttled == [0.75, None]
-    assert found.switches is None, "our own tasks have not done that work"
+    assert found.switches is None, "our own tasks did not do that work"
     assert (found.samples, found.processes_peak, found.threads_peak) == (2, 4, 5)
     assert (found.descriptors_peak, found.pss_peak_mb, found.pss_mean_mb) == (9, 2.5, 1.75)
     unknown = Counted((None, None, None), (None, None, None))
@@ -133,7 +133,7 @@ def test_what_servers_have_used_is_the_difference(monkeypatch: pytest.MonkeyPatc
     short.begin()
     found = short.end()
     assert (found.cpu, found.wanted_us, found.spent_us) == (None, [None], [None])
-    assert (found.samples, found.pss_mean_mb) == (1, 7.5), "too short a load is looked at once"
+    assert (found.samples, found.pss_mean_mb) == (1, 7.5), "too short a load is sampled once"
 
 
 def test_of_many_processes_some_are_looked_at_and_scaled_up() -> None:
@@ -148,7 +148,7 @@ def test_switches_are_those_of_the_tasks_that_did_the_work() -> None:
     after = {7: TaskUse(Switches(15, 2), 1500.0), 8: TaskUse(Switches(4, 0), 480.0)}
     assert switches_between(before, after, CpuTime(600.0, 400.0)) == Switches(9, 1)
     assert switches_between(before, after, CpuTime(6000.0, 4000.0)) is None, (
-        "nine tenths of the work was done by tasks that came and went in between"
+        "tasks that came and went in between did nine tenths of the work"
     )
     assert switches_between(before, {7: after[7]}, CpuTime(600.0, 400.0)) is None
     assert switches_between(before, after, None) is None

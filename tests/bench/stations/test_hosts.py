@@ -132,7 +132,8 @@ def test_and_not_where_it_does_not(host: str, change: dict[str, int]) -> None:
     ("reuse", "hosts"), [(0, ["load", "nginx"]), (1, []), (2, ["load", "nginx"])]
 )
 def test_ports_reused_on_loopback_alone_rest_between_hosts(reuse: int, hosts: list[str]) -> None:
-    """ip-sysctl.rst: 2, which kernels start with, is for loopback traffic only."""
+    """Ports reused on loopback only stay in TIME_WAIT between hosts. ip-sysctl.rst: 2, the kernel's
+    default, is for loopback traffic only."""
     limits = dict.fromkeys(
         ROLES, LIMITS.model_copy(update={"ports": 900, "time_wait_reuse": reuse})
     )

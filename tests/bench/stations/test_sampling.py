@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Stacks in the lines of perf, of pprof and of callgrind; the tree; and processes watched."""
+"""Stacks in the output of perf, of pprof and of callgrind; the tree; and sampled processes."""
 
 import shutil
 import subprocess
@@ -106,14 +106,16 @@ def test_samples_of_a_process_and_of_its_children_alone() -> None:
 
 
 def test_a_sample_on_the_way_into_the_kernel_was_taken_there() -> None:
-    """And not in the function that made the system call."""
-    entry = SCRIPT[:4] + SCRIPT[5:]  # as it was before do_syscall_64() called anything
+    """A sample on the way into the kernel counts for the kernel, not for the function that made the
+    system call."""
+    entry = SCRIPT[:4] + SCRIPT[5:]  # before do_syscall_64() called anything
     [(stack, _), _] = stacks_of(entry, [10])
     assert stack == (MAIN, Function("send", "library"), Function("do_syscall_64", "kernel"))
 
 
 def test_the_way_into_the_kernel_says_nothing_on_arm_either() -> None:
-    """Whether or not the compiler has made a clone of one of its functions."""
+    """On ARM the entry into the kernel also has no name of its own, whether or not the compiler
+    made a clone."""
     [(stack, _)] = stacks_of(ARM, [10])
     assert stack == (MAIN, Function("send", "library"), Function("__arm64_sys_sendto", "kernel"))
 
@@ -166,7 +168,7 @@ def test_a_process_and_its_children_are_sampled() -> None:
     watch = SignalWatch()
     shell = psutil.Process(child.pid)
     try:
-        while shell.name() != "sh":  # it is known by its name, and has that after exec
+        while shell.name() != "sh":  # its name is known only after exec
             watch.sleep(0.02)
         sampler = Sampler([child.pid], [], [], watch)
 
@@ -212,7 +214,7 @@ def test_functions_of_go_have_their_callers(tmp_path: Path) -> None:
         child.end()
     assert start.name.startswith("runtime.goexit")
     assert start.below[0].name == "runtime.main"
-    # Of the caller of one that calls nobody frame pointers know nothing.
+    # Frame pointers do not show the caller of a leaf function.
     assert start.below[0].below[0].name == "main.inner"
 
 
@@ -229,7 +231,7 @@ def no_perf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_perf")
 def test_why_perf_may_not_is_said_in_its_words() -> None:
-    """They stand behind a line that says only that it is an error."""
+    """The reason that perf gives is shown; it follows a line that only says "Error"."""
     assert why_no_perf() == "perf is not allowed here: No permission."
 
 
@@ -262,5 +264,5 @@ def test_without_perf_a_peer_of_go_looks_at_itself(name: str) -> None:
     ],
 )
 def test_whose_a_function_is(place: str, owner: Owner) -> None:
-    """A module of the kernel is no user space."""
+    """A function of a kernel module does not count as user space."""
     assert owner_of(place) == owner

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""On which CPUs servers run."""
+"""The CPUs on which servers run."""
 
 import os
 
@@ -22,7 +22,8 @@ pytestmark = [
 
 @pytest.mark.parametrize(("cores", "bound", "spread"), [("one", 1, 0), ("all", 2, 2)])
 def test_one_core_or_all(cores: str, bound: int, spread: int) -> None:
-    """All: those of the load, too. Then nobody is said to have taken some of the server's."""
+    """A server has one core or all, also those of the load. With all, no CPU share of others is
+    reported."""
     conditions = Conditions("redirect", cores="all" if cores == "all" else "one")
     with SignalWatch() as watch:
         servers = Servers(CPUS[:1], CPUS[1:], watch)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""System calls in the lines of strace; and of a server, which is watched."""
+"""System calls in the output of strace, and of a traced server."""
 
 import os
 from pathlib import Path
@@ -69,7 +69,8 @@ exit 1
 def test_who_is_refused_is_told_what_cures_it(
     scope: str, is_cured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on Ubuntu, to all but root. With 3 the kernel takes no other number."""
+    """A user who may not trace gets the fix, as on Ubuntu without root. With 3 the kernel accepts
+    no other number."""
     strace = tmp_path / "strace"
     strace.write_text(REFUSED)
     strace.chmod(0o755)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What servers say about themselves."""
+"""What servers print about themselves."""
 
 from bench.subjects.banner import statistics_in, url_in
 

@@ -19,7 +19,7 @@ def test_an_eighth_is_found_by_itself(tmp_path: Path) -> None:
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """Where all servers are built but one."""
+    """Return a folder in which all servers are built but one."""
     for name in discover():
         if name != "forking":
             (tmp_path / name).touch(mode=0o755)

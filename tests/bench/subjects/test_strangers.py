@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Every declared stranger that is installed, started for real: it answers what the seven answer,
-and what its stranger.toml says of it is true."""
+"""Each installed reference server, really started, answers like the seven servers, and its
+declaration is true."""
 
 import contextlib
 import os
@@ -45,16 +45,16 @@ ROUNDS = 5
 REMARKS = ("plain", "a < b & \"c\" > 'd'", "日本語 – ü", "$VISITOR_COUNT$ \\1 $& $1")
 VERSIONS = ("HTTP/1.0", "HTTP/1.1")
 EQUAL_HEAD = 235
-"""Bytes of a head in the comparison of Go and nginx, beside the digits of an inode's number."""
+"""Bytes of a head in the comparison of Go and nginx, without the digits of an inode's number."""
 USUAL_INODE = 6
-"""Digits that the heads without one are padded for."""
+"""The number of digits to which heads without one are padded."""
 SPELLINGS = ((b"&#34;", b"&quot;"), (b"&#43;", b"+"))
-"""Other ways to write the same character, which html/template of Go has."""
+"""Other encodings of the same character, as html/template of Go has."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A stranger that serves, and a server of the project's to hold it against."""
+    """A running reference server, and one of the project's servers to compare it with."""
 
     said: Declaration
     server: RunningServer
@@ -75,15 +75,15 @@ def redis_url() -> Iterator[str]:
 
 @contextlib.contextmanager
 def started(name: str, redis_url: str) -> Iterator[RunningServer]:
-    """It is skipped where something is missing. Its folder is where it always is: Apache's workers
-    must reach it."""
+    """Start it, or skip the test if something is missing. Its folder is the usual one: Apache's
+    workers must reach it."""
     try:
         subject = server_subject(name, ROOT / name) if name == "epoll" else stranger_subject(name)
     except LeftOut as reason:
         pytest.skip(str(reason))
     with tempfile.TemporaryDirectory(prefix="zerohttpd-subject-") as folder:
         place = Place(redis_url, Path(folder))
-        one_core = sorted(os.sched_getaffinity(0))[:1]  # as where it is measured
+        one_core = sorted(os.sched_getaffinity(0))[:1]  # as in measurements
         server = RunningServer(subject, place, one_core, SignalWatch())
         try:
             yield server
@@ -110,7 +110,7 @@ def answer(server: RunningServer, name: str, store: redis.Redis) -> FirstAnswer:
 
 
 def spelt(page: bytes) -> bytes:
-    """The page with one spelling for each character."""
+    """Return the page with one encoding for each character."""
     for theirs, ours in SPELLINGS:
         page = page.replace(theirs, ours)
     return page
@@ -130,8 +130,9 @@ def test_it_answers_as_the_seven_do(peer: Peer) -> None:
 
 
 def test_heads_are_equally_long_where_a_comparison_wants_that(peer: Peer) -> None:
-    """Go alone and behind nginx: as long as that of epoll over HTTP/1.1, which wrk speaks. (Its
-    ETag has the number of a file's inode, whose length differs from machine to machine.)"""
+    """Heads have equal lengths if a comparison needs that. Go alone and behind nginx has the length
+    of epoll over HTTP/1.1, which wrk uses. (Its ETag has a file's inode number, whose length
+    differs between machines.)"""
     if peer.said.workloads != ("hello",):
         pytest.skip("of another comparison")
     its, ours = (head_of_hello(server) for server in (peer.server, peer.epoll))
@@ -154,7 +155,7 @@ def head_of_hello(server: RunningServer) -> bytes:
 
 
 class Client:
-    """Asks for the redirect, or what else there is, over a connection that it wants to keep."""
+    """Requests the redirect, or another page, over a connection that it wants to keep."""
 
     def __init__(self, peer: Peer, version: str = "HTTP/1.1") -> None:
         parts, path = urlsplit(peer.server.url), WORKLOADS[peer.said.workloads[0]].path
@@ -164,7 +165,7 @@ class Client:
         self._socket: socket.socket | None = None
 
     def ask(self) -> bool:
-        """Ask once, over a new connection if need be. Whether the server keeps it."""
+        """Send one request, over a new connection if needed; return whether the server keeps it."""
         if self._socket is None:
             self._socket = socket.create_connection(self._where, SECONDS)
         self._socket.sendall(self._request.encode())
@@ -195,7 +196,7 @@ def _whole(received: bytes) -> bool:
 
 
 def serve(peer: Peer) -> list[Glance]:
-    """What the stranger looks like while it serves several clients."""
+    """Yield the processes of the reference server while it serves several clients."""
     clients = [Client(peer) for _ in range(CLIENTS)]
     seen = []
     try:
@@ -214,7 +215,7 @@ def test_it_keeps_connections_as_it_says(peer: Peer) -> None:
     for version in VERSIONS:
         client = Client(peer, version)
         try:
-            # The second one comes over the same connection, if it is kept.
+            # The second is sent over the same connection, if it is kept.
             kept.append(client.ask() and client.ask())
         finally:
             client.close()
@@ -225,7 +226,7 @@ def test_it_keeps_connections_as_it_says(peer: Peer) -> None:
 
 
 def await_pool(peer: Peer, processes: int) -> None:
-    """A pool listens before it is complete."""
+    """Wait until a pool is complete, because it listens earlier."""
     deadline = time.monotonic() + SECONDS
     while len(peer.server.pids()) < processes and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -256,7 +257,7 @@ def test_its_system_calls_are_those_that_it_says(peer: Peer) -> None:
 
 
 def test_it_ends_with_all_that_it_started(peer: Peer) -> None:
-    """The last one: nobody is served after it."""
+    """It ends with all that it started. This test is the last one of the server."""
     session = peer.server.pid
     assert living(session)
     peer.server.ask_to_stop()
@@ -280,7 +281,7 @@ from bench.subjects.subject import Place, stranger_subject
 place = Place("redis://127.0.0.1:1", Path(sys.argv[2]))
 server = RunningServer(stranger_subject(sys.argv[1]), place, (), SignalWatch())
 before, now = [], server.pids()
-while now != before or len(now) < int(sys.argv[3]):  # one that is just being started stays behind
+while now != before or len(now) < int(sys.argv[3]):  # else a new process would be left
     time.sleep(0.5)
     before, now = now, server.pids()
 print(server.pid, flush=True)

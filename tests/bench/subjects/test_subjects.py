@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What can be measured, and how it is told what to do. Pure but for the folder listing."""
+"""Which servers can be measured, and how they get their options. No process is started."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -31,14 +31,13 @@ def place(**more: object) -> Place:
 
 @pytest.fixture
 def floor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Subject:
-    """The floor of epoll, as if it were built."""
+    """Return the baseline of epoll, as if it were built."""
     (tmp_path / "07_epoll").touch(mode=0o755)
     monkeypatch.setattr("bench.subjects.subject.FLOOR_BUILD", tmp_path)
     return floor_subject("epoll")
 
 
 def option(words: list[str], name: str) -> list[str]:
-    """All values of an option."""
     return [after for word, after in pairwise(words) if word == name]
 
 
@@ -64,7 +63,7 @@ def test_a_floor_asks_redis_what_the_workload_wants(floor: Subject) -> None:
 
 def test_what_a_floor_can(floor: Subject) -> None:
     assert floor.can(Conditions("guestbook", keep_alive=True))
-    assert not floor.can(Conditions("sorted")), "pure CPU has no floor"
+    assert not floor.can(Conditions("sorted")), "pure CPU has no baseline"
     assert not floor.can(Conditions("/any"))
     assert not floor.can(Conditions("redirect", keep_alive=True, idle=10))
     assert not floor.can(Conditions("redirect", mode="counted")), "it takes no --no-confinement"
@@ -123,7 +122,7 @@ def test_names() -> None:
         select(["apache"])
 
 
-# ---- Strangers ----
+# ---- Reference servers ----
 
 TOML = """
 about = "a shell that serves"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Floors and strangers, built and started: what they answer, and what they ask Redis."""
+"""Baselines and reference servers, built and started: their responses, and their commands to
+Redis."""
 
 import contextlib
 import shutil
@@ -57,7 +58,7 @@ def ours(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[tuple[redis.Redis, str]]:
-    """A Redis that wants a password: a client, and its URL."""
+    """Yield a Redis with a password: a client, and its URL."""
     server = RedisServer((), SignalWatch())
     try:
         parts = urlsplit(server.url)
@@ -73,8 +74,6 @@ def store() -> Iterator[tuple[redis.Redis, str]]:
 
 
 class Floor:
-    """A running floor."""
-
     def __init__(self, architecture: str, tmp_path: Path, **more: object) -> None:
         words = {"redis_url": "redis://127.0.0.1:1", "folder": tmp_path} | more
         place = Place(**words)  # type: ignore[arg-type]
@@ -103,7 +102,7 @@ class Floor:
 
 
 def read(client: socket.socket, size: int | None = None) -> bytes:
-    """What comes until the end, or so many bytes."""
+    """Return what arrives until the end, or so many bytes."""
     got = b""
     while size is None or len(got) < size:
         piece = client.recv(1 << 20)
@@ -114,7 +113,7 @@ def read(client: socket.socket, size: int | None = None) -> bytes:
 
 
 def request(url: str, path: str) -> bytes:
-    """The whole answer to a single request."""
+    """Return the whole response to a single request."""
     parts = urlsplit(url)
     with socket.create_connection((parts.hostname or "", parts.port or 0), SECONDS) as client:
         client.sendall(f"GET {path} HTTP/1.0\r\nHost: h\r\n\r\n".encode())
@@ -149,7 +148,7 @@ def test_it_asks_redis_for_each_request_over_few_connections(
         assert all(len(floor.ask()) == 3000 for _ in range(requests))
         assert visitors(client) - before == requests
         opened = client.info("stats")["total_connections_received"] - opened
-        assert opened <= 110, "of a hundred workers each has one; else a few are enough"
+        assert opened <= 110, "a hundred workers have one each; otherwise a few are enough"
 
 
 @pytest.mark.parametrize("architecture", [a for a in ARCHITECTURES if a != "iterative"])
@@ -223,7 +222,8 @@ def test_every_workload_with_a_floor_leaves_in_redis_what_the_server_leaves(
 def test_the_commands_are_those_of_the_server(
     tmp_path: Path, store: tuple[redis.Redis, str]
 ) -> None:
-    """As Redis sees them; the first request is not watched, which logs in."""
+    """Its commands are those of the server, as Redis sees them; the first request, with the login,
+    is ignored."""
     _, url = store
     seen: dict[str, list[list[str]]] = {}
     for one in (floor_subject("epoll"), server_subject("epoll", ROOT / "epoll")):
@@ -251,7 +251,8 @@ def test_a_floor_that_redis_refuses_says_so(tmp_path: Path, store: tuple[redis.R
 
 
 def _start_and_wait(subject: Subject, place: Place) -> None:
-    """A floor prints its address before it connects: it may end a moment later."""
+    """Start a baseline and wait. It prints its address before it connects, so it may end a moment
+    later."""
     running = RunningServer(subject, place, (), SignalWatch())
     with contextlib.suppress(OSError):
         assert request(running.url, "/") == b""

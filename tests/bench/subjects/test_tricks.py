@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What floors/without.c switches off is off, and all else is as it was: by the system calls of a
-request with the trick, and without it."""
+"""floors/without.c switches off one optimisation and nothing else. The system calls of a request
+with and without it show that."""
 
 import itertools
 import subprocess
@@ -19,7 +19,7 @@ from ..measuring import measured_of
 
 pytestmark = [
     pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll"),
-    pytest.mark.skipif(not WITHOUT.exists(), reason="needs make floor"),
+    pytest.mark.skipif(not WITHOUT.exists(), reason="the baselines are not built"),
 ]
 
 REQUESTS = 200
@@ -35,9 +35,10 @@ MORE_CALLS = [
     ("cache", KEPT, {"openat2": 1, "read": 1, "close": 1}),
     ("control", LARGE, {}),
 ]
-"""By trick what a request has more of without it, or less; of other calls it has as many."""
+"""For each optimisation, the calls that a request has more or fewer of without it; all others are
+equal."""
 BESIDE = {"epoll_wait", "epoll_pwait", "accept4", "fstat", "newfstatat"}
-"""One of them serves several requests, however many those are; and fstat() has two names."""
+"""One of these calls serves several requests, however many; and fstat() has two names."""
 
 
 def calls_of(conditions: Conditions) -> CallFigures:
@@ -69,9 +70,10 @@ def seconds_seen(trick: str) -> list[int]:
 
 
 def test_without_a_lasting_second_no_two_looks_find_the_same() -> None:
-    """So the field Date, which is made where the second has changed, is made each time."""
+    """Without the cached second each look at the clock is new, so the field Date is made each
+    time."""
     usual, other = seconds_seen("control"), seconds_seen("date")
     assert usual == sorted(usual)
     changes = [b - a for a, b in itertools.pairwise(other)]
-    assert changes.count(-1) >= 48, "but for the moment in which a second ends"
+    assert changes.count(-1) >= 48, "except when a second ends"
     assert set(changes) <= {-1, 0, 1, 2}

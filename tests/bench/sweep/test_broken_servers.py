@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Servers that lie are found out, in every mode of measuring. These start real ones, and real ab.
+"""Servers with wrong answers are detected in every mode of measuring, with real servers and real
+ab.
 
-The good one is the control: it must hold, or the others prove nothing.
+The good server is the control: its run must be valid, or the others prove nothing.
 """
 
 import shutil
@@ -73,8 +74,9 @@ def test_a_broken_one_is_found_out(fault: str, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["closed", "kept", "by wrk", "by wrk, kept"])
 def test_who_answers_now_and_then_twice_is_found_out(mode: str) -> None:
-    """The page is one whose length is known: no other may come. (Over a connection that is kept
-    the second may be taken for the next, all the time: see TWICE.)"""
+    """A server that sometimes answers twice is detected, with a page of known length. No other
+    length is accepted. (Over a kept connection the second answer may be read as the next one, all
+    the time: see TWICE.)"""
     conditions = MODES[mode]._replace(workload="hello")
     assert measured("good", conditions).reason is None
     run = measured("twice", conditions)
@@ -97,14 +99,15 @@ def test_who_closes_is_found_out_also_while_it_is_sampled() -> None:
 
 
 def test_a_page_that_grows_holds() -> None:
-    """A count on it gains a digit while the run goes on."""
+    """A page that grows is valid: a counter on it gains a digit during the run."""
     run = measured("grows", MODES["closed"])
     assert run.reason is None
     assert run.state == "held"
 
 
 def test_visitors_that_nobody_counted_are_missed() -> None:
-    """A server that answers from a cache of its own looks fast and does not count its visitors."""
+    """Visits that were not counted are detected: a server that answers from its own cache looks
+    fast."""
     run = measured("good", Conditions("guestbook"), timeout=6.0)
     assert run.reason is not None
     assert run.reason.text == f"{REQUESTS} visitors were due, 0 were counted"

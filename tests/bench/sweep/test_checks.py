@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whether a run is a figure, on ab's recorded output and made-up ends of servers."""
+"""Whether a run is valid, from ab's recorded output and invented ends of servers."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -119,7 +119,8 @@ def test_redirects_are_right_where_the_probe_was_redirected() -> None:
 
 
 def test_errors_with_a_page_are_no_redirects_without_one() -> None:
-    """ab calls both "non-2xx", and a stranger does not say what it answered."""
+    """An error with a page is not counted as a redirect without one. ab calls both "non-2xx", and a
+    reference server does not print what it answered."""
     seen = replace(evidence(outcome("redirect"), asked=500), probe_status=302, silent=True)
     assert seen.ab
     assert seen.ab.figures
@@ -230,7 +231,7 @@ def test_idle_connections_must_still_be_there() -> None:
     assert first_failure(judge(replace(seen, idle=IdleReport(1000, 1000, 100, 1000, 0)))) is None
     own = ServerStatistics(requests=2041, responses={"2xx": 2000, "3xx": 41})
     fine = replace(seen, idle=IdleReport(1000, 980, 1000, 1000, 0), statistics=own)
-    assert first_failure(judge(fine)) is None, "they ask for a redirect"
+    assert first_failure(judge(fine)) is None, "their requests are for a redirect"
     stream = replace(seen, idle=IdleReport(1000, 1000, 50_000, 51_000, 50_000))
     assert "closed idle connections 50,000 times" in failure(stream).detail
 
@@ -333,7 +334,7 @@ def test_wrk_holds_where_all_of_it_came() -> None:
 
 
 def test_hidden_errors_are_no_success() -> None:
-    """With -r ab ends well whatever has happened."""
+    """Hidden errors make a run invalid: with -r ab exits with 0 after any error."""
     hidden = replace(outcome("good"), command=["ab", "-r", "-n", "2000"])
     assert failure(evidence(hidden)).label == "ab -r"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is shown: the table, the time left."""
+"""The display: the table and the remaining time."""
 
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -101,8 +101,8 @@ def test_each_set_of_conditions_has_its_table(results: Results) -> None:
 
 
 def test_many_servers_have_tables_of_the_same_length(results: Results) -> None:
-    """Seventeen beside each other had their figures cut ("20,4…"), and a line for each level of
-    other conditions, empty."""
+    """Tables of many servers have the same length. Seventeen columns in one table had cut figures
+    ("20,4…"), and an empty line for each level of other conditions."""
     results.servers = [f"server-{number}" for number in range(17)]
     results.levels = [20, 500, 15000]
     results.runs = [run(name, 20, 123456) for name in results.servers]
@@ -135,7 +135,7 @@ def test_time_left_is_learnt_from_the_runs() -> None:
 
 
 def test_time_left_counts_a_declared_warm_up() -> None:
-    """For Java 0:11 was said, and more than a minute was taken."""
+    """The remaining time includes a declared warm-up, which lasts more than a minute for Java."""
     estimate = Estimate(free=lambda _: False, warm_ups={"java": 9000})
     estimate.learn(run("poll", 20, 4000, seconds=1))
     assert estimate.seconds_left([spec("java", 20)]) == 10

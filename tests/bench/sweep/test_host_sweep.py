@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Whole sweeps over hosts, through nginx, with several instances. The hosts are this machine, each
-with an agent of its own; everything else is real."""
+"""Whole sweeps over hosts, through nginx, with several instances. The hosts are this machine, with
+an agent each; everything else is real."""
 
 import json
 import os
@@ -27,7 +27,7 @@ PLAN = ("--levels", "20", "--requests", "1000")
 
 
 def swept(folder: Path, *words: str | Path) -> dict[str, Any]:
-    """The results of a sweep in which everything held and nothing was left."""
+    """Return the results of a sweep in which each run was valid and nothing was left."""
     sweep = Sweep(*PLAN, *words, "--results", folder)
     said = sweep.end()
     assert sweep.process.returncode == 0, said
@@ -38,7 +38,7 @@ def swept(folder: Path, *words: str | Path) -> dict[str, Any]:
 
 
 def shape(value: Any) -> Any:
-    """What keys there are; lists are judged by their first element."""
+    """Return the keys of the results; a list counts as its first element."""
     if isinstance(value, dict):
         return {key: shape(inner) for key, inner in value.items()}
     return [shape(inner) for inner in value[:1]] if isinstance(value, list) else None
@@ -111,7 +111,8 @@ def test_instances_on_several_hosts(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("who", ["zerohttpd", "redis"])
 def test_an_agent_is_killed_in_the_middle(tmp_path: Path, who: str) -> None:
-    """The run that it hits has no figure but a reason; the sweep goes on with new agents."""
+    """If an agent is killed, its run has a reason instead of a figure, and the sweep continues with
+    new agents."""
     hosts = hosts_file(tmp_path)
     content = json.loads(hosts.read_text())
     content["servers"][0]["agent"] = ["env", "AGENT=zerohttpd", *content["servers"][0]["agent"]]
@@ -130,7 +131,7 @@ def test_an_agent_is_killed_in_the_middle(tmp_path: Path, who: str) -> None:
     lost = [reason["text"] for reason in reasons if reason["label"] == "host lost"]
     assert len(lost) == 1, said
     assert f"the agent on {who} has ended" in lost[0]
-    # Beside a busy process the load of another run may be too little to count.
+    # Next to a busy process the load of another run may be too small to count.
     assert {reason["label"] for reason in reasons} <= {"host lost", "too little load"}, said
     assert content["state"] == "complete"
     assert sweep.process.returncode == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which runs a sweep consists of."""
+"""The runs of a sweep."""
 
 import itertools
 from collections import Counter
@@ -167,7 +167,7 @@ def test_instances_have_something_before_them() -> None:
     ]
     assert len({c.slug() for c in found}) == len({c.describe() for c in found}) == len(found)
     kept = [c._replace(keep_alive=True).server_keeps for c in found[:3]]
-    assert kept == [True, False, True], "what its clients do nginx does not hand on"
+    assert kept == [True, False, True], "nginx does not hand on the behaviour of its clients"
     assert [c.server_keeps for c in found[:3]] == [False, False, True]
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The arithmetic of a run's figures, on made-up counts, each worked out by hand; and what the run
-is held against."""
+"""The calculation of a run's figures, on invented counts, each checked by hand. It includes the
+checks that a run must pass."""
 
 from dataclasses import replace
 from typing import Any
@@ -57,11 +57,11 @@ OUTCOME = AbOutcome(
     cpu=CpuTime(500_000, 520_000),
     demand=0.5,
 )
-"""Two seconds of ab, which was there for half a second more."""
+"""Two seconds of ab, which existed for half a second more."""
 
 
 def use(**other: Any) -> ServersUse:
-    """What one server used in the 2.5 s for which it was watched."""
+    """Return what one server used in the 2.5 s for which it was watched."""
     found: dict[str, Any] = {
         "alive": [True],
         "cpu": CpuTime(300_000, 500_000),
@@ -85,7 +85,7 @@ def use(**other: Any) -> ServersUse:
 
 
 def seen(role: Role | None = None, name: str = "", **report: Any) -> Seen:
-    """One host that was busy for a second, half of what it may use in two and a half."""
+    """Return one host that was busy for a second, half of what it may use in 2.5 s."""
     host = report.pop("host", HostCount(1.0, None, None, TcpCounters(5, 6, 7, 8)))
     return Seen(role, name, Report(host=host, allowed=0.8, **report))
 
@@ -98,7 +98,7 @@ def entered(
     stopped: dict[str, Stopped] | None = None,
     redis: CpuTime = REDIS,
 ) -> Run:
-    """A run of 4,000 requests at 50 connections with its figures."""
+    """Return a run of 4,000 requests at 50 connections with its figures."""
     run = Run(
         subject="epoll", conditions=conditions, concurrency=50, run=1, state="held", requests=4000
     )
@@ -148,7 +148,8 @@ def test_on_one_machine() -> None:
 
 
 def test_what_idle_connections_ask_for_counts() -> None:
-    """A fifth of the work during the load was for them; some of it came before."""
+    """The requests of idle connections count: a fifth of the work during the load was for them.
+    Some of their requests came before it."""
     idle = IdleReport(asked=10, held=10, reopened=7, requests=1900, requests_during=1000)
     run = entered([seen(servers=use())], idle=idle)
     assert figures_of(run).cpu_us_per_request == 160.0
@@ -165,7 +166,7 @@ def test_what_idle_connections_ask_for_counts() -> None:
 
 
 def of_hosts(**nginx: Any) -> list[Seen]:
-    """Two hosts with servers, and one each for the rest."""
+    """Return two hosts with servers, and one each for the rest."""
     stopped = HostCount(1.9, 25, 24, None)
     other = use(cpu=CpuTime(100_000, 100_000), samples=4, busy=0.9, faults=600, processes_peak=5)
     return [
@@ -222,7 +223,7 @@ def test_without_a_group_a_host_says_what_its_servers_used() -> None:
         (0.0, "one", None, {"wanted_us": [None]}, "none"),
         (0.0, "one", None, {"wanted_us": [None], "busy": 0.95}, "server"),
         (0.4, "one", 0.6, {}, "server"),  # 0.8 s of 0.4 x 2 s
-        (0.4, "one", 0.4, {}, "none"),  # stopped in the fewest periods
+        (0.4, "one", 0.4, {}, "none"),  # throttled in the fewest periods
         (0.5, "one", 0.6, {}, "none"),  # not all of it used
         (0.0, "all", None, {"wanted_us": [4e6], "spent_us": [3.7e6], "spread": 2}, "server"),
         (0.0, "all", None, {"wanted_us": [4e6], "spent_us": [3.5e6], "spread": 2}, "none"),
@@ -296,7 +297,7 @@ def test_what_several_instances_printed_is_added_up() -> None:
 def gathered(
     conditions: Conditions = USUAL, private: bool = True, concurrency: int = 50, **other: Any
 ) -> Evidence:
-    """What is known of a run of 4,000 requests when it is judged."""
+    """Return what is known of a run of 4,000 requests when it is checked."""
     servers = other.pop("servers", use())
     run = entered([seen(servers=use())], conditions)
     spec = RunSpec("epoll", conditions, concurrency, 1, REQUESTS, 60.0)
@@ -382,12 +383,12 @@ def host(cpu_share: float, throttled: float | None) -> HostFigures:
 def test_a_host_at_its_quota_is_at_its_limit() -> None:
     assert pressure(0.4, []) == 0.4
     assert pressure(None, []) is None
-    assert pressure(0.4, [host(0.7, 0.95)]) == 1.95, "stopped in most periods"
+    assert pressure(0.4, [host(0.7, 0.95)]) == 1.95, "throttled in most periods"
     assert pressure(0.4, [host(0.95, 0.1)]) == 0.95, "all used up"
-    assert pressure(0.4, [host(0.5, 0.15)]) == 0.5, "bursts are stopped, too"
-    assert pressure(0.4, [host(1.0, None)]) == 0.4, "without a quota it may be somebody else"
+    assert pressure(0.4, [host(0.5, 0.15)]) == 0.5, "bursts are throttled, too"
+    assert pressure(0.4, [host(1.0, None)]) == 0.4, "no quota: another process may be it"
     assert pressure(None, [host(1.0, None)]) is None
-    # The load's host stopped, the server's not: the figure is one of the load.
+    # The load's host was throttled, not the server's: the figure is one of the load.
     load, server = pressure(0.5, [host(0.9, 0.9)]), pressure(0.5, [host(0.5, 0.1)])
     assert judge(Demand(server, load, 0.1)) == ("load", True)
     assert judge(Demand(load, load, 0.1)) == ("server", False)

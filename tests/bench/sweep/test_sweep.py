@@ -80,7 +80,8 @@ def test_stopped_and_resumed(tmp_path: Path, number: int) -> None:
 
 
 def test_no_room_for_the_results(tmp_path: Path) -> None:
-    """A limit stands in for the disk. What was measured before is whole: it can be gone on with."""
+    """If the disk is full, earlier results are complete, and the sweep can be resumed. A limit
+    replaces the disk."""
     sweep = Sweep(*PLAN, "--results", str(tmp_path))
     wait_for_a_run(tmp_path)
     file = next(tmp_path.glob("*/results.json"))
@@ -108,7 +109,8 @@ def test_nobody_reads_any_more(tmp_path: Path) -> None:
 
 
 def test_a_sweep_is_not_gone_on_with_by_something_else() -> None:
-    """Else a median would be of runs of two things, of which the record names one."""
+    """A changed server does not resume a sweep: otherwise a median would mix runs of two
+    versions."""
 
     def begun(kernel: str | None, redis: str, compiler: str, cpus: int) -> Results:
         return Results(
@@ -133,7 +135,7 @@ def test_a_sweep_is_not_gone_on_with_by_something_else() -> None:
 
 @pytest.mark.slow
 def test_a_sweep_that_is_under_way_is_not_resumed(tmp_path: Path) -> None:
-    """Each would write over what the other has measured, and both would be disturbed."""
+    """A running sweep is not resumed: the two would overwrite each other's results."""
     sweep = Sweep(*PLAN, "--results", str(tmp_path))
     wait_for_a_run(tmp_path)
     sweep.process.send_signal(signal.SIGSTOP)  # or it might be over by then
@@ -194,7 +196,8 @@ def slicing() -> Slicing:
 
 @pytest.mark.slow
 def test_a_sweep_in_slices_ends_with_an_order(tmp_path: Path, slicing: Slicing) -> None:
-    """Of the process that serves and of those that it forks: a tenth of a core for all of them."""
+    """A sweep with CPU quotas ends with a ranking. The quota is a tenth of a core for a server and
+    its children."""
     words = ("--levels", "20", "--requests", "400", "--quota", "10", "--servers")
     kept = tmp_path / "with a blank"
     sweep = Sweep(*words, "preforking,forking", "--results", str(kept))
@@ -224,7 +227,7 @@ def test_a_killed_sweep_leaves_no_group_for_long(tmp_path: Path, slicing: Slicin
 
 
 def groups_of(sweep: Sweep, slicing: Slicing) -> list[Path]:
-    """The control groups that a sweep has now."""
+    """Return the control groups that a sweep has now."""
     places = {slicing.parent, slicing.quotas or slicing.parent}
     mark = f"zerohttpd-measure-*-{sweep.process.pid}-*"
     return [folder for place in places for folder in place.glob(mark)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The timeline's page in a real browser: played, stepped, pointed at."""
+"""The timeline's page in a real browser: play, step, tooltips."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ CUT = """ends => ends.map(end => [end.getBoundingClientRect().right,
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of the recorded traces."""
+    """Return the page of the recorded traces."""
     return make(None, "eight", tmp_path_factory.mktemp("timeline"), recorded=True)
 
 
 @pytest.fixture(params=[1280, 360], ids=["desktop", "phone"])
 def page(browser: Browser, file: Path, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """It, open; nothing may go wrong in it."""
+    """Yield the open page; it must have no error."""
     troubles: list[str] = []
     page = browser.new_page(viewport={"width": request.param, "height": 800})
     page.on("pageerror", lambda error: troubles.append(str(error)))
@@ -50,7 +50,7 @@ def page(browser: Browser, file: Path, request: pytest.FixtureRequest) -> Iterat
 
 
 def told(page: Page) -> str:
-    """What stands below about the call that is chosen."""
+    """Return the text below about the selected call."""
     return page.locator("#told").inner_text()
 
 
@@ -153,9 +153,9 @@ def test_the_legend_keeps_its_colours(page: Page) -> None:
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     line = page.locator("#told mark")
-    assert line.evaluate(colour) == "rgb(255, 255, 0)", "black letters on what may be black"
+    assert line.evaluate(colour) == "rgb(255, 255, 0)", "black letters may be on black"
     border = "all => new Set(all.map(one => getComputedStyle(one).borderLeftColor)).size"
-    assert page.locator("h2 span").evaluate_all(border) == 2, "nobody sees which server it is"
+    assert page.locator("h2 span").evaluate_all(border) == 2, "the server is not visible"
     page.emulate_media(media="print")
     kept = "one => getComputedStyle(one).printColorAdjust"
     assert page.locator(".swatch").first.evaluate(kept) == "exact"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The timeline's reader and its story, on recorded traces: no privilege is needed here."""
+"""The timeline's reader and its picture of recorded traces; no privilege is needed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ what some program printed
 
 @pytest.fixture(scope="module", params=SERVERS)
 def told(request: pytest.FixtureRequest) -> Recording:
-    """The picture of each server's recorded trace."""
+    """Return the picture of each server's recorded trace."""
     return picture(kept([request.param], "eight")[0])
 
 
@@ -72,7 +72,7 @@ def test_every_request_is_accepted_received_sent_and_closed(told: Recording) -> 
 
 
 def test_the_slow_client_delays_nobody_but_in_01(told: Recording) -> None:
-    """What the book says of these pictures. Traces of a busy machine do not show it."""
+    """The slow client delays only 01, as the book says. Traces of a busy machine do not show it."""
     slow = next(request for request in told.requests if "stops" in request.what)
     behind = [request for request in told.requests if request.begin > slow.begin]
     overtaken = [request.end < slow.end - 50 for request in behind]
@@ -122,7 +122,7 @@ def test_a_sleep_says_for_whom(told: Recording) -> None:
 def test_a_loop_is_one_where_linux_has_only_the_newer_call(
     server: str, call: str, newer: str
 ) -> None:
-    """As on ARM."""
+    """An event loop is detected on ARM, where Linux has only the newer call."""
     [text] = kept([server], "eight")
     assert f" {call}" in text
     usual, told = (
@@ -223,13 +223,14 @@ SEEN = {
     "without red": ((0.152, 1.053, -0.205), (0.115, 0.786, 0.099), (-0.004, -0.048, 1.052)),
     "without blue": ((1.256, -0.077, -0.179), (-0.078, 0.931, 0.148), (0.005, 0.691, 0.304)),
 }
-"""How eyes that lack one kind of cones see red, green and blue light: Machado and others, 2009."""
+"""How an eye without one kind of cones sees red, green and blue light: Machado and others, 2009."""
 TOLD_APART = 15
-"""In CIELAB. The nearest two of the usual palette for colour-blind people are 16 apart."""
+"""A distance in CIELAB. The nearest two colours of the usual palette for colour-blind people are 16
+apart."""
 
 
 def lab(colour: str, eyes: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
-    """A colour as such eyes see it, in CIELAB."""
+    """Return a colour in CIELAB as a viewer with a colour deficiency sees it."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     light = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     mixed = (sum(a * b for a, b in zip(row, light, strict=True)) for row in eyes)

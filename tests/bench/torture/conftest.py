@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A ground to torture on: a real Redis, real servers."""
+"""Fixtures of the robustness tests: a real Redis, real servers."""
 
 import socket
 import sys
@@ -20,12 +20,12 @@ from bench.torture.beginning import KEPT
 from bench.torture.scene import AttackScene, Ground
 
 SECONDS = 60
-"""For anything that is waited for; a loaded machine is slow."""
+"""Seconds to wait for anything; a loaded machine is slow."""
 NOWHERE = Placement(server=[], load=[], note="")
 
 
 def subject(name: str) -> Subject:
-    """A server of the project; the test is skipped where it is not built."""
+    """Return a server of the project; skip the test if it is not built."""
     if not (ROOT / name).exists():
         pytest.skip(f"{name} is not built")
     return select([name])[0]
@@ -33,7 +33,7 @@ def subject(name: str) -> Subject:
 
 @pytest.fixture(scope="module")
 def ground() -> Iterator[Ground]:
-    """One for all tests of a file."""
+    """Yield one ground for all tests of a file."""
     watch = SignalWatch()
     with PrivateRedis([], watch, KEPT) as redis:
         yield Ground(redis, NOWHERE, watch)
@@ -41,7 +41,7 @@ def ground() -> Iterator[Ground]:
 
 @pytest.fixture
 def scene(ground: Ground) -> Iterator[Callable[..., AttackScene]]:
-    """Starts scenes, and ends them."""
+    """Return a function that starts scenes; they end with the test."""
     made: list[AttackScene] = []
 
     def start(name: str, **more: object) -> AttackScene:
@@ -55,7 +55,6 @@ def scene(ground: Ground) -> Iterator[Callable[..., AttackScene]]:
 
 
 def until(found: Callable[[], object], what: str) -> None:
-    """Wait for something."""
     deadline = time.monotonic() + SECONDS
     while not found():
         assert time.monotonic() < deadline, what
@@ -63,7 +62,6 @@ def until(found: Callable[[], object], what: str) -> None:
 
 
 def status(of: AttackScene, path: str, form: str = "") -> int:
-    """Ask a server for something."""
     head = f"{'POST' if form else 'GET'} {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n"
     if form:
         head += (
@@ -78,19 +76,18 @@ def status(of: AttackScene, path: str, form: str = "") -> int:
 
 
 def sign(of: AttackScene, remark: str) -> int:
-    """Leave a remark."""
     return status(of, "/guestbook", f"guest-name=Ann&guest-remarks={remark}")
 
 
 def phase(rate: float = 800.0, **outcomes: int) -> Phase:
-    """Of half a second."""
+    """Return a phase of half a second."""
     return Phase(seconds=0.4, rate=rate, outcomes=outcomes or {"good": round(rate * 0.4)})
 
 
 def made_cell(
     subject: str = "epoll", attack: str = "connect-only", **fields: object
 ) -> TortureCell:
-    """A cell in which all went well, but for `fields`."""
+    """Return a result in which all went well, except `fields`."""
     usual: dict[str, object] = {
         "before": phase(),
         "during": phase(),
@@ -109,7 +106,7 @@ def made_cell(
 
 
 def made_record(*cells: TortureCell) -> Record:
-    """A record of some cells."""
+    """Return a record of some results."""
     subjects = list(dict.fromkeys(cell.subject for cell in cells))
     attacks = list(dict.fromkeys(cell.attack for cell in cells))
     return Record(
@@ -125,7 +122,7 @@ def made_record(*cells: TortureCell) -> Record:
 
 
 def eventful() -> Record:
-    """A record in which everything happens."""
+    """Return a record in which everything happens."""
     lost = Remarks(answered=100, missing=3)
     crowd = CrowdTally(opened=40, answers={"good": 30, "failed": 10}, why={"failed": {"reset": 10}})
     return made_record(
@@ -135,7 +132,7 @@ def eventful() -> Record:
         made_cell("epoll", "redis-killed", remarks=lost, after=phase(800.0, good=9, failed=1)),
         made_cell("iterative", "redis-killed", during=phase(300.0, good=90, unavailable=77)),
         TortureCell(
-            subject="nginx", kind="stranger", attack="redis-killed", reason="asks no Redis"
+            subject="nginx", kind="stranger", attack="redis-killed", reason="uses no Redis"
         ),
         made_cell("epoll", "sigterm", crowd=crowd, back_after_s=0.7),
         made_cell("iterative", "sigterm", before=phase(100.0)),
@@ -146,7 +143,7 @@ def eventful() -> Record:
 
 
 def faulty(mode: str) -> Subject:
-    """A server with one fault, which is taken for one of the project's."""
+    """Start a server with one fault as if it were one of the project's."""
     script = Path(__file__).with_name("faulty_server.py")
     file = ROOT / "public" / "files" / "small.txt"
 

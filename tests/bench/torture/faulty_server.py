@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A server with one fault, for the tests of what the torture finds out.
+"""A server with one fault, for the tests of the robustness test.
 
     python faulty_server.py MODE PORT REDIS_URL FILE
 
-MODE is what is wrong with it, see `Server`; "good" has none. It serves the pages that the visitors
-ask for (FILE is the small one), each connection in a thread, and says where it listens in the way
-of the project's servers.
+MODE is its fault, see `Server`; "good" has none. It serves the pages that visitors request (FILE is
+the small one), each connection in a thread, and prints its address like the project's servers.
 """
 
 import os
@@ -21,16 +20,14 @@ import redis
 
 PAGE = b"<html>a guestbook</html>\n"
 CROWD = 60
-"""More connections at once than the visitors have: an attack is on."""
+"""More simultaneous connections than the visitors have: an attack has begun."""
 
 
 class Server:
-    """The server."""
-
     def __init__(self, mode: str, port: int, url: str, file: str) -> None:
         self.mode, self.remarks, self.at_once = mode, 0, 0
         self.hurt = False
-        """Once there has been a crowd."""
+        """There has been a crowd."""
         self.littered = False
         self.lock = threading.Lock()
         self.redis = redis.Redis.from_url(url)
@@ -40,14 +37,13 @@ class Server:
         self.kept: list[socket.socket] = []
 
     def run(self) -> None:
-        """Until SIGTERM."""
+        """Serve until SIGTERM."""
         print(f"{'url':14}http://127.0.0.1:{self.listener.getsockname()[1]}/", flush=True)
         while True:
             client, _ = self.listener.accept()
             threading.Thread(target=self.serve, args=(client,), daemon=True).start()
 
     def serve(self, client: socket.socket) -> None:
-        """One request."""
         with self.lock:
             self.at_once += 1
             self.hurt = self.hurt or self.at_once > CROWD
@@ -74,7 +70,7 @@ class Server:
                 client.close()
 
     def answer(self, request: bytes) -> bytes:
-        """A whole answer."""
+        """Send a whole answer."""
         line, _, rest = request.partition(b"\r\n")
         if line.startswith(b"POST"):
             self.store(rest.partition(b"\r\n\r\n")[2].decode())
@@ -86,11 +82,10 @@ class Server:
         return answer(b"200 OK", PAGE)
 
     def spoilt(self) -> bool:
-        """Whether it serves what it must not."""
+        """Return whether it serves what it must not."""
         return self.hurt and self.mode == "spoils"
 
     def store(self, form: str) -> None:
-        """A remark."""
         with self.lock:
             self.remarks += 1
             forgotten = self.mode == "forgets" and self.remarks % 10 == 0
@@ -100,7 +95,7 @@ class Server:
 
 
 def read(client: socket.socket) -> bytes:
-    """A whole request; empty if the client goes before."""
+    """Return a whole request; empty if the client leaves before its end."""
     request = b""
     while b"\r\n\r\n" not in request:
         piece = client.recv(65536)
@@ -111,7 +106,7 @@ def read(client: socket.socket) -> bytes:
 
 
 def answer(status: bytes, body: bytes) -> bytes:
-    """With its head."""
+    """Send an answer with its head."""
     return b"HTTP/1.1 %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (
         status,
         len(body),
@@ -120,7 +115,6 @@ def answer(status: bytes, body: bytes) -> bytes:
 
 
 def main() -> None:
-    """Run it."""
     mode, port, url, file = sys.argv[1:]
 
     def end(*_: object) -> None:

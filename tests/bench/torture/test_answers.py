@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What an answer is. Pure."""
+"""Which bytes are an answer. No process is started."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def test_lines_come_back() -> None:
     ]
     text = told[0].line() + late_line(1.0, 2.0) + told[1].line()
     assert answers_in(text) == told
-    assert answers_in(text + "3.0 4.0 small go") == told, "a half line is left for later"
+    assert answers_in(text + "3.0 4.0 small go") == told, "half a line is left for later"
     assert late_in(text, 1.5, 9.0) == 0.5
     assert late_in(text, 2.0, 9.0) == 0.0
     with pytest.raises(ValueError, match="not the line of an exchange"):

@@ -26,7 +26,7 @@ def test_redis_killed(scene: Start, ground: Ground) -> None:
     epoll = scene("epoll")
     assert sign(epoll, "before") == 303
     with attacks.redis_killed(epoll):
-        until(lambda: status(epoll, "/guestbook") == 503, "it is served without Redis")
+        until(lambda: status(epoll, "/guestbook") == 503, "it is still served without Redis")
         assert status(epoll, "/redirect") == 302
     until(lambda: status(epoll, "/guestbook") == 200, "it does not come back")
     assert "before" in ground.redis.remarks(), "what was answered is there after kill -9"
@@ -49,11 +49,11 @@ def test_redis_lying(scene: Start, ground: Ground) -> None:
         epoll = scene("epoll", liar=liar)
         assert sign(epoll, "true") == 303
         with attacks.redis_lying(epoll):
-            until(lambda: status(epoll, "/guestbook") == 503, "it believes what it is told")
+            until(lambda: status(epoll, "/guestbook") == 503, "it believes the reply")
             stored = [sign(epoll, f"false-{number}") for number in range(20)]
             assert set(stored) <= {502, 503}  # a reply of a wrong type; Redis counts as down
             assert status(epoll, "/redirect") == 302
-        until(lambda: status(epoll, "/guestbook") == 200, "it does not come back")
+        until(lambda: status(epoll, "/guestbook") == 200, "it does not recover")
         assert sign(epoll, "again") == 303
     kept = ground.redis.remarks()
     assert "true" in kept
@@ -62,7 +62,7 @@ def test_redis_lying(scene: Start, ground: Ground) -> None:
 
 
 def answers(client: redis.Redis) -> bool:
-    """Whether Redis lets it in; it stays connected."""
+    """Return whether Redis accepts it; it stays connected."""
     try:
         return bool(client.execute_command("PING"))
     except redis.ConnectionError as error:
@@ -98,7 +98,7 @@ def test_children_killed(scene: Start, name: str) -> None:
 
         until(killed, "no child to be found")
     assert server.server.running()
-    until(lambda: status(server, "/guestbook") == 200, "nobody is left")
+    until(lambda: status(server, "/guestbook") == 200, "the connections are still held")
 
 
 @pytest.mark.parametrize("name", ["iterative", "threading", "prethreading", "poll", "epoll"])
@@ -120,7 +120,7 @@ def test_sigterm(scene: Start, name: str) -> None:
     seen = server.crowd_seen
     assert seen is not None
     assert seen.opened == UNDER_WAY
-    # On a machine so busy that Redis rested for 2 s they are told so: whole answers all the same.
+    # If Redis was idle for 2 s on a busy machine they get 503: whole answers all the same.
     assert seen.answers["good"] + seen.answers["unavailable"] == UNDER_WAY
 
 
@@ -130,12 +130,13 @@ def test_few_descriptors(ground: Ground) -> None:
         line = next(line for line in limits.splitlines() if line.startswith("Max open files"))
         assert line.split()[3:5] == [str(attacks.DESCRIPTORS)] * 2
         with ATTACKS["few-descriptors"].run(few):
-            until(lambda: status(few, "/redirect") == 302, "nobody is served")
+            until(lambda: status(few, "/redirect") == 302, "no client is served")
             time.sleep(0.3)  # for the crowd
 
 
 def test_large_pages(ground: Ground) -> None:
-    """They are as large as it is said, the limit is set, and afterwards the page is small. 1 s."""
+    """Large pages have the stated size, the limit is set, and afterwards the page is small. Takes 1
+    s."""
     attack = ATTACKS["large-pages"]
     with scene_for(subject("epoll"), attack, ground) as scene:
         limits = Path(f"/proc/{scene.server.pid}/limits").read_text()
@@ -145,9 +146,9 @@ def test_large_pages(ground: Ground) -> None:
         with attack.run(scene):
             until(lambda: status(scene, "/guestbook") in (200, 503), "no answer comes")
             assert len(ground.redis.remarks()) > REMARKS_SHOWN
-            until(lambda: held_connections(scene.port) >= attacks.CROWD, "the crowd is not there")
+            until(lambda: held_connections(scene.port) >= attacks.CROWD, "the crowd is missing")
         assert not any('"' * 1000 in remark for remark in ground.redis.remarks())
-        until(lambda: status(scene, "/guestbook") == 200, "the page does not come back")
+        until(lambda: status(scene, "/guestbook") == 200, "the page stays large")
         assert scene.server.running()
     assert "kept" in ground.redis.remarks()
 

@@ -18,12 +18,12 @@ Start = Callable[..., AttackScene]
 
 
 def clients_of(port: int) -> int:
-    """Connections of which a client believes that they are there."""
+    """Return the connections that a client believes to be open."""
     return len(tcp_sockets(remote=port, states=1 << STATES.index("ESTABLISHED")))
 
 
 def unsent(port: int) -> int:
-    """Of how many clients the server's kernel has bytes that it cannot get rid of."""
+    """Return for how many clients the server's kernel has bytes that it cannot send."""
     return sum(one.unsent > 0 for one in tcp_sockets(port, states=ALL & ~LISTEN))
 
 
@@ -35,7 +35,7 @@ def test_every_crowd_ends_and_says_what_it_did(scene: Start, kind: str) -> None:
         assert status(epoll, "/redirect") == 302
     assert epoll.crowd_seen is not None
     assert epoll.crowd_seen.opened >= COUNT
-    assert epoll.left_over() == LeftOver(), "epoll has put all of them away"
+    assert epoll.left_over() == LeftOver(), "epoll has closed all of them"
 
 
 def test_the_silent_cost_the_server_nothing(scene: Start) -> None:
@@ -53,7 +53,8 @@ def test_those_who_hold_a_connection(scene: Start, kind: str) -> None:
 
 
 def test_heads_that_do_not_end_are_replaced_when_cut(scene: Start) -> None:
-    """The iterative server closes the idle at once: they come again."""
+    """A head that does not end is sent again after it was cut: the iterative server closes the idle
+    at once."""
     iterative = scene("iterative")
     with iterative.crowd("idle", 5, page("redirect")):
         time.sleep(0.5)
@@ -64,7 +65,7 @@ def test_heads_that_do_not_end_are_replaced_when_cut(scene: Start) -> None:
 def test_slow_readers_leave_the_server_with_its_bytes(scene: Start) -> None:
     epoll = scene("epoll")
     with epoll.crowd("slow-readers", COUNT, page("large")):
-        until(lambda: unsent(epoll.port) == COUNT, "what they asked for fits somewhere")
+        until(lambda: unsent(epoll.port) == COUNT, "all responses fit into buffers")
     assert PIPELINED * 80_000 > 1_000_000
 
 

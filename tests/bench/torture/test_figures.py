@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""From answers to rates. Pure."""
+"""Rates are calculated from answers. No process is started."""
 
 from typing import cast
 
@@ -14,19 +14,19 @@ from bench.torture.cell import CellTimes, Visitors, fill
 def every(
     step: float, begin: float, end: float, page: str = "small", outcome: Outcome = "good"
 ) -> list[Exchange]:
-    """An answer every so many seconds."""
+    """Return an answer every so many seconds."""
     count = round((end - begin) / step)
     at = [begin + (i + 0.5) * step for i in range(count)]
     return [Exchange(t - 0.001, t, page, outcome, "why" if outcome != "good" else "") for t in at]
 
 
 def test_a_hiccup_is_not_in_the_median() -> None:
-    answers = every(0.01, 5.0, 5.2) + every(0.01, 5.3, 5.5)  # nothing for a tenth of a second
+    answers = every(0.01, 5.0, 5.2) + every(0.01, 5.3, 5.5)  # nothing for 0.1 s
     slices = figures.per_slice(answers, 5.0, 5.5)
     assert slices == [10, 10, 0, 10, 10]
     assert figures.rate(slices) == 100.0
     assert figures.rate([]) == 0.0
-    assert figures.per_slice(answers, 5.0, 5.19) == [10], "half a slice is none"
+    assert figures.per_slice(answers, 5.0, 5.19) == [10], "half an interval counts as none"
 
 
 def test_a_phase_has_its_own_answers_only() -> None:
@@ -46,7 +46,7 @@ def test_back_when_all_pages_come_and_nothing_else() -> None:
     assert figures.back_after(small, usual, 0.0, 2.0) is None, "one page does not come"
     late = every(0.01, 0.6, 2.0, "guestbook")
     assert figures.back_after(small + late, usual, 0.0, 2.0) == 0.5, (
-        "half of two slices is half of its rate"
+        "half of two intervals is half of its rate"
     )
     failing = every(0.1, 0.6, 1.2, "guestbook", "unavailable")
     assert figures.back_after(small + late + failing, usual, 0.0, 2.0) == 1.2
@@ -56,7 +56,7 @@ def test_back_when_all_pages_come_and_nothing_else() -> None:
 
 
 class Told:
-    """Visitors who have told it all, and were always let run."""
+    """Visitors that have reported everything, and always had the CPU."""
 
     def __init__(self, answers: list[Exchange]) -> None:
         self._answers = answers
@@ -75,8 +75,9 @@ class Told:
 
 @pytest.mark.parametrize(("comes", "back"), [(3.5, 0.4), (17.8, 14.7), (18.1, None)])
 def test_back_within_fifteen_seconds_or_not_in_time(comes: float, back: float | None) -> None:
-    """Half a second of calm, the attack from 0.5 to 3, and nothing until `comes`. At 18.05 it is
-    given up; that it comes while the last answers are waited for is too late."""
+    """The recovery time is at most 15 s: 0.5 s of calm, the attack from 0.5 to 3 s, and nothing
+    until `comes`. At 18.05 s the test stops waiting; a return while the last answers are awaited is
+    too late."""
     answers = every(0.01, 0.0, 0.5) + every(0.01, comes, 19.0)
     cell = TortureCell(subject="epoll", kind="server", attack="connect-only")
     since = 18.05 if back is None else 3.0 + back

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Servers that break a promise are found out. Real processes, a real Redis.
-
-The good one is the control: nothing is found in it, or the others prove nothing.
-"""
+"""Servers that break a promise are detected, with real processes and a real Redis. The good server
+is the control: nothing is detected in it, or the others prove nothing."""
 
 import re
 
@@ -17,7 +15,7 @@ from .conftest import faulty
 
 
 def tortured(mode: str, ground: Ground) -> tuple[TortureCell, str]:
-    """What is found in a server with a fault."""
+    """Return what is detected in a server with a fault."""
     attack = ATTACKS["slow-heads"]
     cell = measure(faulty(mode), attack, ground, 3.0)
     assert cell.reason is None

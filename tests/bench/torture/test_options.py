@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The command line of a torture: wrong words are told at once, and how they should be."""
+"""Wrong words on the command line of a robustness test are rejected at once, with the valid
+ones."""
 
 from pathlib import Path
 

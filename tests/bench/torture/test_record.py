@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a record means: verdicts, losses, promises. Pure."""
+"""The meaning of a record: verdicts, losses, promises. No process is started."""
 
 import json
 from pathlib import Path
@@ -50,12 +50,12 @@ def test_verdicts(rate: float, word: str) -> None:
     cell = made_cell(during=phase(rate))
     assert verdict(cell, SILENT) == word
     assert share(cell) == rate / 800
-    assert not broken(cell, SILENT), "held up is no broken promise"
+    assert not broken(cell, SILENT), "a delay is no broken promise"
 
 
 def test_cells_without_figures() -> None:
     out = TortureCell(
-        subject="nginx", kind="stranger", attack="redis-killed", reason="asks no Redis"
+        subject="nginx", kind="stranger", attack="redis-killed", reason="uses no Redis"
     )
     assert verdict(out, KILLED) == "left out"
     nothing = made_cell(before=phase(0.0, good=1))
@@ -71,8 +71,9 @@ def test_cells_without_figures() -> None:
     [(0.0, 700.0, False), (0.39, 700.0, False), (0.41, 700.0, True), (0.0, 699.0, True)],
 )
 def test_a_machine_that_was_not_quiet(starved: float, rate: float, loud: bool) -> None:
-    """Of the two seconds until the end of the attack the server had to wait a fifth, 0.4 s; or
-    visitors, who wanted 1,000 pages a second, got less than 0.7 of them before it."""
+    """The record says that the machine was not quiet. Of the two seconds until the end of the
+    attack the server waited a fifth, 0.4 s; or visitors, who wanted 1,000 pages a second, got less
+    than 70 % of them before it."""
     cell = made_cell(before=phase(rate), wanted=1000.0, starved_s=starved, attack_to_s=2.0)
     assert disturbed(cell) == loud
 
@@ -135,7 +136,7 @@ def test_a_promise_is_broken(fields: dict[str, object], words: str) -> None:
     assert words in broken(cell, SILENT)
     assert verdict(cell, SILENT) == "broken"
     strange = cell.model_copy(update={"kind": "stranger"})
-    assert not broken(strange, SILENT), "strangers have promised nothing"
+    assert not broken(strange, SILENT), "reference servers promise nothing"
 
 
 def test_a_request_under_way_is_promised_its_answer() -> None:
@@ -164,7 +165,7 @@ def test_kept_and_read_again(tmp_path: Path) -> None:
 
 
 def test_an_earlier_record_can_be_read() -> None:
-    """Written before records had a head in common."""
+    """A record of an older version, without the common head, can be read."""
     record = load(Path(__file__).with_name("recorded") / "torture1.json")
     assert (record.subjects, record.state) == (["epoll", "iterative"], "complete")
     assert record.versions.git is not None

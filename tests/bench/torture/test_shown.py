@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is shown of a record: page, Markdown, the table of a terminal. From recorded cells."""
+"""The page, Markdown and terminal table of a record, from recorded results."""
 
 import re
 from pathlib import Path
@@ -27,7 +27,7 @@ HEADLINE = (
 
 
 def terminal(what: object, width: int = 120) -> str:
-    """As a terminal without colours shows it."""
+    """Return what a terminal without colours shows."""
     out = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
     out.print(what)
     return out.export_text()
@@ -121,7 +121,7 @@ def test_the_page_needs_nothing_else() -> None:
     ids = set(re.findall(r'\bid="([^"]+)"', text))
     assert set(re.findall(r'href="#([^"]+)"', text)) <= ids
     for word in ("served", "slower", "hard pressed", "held up", "broken", "left out"):
-        assert f'<span class="word">{word}</span>' in text, "never a colour alone"
+        assert f'<span class="word">{word}</span>' in text, "a colour alone"
 
 
 def test_a_hostile_record_is_text() -> None:
@@ -158,7 +158,8 @@ def test_the_report_knows_a_torture(tmp_path: Path) -> None:
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [360, 1280])
 def test_in_a_browser(browser: Browser, tmp_path: Path, width: int) -> None:
-    """Opened from disk: nothing is fetched, nothing wider than the window, all words readable."""
+    """The page, opened from disk, fetches nothing, is not wider than the window, and is
+    readable."""
     file = tmp_path / "torture.html"
     file.write_text(render(eventful()))
     fetched: list[str] = []

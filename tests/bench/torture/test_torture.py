@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whole tortures, in a process of their own."""
+"""Whole robustness tests, in a process of their own."""
 
 import json
 import os
@@ -20,19 +20,16 @@ from .conftest import subject, until
 
 
 class Torture(Marked):
-    """One."""
-
     def __init__(self, results: Path, *words: str) -> None:
         super().__init__("torture", "--results", results, *words)
         self._results = results
 
     def content(self) -> dict[str, Any] | None:
-        """What it has kept so far."""
+        """Return what it has written so far."""
         file = next(self._results.glob("*/torture.json"), None)
         return json.loads(file.read_text()) if file else None
 
     def record(self) -> Record:
-        """What it has kept."""
         return load(next(self._results.glob("torture-*")))
 
 
@@ -67,7 +64,7 @@ def test_a_torture_keeps_what_it_saw(tmp_path: Path) -> None:
 def test_ctrl_c_ends_everything_and_keeps_what_there_is(tmp_path: Path) -> None:
     subject("epoll")
     torture = Torture(tmp_path, "--servers", "epoll,preforking", "--attacks", "slow-heads,flood")
-    until(lambda: (torture.content() or {}).get("cells"), "no cell was made")
+    until(lambda: (torture.content() or {}).get("cells"), "no result was written")
     torture.process.send_signal(signal.SIGINT)
     said = torture.end()
     assert torture.process.returncode == 130, said
@@ -88,7 +85,7 @@ def test_killed_it_leaves_nobody(tmp_path: Path) -> None:
 
 
 def is_serving(mark: str) -> bool:
-    """Whether one of the processes that carry a mark is the server."""
+    """Return whether one of the processes with a mark is the server."""
     return any(words.startswith(str(ROOT / "epoll")) for _, words in marked(mark))
 
 
@@ -106,7 +103,7 @@ def test_when_the_time_is_over_it_is_said(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(bool(why_no_network()), reason=why_no_network())
 def test_the_line_is_slow(tmp_path: Path) -> None:
-    """Through 8 Mbit/s go 12 downloads of 80 KB a second; by loopback it would be thousands."""
+    """The line is slow: 8 Mbit/s allow 12 downloads of 80 KB a second, loopback thousands."""
     subject("epoll")
     words = ("--servers", "epoll", "--attacks", "slow-line", "--seconds", "2")
     torture = Torture(tmp_path, *words)
@@ -119,15 +116,15 @@ def test_the_line_is_slow(tmp_path: Path) -> None:
 
 
 def test_without_root_there_is_no_line(tmp_path: Path) -> None:
-    """It is said, and all else goes on; here a torture that does not enter a network of its own
-    stands for one that may not."""
+    """Without root the missing line is reported, and all else continues. A test in the normal
+    network replaces a test that may not enter its own."""
     if why_no_network() == "" and MARK in os.environ:
-        pytest.skip("these tests run in a torture's own network themselves")
+        pytest.skip("these tests already run in such a network")
     if os.geteuid() != 0:
         torture = Torture(tmp_path, "--servers", "epoll", "--attacks", "slow-line")
         assert "network namespaces need root" in torture.end()
         return
-    # Read first: nobody may not come to this folder where it is below /root.
+    # Read first: below /root another user may not enter this folder.
     code = "import os; from bench.torture.line import why_no_network as w; os.setuid(65534); "
     said = subprocess.run(
         [sys.executable, "-c", code + "print(w())"], cwd=ROOT, capture_output=True, text=True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Redis absent, killed, restarted, frozen: what needs it says 503, the rest goes on."""
+"""Redis is absent, killed, restarted or frozen: its pages answer 503, all others still work."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REPLY_TIME = 2.0  # seconds that a server waits for a reply
 
 @pytest.fixture
 def own() -> Iterator[PrivateRedis]:
-    """A Redis of the test's own, to be disturbed."""
+    """Yield a Redis that the test may disturb."""
     with PrivateRedis() as server:
         yield server
 
@@ -50,7 +50,7 @@ def _assert_rest_is_served(server: Server) -> None:
 
 
 def _is_back(server: Server) -> bool:
-    """Whether ten pages in a row are served: with any of the server's connections."""
+    """Return whether ten pages in a row are served, over any of the server's connections."""
     return all(fetch(server, "/guestbook").status == 200 for _ in range(10))
 
 
@@ -59,13 +59,13 @@ def _said(server: Server, words: str) -> int:
 
 
 def _stays_away(server: Server, times: int) -> bool:
-    """Whether it has said so many times that Redis is away; it does once a second at most."""
+    """Return whether the server logs so many times that Redis is away (at most once a second)."""
     assert fetch(server, "/go/name").status == 503
     return _said(server, AWAY) == times
 
 
 def test_absent_at_the_start(start: Start) -> None:
-    """A server starts without Redis, serves what it can, and finds it when it comes."""
+    """A server starts without Redis, serves what needs no Redis, and connects when Redis starts."""
     with PrivateRedis() as late:
         late.kill()
         server = start(redis=late.url())
@@ -84,7 +84,7 @@ def test_absent_at_the_start(start: Start) -> None:
 
 
 def test_killed_and_restarted(start: Start, own: PrivateRedis) -> None:
-    """Redis is killed under the server and started again, several times."""
+    """Redis is killed while the server runs, and restarted, several times."""
     server = start(redis=own.url())
     for times in (1, 2, 3):
         assert _is_back(server)
@@ -98,7 +98,7 @@ def test_killed_and_restarted(start: Start, own: PrivateRedis) -> None:
 
 
 def test_back_with_a_count(start: Start, own: PrivateRedis) -> None:
-    """The line that Redis is back says how many requests have done without it: all of them."""
+    """The log line that Redis is back has the number of all requests that failed without it."""
     server = start(redis=own.url())
     assert _is_back(server)
     own.kill()
@@ -111,7 +111,7 @@ def test_back_with_a_count(start: Start, own: PrivateRedis) -> None:
 
 
 def test_restart_between_two_requests(start: Start, own: PrivateRedis) -> None:
-    """A connection that died while nobody used it costs no remark: at most an honest 503."""
+    """After a restart of Redis between two requests each remark is stored."""
     server = start(redis=own.url())
     assert _is_back(server)
     own.kill()
@@ -123,33 +123,33 @@ def test_restart_between_two_requests(start: Start, own: PrivateRedis) -> None:
 
 
 def test_connections_closed_by_redis(start: Start, own: PrivateRedis) -> None:
-    """Redis closes idle connections (its timeout, CLIENT KILL): the next request works."""
+    """If Redis closes idle connections (its timeout, CLIENT KILL), the next request still works."""
     server = start(redis=own.url())
     client = own.client()
     for _ in range(3):
         assert _is_back(server)
         client.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        time.sleep(0.2)  # a connection that has not rested is not looked at
+        time.sleep(0.2)  # only a connection that has been idle is checked
     assert _is_back(server)
     assert _said(server, AWAY) == 0, server.stderr
 
 
 def _is_served_meanwhile(server: Server) -> bool:
-    """Whether a static file comes while another client waits for the frozen Redis."""
+    """Return whether a static file is served while another client waits for the frozen Redis."""
     with Client(server) as waiting:
         waiting.send(request("GET", "/guestbook"))
         waiting.wait_until_read()
         assert fetch(server, "/t/digits.txt").status == 200
         meanwhile = waiting.is_quiet(0)
         _assert_unavailable(waiting.read())
-    if not meanwhile:  # it came too late to wait, or stood still until the wait was over
+    if not meanwhile:  # this request came too late, or after the wait was over
         time.sleep(0.3)
     return meanwhile
 
 
 @pytest.mark.waits
 def test_frozen(start: Start, own: PrivateRedis) -> None:
-    """Redis accepts and never answers: 503 after the timeout, static files meanwhile."""
+    """Redis accepts and never answers: 503 after the timeout; static files are served meanwhile."""
     server = start(redis=own.url())
     own.client().do("SET", "link:name", "/there")
     assert _is_back(server)
@@ -172,7 +172,7 @@ def test_frozen(start: Start, own: PrivateRedis) -> None:
 
 @pytest.mark.waits
 def test_frozen_for_many(start: Start, own: PrivateRedis) -> None:
-    """Many wait at once for a frozen Redis; each gets its 503, and afterwards all is well."""
+    """Many clients wait for a frozen Redis: each gets its 503, and later requests succeed."""
     server = start("--workers", "8", redis=own.url())
     assert _is_back(server)
     own.pause()
@@ -194,10 +194,10 @@ def test_frozen_for_many(start: Start, own: PrivateRedis) -> None:
 @pytest.mark.slow
 @pytest.mark.waits
 def test_frozen_is_tried_by_few(start: Start, own: PrivateRedis) -> None:
-    """Known to be away, a frozen Redis costs time only those who try it: one every 250 ms."""
+    """While a frozen Redis is known to be away, only one request in 250 ms waits for it."""
     server = start("--workers", "12", redis=own.url())
     if server.kind.is_stalled_by_one:
-        pytest.skip("nobody is served while one tries")
+        pytest.skip("it serves no other client while one waits for Redis")
 
     def attempt() -> None:
         wait_until(lambda: _is_back(server), "service is back")
@@ -230,7 +230,7 @@ def _set_links(own: PrivateRedis) -> None:
 @pytest.mark.waits
 @of("poll", "epoll")
 def test_frozen_though_others_ask(start: Start, own: PrivateRedis) -> None:
-    """Who asks meanwhile does not make the time longer for those who have asked before."""
+    """Later requests do not prolong the wait of earlier ones for a frozen Redis."""
     server = start(redis=own.url())
     assert _is_back(server)
     own.pause()
@@ -243,14 +243,15 @@ def test_frozen_though_others_ask(start: Start, own: PrivateRedis) -> None:
                 stack.enter_context(Client(server)).send(request("GET", "/guestbook"))
                 return not first.is_quiet(0.2)
 
-            wait_until(is_answered, "it is given up")
+            wait_until(is_answered, "the request times out")
             assert first.read().status == 503
     finally:
         own.resume()
 
 
 def _finds_link(server: Server, number: int) -> bool:
-    """Whether a link is found; AssertionError when the reply to another command is taken for it."""
+    """Return whether a link is found; AssertionError if the reply to another command is used for
+    it."""
     response = fetch(server, f"/go/{number}")
     assert response.status in (302, 503)
     assert response.field("Location") in (f"/target-{number}", None)
@@ -259,7 +260,7 @@ def _finds_link(server: Server, number: int) -> bool:
 
 @pytest.mark.waits
 def test_late_replies_go_to_nobody_else(start: Start, own: PrivateRedis) -> None:
-    """A reply that comes after its request gave up is never taken for another's."""
+    """A reply that arrives after its request timed out is never used for another request."""
     server = start(redis=own.url())
     _set_links(own)
     assert _is_back(server)
@@ -275,7 +276,7 @@ def test_late_replies_go_to_nobody_else(start: Start, own: PrivateRedis) -> None
 
 
 def test_client_leaves_while_redis_works(start: Start, own: PrivateRedis) -> None:
-    """Clients that give up in mid-command leave no reply behind for the next."""
+    """Clients that leave in the middle of a command leave no reply for the next request."""
     server = start(redis=own.url())
     _set_links(own)
     assert _is_back(server)
@@ -291,7 +292,7 @@ def test_client_leaves_while_redis_works(start: Start, own: PrivateRedis) -> Non
 
 
 def test_child_killed_while_redis_works(start: Start, own: PrivateRedis) -> None:
-    """What a killed child has left in its Redis connection reaches nobody."""
+    """Replies that a killed child left in its Redis connection reach no other client."""
     server = start(redis=own.url())
     _set_links(own)
     assert _is_back(server)
@@ -304,10 +305,10 @@ def test_child_killed_while_redis_works(start: Start, own: PrivateRedis) -> None
                 children = server.children()
                 if not children or server.kind.has_workers:
                     pytest.skip("it has no child per connection")
-                for pid in children:  # one may be about to end that has served before
+                for pid in children:  # a child that has served before may be about to end
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
-            with Client(server) as next_one:  # is lent a connection before Redis says anything
+            with Client(server) as next_one:  # it borrows a connection before Redis replies
                 next_one.send(request("GET", "/go/1"))
                 next_one.wait_until_read()
                 time.sleep(0.1)
@@ -322,7 +323,8 @@ def test_child_killed_while_redis_works(start: Start, own: PrivateRedis) -> None
 
 @of("forking")
 def test_what_a_killed_child_had_is_closed(start: Start, own: PrivateRedis) -> None:
-    """Redis has its client back, though a child that was forked later holds the socket as well."""
+    """A killed child's Redis connection is closed although a child forked later holds the socket
+    too."""
     server = start(redis=own.url())
     asker = own.client()
     assert _is_back(server)
@@ -355,7 +357,7 @@ def _assert_reply_is_used(server: Server, own: PrivateRedis, others: list[Client
 
 @pytest.mark.waits
 def test_reply_that_came_while_suspended(start: Start, own: PrivateRedis) -> None:
-    """The time for a reply is over when the server goes on, but the reply is there: it is used."""
+    """A reply that arrived while the server was suspended is used, although its time is over."""
     server = start(redis=own.url())
     assert _is_back(server)
     undisturbed(REPLY_TIME, lambda: _assert_reply_is_used(server, own, []))
@@ -364,7 +366,8 @@ def test_reply_that_came_while_suspended(start: Start, own: PrivateRedis) -> Non
 @pytest.mark.waits
 @of("poll", "epoll")
 def test_reply_behind_more_than_is_told_at_once(start: Start, own: PrivateRedis) -> None:
-    """As above, behind more clients than one call of epoll_wait() tells of (EVENTS_AT_ONCE)."""
+    """A reply that arrived while suspended is also used with more clients than one epoll_wait()
+    call returns (EVENTS_AT_ONCE)."""
     server = start(redis=own.url())
     assert _is_back(server)
 
@@ -377,7 +380,7 @@ def test_reply_behind_more_than_is_told_at_once(start: Start, own: PrivateRedis)
 
 
 def test_nobody_listens_at_all(start: Start) -> None:
-    """A port without a listener, a socket that is not there."""
+    """A port without a listener and a missing Unix socket are outages of Redis."""
     for url in (f"redis://127.0.0.1:{free_port()}", "unix:/nowhere/redis.sock"):
         server = start(redis=url)
         _assert_unavailable(fetch(server, "/guestbook"))
@@ -387,7 +390,7 @@ def test_nobody_listens_at_all(start: Start) -> None:
 
 
 def test_memory_full(start: Start) -> None:
-    """Redis that refuses to write refuses the remark; what can be read is served."""
+    """If Redis refuses to write, the remark is refused; pages that only read are served."""
     with PrivateRedis("--maxmemory", "1") as full:
         server = start(redis=full.url())
         response = sign(server, "Ann", "refused")
@@ -398,7 +401,7 @@ def test_memory_full(start: Start) -> None:
 
 
 def test_who_sends_more_while_redis_is_silent(start: Start, own: PrivateRedis) -> None:
-    """A next request that lies there unread keeps nobody awake: an event loop hears of it once."""
+    """A pipelined request that waits unread wakes no event loop again while Redis is silent."""
     server = start(redis=own.url())
     visit = request("GET", "/guestbook")
     assert fetch(server, "/guestbook").status == 200

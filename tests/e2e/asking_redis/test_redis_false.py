@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A false Redis: the pages say 502 or 503, and the server serves what needs no Redis."""
+"""With a false Redis its pages answer 502 or 503, and all other pages are served."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ..markup import part, remarks
 from ..redisbox import Conversation, FalseRedis, Script, answering
 from ..timing import PACE, PATIENCE, undisturbed, wait_until
 
-# More than are answered in one round.
+# More than are answered in one loop iteration.
 PIPELINED = 20
 LRANGE = b"*2\r\n$5\r\nx - A\r\n$5\r\ny - B\r\n"
 
 
 def _says(data: bytes, close: bool = False) -> Script:
-    """A script that answers anything with the same bytes, whether it is a reply or not."""
+    """Return a script that answers everything with the same bytes, valid or not."""
 
     def script(conversation: Conversation) -> None:
         while conversation.receive():
@@ -36,7 +36,7 @@ def _says(data: bytes, close: bool = False) -> Script:
 
 
 def _greets(data: bytes) -> Script:
-    """A script that speaks first, as no Redis does, and then answers nothing."""
+    """Return a script that sends first, as Redis never does, and then answers nothing."""
 
     def script(conversation: Conversation) -> None:
         conversation.send(data)
@@ -78,11 +78,11 @@ NONSENSE = {
     "array of arrays": _says(b"*1\r\n*1\r\n$1\r\na\r\n"),
     "array with an error": _says(b"*1\r\n-ERR inside\r\n"),
 }
-# A reply that cannot be used is 502; without a reply, or while Redis loads, it is 503.
+# A reply that cannot be used gives 502; no reply, or a Redis that is loading, gives 503.
 FAILED = (502, 503)
 REPLIES = ("error", "no password", "error without text", "always ", "array of integers")
 NESTED = ("array of arrays", "array with an error")
-# Nil for LRANGE is refused; nil for GET is what Redis says of a link that is not there.
+# LRANGE must not return nil; GET returns nil for a link that does not exist.
 NOT_FOUND = ("always nil", "always a nil array")
 MAY_BE_A_STRING = ("always an integer",)
 
@@ -94,7 +94,7 @@ def _assert_alive(server: Server) -> None:
 
 @pytest.mark.parametrize("name", NONSENSE)
 def test_nonsense(start: Start, name: str) -> None:
-    """Whatever it says, pages that need Redis fail and the others are served."""
+    """With invalid replies the pages that need Redis fail, and all others are served."""
     with FalseRedis(NONSENSE[name]) as false:
         server = start(redis=false.url)
         is_reply = name.startswith((*REPLIES, *NESTED))
@@ -128,10 +128,8 @@ ANSWERS = {"LRANGE": LRANGE, "INCR": b":1234\r\n", "LLEN": b":2\r\n", "RPUSH": b
     ],
 )
 def test_wrong_type_at_each_step(start: Start, command: str, reply: bytes) -> None:
-    """A reply of a wrong type is found at each of the three steps.
-
-    It may belong to another command, so its connection is the last one's; an error belongs here.
-    """
+    """A reply of a wrong type is rejected at each of the three steps. It may belong to another
+    command, so its connection is closed; an error reply belongs here."""
     script = answering({**ANSWERS, command: reply})
     begun = []
 
@@ -148,7 +146,7 @@ def test_wrong_type_at_each_step(start: Start, command: str, reply: bytes) -> No
 
 
 def test_no_byte_of_an_error_rules_a_terminal(start: Start) -> None:
-    """What Redis says of its failure stands in the log, as printable ASCII whatever it is."""
+    """The log shows an error of Redis as printable ASCII only, so it cannot control a terminal."""
     with FalseRedis(_says(b"-ERR \x1b[31m \xc2\x9b31m \x9b31m \xe2\x80\xae\r\n")) as false:
         server = start(redis=false.url)
         assert fetch(server, "/guestbook").status == 502
@@ -156,7 +154,7 @@ def test_no_byte_of_an_error_rules_a_terminal(start: Start) -> None:
 
 
 def test_replies_in_single_bytes(start: Start) -> None:
-    """Replies that come byte by byte are replies all the same."""
+    """Replies that arrive byte by byte are accepted."""
 
     def script(conversation: Conversation) -> None:
         while (words := conversation.next_command()) is not None:
@@ -177,7 +175,7 @@ def test_replies_in_single_bytes(start: Start) -> None:
 
 
 def test_one_command_after_another(start: Start) -> None:
-    """The three commands of a visit are three waits: none is sent before the last reply."""
+    """The three commands of a visit are sent one by one, each after the reply to the last."""
     seen: list[tuple[bytes, bytes]] = []
 
     def script(conversation: Conversation) -> None:
@@ -196,7 +194,8 @@ def test_one_command_after_another(start: Start) -> None:
 
 
 def test_replies_nobody_asked_for(start: Start) -> None:
-    """A reply too many must not be taken for the next command's: the two would mix for good."""
+    """A surplus reply is not used for the next command; otherwise all later replies would be
+    shifted."""
 
     def script(conversation: Conversation) -> None:
         while (words := conversation.next_command()) is not None:
@@ -217,9 +216,9 @@ def test_replies_nobody_asked_for(start: Start) -> None:
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
 @pytest.mark.parametrize("behind", ["LRANGE", "INCR", "LLEN", "GET", "RPUSH"])
 def test_no_success_by_another_reply(start: Start, behind: str, later: bool) -> None:
-    """An integer too many is never the confirmation of a remark that was refused."""
+    """A surplus integer never confirms a remark that Redis refused."""
     talks: list[Conversation] = []
-    speaking = threading.Lock()  # from a command to the last thing that is said to it
+    speaking = threading.Lock()  # from a command to the end of its reply
 
     def answer(conversation: Conversation, name: str) -> None:
         if name == "RPUSH":
@@ -251,14 +250,14 @@ def test_no_success_by_another_reply(start: Start, behind: str, later: bool) -> 
         server = start(redis=false.url)
         for number in range(6):
             fetch(server, "/guestbook" if number % 2 else "/go/name")
-            wait_until(all_is_said, "what is too many is there before the remark is posted")
+            wait_until(all_is_said, "the surplus reply arrives before the remark is posted")
             assert sign(server, "Ann", "x").status in FAILED
         _assert_alive(server)
 
 
 @of("iterative", "forking", "preforking", "threading", "prethreading")
 def test_no_success_by_a_reply_to_the_handshake(start: Start) -> None:
-    """Nor is an integer too many behind the OK for SELECT. (06 and 07 have asked by then.)"""
+    """A surplus integer after the OK for SELECT confirms no remark (06, 07 send RPUSH before)."""
     replies = {"SELECT": b"+OK\r\n:99\r\n", "RPUSH": b"-OOM command not allowed\r\n"}
     with FalseRedis(answering(replies)) as false:
         server = start(redis=false.url.removesuffix("0") + "1")
@@ -266,7 +265,7 @@ def test_no_success_by_a_reply_to_the_handshake(start: Start) -> None:
 
 
 def test_wrong_type_for_one_of_many(start: Start) -> None:
-    """Who waits behind a reply of a wrong type gets no reply of another."""
+    """A client that waits behind a reply of a wrong type never gets another client's reply."""
 
     def script(conversation: Conversation) -> None:
         count = 0
@@ -291,7 +290,7 @@ def test_wrong_type_for_one_of_many(start: Start) -> None:
 
 @pytest.mark.slow
 def test_news_is_counted(start: Start) -> None:
-    """Outages of 0.4 s are not logged each time: the next line has their number (5 s)."""
+    """Outages of 0.4 s are not logged each time; the next line has their number (5 s)."""
 
     def script(conversation: Conversation) -> None:
         while int(time.monotonic() / 0.4) % 2 and conversation.next_command() is not None:
@@ -309,7 +308,7 @@ def test_news_is_counted(start: Start) -> None:
 
 
 def test_replies_in_their_order(start: Start) -> None:
-    """Each of many waiting clients gets the answer to its own question."""
+    """Each of many waiting clients gets the reply to its own command."""
 
     def script(conversation: Conversation) -> None:
         while (words := conversation.next_command()) is not None:
@@ -329,7 +328,7 @@ def test_replies_in_their_order(start: Start) -> None:
 
 @pytest.mark.waits
 def test_half_a_reply(start: Start) -> None:
-    """A reply that never ends is waited for as long as one that never begins: not long."""
+    """An incomplete reply has the same timeout as no reply."""
     halves = (b"*2\r\n$5\r\nx - A\r\n", b"$100\r\nhalf", b"*")
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
@@ -339,14 +338,14 @@ def test_half_a_reply(start: Start) -> None:
         for client in clients:
             client.send(request("GET", "/guestbook"))
         assert [client.read().status for client in clients] == [503, 503, 503]
-        assert time.monotonic() - begun > 1, "not waited for at all"
+        assert time.monotonic() - begun > 1, "the server did not wait"
         for server in servers:
             _assert_alive(server)
 
 
 @pytest.mark.waits
 def test_trickling_reply(start: Start) -> None:
-    """A reply that trickles for ever is given up as well."""
+    """A reply that trickles without end is ended by the timeout."""
 
     def script(conversation: Conversation) -> None:
         while conversation.receive():
@@ -362,7 +361,7 @@ def test_trickling_reply(start: Start) -> None:
 
 
 def _late(conversation: Conversation) -> None:
-    """A script that answers each command with a name, a tenth of a second late."""
+    """Return a script that answers each command with a name, 0.1 s late."""
     while conversation.next_command() is not None:
         time.sleep(0.1)
         conversation.send(b"$6\r\n/there\r\n")
@@ -370,7 +369,7 @@ def _late(conversation: Conversation) -> None:
 
 @pytest.mark.waits
 def test_slow_but_steady(start: Start) -> None:
-    """Replies that come one by one are waited for, and not at the cost of the clients' time."""
+    """Replies that come slowly but steadily are accepted, and do not use up the clients' time."""
     with FalseRedis(_late) as false:
         server = start("--workers", "30", "--time-scale", "10", redis=false.url)
         raw = request("GET", "/go/name", CLOSE)
@@ -390,7 +389,8 @@ def test_slow_but_steady(start: Start) -> None:
 @of("poll", "epoll")
 @pytest.mark.waits
 def test_a_long_round_is_not_taken_from_its_time(start: Start) -> None:
-    """Redis is asked when a round ends: that this one has computed for seconds is not its fault."""
+    """The timeout for Redis begins when a loop iteration ends, so a long iteration does not shorten
+    it."""
     with FalseRedis(_late) as false:
         server = start(redis=false.url)
 

@@ -23,28 +23,23 @@ VISIT = request("GET", "/guestbook")
 
 @pytest.fixture
 def own() -> Iterator[PrivateRedis]:
-    """A Redis of the test's own that writes every command to its file before it answers.
-
-    It leaves it to the kernel when the file reaches the disk, which may be slow: what survives
-    the death of a process is what was written.
-    """
+    """Yield a Redis that writes each command to its file before it answers. The kernel decides when
+    the file reaches the disk, which may be slow. Written data survives the death of the process,
+    and that is enough here."""
     with PrivateRedis("--appendonly", "yes", "--appendfsync", "no") as server:
         yield server
 
 
 def _warm_up(server: Server, at_once: int) -> None:
-    """Make as many of the server's workers as wanted meet Redis.
-
-    One after another, each holding its worker: a server may close connections after one
-    response while others wait.
-    """
+    """Make so many of the server's workers connect to Redis. Each visit keeps its worker until all
+    are done, because a server may close connections after one response while others wait."""
     if not server.kind.keeps_alive:
         fetch(server, "/guestbook")
         return
-    # The first visits tell 02's parent that Redis is wanted: from then on it connects and lends.
+    # After its first visits, 02's parent connects to Redis and lends the connections.
     for _ in range(3):
         fetch(server, "/guestbook")
-    # Where a worker lives for one connection, some may still be ending when the next comes.
+    # If each worker serves one connection, some may not have ended when the next begins.
     spare = 0 if server.kind.has_workers else 10
     with contextlib.ExitStack() as stack:
         for _ in range(at_once + spare):
@@ -58,13 +53,12 @@ def _visit(server: Server, times: int) -> None:
 
 
 def _spare(server: Server) -> int:
-    """How many connections to Redis may be added although no more clients come than before.
+    """Return how many connections to Redis may be added although no more clients come than before.
 
-    Where a worker lives for one connection, one that has answered and not yet ended still holds
-    what it was lent: for a moment there may be more of them than clients. Where threads share,
-    there are as many as have ever asked at the same moment. Where each of several workers serves
-    many clients, one may not have met Redis yet. But dozens of visits must not make dozens of
-    connections.
+    A worker for one connection may still hold its Redis connection after its answer, so there may
+    be more workers than clients for a short time. Threads that share have as many as were ever used
+    at once. A worker that serves many clients may not have used Redis yet. But dozens of visits
+    must not open dozens of connections.
     """
     kind = server.kind
     may_be_new = kind.has_workers and not kind.worker_per_client
@@ -72,7 +66,7 @@ def _spare(server: Server) -> int:
 
 
 def test_no_connection_per_request(start: Start, own: PrivateRedis) -> None:
-    """In the steady state no connection to Redis is opened, one client after another."""
+    """After the warm-up, clients one after another open no new connection to Redis."""
     server = start("--workers", "3", redis=own.url())
     client = own.client()
     _warm_up(server, 3)
@@ -85,7 +79,7 @@ def test_no_connection_per_request(start: Start, own: PrivateRedis) -> None:
 
 
 def test_no_connection_per_request_at_once(start: Start, own: PrivateRedis) -> None:
-    """Nor when several clients come at once, no more of them than before."""
+    """As many clients as before, at once, open no new connection to Redis."""
     server = start("--workers", "6", redis=own.url())
     client = own.client()
     for _ in range(3):
@@ -101,7 +95,7 @@ def test_no_connection_per_request_at_once(start: Start, own: PrivateRedis) -> N
 
 
 def test_error_replies_keep_the_connection(start: Start, own: PrivateRedis) -> None:
-    """An error that Redis reports is no broken connection."""
+    """An error reply of Redis does not close the connection."""
     server = start("--workers", "3", redis=own.url())
     client = own.client()
     _warm_up(server, 3)
@@ -117,12 +111,12 @@ def test_error_replies_keep_the_connection(start: Start, own: PrivateRedis) -> N
 @of("iterative", "forking", "preforking", "threading", "prethreading")
 @pytest.mark.waits
 def test_who_rests_is_closed(start: Start, own: PrivateRedis) -> None:
-    """Nobody has asked for REDIS_IDLE: others may want a client of Redis."""
+    """A connection that is idle for REDIS_IDLE is closed, because other programs may need one."""
     server = start("--workers", "3", redis=own.url())
     _warm_up(server, 3)
     client = own.client()
     assert client.connected() > 0
-    wait_until(lambda: client.connected() == 0, "those that rest are closed")
+    wait_until(lambda: client.connected() == 0, "idle connections are closed")
     assert fetch(server, "/guestbook").status == 200
 
 
@@ -130,7 +124,8 @@ def test_who_rests_is_closed(start: Start, own: PrivateRedis) -> None:
 @of("threading", "prethreading")
 @pytest.mark.waits
 def test_who_rests_beside_others_is_closed(start: Start, own: PrivateRedis) -> None:
-    """What a crowd has left is closed also where somebody asks all the time."""
+    """Idle connections that many clients left are closed although one client still makes
+    requests."""
     server = start("--workers", "3", redis=own.url())
     client = own.client()
 
@@ -142,11 +137,11 @@ def test_who_rests_beside_others_is_closed(start: Start, own: PrivateRedis) -> N
             lambda: all(pool.map(lambda _: visit(), range(30))) and client.connected() > 1,
             "several are used at once",
         )
-    wait_until(lambda: visit() and client.connected() == 1, "those that rest are closed")
+    wait_until(lambda: visit() and client.connected() == 1, "idle connections are closed")
 
 
 def test_static_files_need_no_redis(start: Start, own: PrivateRedis) -> None:
-    """Static files, redirects and the sorted page never speak to Redis."""
+    """Static files, redirects and the page of sorted words use no connection to Redis."""
     server = start("--workers", "3", redis=own.url())
     client = own.client()
     client.do("CONFIG", "RESETSTAT")
@@ -156,7 +151,7 @@ def test_static_files_need_no_redis(start: Start, own: PrivateRedis) -> None:
 
 
 class _Writer(threading.Thread):
-    """Posts one remark after another, each its own, and remembers what became of it."""
+    """Posts remarks one after another, each different, and records the answers."""
 
     def __init__(self, server: Server, name: str, leaves: bool) -> None:
         super().__init__()
@@ -168,7 +163,7 @@ class _Writer(threading.Thread):
         self.statuses: set[int] = set()
 
     def run(self) -> None:
-        """Post until told to stop."""
+        """Post until the stop event is set."""
         number = 0
         while self.go_on:
             number += 1
@@ -190,7 +185,7 @@ class _Writer(threading.Thread):
 
 
 def _all_get_on(writers: list[_Writer]) -> None:
-    """Wait until each of them has had three more remarks accepted."""
+    """Wait until each writer has had three more remarks accepted."""
     for writer in writers:
         wanted = len(writer.accepted) + 3
         wait_until(lambda w=writer, n=wanted: len(w.accepted) >= n, "remarks are accepted")
@@ -210,7 +205,7 @@ def _writing(writers: list[_Writer]) -> Iterator[None]:
 
 
 def test_no_accepted_remark_is_lost(start: Start, own: PrivateRedis) -> None:
-    """Redis is killed twice, clients leave in the middle: what got a 303 is there."""
+    """Redis is killed twice and clients leave early: each remark answered with 303 is stored."""
     server = start(redis=own.url())
     writers = [_Writer(server, f"w{n}", leaves=n % 2 == 1) for n in range(4)]
     with _writing(writers):
@@ -229,7 +224,7 @@ def test_no_accepted_remark_is_lost(start: Start, own: PrivateRedis) -> None:
 
 
 def test_no_accepted_remark_is_lost_at_the_end(start: Start, own: PrivateRedis) -> None:
-    """The server is stopped among many remarks: what got a 303 is there."""
+    """The server is stopped among many remarks: each remark answered with 303 is stored."""
     server = start(redis=own.url())
     writers = [_Writer(server, f"w{n}", leaves=False) for n in range(4)]
     with _writing(writers):

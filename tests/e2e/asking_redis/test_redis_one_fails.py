@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What fails one request fails no other: replies that are too large, errors, killed connections.
-
-Takes 15 s for all seven servers.
-"""
+Takes 15 s for all seven servers."""
 
 from __future__ import annotations
 
@@ -27,13 +25,13 @@ LARGE = b"x" * 2_000_000
 
 @pytest.fixture
 def own() -> Iterator[PrivateRedis]:
-    """A Redis of the test's own, to be disturbed."""
+    """Yield a Redis that the test may disturb."""
     with PrivateRedis() as redis:
         yield redis
 
 
 def test_a_remark_of_another_program_is_too_large(start: Start, own: PrivateRedis) -> None:
-    """Pages that would show it are 502; posts among them are stored, each once."""
+    """Pages that would show a remark that is too large are 502; each post is stored once."""
     server = start("--workers", "8", redis=own.url())
     client = own.client()
     assert fetch(server, "/guestbook").status == 200
@@ -63,12 +61,12 @@ def test_a_remark_of_another_program_is_too_large(start: Start, own: PrivateRedi
 
 @of("preforking", "epoll")
 def test_large_replies_keep_the_connection(start: Start, own: PrivateRedis) -> None:
-    """Their bytes are skipped: what comes behind them on the same connection is read."""
+    """A reply that is too large is skipped, and later replies on its connection are used."""
     server = start("--workers", "1", redis=own.url())
     client = own.client()
     assert fetch(server, "/guestbook").status == 200
     before = client.connections()
-    for _ in range(30):  # of 1.5 MB, and no part of it is large
+    for _ in range(30):  # 1.5 MB, in small parts
         client.do("RPUSH", "guestbook_remarks", b"y" * 50_000)
     for _ in range(5):
         response = fetch(server, "/guestbook")
@@ -79,7 +77,8 @@ def test_large_replies_keep_the_connection(start: Start, own: PrivateRedis) -> N
 
 @of("preforking", "epoll")
 def test_a_key_of_a_wrong_type(start: Start, own: PrivateRedis) -> None:
-    """It is 502, to try again is no use, and the log has Redis' own words."""
+    """A key of a wrong type gives 502 without Retry-After, and the log quotes the error of
+    Redis."""
     server = start(redis=own.url())
     own.client().do("SET", "guestbook_remarks", "x")
     for response in (fetch(server, "/guestbook"), sign(server, "Ann", "x")):
@@ -90,7 +89,8 @@ def test_a_key_of_a_wrong_type(start: Start, own: PrivateRedis) -> None:
 
 @of("prethreading", "epoll")
 def test_killed_connections_are_no_outage(start: Start, own: PrivateRedis) -> None:
-    """CLIENT KILL fails the requests on its connections; the next ones connect."""
+    """CLIENT KILL fails only the requests on the killed connections; the next requests connect
+    again."""
     server = start("--workers", "8", redis=own.url())
     own.client().do("SET", "link:name", "/there")
     assert fetch(server, "/go/name").status == 302
@@ -119,7 +119,7 @@ def test_killed_connections_are_no_outage(start: Start, own: PrivateRedis) -> No
 @of("preforking", "epoll")
 @pytest.mark.waits
 def test_one_deadline_for_a_call(start: Start) -> None:
-    """AUTH, SELECT and the command have one deadline together, not one each."""
+    """AUTH, SELECT and the command share one timeout; they do not have one each."""
     answered = []
 
     def script(conversation: Conversation) -> None:

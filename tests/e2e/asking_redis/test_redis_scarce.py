@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Redis that has fewer clients to spare than we have workers: no outage, but a wait."""
+"""Redis allows fewer clients than there are workers: requests wait, and no outage is reported."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from ..redisbox import PrivateRedis, encode
 from ..timing import undisturbed, wait_until
 
 REFUSED = "rejected a connection: ERR max number of clients reached"
-# A little less than what a server waits for Redis.
+# Slightly less than the server's timeout for Redis.
 PATIENCE_OF_SERVER = 1.5
 VISIT = request("GET", "/guestbook")
 
 
 @contextlib.contextmanager
 def few_clients(count: int) -> Iterator[PrivateRedis]:
-    """A Redis that serves so many clients at once, and nobody is one of them yet."""
+    """Yield a Redis with a limit of so many clients and none connected."""
     with PrivateRedis("--maxclients", str(count)) as redis:
         yield redis
 
 
 class Hog:
-    """Somebody else, who takes all the clients that a Redis has to spare."""
+    """Another program that takes all the clients that a Redis allows."""
 
     def __init__(self, redis: PrivateRedis) -> None:
         self.port = redis.port
@@ -57,13 +57,14 @@ class Hog:
     def __exit__(self, *_error: object) -> None:
         for taken in self._sockets:
             taken.shutdown(socket.SHUT_WR)
-            while taken.recv(100):  # till Redis, too, has closed it: then its place is free
+            while taken.recv(100):  # until Redis has closed it too, and its place is free
                 pass
             taken.close()
 
 
 def _visit_at_once(servers: list[Server], clients: int, visits: int) -> None:
-    """Each of so many clients gets all its pages; it takes another server each time."""
+    """Let so many clients visit at once; each must get all its pages, each time from another
+    server."""
 
     def visit(number: int) -> list[int]:
         count = len(servers)
@@ -75,7 +76,7 @@ def _visit_at_once(servers: list[Server], clients: int, visits: int) -> None:
 
 
 def _assert_no_outage(server: Server) -> None:
-    """Assert that it never took the refusal for an outage, and did not repeat itself."""
+    """Assert that no outage was logged, and no line twice."""
     assert "unavailable" not in server.stderr
     assert server.stderr.count(REFUSED) <= 1, server.stderr
     assert server.stderr.count("\n") == server.stderr.count(REFUSED), server.stderr
@@ -85,7 +86,7 @@ def _assert_no_outage(server: Server) -> None:
 def test_fewer_connections_than_clients(
     start: Start, arch: str, connections: int, clients: int
 ) -> None:
-    """Many clients at once, and then a single one: each page is served."""
+    """Many clients at once, and then a single one, all get their pages."""
     with few_clients(connections) as redis:
         workers = architecture(arch).workers_within(connections, 100)
         server = start("--workers", workers, redis=redis.url())
@@ -99,7 +100,7 @@ def test_fewer_connections_than_clients(
         if server.kind.worker_per_client and not server.kind.shares_redis:
 
             def is_refused() -> bool:
-                visit_alone()  # another worker each time; the last may have been forked only now
+                visit_alone()  # another worker each time; the last may be new
                 return REFUSED in server.stderr
 
             wait_until(is_refused, "each worker wants a connection of its own")
@@ -107,7 +108,7 @@ def test_fewer_connections_than_clients(
 
 
 def test_fewer_connections_than_idle_clients(start: Start, arch: str) -> None:
-    """Clients that stay connected and ask now and then do not take them from one another."""
+    """Clients that stay connected take no Redis connections from each other."""
     with few_clients(3) as redis:
         workers = architecture(arch).workers_within(3, 16)
         server = start("--workers", workers, redis=redis.url())
@@ -120,7 +121,7 @@ def test_fewer_connections_than_idle_clients(start: Start, arch: str) -> None:
 
 
 def test_two_servers_share(start: Start, arch: str) -> None:
-    """Two servers work with what one Redis grants to both."""
+    """Two servers share the connections that one Redis allows."""
     with few_clients(6) as redis:
         workers = architecture(arch).workers_within(3, 16)
         servers = [start("--workers", workers, redis=redis.url()) for _ in range(2)]
@@ -131,7 +132,7 @@ def test_two_servers_share(start: Start, arch: str) -> None:
 
 @of("threading", "prethreading")
 def test_connections_are_handed_on(start: Start) -> None:
-    """A thread that waits gets the connection of another: not each exchange makes its own."""
+    """A waiting thread gets another thread's connection; not every command opens one."""
     with few_clients(3) as redis:
         counter = redis.client()
         server = start("--workers", "16", redis=redis.url())
@@ -142,14 +143,15 @@ def test_connections_are_handed_on(start: Start) -> None:
             assert counter.connections() - before < 200
 
         undisturbed(PATIENCE_OF_SERVER, attempt)
-        # Whoever took another's has given up his turn to begin one (REDIS_NEW_AT_ONCE).
+        # A thread that got another's connection must release its turn (REDIS_NEW_AT_ONCE).
         undisturbed(PATIENCE_OF_SERVER, lambda: _visit_at_once([server], 12, 40))
         assert REFUSED in server.stderr
 
 
 @pytest.mark.parametrize("place", ["TCP", "TCP and a database", "Unix socket"])
 def test_others_take_all_for_a_while(start: Start, place: str) -> None:
-    """Who is refused waits until others give back what they have; files are served meanwhile."""
+    """A refused request waits until other programs release connections; files are served
+    meanwhile."""
     with few_clients(4) as redis:
         urls = {
             "TCP": redis.url(),
@@ -175,7 +177,7 @@ def _assert_waits(server: Server, redis: PrivateRedis) -> None:
 
 @pytest.mark.waits
 def test_others_take_all_for_long(start: Start) -> None:
-    """Who has waited in vain gets a 503; that is not held against Redis, nor against others."""
+    """A request that waits too long gets 503; later requests succeed, and no outage is reported."""
     with few_clients(4) as redis:
         server = start(redis=redis.url())
         with Hog(redis):
@@ -191,7 +193,7 @@ def test_others_take_all_for_long(start: Start) -> None:
 @pytest.mark.slow
 @pytest.mark.waits
 def test_connections_are_kept_again(start: Start) -> None:
-    """When clients are scarce no more, connections are kept as before."""
+    """When Redis allows enough clients again, connections are kept as before."""
     with few_clients(4) as redis:
         server = start("--workers", "2", redis=redis.url())
         with Hog(redis):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""All servers give the same answer, byte for byte.
+"""All servers give the same response, byte for byte.
 
-What may differ is taken out first: the Date, the Connection field and what depends on it.
-The visitor number is set to the same value before each request.
+What may differ is removed first: Date, Connection and what depends on it. The visitor number is set
+to the same value before each request.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def everyone(
     redis: PrivateRedis,
     database_numbers: Iterator[int],
 ) -> Iterator[Everyone]:
-    """All servers at once, each with a database of its own."""
+    """Yield all servers, each with its own database."""
     started: Everyone = []
     for name in chosen_servers(request.config):
         client = redis.client(next(database_numbers))
@@ -67,7 +67,7 @@ def _prepare(client: RedisClient) -> None:
 
 
 def _normal(data: bytes) -> bytes:
-    """The bytes of responses without the lines that may differ."""
+    """Return the bytes of responses without the lines that may differ."""
     lines = data.split(b"\r\n")
     dropped = (b"Date: ", b"Connection: ")
     return b"\r\n".join(line for line in lines if not line.startswith(dropped))
@@ -160,7 +160,7 @@ REQUESTS = {
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_same_response(everyone: Everyone, name: str) -> None:
-    """The same bytes from all, and the same left in Redis."""
+    """All servers send the same bytes and leave the same data in Redis."""
     answers: dict[str, object] = {}
     for server, client in everyone:
         _prepare(client)
@@ -172,7 +172,7 @@ def test_same_response(everyone: Everyone, name: str) -> None:
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in SMUGGLING])
 def test_same_refusal(everyone: Everyone, case: object) -> None:
-    """All that comes back until the connection ends is the same."""
+    """All servers send the same bytes until the connection ends."""
     raw = getattr(case, "raw", b"")
     answers: dict[str, object] = {s.name: _everything(s, raw) for s, _ in everyone}
     assert all(str(answer) for answer in answers.values())

@@ -22,7 +22,7 @@ def _chunk(data: bytes, extension: bytes = b"", size: bytes | None = None) -> by
 
 
 def _post(*fields: tuple[str, str]) -> bytes:
-    """The head of a POST to the guestbook."""
+    """Return the head of a POST to the guestbook."""
     return request("POST", "/guestbook", (FORM, *fields))
 
 
@@ -45,7 +45,7 @@ BODIES = {
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("piece", [1, 5, 100000])
 def test_chunked(server: Server, store: RedisClient, name: str, piece: int) -> None:
-    """A chunked body in any form and in any pieces is the same form."""
+    """A chunked body, with any chunks and in any segments, gives the same form."""
     with Client(server) as client:
         client.send_slowly(_post(CHUNKED) + BODIES[name], piece)
         assert client.read().status == 303
@@ -54,7 +54,7 @@ def test_chunked(server: Server, store: RedisClient, name: str, piece: int) -> N
 
 @pytest.mark.parametrize("name", BODIES)
 def test_request_after_chunked(server: Server, store: RedisClient, name: str) -> None:
-    """The next request begins right behind a chunked body."""
+    """The next request begins directly after a chunked body."""
     if not server.kind.keeps_alive:
         pytest.skip("it closes after each response")
     with Client(server) as client:
@@ -66,13 +66,13 @@ def test_request_after_chunked(server: Server, store: RedisClient, name: str) ->
 
 @pytest.mark.parametrize("value", ["chunked", "Chunked", "CHUNKED", "\tchunked "])
 def test_chunked_in_any_case(server: Server, store: RedisClient, value: str) -> None:
-    """The coding's name is not case-sensitive (RFC 9112, 7)."""
+    """The name of the transfer coding is not case-sensitive (RFC 9112, section 7)."""
     assert send(server, _post(("Transfer-Encoding", value)) + BODIES["two chunks"]).status == 303
     assert store.remarks() == STORED
 
 
 def test_length_byte_by_byte(server: Server, store: RedisClient) -> None:
-    """A body with a length may come in single bytes."""
+    """A body with Content-Length may arrive in single bytes."""
     with Client(server) as client:
         client.send_slowly(_post(("Content-Length", str(len(BODY)))) + BODY)
         assert client.read().status == 303
@@ -80,7 +80,7 @@ def test_length_byte_by_byte(server: Server, store: RedisClient) -> None:
 
 
 def test_body_at_the_limit(server: Server, store: RedisClient) -> None:
-    """65,536 bytes are accepted (and are a form with far too long a remark), one more is not."""
+    """A body of 65,536 bytes is accepted (its remark is far too long), one byte more is refused."""
     start = b"guest-name=Ann&guest-remarks="
     for chunked in (False, True):
         for size, status in ((65536, 400), (65537, 413)):
@@ -94,7 +94,8 @@ def test_body_at_the_limit(server: Server, store: RedisClient) -> None:
 
 
 def test_body_too_large_is_not_awaited(server: Server) -> None:
-    """A length above the limit is refused at once; the client may send it all the same."""
+    """A Content-Length above the limit is refused at once, although the client may still send the
+    body."""
     with Client(server) as client:
         client.send(_post(("Content-Length", "500000")))
         response = client.read()
@@ -103,13 +104,13 @@ def test_body_too_large_is_not_awaited(server: Server) -> None:
     with Client(server) as client:
         client.send(_post(("Content-Length", "500000")))
         client.send_if_open(b"x" * 500000)
-        assert client.read().status == 413, "reset before the answer could be read"
+        assert client.read().status == 413, "reset before the response was read"
         assert client.read_to_end() == b""
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_body_that_means_nothing(server: Server, method: str) -> None:
-    """The body of a GET or HEAD is read and left aside (RFC 9110, 9.3.1)."""
+    """The body of a GET or HEAD is read and ignored (RFC 9110, section 9.3.1)."""
     with Client(server) as client:
         client.send_if_open(request(method, "/t/digits.txt", (), b"GET /none HTTP/1.1\r\n\r\n"))
         client.send_if_open(request("GET", "/t/sub/"))
@@ -120,7 +121,7 @@ def test_body_that_means_nothing(server: Server, method: str) -> None:
 
 
 def test_no_length_is_no_body(server: Server) -> None:
-    """A POST that says nothing of a body has none: an empty form."""
+    """A POST without Content-Length or Transfer-Encoding is an empty form."""
     assert send(server, _post()).status == 400
 
 
@@ -130,7 +131,7 @@ CONTINUE = ("Expect", "100-continue")
 @pytest.mark.parametrize("value", ["100-continue", "100-Continue"])
 @pytest.mark.parametrize("chunked", [False, True])
 def test_expect_continue(server: Server, store: RedisClient, value: str, chunked: bool) -> None:
-    """The client is asked for its body before it has sent a byte of it."""
+    """The server sends 100 before the client has sent a byte of the body."""
     fields: Fields = (("Expect", value),)
     fields += (CHUNKED,) if chunked else (("Content-Length", str(len(BODY))),)
     with Client(server) as client:
@@ -142,7 +143,7 @@ def test_expect_continue(server: Server, store: RedisClient, value: str, chunked
 
 
 def test_expect_continue_with_body_at_once(server: Server, store: RedisClient) -> None:
-    """Who does not wait for the 100 may still get it, and gets the answer once."""
+    """A client that does not wait for the 100 may still get it, and gets one final response."""
     with Client(server) as client:
         client.send(_post(CONTINUE, ("Content-Length", str(len(BODY)))) + BODY)
         response = client.read()
@@ -153,7 +154,7 @@ def test_expect_continue_with_body_at_once(server: Server, store: RedisClient) -
 
 
 def test_expect_continue_in_1_0(server: Server, store: RedisClient) -> None:
-    """HTTP/1.0 knows no 100: it is not sent (RFC 9110, 10.1.1)."""
+    """A client of HTTP/1.0 gets no 100 (RFC 9110, section 10.1.1)."""
     head = _post(CONTINUE, ("Content-Length", str(len(BODY)))).replace(b"HTTP/1.1", b"HTTP/1.0")
     with Client(server) as client:
         client.send(head)
@@ -175,7 +176,7 @@ def test_expect_continue_in_1_0(server: Server, store: RedisClient) -> None:
     ],
 )
 def test_expectation_refused(server: Server, target: str, fields: Fields, status: int) -> None:
-    """The final answer comes instead of the 100, and the body is not waited for."""
+    """The final response comes instead of the 100, and the server does not wait for the body."""
     with Client(server) as client:
         response = client.exchange(request("POST", target, (FORM, *fields)))
         assert response.status == status

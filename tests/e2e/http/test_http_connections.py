@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Connections: arrival in any pieces, pipelining, keep-alive, half-closes and resets."""
+"""Connections: arrival in any segments, pipelining, keep-alive, half-closes and resets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _keep_alive_only(server: Server) -> None:
 
 @pytest.mark.parametrize("target", ["/t/digits.txt", "/guestbook", "/t/nothing"])
 def test_one_byte_at_a_time(server: Server, target: str) -> None:
-    """A request that comes in single bytes is answered as one that comes whole."""
+    """A request that arrives in single bytes gets the response of the whole request."""
     whole = fetch(server, target)
     with Client(server) as client:
         client.send_slowly(request("GET", target))
@@ -36,7 +36,7 @@ def test_one_byte_at_a_time(server: Server, target: str) -> None:
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 7])
 def test_pipelined_in_pieces(server: Server, piece: int) -> None:
-    """Pieces that cut across requests make no difference."""
+    """Segments that do not end where requests end make no difference."""
     _keep_alive_only(server)
     with Client(server) as client:
         client.send_slowly(request("GET", "/t/digits.txt") + request("GET", "/t/none"), piece)
@@ -44,7 +44,7 @@ def test_pipelined_in_pieces(server: Server, piece: int) -> None:
 
 
 def test_pipelined_in_one_segment(server: Server, store: RedisClient) -> None:
-    """Many requests in one segment are answered in their order, slow among quick ones."""
+    """Many requests in one segment are answered in order, although some need more time."""
     _keep_alive_only(server)
     store.do("SET", "link:there", "/t/a.txt")
     body = form(guest_name="Ann", guest_remarks="in between")
@@ -68,7 +68,7 @@ def test_pipelined_hundreds(server: Server) -> None:
 
 
 def test_pipelined_head_and_body(server: Server) -> None:
-    """HEAD answers carry no body, so the next response begins right behind the head."""
+    """The response to HEAD has no body, so the next response begins directly after its head."""
     _keep_alive_only(server)
     with Client(server) as client:
         client.send(request("HEAD", "/t/digits.txt") * 3 + DIGITS)
@@ -78,7 +78,7 @@ def test_pipelined_head_and_body(server: Server) -> None:
 
 
 def test_keep_alive_1_1(server: Server) -> None:
-    """HTTP/1.1 connections stay open, unless the client says close."""
+    """HTTP/1.1 connections stay open unless the client sends close."""
     _keep_alive_only(server)
     with Client(server) as client:
         for _ in range(5):
@@ -92,7 +92,7 @@ def test_keep_alive_1_1(server: Server) -> None:
 
 @pytest.mark.parametrize("value", ["close", "Close", "x, close", "close, x", "keep-alive, close"])
 def test_connection_close(server: Server, value: str) -> None:
-    """Close is found in any case and anywhere in the list (RFC 9110, 7.6.1)."""
+    """The option close is found in any case and anywhere in the list (RFC 9110, section 7.6.1)."""
     with Client(server) as client:
         response = client.exchange(request("GET", "/t/digits.txt", (("Connection", value),)))
         assert response.status == 200
@@ -101,7 +101,7 @@ def test_connection_close(server: Server, value: str) -> None:
 
 
 def test_close_ends_a_pipeline(server: Server) -> None:
-    """What follows a request with Connection: close is not answered (RFC 9112, 9.6)."""
+    """Requests after one with Connection: close are not answered (RFC 9112, section 9.6)."""
     with Client(server) as client:
         client.send_if_open(request("GET", "/t/digits.txt", (("Connection", "close"),)) + DIGITS)
         assert client.read().body == b"0123456789"
@@ -109,7 +109,7 @@ def test_close_ends_a_pipeline(server: Server) -> None:
 
 
 def test_1_0_closes(server: Server) -> None:
-    """HTTP/1.0 connections close, and the response is an HTTP/1.1 one all the same."""
+    """HTTP/1.0 connections close, and the response is still HTTP/1.1."""
     with Client(server) as client:
         response = client.exchange(b"GET /t/digits.txt HTTP/1.0\r\n\r\n")
         assert response.status == 200
@@ -117,7 +117,8 @@ def test_1_0_closes(server: Server) -> None:
 
 
 def test_1_0_keep_alive(server: Server) -> None:
-    """HTTP/1.0 with Connection: keep-alive stays open and is told so (ab -k needs it)."""
+    """HTTP/1.0 with Connection: keep-alive stays open, and the response says so (ab -k needs
+    it)."""
     _keep_alive_only(server)
     with Client(server) as client:
         for word in (b"keep-alive", b"Keep-Alive", b"keep-alive"):
@@ -128,7 +129,7 @@ def test_1_0_keep_alive(server: Server) -> None:
 
 
 def test_closes_after_each_response(server: Server) -> None:
-    """A server without keep-alive says so in every response and then closes."""
+    """A server without keep-alive sends close in each response and then closes."""
     if server.kind.keeps_alive:
         pytest.skip("it keeps connections open")
     for raw in (DIGITS, b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"):
@@ -141,7 +142,7 @@ def test_closes_after_each_response(server: Server) -> None:
 
 
 def test_limit_of_requests_per_connection(server: Server) -> None:
-    """The thousandth response says close, and the connection ends with it."""
+    """The thousandth response has close, and the connection ends with it."""
     _keep_alive_only(server)
     with Client(server) as client:
         for _ in range(10):
@@ -153,7 +154,7 @@ def test_limit_of_requests_per_connection(server: Server) -> None:
 
 
 def test_half_close(server: Server, store: RedisClient) -> None:
-    """A client that closes its sending side after the request still gets its answer."""
+    """A client that closes its sending side after the request still gets its response."""
     store.do("SET", "link:there", "/t/a.txt")
     for target, status in (("/t/80k.bin", 200), ("/guestbook", 200), ("/go/there", 302)):
         with Client(server) as client:
@@ -164,7 +165,7 @@ def test_half_close(server: Server, store: RedisClient) -> None:
 
 
 def test_half_close_in_mid_request(server: Server) -> None:
-    """A request that will never be complete is not acted upon; the connection ends."""
+    """A request cut short by a half-close has no effect, and the connection ends."""
     for raw in (
         b"GET /t/dig",
         b"POST /guestbook HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc",
@@ -176,7 +177,7 @@ def test_half_close_in_mid_request(server: Server) -> None:
 
 
 def test_resets(server: Server, store: RedisClient) -> None:
-    """Clients that reset at any point of an exchange harm nobody else."""
+    """Clients that reset at any point of an exchange disturb no other client."""
     post = request("POST", "/guestbook", (FORM,), b"guest-name=a&guest-remarks=b")
     for raw in (b"", b"GET /t/di", post[:-5], DIGITS, request("GET", "/t/big.bin"), DIGITS * 50):
         for pause in (0.0, 0.02):
@@ -194,7 +195,7 @@ def test_resets(server: Server, store: RedisClient) -> None:
 
 
 def test_reset_in_mid_download(server: Server) -> None:
-    """A client that resets while a large file is on its way harms nobody else."""
+    """A client that resets during a large download disturbs no other client."""
     for _ in range(3):
         client = Client(server, receive_buffer=4096)
         client.send(request("GET", "/t/big.bin"))
@@ -204,10 +205,8 @@ def test_reset_in_mid_download(server: Server) -> None:
 
 
 def test_goodbye_in_mid_download(server: Server) -> None:
-    """A client that says goodbye, and resets while a large file is on its way, harms nobody else.
-
-    After its goodbye the kernel says "broken pipe" and not "reset", and with a signal.
-    """
+    """A client that half-closes and resets during a large download disturbs no other client. After
+    the half-close the kernel reports EPIPE with a signal, not ECONNRESET."""
     for _ in range(3):
         client = Client(server, receive_buffer=4096)
         client.send(request("GET", "/t/big.bin"))
@@ -218,7 +217,7 @@ def test_goodbye_in_mid_download(server: Server) -> None:
 
 
 def test_date_and_server(server: Server) -> None:
-    """Every final response says when and by whom it was made."""
+    """Each final response has the fields Date and Server."""
     for target in ("/t/digits.txt", "/guestbook", "/t/plain", "/t/none", "/t/sub", "/sorted"):
         response = fetch(server, target)
         assert response.field("Server") == "ZeroHTTPd-Seven"
@@ -228,13 +227,13 @@ def test_date_and_server(server: Server) -> None:
 
 
 def test_date_moves_on(server: Server) -> None:
-    """The clock in the responses does not stand still."""
+    """The Date of the responses advances."""
     first = fetch(server, "/t/digits.txt").field("Date")
     wait_until(lambda: fetch(server, "/t/digits.txt").field("Date") != first, "the Date changes")
 
 
 def test_head_is_get_without_body(server: Server, store: RedisClient) -> None:
-    """HEAD answers with the same status and fields as GET (RFC 9110, 9.3.2)."""
+    """HEAD gives the same status and fields as GET (RFC 9110, section 9.3.2)."""
     store.do("SET", "visitor_count", 500)
     store.do("SET", "link:there", "/t/a.txt")
     targets = ("/", "/t/80k.bin", "/t/big.bin", "/t/empty.txt", "/guestbook", "/sorted", "/t/sub")
@@ -252,13 +251,13 @@ def test_head_is_get_without_body(server: Server, store: RedisClient) -> None:
 
 
 def test_many_connections(server: Server) -> None:
-    """A few hundred short connections leave nothing behind that would stop the next."""
+    """A few hundred short connections leave nothing that would stop the next one."""
     for _ in range(300):
         assert send(server, DIGITS).body == b"0123456789"
 
 
 def test_nothing_sent(server: Server) -> None:
-    """A client that connects and leaves without a word gets none."""
+    """A client that connects and leaves without a request gets nothing."""
     with Client(server) as client:
         client.half_close()
         assert client.read_to_end() == b""

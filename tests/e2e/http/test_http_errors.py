@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Requests right and wrong, one byte sequence and one status each."""
+"""Each request of a table, valid or not, gets its status code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def assert_error_page(response: Response) -> None:
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in SYNTAX])
 def test_request(server: Server, case: Case) -> None:
-    """Each request of the table gets the status that is its due."""
+    """Each request of the table gets one of its status codes."""
     with Client(server) as client:
         response = client.exchange(case.raw)
         assert response.status in case.statuses, response.text
@@ -45,7 +45,8 @@ GETS = [case for case in SYNTAX if case.raw.lstrip(b"\r\n").startswith(b"GET ")]
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in GETS])
 def test_head_has_no_body(server: Server, case: Case) -> None:
-    """HEAD gets the head that GET gets and no body, whatever its status (RFC 9110, 9.3.2)."""
+    """The response to HEAD has the head of GET and no body, for each status (RFC 9110, section
+    9.3.2)."""
     with Client(server) as client:
         response = client.exchange(case.raw.replace(b"GET ", b"HEAD ", 1), "HEAD")
         assert response.status in case.statuses, response.head
@@ -55,7 +56,7 @@ def test_head_has_no_body(server: Server, case: Case) -> None:
 
 
 def test_not_found(server: Server) -> None:
-    """A path nobody serves is 404, and the connection stays open."""
+    """An unknown path is 404, and the connection stays open."""
     response = fetch(server, "/t/nothing-here.html")
     assert response.status == 404
     assert_error_page(response)
@@ -63,14 +64,14 @@ def test_not_found(server: Server) -> None:
 
 
 def test_name_too_long_for_a_file(server: Server) -> None:
-    """A path longer than the system's file names is not found, however long it is."""
+    """A path longer than the system allows for file names is 404."""
     for size in (256, 1023, 1024, 4096, 7900):
         assert fetch(server, "/" + "n" * size).status in (404, 414)
     assert fetch(server, "/" + "d/" * 3000).status in (404, 414)
 
 
 def test_error_pages_do_not_repeat_the_request(server: Server) -> None:
-    """No text of the request comes back unescaped in an error page."""
+    """Error pages contain no unescaped text of the request."""
     for target in ("/<script>alert(1)</script>", "/%3Cscript%3Ealert(1)%3C/script%3E"):
         response = fetch(server, target)
         assert response.status in (400, 404)

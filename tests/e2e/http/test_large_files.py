@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Files larger than any buffer: whole, to slow readers, and without filling the memory."""
+"""Files larger than any buffer arrive whole, also at slow readers, and need little memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _download(client: Client, size: int) -> str:
 
 
 def _expected_hash(size: int) -> str:
-    """The hash of the first bytes of the big file."""
+    """Return the hash of the first bytes of the big file."""
     digest = hashlib.sha256()
     for number in range(size // MB):
         digest.update(big_pattern(number * MB, MB))
@@ -41,19 +41,20 @@ def _expected_hash(size: int) -> str:
 
 
 def test_big_file_in_little_memory(start: Start) -> None:
-    """110 MB arrive whole, and no process of the server has ever grown by a fraction of it."""
+    """A file of 110 MB arrives whole, and each server process needs only a fraction of that in
+    memory."""
     server = start()
     with Client(server) as client:
         client.send(BIG)
         assert _download(client, BIG_SIZE) == _expected_hash(BIG_SIZE)
     if is_sanitized(server.binary):
-        pytest.skip("memory under a sanitizer is the sanitizer's")
+        pytest.skip("a sanitizer needs memory of its own")
     peaks = [processes.status_number(pid, "VmHWM") for pid in server.pids()]
     assert max(peaks) < MEMORY_LIMIT_KB, f"peak memory of its processes in kB: {peaks}"
 
 
 def test_slow_readers_do_not_wait_for_each_other(start: Start) -> None:
-    """Three who read nothing for a while, one who reads at once; all get the whole of it."""
+    """Three clients that pause and a client that reads at once all get the whole file."""
     server = start()
     count = 1 if server.kind.is_stalled_by_one else 3
     slow = [Client(server, receive_buffer=1 << 17) for _ in range(count)]
@@ -70,7 +71,8 @@ def test_slow_readers_do_not_wait_for_each_other(start: Start) -> None:
 
 
 def test_slow_reader_of_many_small_answers(start: Start) -> None:
-    """Who pipelines without reading stops being read from, and gets all in the end."""
+    """The server stops reading from a client that pipelines without reading; it gets all responses
+    later."""
     server = start()
     if not server.kind.keeps_alive:
         pytest.skip("it closes after each response")

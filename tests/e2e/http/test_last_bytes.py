@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The end of a connection rides on its last bytes, and whatever comes between them loses nothing.
+"""The FIN is merged into the last segment, and events between the two calls lose no data.
 
-Between the call that sends the last bytes and the one that ends the connection they wait in the
-kernel. There a process can be killed or stopped, the reader of the log can be slow, and a client
-can have sent what nobody reads.
+The last bytes wait in the kernel between the call that sends them and the call that closes. In this
+time a process can be killed or stopped, the log's reader can be slow, or a client can send data
+that the server never reads.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from ..redisbox import PrivateRedis
 
 LAST, KEPT = (request("GET", "/t/digits.txt", fields) for fields in (CLOSE, ()))
 PIECES = {"/t/digits.txt": "send", "/t/80k.bin": "sendfile"}
-"""By which call the last bytes leave."""
-# linux/tcp.h: where struct tcp_info has tcpi_segs_in.
+"""The call that sends the last bytes."""
+# linux/tcp.h: the offset of tcpi_segs_in in struct tcp_info.
 SEGMENTS_IN = 140
 
 
 def _segments(server: Server, raw: bytes, ends: bool) -> int:
-    """How many packets it took from connecting to the response, or to the end behind it."""
+    """Return how many segments arrived from the connect to the response, or to the FIN after it."""
     with Client(server) as client:
         assert client.exchange(raw).status == 200
         if ends:
@@ -46,15 +46,16 @@ def _segments(server: Server, raw: bytes, ends: bool) -> int:
 
 
 def _fewest(server: Server, raw: bytes, ends: bool) -> int:
-    """Of many: how a kernel that is busy acknowledges is its own affair."""
+    """Return the fewest segments of many tries, because a busy kernel sends more
+    acknowledgements."""
     return min(_segments(server, raw, ends) for _ in range(30))
 
 
 @pytest.mark.parametrize("target", PIECES)
 def test_end_costs_no_packet(server: Server, target: str) -> None:
-    """The last bytes and the end are one packet, whether the client asked for the end or the server
-    did. (A file of 80 KB that ends a connection even takes one packet less than one that does not:
-    the kernel fills them all.)"""
+    """The last bytes and the FIN are one segment, whether the client or the server ends the
+    connection. A file of 80 KB that ends a connection even needs one segment less: the kernel fills
+    all of them."""
     last, kept = (request("GET", target, fields) for fields in (CLOSE, ()))
     with_end = _fewest(server, last, ends=True)
     assert with_end == _fewest(server, last, ends=False)
@@ -63,8 +64,8 @@ def test_end_costs_no_packet(server: Server, target: str) -> None:
 
 @pytest.fixture
 def faulty(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) -> Iterator[FaultyServer]:
-    """One whose processes can be sent a signal behind a call. It is killed in the end: what a
-    killed process would have said at its end is lost anyway."""
+    """Yield a server that a test can signal after a call; at the end it is killed, without
+    statistics."""
     options = ("--no-confinement", "--workers", "2")
     server = FaultyServer(binary, site, redis.url(262), options, plan=Plan(tmp_path / "plan"))
     try:
@@ -77,8 +78,8 @@ def faulty(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) -> Ite
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 @pytest.mark.parametrize("target", PIECES)
 def test_process_is_gone_between(faulty: FaultyServer, target: str, number: int) -> None:
-    """Killed behind the call that has sent: the kernel closes, and the response arrives. Stopped:
-    the kernel waits a fifth of a second, and then for nobody."""
+    """A process killed after its send: the kernel closes, and the response arrives. A stopped
+    process: the kernel waits 0.2 s, then sends the response anyway."""
     plan = faulty.plan
     assert plan is not None
     right = fetch(faulty, target, *CLOSE)
@@ -92,8 +93,7 @@ def test_process_is_gone_between(faulty: FaultyServer, target: str, number: int)
 
 
 def test_log_is_not_read(start: Start, tmp_path: Path) -> None:
-    """A pipe full of lines that nobody reads holds a server up, but neither the response that the
-    next line is about nor the end of its connection."""
+    """A full log pipe blocks a server, but the response of the next log line and its FIN arrive."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -112,8 +112,8 @@ def test_log_is_not_read(start: Start, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("late", [b"\r\n", KEPT])
 def test_bytes_that_nobody_reads(start: Start, late: bytes) -> None:
-    """A client that asked for the end sends more all the same, if only an empty line (RFC 9112,
-    section 2.2): that resets its connection, but behind the response."""
+    """A client that asked for close and sends more, even an empty line (RFC 9112, section 2.2),
+    resets its connection, but only after the response."""
     with PrivateRedis() as redis:
         server = start(redis=redis.url())
         right = fetch(server, "/guestbook", *CLOSE)
@@ -128,8 +128,8 @@ def test_bytes_that_nobody_reads(start: Start, late: bytes) -> None:
 
 
 def test_empty_line_is_no_request(start: Start) -> None:
-    """Who sends an empty line behind a request (RFC 9112, section 2.2) has not begun the next one:
-    the idle connection ends without a word, be it by time or because the server stops."""
+    """An empty line after a request (RFC 9112, section 2.2) begins no new request: the idle
+    connection ends without a response, by timeout or because the server stops."""
     server = start("--time-scale", "10")
     if not server.kind.keeps_alive:
         pytest.skip("it closes after each response")
@@ -147,8 +147,8 @@ def test_empty_line_is_no_request(start: Start) -> None:
 
 
 def test_next_request_has_come(start: Start) -> None:
-    """A client that was not told before gets its response though it has sent another request,
-    which nobody reads, so that its connection is reset."""
+    """A client gets its response although it has sent another request that the server never reads,
+    so that its connection is reset."""
     with PrivateRedis() as redis:
         server = start(redis=redis.url())
         fetch(server, "/guestbook")
@@ -156,7 +156,7 @@ def test_next_request_has_come(start: Start) -> None:
         with Client(server) as client:
             client.send(request("GET", "/guestbook"))
             client.wait_until_read()
-            server.begin_to_stop(busy=1)  # so it is the last one here; the client cannot know
+            server.begin_to_stop(busy=1)  # so it is the last response here; the client cannot know
             client.send(KEPT)
             redis.resume()
             response = client.read()
@@ -166,8 +166,8 @@ def test_next_request_has_come(start: Start) -> None:
 
 
 def test_bytes_behind_a_long_response(start: Start) -> None:
-    """Much of a long response is still on its way when the server has handed over all of it. What
-    the client sends meanwhile costs it nothing."""
+    """Bytes that a client sends while a long response is still in the kernel cost it no byte of
+    it."""
     size = 1 << 20
     part = request("GET", "/t/big.bin", (*CLOSE, ("Range", f"bytes=0-{size - 1}")))
     with Client(start(), receive_buffer=1 << 16) as client:

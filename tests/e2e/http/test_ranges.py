@@ -38,7 +38,7 @@ PARTIAL = [
 
 @pytest.mark.parametrize(("value", "first", "last"), PARTIAL)
 def test_partial(server: Server, value: str, first: int, last: int) -> None:
-    """One range is answered with 206 and just those bytes."""
+    """A single range is answered with 206 and only those bytes."""
     response = fetch(server, DIGITS, ("Range", value))
     assert response.status == 206
     assert response.field("Content-Range") == f"bytes {first}-{last}/10"
@@ -51,7 +51,7 @@ UNSATISFIABLE = ["bytes=10-", "bytes=10-10", "bytes=99-100", "bytes=-0"]
 
 @pytest.mark.parametrize("value", UNSATISFIABLE)
 def test_not_satisfiable(server: Server, value: str) -> None:
-    """A range that lies wholly behind the end is 416, with the file's size."""
+    """A range that begins after the end of the file is 416, with the file's size."""
     response = fetch(server, DIGITS, ("Range", value))
     assert response.status == 416
     assert response.field("Content-Range") == "bytes */10"
@@ -78,7 +78,7 @@ IGNORED = [
 
 @pytest.mark.parametrize("value", IGNORED)
 def test_ignored(server: Server, value: str) -> None:
-    """Several ranges and nonsense are left aside: the whole file."""
+    """Several ranges or an invalid one are ignored: the response is the whole file."""
     response = fetch(server, DIGITS, ("Range", value))
     assert response.status == 200
     assert response.body == b"0123456789"
@@ -86,14 +86,14 @@ def test_ignored(server: Server, value: str) -> None:
 
 
 def test_range_without_end_of_number(server: Server) -> None:
-    """A first position beyond all integers is behind the end, or nonsense, never a wrap."""
+    """A first position larger than any integer is 416 or ignored; it never overflows."""
     response = fetch(server, DIGITS, ("Range", "bytes=18446744073709551616-"))
     assert response.status in (200, 416)
     assert response.status == 416 or response.body == b"0123456789"
 
 
 def test_empty_file(server: Server) -> None:
-    """Of an empty file there is no first byte; its last ones are all of it."""
+    """An empty file has no first byte; its last N bytes are the whole file."""
     assert fetch(server, "/t/empty.txt", ("Range", "bytes=0-")).status in (200, 416)
     last = fetch(server, "/t/empty.txt", ("Range", "bytes=-5"))
     assert (last.status, last.field("Content-Length")) == (200, "0")
@@ -101,18 +101,19 @@ def test_empty_file(server: Server) -> None:
 
 
 def test_head_ignores_range(server: Server) -> None:
-    """Ranges are defined for GET only (RFC 9110, 14.2)."""
+    """Ranges are ignored for HEAD, because they are defined for GET only (RFC 9110, section
+    14.2)."""
     with Client(server) as client:
         response = client.exchange(request("HEAD", DIGITS, (FIRST_THREE,)), "HEAD")
     assert (response.status, response.field("Content-Length")) == (200, "10")
 
 
 def test_if_range(server: Server) -> None:
-    """The range counts only for the copy the client has; else the whole file comes."""
+    """The range counts only if If-Range matches; otherwise the whole file is sent."""
     etag = fetch(server, DIGITS).field("ETag") or ""
     cases = {
         etag: 206,
-        DATE: 200,  # another version may have been of that second, too
+        DATE: 200,  # another version may have the same second
         '"other"': 200,
         f"W/{etag}": 200,
         formatdate(MODIFIED - 1, usegmt=True): 200,
@@ -126,12 +127,12 @@ def test_if_range(server: Server) -> None:
 
 
 def test_if_range_without_range(server: Server) -> None:
-    """If-Range alone means nothing."""
+    """If-Range without Range is ignored."""
     assert fetch(server, DIGITS, ("If-Range", '"other"')).status == 200
 
 
 def test_not_modified_before_range(server: Server) -> None:
-    """304 goes before 206 and 416 (RFC 9110, 13.2.2)."""
+    """304 has precedence over 206 and 416 (RFC 9110, section 13.2.2)."""
     etag = fetch(server, DIGITS).field("ETag") or ""
     assert fetch(server, DIGITS, FIRST_THREE, ("If-None-Match", etag)).status == 304
     assert fetch(server, DIGITS, FIRST_THREE, ("If-Modified-Since", DATE)).status == 304
@@ -140,14 +141,14 @@ def test_not_modified_before_range(server: Server) -> None:
 
 
 def test_range_of_other_resources(server: Server) -> None:
-    """Errors, redirects and made pages take no notice of a range."""
+    """Range is ignored for errors, redirects and generated pages."""
     assert fetch(server, "/t/none", FIRST_THREE).status == 404
     assert fetch(server, "/t/sub", FIRST_THREE).status == 301
     assert fetch(server, "/guestbook", FIRST_THREE).status in (200, 206)
 
 
 def test_ranges_of_a_large_file(server: Server) -> None:
-    """Ranges in the middle of what is sent with sendfile, one after another."""
+    """Ranges inside a file sent with sendfile, one after another, are correct."""
     with_80k = eighty_kilobytes()
     for first, last in ((0, 0), (1, 40000), (65535, 65537), (79999, 79999), (16383, 79999)):
         response = fetch(server, "/t/80k.bin", ("Range", f"bytes={first}-{last}"))
@@ -158,7 +159,7 @@ def test_ranges_of_a_large_file(server: Server) -> None:
 
 
 def test_range_beyond_four_gigabytes(server: Server) -> None:
-    """Positions do not end where 32 bits do."""
+    """Positions may be larger than 32 bits."""
     with Client(server) as client:
         client.send(request("HEAD", "/t/huge.bin"))
         assert client.read("HEAD").field("Content-Length") == str(HUGE_SIZE)

@@ -28,20 +28,20 @@ TABLE = [
 
 @pytest.mark.parametrize(("path", "status", "target"), TABLE)
 def test_table(server: Server, path: str, status: int, target: str) -> None:
-    """A path of the table is answered with its status and its target as written."""
+    """A path of the table is answered with the status and the target of the table."""
     response = fetch(server, path)
     assert response.status == status
     assert response.field("Location") == target
 
 
 def test_table_knows_whole_paths_only(server: Server) -> None:
-    """What merely begins like a path of the table is something else."""
+    """A path that only begins like one of the table is not redirected."""
     for path in ("/t/plain/", "/t/plainer", "/t/plai", "/T/plain", "/t/plain/x"):
         assert fetch(server, path).status == 404
 
 
 def test_short_link(server: Server, store: RedisClient) -> None:
-    """A short link leads where Redis says, at once after a change as well."""
+    """A short link redirects to its target in Redis, also directly after a change."""
     store.do("SET", "link:home", "/guestbook")
     store.do("SET", "link:abroad", "https://example.com/a?b=c&d#e")
     assert fetch(server, "/go/home").status == 302
@@ -58,7 +58,7 @@ def test_short_link(server: Server, store: RedisClient) -> None:
 
 
 def test_unknown_short_links(server: Server, store: RedisClient) -> None:
-    """Names without a link are not found."""
+    """A name without a link is 404."""
     store.do("SET", "link:", "/empty")
     store.do("SET", b"link:\xff\xfe", "/no-text")
     store.do("SET", "link:" + "x" * 101, "/too-long")
@@ -69,7 +69,7 @@ def test_unknown_short_links(server: Server, store: RedisClient) -> None:
 
 
 def test_escaped_short_links(server: Server, store: RedisClient) -> None:
-    """A name is decoded before it is looked up, and the query is no part of it."""
+    """A name is decoded before the look-up, and the query is no part of it."""
     store.do("SET", "link:a b", "/space")
     store.do("SET", "link:ü", "/umlaut")
     assert fetch(server, "/go/a%20b").field("Location") == "/space"
@@ -78,7 +78,7 @@ def test_escaped_short_links(server: Server, store: RedisClient) -> None:
 
 
 def test_no_commands_in_names(server: Server, store: RedisClient) -> None:
-    """A name is one word to Redis, whatever is in it."""
+    """A name reaches Redis as one argument, whatever bytes it has."""
     for name in ("x%0D%0ASET%20evil%201", "x%0d%0a*3%0d%0a$3%0d%0aSET%0d%0a", "x%20evil", "*", "?"):
         assert fetch(server, f"/go/{name}").status in (400, 404)
     assert store.do("GET", "evil") is None
@@ -111,7 +111,7 @@ def test_no_fields_in_targets(server: Server, store: RedisClient, target: str) -
 
 @pytest.mark.parametrize("target", ["", "x" * 7000, "/ä ö", "/a b", '/"><script>alert(1)</script>'])
 def test_odd_targets(server: Server, store: RedisClient, target: str) -> None:
-    """Odd targets give a valid response, and no markup of theirs in its body."""
+    """Unusual targets give a valid response, and add no markup to its body."""
     store.do("SET", "link:odd", target)
     response = fetch(server, "/go/odd")
     assert response.status in (302, 404, 500, 502, 503)
@@ -120,7 +120,7 @@ def test_odd_targets(server: Server, store: RedisClient, target: str) -> None:
 
 
 def test_link_of_a_wrong_type(server: Server, store: RedisClient) -> None:
-    """A link that is no string is Redis's failure, and the next request is as ever."""
+    """A link that is no string is an error of Redis, and the next request succeeds."""
     store.do("RPUSH", "link:list", "a", "b")
     response = fetch(server, "/go/list")
     assert response.status == 502
@@ -129,7 +129,7 @@ def test_link_of_a_wrong_type(server: Server, store: RedisClient) -> None:
 
 
 def test_sorted(server: Server) -> None:
-    """The page of words is the same every time: 1,001 strings in their order."""
+    """The page of words is always the same: 1,001 sorted strings."""
     first = fetch(server, "/sorted")
     assert first.status == 200
     assert first.field("Content-Type") == "text/html; charset=utf-8"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""No request can be read in two ways: doubtful ones are refused, and the connection ends."""
+"""No request can be read in two ways: ambiguous ones are refused, and the connection ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.shared_code
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in SMUGGLING])
 def test_refused(server: Server, store: RedisClient, case: Case) -> None:
-    """One refusal, nothing after it, nothing stored; whole and byte by byte."""
+    """The server sends one refusal and nothing after it, and stores nothing; also byte by byte."""
     for piece in (len(case.raw), 1 if len(case.raw) < 500 else 700):
         with Client(server) as client:
             for start in range(0, len(case.raw), piece):

@@ -28,7 +28,7 @@ def _etag(server: Server, target: str = DIGITS) -> str:
 
 @pytest.mark.parametrize("name", TYPES)
 def test_content_type(server: Server, name: str) -> None:
-    """The type follows from the end of the name."""
+    """The Content-Type depends on the suffix of the name."""
     response = fetch(server, f"/t/types/{name}")
     assert response.status == 200
     assert response.body == b"content of " + name.encode()
@@ -44,14 +44,14 @@ def test_content_type(server: Server, name: str) -> None:
 
 
 def test_type_in_capitals(server: Server, site: Path) -> None:
-    """Names written by cameras and old systems have the same types."""
+    """The suffix is not case-sensitive."""
     photo = site / "public" / "t" / f"PHOTO-{server.name}.JPG"
     photo.write_bytes(b"photo")
     assert fetch(server, f"/t/{photo.name}").field("Content-Type") == "image/jpeg"
 
 
 def test_fields_of_a_file(server: Server) -> None:
-    """A file comes with all fields that caches and downloads need."""
+    """A file has all fields that caches and downloads need."""
     response = fetch(server, DIGITS)
     assert response.status == 200
     assert response.body == b"0123456789"
@@ -62,7 +62,7 @@ def test_fields_of_a_file(server: Server) -> None:
 
 
 def test_eighty_kilobytes(server: Server) -> None:
-    """A file of many segments comes whole, again and again on one connection."""
+    """A file of many segments arrives whole, several times on one connection."""
     with Client(server) as client:
         for _ in range(3 if server.kind.keeps_alive else 1):
             assert client.exchange(request("GET", "/t/80k.bin")).body == eighty_kilobytes()
@@ -91,7 +91,7 @@ def test_names_that_need_escapes(server: Server, target: str) -> None:
 
 
 def test_project_pages(server: Server, site: Path) -> None:
-    """The project's own index page and picture are served as they are."""
+    """The project's own index page and picture are served unchanged."""
     index = (site / "public" / "index.html").read_bytes()
     assert fetch(server, "/").body == index
     assert fetch(server, "/index.html").body == index
@@ -101,7 +101,7 @@ def test_project_pages(server: Server, site: Path) -> None:
 
 
 def test_index_of_a_folder(server: Server) -> None:
-    """A folder is its index.html; there is no listing."""
+    """A folder is served as its index.html; there is no listing."""
     assert fetch(server, "/t/sub/").body == b"<!DOCTYPE html><title>sub</title>"
     assert fetch(server, "/t/sub/").field("Content-Type") == "text/html; charset=utf-8"
     assert fetch(server, "/t/no-index/").status == 404
@@ -121,7 +121,7 @@ def test_slash_is_added(server: Server) -> None:
 
 
 def test_slash_redirect_stays_here(server: Server) -> None:
-    """The redirect never becomes another host's address, nor a field of its own."""
+    """The redirect to the slash never names another host and never adds a field."""
     for target in ("//t/sub", "///t/sub", "/t/../t/sub", "//t//sub", "/%2ft/sub"):
         response = fetch(server, target)
         if response.status == 301:
@@ -136,13 +136,13 @@ def test_slash_redirect_stays_here(server: Server) -> None:
 
 
 def test_file_is_no_folder(server: Server) -> None:
-    """Nothing lies below a file."""
+    """A path below a file is 404."""
     assert fetch(server, "/t/digits.txt/").status == 404
     assert fetch(server, "/t/digits.txt/more").status == 404
 
 
 def test_dot_segments(server: Server) -> None:
-    """Dot segments are removed as RFC 3986, 5.2.4, says."""
+    """Dot segments are removed as in RFC 3986, section 5.2.4."""
     for target in (
         "/t/./digits.txt",
         "/t/sub/../digits.txt",
@@ -154,7 +154,7 @@ def test_dot_segments(server: Server) -> None:
 
 
 def test_not_modified(server: Server) -> None:
-    """A copy with the same ETag or date is not sent again (RFC 9110, 13.1)."""
+    """A client that has the current ETag or date gets 304 (RFC 9110, section 13.1)."""
     etag = _etag(server)
     for fields in (
         ("If-None-Match", etag),
@@ -173,7 +173,7 @@ def test_not_modified(server: Server) -> None:
 
 
 def test_modified(server: Server) -> None:
-    """Any other copy is replaced, and nonsense is no date."""
+    """A client with another ETag or date, or with an invalid date, gets the file."""
     for fields in (
         ("If-None-Match", '"other"'),
         ("If-None-Match", '"other", "another"'),
@@ -191,7 +191,7 @@ def test_modified(server: Server) -> None:
 
 
 def test_all_forms_of_dates(server: Server) -> None:
-    """The two obsolete forms of dates are understood as well (RFC 9110, 5.6.7)."""
+    """The two obsolete date formats are accepted (RFC 9110, section 5.6.7)."""
     moment = parsedate_to_datetime(DATE)
     for form in ("%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"):
         field = ("If-Modified-Since", moment.strftime(form))
@@ -199,7 +199,7 @@ def test_all_forms_of_dates(server: Server) -> None:
 
 
 def test_etag_before_date(server: Server) -> None:
-    """If-None-Match decides alone when both are there (RFC 9110, 13.2.2)."""
+    """If-None-Match decides alone if both fields are present (RFC 9110, section 13.2.2)."""
     etag, old = _etag(server), formatdate(MODIFIED - 9999, usegmt=True)
     other = ("If-None-Match", '"other"')
     assert fetch(server, DIGITS, other, ("If-Modified-Since", DATE)).status == 200
@@ -207,19 +207,19 @@ def test_etag_before_date(server: Server) -> None:
 
 
 def test_head_not_modified(server: Server) -> None:
-    """HEAD is answered with 304 as well."""
+    """HEAD is also answered with 304."""
     fields = (("If-None-Match", _etag(server)),)
     with Client(server) as client:
         assert client.exchange(request("HEAD", DIGITS, fields), "HEAD").status == 304
 
 
 def test_preconditions_that_must_hold(server: Server) -> None:
-    """If-Match and If-Unmodified-Since answer 412 when they fail (RFC 9110, 13.1.1, 13.1.4)."""
+    """A failed If-Match or If-Unmodified-Since gives 412 (RFC 9110, sections 13.1.1 and 13.1.4)."""
     old = formatdate(MODIFIED - 1, usegmt=True)
     assert fetch(server, DIGITS, ("If-Match", _etag(server))).status == 200
     assert fetch(server, DIGITS, ("If-Match", "*")).status == 200
     assert fetch(server, DIGITS, ("If-Match", '"other"')).status == 412
-    # A weak tag says that two versions are alike, and not that they are the same.
+    # A weak tag means that two versions are equivalent, not that they are identical.
     assert fetch(server, DIGITS, ("If-Match", f"W/{_etag(server)}")).status == 412
     assert fetch(server, DIGITS, ("If-Match", f"W/{_etag(server)}, {_etag(server)}")).status == 200
     assert fetch(server, DIGITS, ("If-Unmodified-Since", DATE)).status == 200
@@ -230,7 +230,8 @@ def test_preconditions_that_must_hold(server: Server) -> None:
     ("name", "listed", "not_listed"), [("If-Match", 200, 412), ("If-None-Match", 304, 200)]
 )
 def test_tags_in_several_lines(server: Server, name: str, listed: int, not_listed: int) -> None:
-    """The lines of a list are one list, whatever stands between them (RFC 9110, 5.3)."""
+    """Several lines of a list field are one list, also with other fields between them (RFC 9110,
+    section 5.3)."""
     tags = [(name, tag) for tag in ('"a"', '"b", "c"', _etag(server))]
     for order in itertools.permutations(tags):
         first, second, third = order
@@ -239,7 +240,8 @@ def test_tags_in_several_lines(server: Server, name: str, listed: int, not_liste
 
 
 def test_what_is_no_list(server: Server) -> None:
-    """Two dates, ranges or types are as good as none: RFC 9110, 5.3, 13.1.3 and 13.1.4."""
+    """A field that is no list is ignored if it comes twice: RFC 9110, sections 5.3, 13.1.3 and
+    13.1.4."""
     old, both = formatdate(MODIFIED - 1, usegmt=True), 2
     range_, etag = ("Range", "bytes=0-2"), ("If-Range", _etag(server))
     assert fetch(server, DIGITS, *[("If-Modified-Since", DATE)] * both).status == 200

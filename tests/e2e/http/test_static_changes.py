@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Files that change, disappear or shrink while they are served: each process and each loop has a
-cache of its own, so every server is tested."""
+"""Files that change, disappear or shrink while they are served. Each process and each event loop
+has a cache of its own, so every server is tested."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .test_static import DIGITS
 
 
 def test_changed_file(server: Server, site: Path) -> None:
-    """A changed file is served as it is now, with another ETag; a deleted one is not."""
+    """A changed file is served with its new content and another ETag; a deleted one is 404."""
     path = site / "public" / "t" / f"changing-{server.name}.txt"
     target = f"/t/{path.name}"
     path.write_bytes(b"first")
@@ -44,7 +44,7 @@ def test_changed_file(server: Server, site: Path) -> None:
 
 @pytest.mark.parametrize("instead", ["nothing", "folder", "link that leads out", "another file"])
 def test_deleted_file_is_let_go(server: Server, site: Path, instead: str) -> None:
-    """Who asks for it is told that it has gone, and its place on the disk is free again."""
+    """A request for a deleted file is 404, and its space on the disk is free again."""
     path = site / "public" / "t" / f"deleted-{server.name}.bin"
     path.write_bytes(eighty_kilobytes())
     with Client(server) as client:
@@ -55,7 +55,7 @@ def test_deleted_file_is_let_go(server: Server, site: Path, instead: str) -> Non
             (200, ("Range", "x")),
         ):
             raw = request("GET", f"/t/{path.name}", (field,))
-            # By the same worker, if that is possible.
+            # By the same worker, if possible.
             one = client.exchange(raw) if server.kind.keeps_alive else send(server, raw)
             assert one.status == status
         path.unlink()
@@ -75,7 +75,8 @@ def test_deleted_file_is_let_go(server: Server, site: Path, instead: str) -> Non
 
 
 def test_file_from_the_future(server: Server, site: Path) -> None:
-    """No Last-Modified lies in the future, whatever a file is dated (RFC 9110, 8.8.2.1)."""
+    """Last-Modified is never in the future, whatever the file's date is (RFC 9110, section
+    8.8.2.1)."""
     path = site / "public" / "t" / f"future-{server.name}.txt"
     path.write_bytes(b"future")
     future = 4_000_000_000  # the year 2096
@@ -90,8 +91,8 @@ def test_file_from_the_future(server: Server, site: Path) -> None:
 
 
 def test_change_is_seen_at_once(server: Server, site: Path) -> None:
-    """A request that is sent behind a change gets the file as it is now, even where the change came
-    within one tick of the clock that files are dated by, or while others are sent the same file."""
+    """A request sent after a change gets the new content, even if the change is within one tick of
+    the file clock, or if other clients are being sent the same file."""
     path = site / "public" / "t" / f"counting-{server.name}.txt"
     target = f"/t/{path.name}"
     path.write_bytes(b"0000")
@@ -101,7 +102,7 @@ def test_change_is_seen_at_once(server: Server, site: Path) -> None:
         while not over.is_set():
             with Client(server) as client:
                 assert client.exchange(request("GET", target)).body.isdigit()
-                # A kept connection may be closed for others who wait.
+                # A kept connection may be closed because others wait.
                 with contextlib.suppress(EndOfStreamError, ConnectionError):
                     for _ in range(19 if server.kind.keeps_alive else 0):
                         assert client.exchange(request("GET", target)).body.isdigit()
@@ -120,20 +121,20 @@ def test_change_is_seen_at_once(server: Server, site: Path) -> None:
 
 
 def test_change_within_a_round(server: Server, site: Path) -> None:
-    """An event loop looks at a file once in a round. Who is accepted in a long round, and has seen
-    the file change, gets what he has seen."""
+    """An event loop checks a file once in an iteration. A client accepted in a long iteration,
+    after the change, gets the new content."""
     if not server.kind.keeps_alive:
         pytest.skip("one client would hold up all others")
     path = site / "public" / "t" / f"round-{server.name}.txt"
     wanted, long = request("GET", f"/t/{path.name}"), request("GET", "/sorted") * 16
-    before, behind = b"before" * 4000, b"behind" * 4000  # long: kept open, whatever its time
+    before, behind = b"before" * 4000, b"behind" * 4000  # long: the connection stays open
     path.write_bytes(before)
     path.with_suffix(".new").write_bytes(behind)
     with ExitStack() as stack:
         first, *busy = [stack.enter_context(Client(server)) for _ in range(10)]
         for client in (first, *busy):
             assert client.exchange(wanted).body == before
-        busy[0].send(long)  # while this is computed, the next round fills: in this order
+        busy[0].send(long)  # while this is computed, the next loop iteration fills: in this order
         first.send(wanted)
         for client in busy[1:]:
             client.send(long)
@@ -147,8 +148,8 @@ def test_change_within_a_round(server: Server, site: Path) -> None:
 
 @pytest.mark.of_servers("poll", "epoll")
 def test_change_in_a_long_round(server: Server, site: Path) -> None:
-    """Whoever is served last in a round of an event loop, in the next second, is told the Date of
-    that second: no Last-Modified is later (RFC 9110, 8.8.2.1)."""
+    """A client served last in an iteration that lasts into the next second gets the Date of that
+    second: Last-Modified is never later (RFC 9110, section 8.8.2.1)."""
     path = site / "public" / "t" / f"second-{server.name}.txt"
     path.write_bytes(b"x")
     with ExitStack() as stack:
@@ -156,7 +157,7 @@ def test_change_in_a_long_round(server: Server, site: Path) -> None:
         for client in (first, *busy, last):
             client.exchange(request("HEAD", DIGITS), "HEAD")
         time.sleep(-(time.time() + 0.15) % 1)
-        for client in (first, *busy):  # while the first is served the next round fills
+        for client in (first, *busy):  # while the first is served the next iteration fills
             client.send(request("GET", "/sorted") * 16)
         last.send(request("GET", f"/t/{path.name}"))
         while last.is_quiet(0.01):
@@ -170,7 +171,7 @@ def test_change_in_a_long_round(server: Server, site: Path) -> None:
 
 
 def test_file_that_shrinks(server: Server, site: Path) -> None:
-    """A file cut short while it is sent ends that connection, not the server."""
+    """A file that shrinks while it is sent ends that connection only, and the server continues."""
     path = site / "public" / "t" / f"shrinking-{server.name}.bin"
     with path.open("wb") as file:
         file.truncate(50_000_000)

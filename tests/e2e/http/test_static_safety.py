@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Nothing outside public/ is ever served, whatever the path says or leads to."""
+"""Nothing outside public/ is served, whatever the path contains or links to."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ STRANGE = [
 
 @pytest.mark.parametrize("target", CLIMBING)
 def test_climbing_is_refused(server: Server, target: str) -> None:
-    """A path that climbs above the root is an error of the client's."""
+    """A path that climbs above the root is 400."""
     response = fetch(server, target)
     assert response.status == 400
     assert SECRET not in response.body
@@ -80,7 +80,7 @@ def test_climbing_is_refused(server: Server, target: str) -> None:
 
 @pytest.mark.parametrize("target", STRANGE)
 def test_strange_paths_lead_nowhere(server: Server, target: str) -> None:
-    """Other spellings of the way out do not lead out either."""
+    """Other encodings of a path above the root reach nothing outside either."""
     response = fetch(server, target)
     assert response.status in (400, 404), response.head
     assert SECRET not in response.body
@@ -100,7 +100,7 @@ def test_bad_escapes(server: Server, target: str) -> None:
     "target", ["/%00", "/t/digits.txt%00", "/%00index.html", "/t%00/digits.txt"]
 )
 def test_nul_in_path(server: Server, target: str) -> None:
-    """No path holds a NUL."""
+    """A path with a NUL is an error."""
     assert fetch(server, target).status == 400
 
 
@@ -123,7 +123,7 @@ def test_nul_in_path(server: Server, target: str) -> None:
     ],
 )
 def test_symbolic_links(server: Server, name: str, status: int) -> None:
-    """Links inside public/ are followed, links that lead outside are not there."""
+    """Links to targets inside public/ are followed, links that lead outside are 404."""
     response = fetch(server, f"/t/links/{name}")
     assert response.status == status
     assert SECRET not in response.body
@@ -131,18 +131,18 @@ def test_symbolic_links(server: Server, name: str, status: int) -> None:
 
 @pytest.mark.parametrize("name", ["fifo", "fifo.html", "fifo-index/", "folder-index/", "socket"])
 def test_not_files(server: Server, name: str) -> None:
-    """What is no regular file is not served, and nobody waits for it."""
+    """Only regular files are served, and the server waits for no other kind."""
     assert fetch(server, f"/t/odd/{name}").status == 404
     assert fetch(server, "/t/digits.txt").status == 200
 
 
 def test_one_byte_targets(server: Server) -> None:
-    """Every byte as a path of its own gets an answer, and none of them a file of ours."""
+    """Each byte as a path gets a response, and none of them is one of our files."""
     for byte in range(256):
         if byte in b"\r\n":
             continue
         raw = b"GET /" + bytes([byte]) + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-        # "/." is "/", "?" begins a query, "//" may be taken for "/" or not, "/t" is a folder
+        # "/." is "/", "?" begins a query, "//" may be treated as "/" or not, "/t" is a folder
         expected = {b".": (200,), b"?": (200,), b"/": (200, 301, 404), b"t": (301,)}.get(
             bytes([byte]), (400, 404)
         )
@@ -154,7 +154,8 @@ def test_one_byte_targets(server: Server) -> None:
 
 @pytest.mark.of_servers("preforking", "epoll")
 def test_public_is_replaced(start: Start, site: Path, tmp_path: Path) -> None:
-    """A switched link takes effect with a restart; a replaced file does so at once (0.3 s)."""
+    """A switched link takes effect after a restart; a replaced file takes effect at once (0.3
+    s)."""
     for name in ("old", "new"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "name.txt").write_text(name)

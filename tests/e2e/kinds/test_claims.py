@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the seven say of themselves: who waits and where, and what it costs.
-
-Each test quotes the sentence that it keeps true. Who changes the sentence must look at the test.
-"""
+"""The servers' claims about themselves: where they wait, and what a request costs. Each test quotes
+the sentence that it checks. A change of the sentence must also check its test."""
 
 from __future__ import annotations
 
@@ -43,15 +41,15 @@ from ..tracing import Trace, call_of, native, skip_unless_traceable, skip_unless
 
 @pytest.fixture
 def own() -> Iterator[PrivateRedis]:
-    """A Redis that only one server uses."""
+    """Yield a Redis that only one server uses."""
     with PrivateRedis() as server:
         yield server
 
 
-# ---- Who waits, and where? ----
+# ---- Where does it wait? ----
 
-# In which call the main thread sleeps; and the workers: those that have nothing to do, those whose
-# client is silent (or Redis), none (None) where there are no workers.
+# The call in which the main thread sleeps, and the calls of idle workers and of workers with a
+# silent client (or Redis); None if there are no workers.
 SLEEP = {
     "iterative": ("accept4", None, "recvfrom"),
     "forking": ("ppoll", None, "recvfrom"),
@@ -64,7 +62,7 @@ SLEEP = {
 
 
 def _expected(name: str, silent: int) -> tuple[str, Counter[str]]:
-    """Who sleeps where while so many clients, or Redis, are waited for."""
+    """Return where the threads sleep while so many clients, or Redis, are waited for."""
     main, idle, busy = SLEEP[name]
     workers: Counter[str] = Counter()
     if name == "iterative":
@@ -83,8 +81,8 @@ def _sleeps(server: Server, silent: int) -> None:
 
 @pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
 def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
-    """Idle, with silent clients, and with a Redis that does not answer: everybody sleeps where
-    it is said; and nothing sleeps anywhere else."""
+    """Idle, with silent clients and with a silent Redis, each thread sleeps in the documented call,
+    and no thread sleeps in another one."""
     says(
         "The only process waits for the one client whom it serves, in recv and send, and for "
         "Redis, in recv (and in poll, while it connects).",
@@ -101,7 +99,7 @@ def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
     skip_unless_visible()
     server = start("--workers", str(WORKERS), redis=own.url())
     if server.name not in SLEEP:
-        pytest.skip("nobody has said where it waits")
+        pytest.skip("its waiting calls are not documented")
     _sleeps(server, 0)
     silent = 1 if server.kind.is_stalled_by_one else 3
     with crowd(server, silent, HALF) as clients:
@@ -118,7 +116,8 @@ def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
 
 @of("poll", "epoll")
 def test_loop_sleeps_for_nobody_alone(start: Start) -> None:
-    """06, 07: not for one who says nothing either, whom the kernel hands over after a while."""
+    """06, 07: a silent client that the kernel hands over after a while does not keep the loop in
+    another call."""
     says(
         "Every other call on a socket returns at once; where it would have to wait, the loop goes "
         "on with somebody else."
@@ -129,17 +128,17 @@ def test_loop_sleeps_for_nobody_alone(start: Start) -> None:
     end = deadline_in(PATIENCE)
     with crowd(server, 2, b"") as silent:
         while any(client.is_quiet(0.005) for client in silent):
-            assert time.monotonic() < end, "their time is never over"
+            assert time.monotonic() < end, "their time does not end"
             slept[call_of(server.pid, server.pid)[0]] += 1
     known = ("", SLEEP[server.name][0])
     elsewhere = {call: times for call, times in slept.items() if call not in known}
-    # A look may find it in the middle of a call that does not wait.
+    # The check may find it in the middle of a call that does not wait.
     assert sum(elsewhere.values()) < 5, f"it also slept in {elsewhere}"
 
 
 @of("forking")
 def test_parent_never_reads(start: Start, own: PrivateRedis, tmp_path: Path) -> None:
-    """02: what clients and Redis send is the children's."""
+    """02: only the children read from clients and Redis."""
     says("it never reads from a client or from Redis")
     skip_unless_traceable()
     server = start(redis=own.url())
@@ -159,7 +158,7 @@ def _failed_accepts(trace: Path) -> int:
 @of("preforking", "prethreading")
 @pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
 def test_wakes_one(start: Start) -> None:
-    """03, 05: a connection wakes one worker, and the others sleep on."""
+    """03, 05: a connection wakes one worker, and all others stay asleep."""
     says("the kernel wakes one for each connection, and not the whole herd")
     skip_unless_visible()
     workers, connections = 16, 40
@@ -177,14 +176,15 @@ def test_wakes_one(start: Start) -> None:
         wait_until(lambda: waiting(server)[1] == idle, "all workers sleep")
         fetch(server, "/t/digits.txt")
     woken = sum(after - once for after, once in zip(switches(), before, strict=True))
-    # A herd would be 16 for each; a worker may sleep again for its client, and for a lock.
+    # Waking all would be 16 for each; a worker may sleep again for its client, or for a lock.
     assert connections <= woken + 1 < 5 * connections
 
 
 @of("preforking", "prethreading")
 @pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
 def test_each_of_a_burst_is_taken(start: Start) -> None:
-    """03, 05: where there are workers enough, nobody waits for another's end, not in a burst."""
+    """03, 05: if there are enough workers, no connection of a burst waits for the end of
+    another."""
     workers = 16
     server = start("--workers", str(workers))
     wait_until(lambda: server.is_at_rest(workers), "it has all its workers")
@@ -193,7 +193,7 @@ def test_each_of_a_burst_is_taken(start: Start) -> None:
         for pid in server.pids():
             _queue_up_behind_main(server, pid)
             os.kill(pid, signal.SIGSTOP)
-        with crowd(server, workers, HALF) as clients:  # all are there before anybody is woken
+        with crowd(server, workers, HALF) as clients:  # all arrive before any worker is woken
             for pid in server.pids():
                 os.kill(pid, signal.SIGCONT)
             for client in clients:
@@ -204,7 +204,8 @@ def test_each_of_a_burst_is_taken(start: Start) -> None:
 
 
 def _queue_up_behind_main(server: Server, pid: int) -> None:
-    """Put all on one processor, where a worker that is woken does not interrupt who wakes it."""
+    """Run all on one processor, where a woken worker does not interrupt the thread that wakes
+    it."""
     processor = {min(os.sched_getaffinity(server.pid))}
     for task in processes.tasks(pid):
         os.sched_setaffinity(task, processor)
@@ -213,7 +214,7 @@ def _queue_up_behind_main(server: Server, pid: int) -> None:
 
 
 def _switches(pid: int, task: int) -> int:
-    """How often a thread has gone to sleep."""
+    """Return how often a thread has gone to sleep."""
     text = Path(f"/proc/{pid}/task/{task}/status").read_text(encoding="utf-8")
     found = re.search(r"^voluntary_ctxt_switches:\t(\d+)", text, re.MULTILINE)
     assert found is not None
@@ -224,7 +225,7 @@ def _switches(pid: int, task: int) -> int:
 
 
 def _calls(start: Start, tmp_path: Path, serve: Callable[[Server], object]) -> Counter[str]:
-    """The calls that a server makes while it serves, and at its end."""
+    """Return the calls that a server makes while it serves, and at its end."""
     skip_unless_traceable()
     server = start("--workers", str(WORKERS))
     fetch(server, "/t/digits.txt", *CLOSE)  # the file is open now
@@ -238,7 +239,7 @@ def _calls(start: Start, tmp_path: Path, serve: Callable[[Server], object]) -> C
 
 @pytest.mark.plain_build("sanitizers make calls of their own")
 def test_cost_of_a_connection(start: Start, tmp_path: Path) -> None:
-    """Who is made for a connection: a child in 02, a thread in 04, nobody elsewhere."""
+    """02 makes a child for each connection, 04 a thread, and all others neither."""
     says(
         "Nothing but the work itself: no second process, no switch, no lock.",
         "A fork, an exit and a wait for each connection",
@@ -267,7 +268,7 @@ def test_cost_of_a_connection(start: Start, tmp_path: Path) -> None:
 
 @pytest.mark.plain_build("sanitizers make calls of their own")
 def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
-    """A request that comes in one piece is read with one call, however long its head is."""
+    """A request that arrives in one segment is read with one call, however long its head is."""
     connections = 5
     fields = (*CLOSE, ("X-Long", "x" * 700))
 
@@ -277,16 +278,16 @@ def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
 
     def attempt() -> None:
         calls = _calls(start, tmp_path, serve)
-        assert calls["recvfrom"] == connections, "a read for each request, and no more"
+        assert calls["recvfrom"] == connections, "not exactly one read for each request"
 
-    # Who says nothing for a second, for want of a CPU, is handed over by the kernel all the same.
+    # If the CPU is too busy for a client to send within a second, the kernel hands it over anyway.
     undisturbed(1, attempt)
 
 
 @of("poll", "epoll")
 @pytest.mark.plain_build("sanitizers make calls of their own")
 def test_change_of_interest(start: Start, tmp_path: Path) -> None:
-    """06, 07: what it costs to begin to watch a client: an assignment, or a system call."""
+    """06, 07: to begin to watch a client costs an assignment, or a system call."""
     says(
         "a change of interest is an assignment and costs no system call",
         "Each change of interest is a system call, which is why a connection whose request is "
@@ -313,19 +314,19 @@ def test_change_of_interest(start: Start, tmp_path: Path) -> None:
         name = start().name
         assert halves["recvfrom"] - whole["recvfrom"] == connections
         more = {key for key in halves if halves[key] - whole[key] >= connections}
-        # Another round of the loop.
+        # Another loop iteration.
         more -= {"recvfrom", "accept4", native("poll"), native("epoll_wait")}
         assert more == ({"epoll_ctl"} if name == "epoll" else set())
         assert whole["epoll_ctl"] == 0
         assert halves["epoll_ctl"] == (connections if name == "epoll" else 0)
 
-    # Who says nothing for a second, for want of a CPU, is handed over by the kernel all the same.
+    # If the CPU is too busy for a client to send within a second, the kernel hands it over anyway.
     undisturbed(1, compare)
 
 
 @of("poll")
 def test_poll_hands_over_everything(start: Start) -> None:
-    """06: each call of poll() is given every connection, idle ones too."""
+    """06: each poll() call gets all connections, idle ones too."""
     says("each poll() hands all of it to the kernel", "an idle client costs a little of every poll")
     skip_unless_visible()
     server = start()
@@ -337,7 +338,7 @@ def test_poll_hands_over_everything(start: Start) -> None:
 
 
 def _polled(server: Server) -> int:
-    """How many descriptors its poll() was given; it sleeps in it."""
+    """Return how many descriptors its poll() call has; it sleeps in it."""
     wait_until(lambda: call_of(server.pid, server.pid)[0] == native("poll"), "it sleeps in poll()")
     arguments = call_of(server.pid, server.pid)[1]
     return arguments[1] if arguments else 0
@@ -345,7 +346,7 @@ def _polled(server: Server) -> int:
 
 @of("poll", "epoll", "prethreading", "iterative")
 def test_one_connection_to_redis(start: Start, own: PrivateRedis) -> None:
-    """06, 07: all share one; 05: as many as are used at once."""
+    """06, 07: all clients share one connection to Redis; 05: as many as are used at once."""
     says(
         "all share one connection to it and replies come in order",
         "The threads open as many connections to Redis as they use at once.",
@@ -367,7 +368,7 @@ def test_one_connection_to_redis(start: Start, own: PrivateRedis) -> None:
 @of("prethreading")
 @pytest.mark.plain_build("a sanitizer's own library must be the first one")
 def test_locks(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) -> None:
-    """05: how often a lock is taken for what."""
+    """05: each lock is taken as often as documented."""
     says(
         "two for each connection (put, take), one for each thread that wakes, two for each file "
         "that it borrows, two for each page that asks Redis, and one for each request after which "
@@ -380,7 +381,7 @@ def test_locks(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) ->
         def both_wait() -> None:
             wait_until(lambda: waiting(server)[1]["futex"] == 2, "both threads wait")
 
-        # A thread that wakes takes its lock inside of the C library, where nobody counts it.
+        # A thread that wakes takes its lock inside the C library, where it is not counted.
         costs = {ELSEWHERE: 2, DIGITS: 2 + 2, VISIT: 2 + 2 + 2}
         for raw, cost in costs.items():
             for path in ("/guestbook", "/t/digits.txt"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the seven say of themselves: the limit, a crash, an idle client; see test_claims.py."""
+"""The servers' claims about the limit, a crash and an idle client; see test_claims.py."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from ..tracing import call_of, skip_unless_visible, waiting
 
 @of("iterative", "preforking", "prethreading")
 def test_the_rest_wait_in_the_backlog(start: Start) -> None:
-    """01, 03: whoever is not served waits in the kernel; 05: in a queue of the main thread's."""
+    """01, 03: clients that are not served wait in the kernel; 05: in a queue of the main thread."""
     says(
         "All others wait for the process, in the kernel's backlog.",
         "one client that stalls stops all others until its timeout",
@@ -69,7 +69,7 @@ def test_the_rest_wait_in_the_backlog(start: Start) -> None:
 
 @of("prethreading")
 def test_queue_holds_more_than_the_backlog(start: Start) -> None:
-    """05: the main thread takes all who come, until there are no descriptors left for them."""
+    """05: the main thread accepts all connections until no descriptors are left."""
     says(
         "The queue is why this server holds more connections than the kernel's backlog",
         "at the limit of descriptors it sleeps in sem_wait()",
@@ -99,7 +99,7 @@ def _main_sleeps(server: Server) -> bool:
 @pytest.mark.slow
 @of("preforking", "prethreading")
 def test_idle_client_holds_its_worker(start: Start) -> None:
-    """03, 05: who waits is served when the idle one's time is over."""
+    """03, 05: a waiting client is served when the idle client's time is over."""
     says(
         "one that was idle before holds its worker until IDLE_TIMEOUT",
         "one that was idle before holds its thread until IDLE_TIMEOUT",
@@ -116,7 +116,7 @@ def test_idle_client_holds_its_worker(start: Start) -> None:
 @pytest.mark.slow
 @of("forking", "threading")
 def test_idle_client_holds_its_child(start: Start) -> None:
-    """02, 04: for the same time."""
+    """02, 04: an idle client holds its child or thread for the same time."""
     says(
         "an idle client holds a child for up to 5 s",
         "an idle client holds a thread for up to 5 s",
@@ -130,7 +130,7 @@ def test_idle_client_holds_its_child(start: Start) -> None:
 
 
 def test_length_of_the_backlog(start: Start) -> None:
-    """As long as is asked for, or as the kernel allows: it lowers the rest without a word."""
+    """The backlog is as long as requested, or as the kernel allows: it lowers the rest silently."""
     most = int(Path("/proc/sys/net/core/somaxconn").read_text())
     assert longest_backlog(start().port) == min(limit("DEFAULT_BACKLOG"), most)
     assert longest_backlog(start("--backlog", "37").port) == min(37, most)
@@ -138,7 +138,7 @@ def test_length_of_the_backlog(start: Start) -> None:
 
 @of("iterative")
 def test_full_backlog(start: Start) -> None:
-    """01: beyond the backlog the kernel drops connection requests."""
+    """01: the kernel drops connection requests above the backlog."""
     says("The backlog fills; then the kernel drops connection requests")
     size = 4
     server = start("--backlog", str(size))
@@ -160,7 +160,7 @@ def test_full_backlog(start: Start) -> None:
 
 @pytest.fixture
 def many_descriptors() -> Iterator[None]:
-    """As many descriptors as this process may have."""
+    """Yield with as many descriptors as this process may have."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     if before[1] != resource.RLIM_INFINITY and before[1] < 8192:
         pytest.skip("this needs 8,192 descriptors (ulimit -Hn)")
@@ -172,7 +172,7 @@ def many_descriptors() -> Iterator[None]:
 @pytest.mark.usefixtures("many_descriptors")
 @of("forking", "threading")
 def test_limit_of_children(start: Start) -> None:
-    """02, 04: a thousand at once; then nobody is accepted until one ends."""
+    """02, 04: a thousand clients are served at once; then none is accepted until one ends."""
     most = limit("CHILDREN_LIMIT")
     says(
         "If CHILDREN_LIMIT children are alive (fewer if memory is short, see main()), the parent "
@@ -204,7 +204,7 @@ def test_limit_of_children(start: Start) -> None:
 
 
 def _ends(client: Client) -> bool:
-    """Whether the connection ends without a response."""
+    """Return whether the connection ends without a response."""
     try:
         client.read()
     except (EndOfStreamError, OSError):
@@ -214,7 +214,7 @@ def _ends(client: Client) -> bool:
 
 @of("forking", "preforking")
 def test_crash_of_a_child(start: Start) -> None:
-    """02, 03: one client suffers and nobody else; in 03 another worker is forked."""
+    """02, 03: a crash ends one client's connection only; 03 forks another worker."""
     says(
         "A crash takes one client with it.",
         "if one worker crashes, its client suffers and nobody else, and the parent forks another",
@@ -245,7 +245,7 @@ def test_crash_of_a_child(start: Start) -> None:
 @of("threading", "prethreading")
 @pytest.mark.plain_build("a sanitizer handles the signal of a crash itself")
 def test_crash_of_a_thread(start: Start) -> None:
-    """04, 05: the crash of one is the end of all."""
+    """04, 05: the crash of one thread ends the server."""
     says("a crash of one is the end of all", "nobody is left to start another")
     server = start("--workers", str(WORKERS))
     with crowd(server, 2, HALF) as clients:
@@ -262,7 +262,7 @@ def test_crash_of_a_thread(start: Start) -> None:
 
 @of("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
 def test_what_an_idle_client_holds(start: Start) -> None:
-    """A child, a thread, a worker, or nothing but memory; 01 keeps none."""
+    """An idle client holds a child, a thread, a worker, or only memory; 01 keeps none."""
     says(
         "no connection is kept alive here: one idle browser would own the server",
         "yes; an idle client holds a child for up to 5 s",
@@ -287,8 +287,8 @@ def test_what_an_idle_client_holds(start: Start) -> None:
 @of("poll", "epoll")
 @pytest.mark.plain_build("a sanitizer keeps what is free")
 def test_a_crowd_that_has_been_answered_holds_little(start: Start) -> None:
-    """Their answers were all on their way at once. Soon after (TIDY_PAUSE), what only these needed
-    has gone back to the kernel; each of them holds less than a kilobyte, and 128 KB are kept."""
+    """After many responses at once, their memory goes back to the kernel (within TIDY_PAUSE). Each
+    connection then holds less than a kilobyte, and 128 KB are kept."""
     clients, kept = 800, 128 * 1024
     with PrivateRedis() as redis:
         server = start(redis=redis.url())
@@ -303,4 +303,4 @@ def test_a_crowd_that_has_been_answered_holds_little(start: Start) -> None:
             redis.resume()
             for client in idle:
                 assert client.read().status in (200, 503)
-            wait_until(lambda: each() < 1024 + kept / clients, "it is given back")
+            wait_until(lambda: each() < 1024 + kept / clients, "the memory is given back")

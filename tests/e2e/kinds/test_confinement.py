@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Least power: what a server gives up once it has started."""
+"""Confinement: the rights that a server drops after its start."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ pytestmark = pytest.mark.plain_build("sanitizers make calls of their own: no con
 INTRUDER = REPOSITORY / "build" / "intruder.so"
 LANDLOCK_CREATE_RULESET, LANDLOCK_VERSION = 444, 1
 
-# Why a call that is in the list need not be made in a session of this kind. Whatever is neither
-# made nor here stands in the list for nothing.
+# Why a listed call need not occur in a session of this kind. A call that neither occurs nor is
+# named here is listed without a reason.
 NOT_ALWAYS = {
     "fstat": "the C library before 2.33 and after 2.38",
     "clone": "creates threads before glibc 2.34",
@@ -75,19 +75,19 @@ NOT_ALWAYS = {
 
 
 def landlock_version() -> int:
-    """What this kernel knows of Landlock; 0: nothing."""
+    """Return the kernel's Landlock version; 0 if it has none."""
     libc = ctypes.CDLL(None)
     return max(0, int(libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_VERSION)))
 
 
 def _status(pid: int, key: str) -> list[str]:
-    """The words of a line of /proc/PID/status."""
+    """Return the words of a line of /proc/PID/status."""
     text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
     return next(line.split()[1:] for line in text.splitlines() if line.startswith(key + ":"))
 
 
 def listed(binary: Path) -> set[str]:
-    """What --print-syscalls prints, one name a line, each once."""
+    """Return the calls that --print-syscalls prints, one name a line, each once."""
     status, out, err = run_to_end(binary, "--print-syscalls")
     assert (status, err) == (0, "")
     names = out.split()
@@ -96,7 +96,7 @@ def listed(binary: Path) -> set[str]:
 
 
 def test_list_of_calls(start: Start, tmp_path: Path) -> None:
-    """The calls that a server keeps are those that it makes: all of them, and no others."""
+    """The calls that a server keeps are exactly those that it makes."""
     skip_unless_traceable()
     root = build_project_site(tmp_path, REPOSITORY)
     (root / "public" / "large").write_bytes(bytes(100_000))
@@ -142,10 +142,8 @@ HEAP_FILES = {
 
 @of("threading", "prethreading")
 def test_heaps_of_threads(start: Start, tmp_path: Path) -> None:
-    """What the C library opens for the threads' heaps is what process/confine.h says.
-
-    It is not told as a fault; and Landlock, where the kernel has it, refuses it.
-    """
+    """The C library opens for the heaps of threads the files that process/confine.h names. Landlock
+    refuses them if the kernel has it, and the server logs no fault."""
     skip_unless_traceable()
     server = start("--workers", "8")
     trace = Trace(server, tmp_path / "trace")
@@ -166,7 +164,7 @@ def test_heaps_of_threads(start: Start, tmp_path: Path) -> None:
 
 @dataclass
 class _Intruded(Server):
-    """A server that somebody has taken over: see tests/faults/intruder.c."""
+    """A server under an attacker's control: see tests/faults/intruder.c."""
 
     variables: dict[str, str] = field(default_factory=dict)
 
@@ -176,7 +174,7 @@ class _Intruded(Server):
 
 
 def _intrude(binary: Path, root: Path, redis: PrivateRedis, *options: str) -> dict[str, int]:
-    """What the intruder's attempts came to: an errno each, 0 for success."""
+    """Return the results of the intruder's attempts: an errno each, 0 for success."""
     if not INTRUDER.exists():
         pytest.fail(f"{INTRUDER} is missing: build it first (make faults)", pytrace=False)
     with PrivateRedis() as other:
@@ -194,7 +192,7 @@ def _intrude(binary: Path, root: Path, redis: PrivateRedis, *options: str) -> di
 
 
 def test_intruder(binary: Path, site: Path, redis: PrivateRedis) -> None:
-    """Whoever takes a server over can do little more than it does itself."""
+    """An attacker who controls a server can do little more than the server itself."""
     version = landlock_version()
     denied = errno.EACCES if version >= 1 else 0
     got = _intrude(binary, site, redis)
@@ -213,36 +211,36 @@ def test_intruder(binary: Path, site: Path, redis: PrivateRedis) -> None:
 def test_refused_under_a_long_name(
     binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path
 ) -> None:
-    """Also a program whose name leaves little room for it tells what it has refused."""
+    """A server with a very long name also logs the call that was refused."""
     link = tmp_path / ("x" * 200)
     link.symlink_to(binary)
     assert _intrude(link, site, redis)["execve"] == errno.ENOSYS
 
 
 def test_intruder_unconfined(binary: Path, site: Path, redis: PrivateRedis) -> None:
-    """The same attempts come through with --no-confinement: it was that which prevented them."""
+    """With --no-confinement the same attempts succeed: so only the confinement prevents them."""
     got = _intrude(binary, site, redis, "--no-confinement")
-    # There is no such program, and the intruder traces nobody.
+    # There is no such program, and the intruder traces no process.
     assert (got.pop("execve"), got.pop("ptrace")) == (errno.ENOENT, errno.ESRCH)
     assert set(got.values()) == {0}, got
 
 
 def test_crash_tells_what_it_is(binary: Path, site: Path, redis: PrivateRedis) -> None:
-    """What the C library finds out of a broken heap reaches whoever looks for the fault."""
+    """The message of the C library about a corrupt heap is printed."""
     choice = ("--workers", "2")
     server = _Intruded(binary, site, redis.url(), choice, variables={"FREE_TWICE": "1"})
     server.start()
     try:
         with Client(server) as client:
             client.send(request("GET", "/"))
-            wait_until(lambda: "double free" in server.stderr, "it says what was wrong")
+            wait_until(lambda: "double free" in server.stderr, "its message is printed")
         assert "is not in its list" not in server.stderr
     finally:
         server.kill()
 
 
 def test_banner(start: Start) -> None:
-    """The banner says how far it is confined, and the kernel says so too."""
+    """The banner shows how far the server is confined, and the kernel confirms it."""
     server = start()
     calls = len(listed(server.binary))
     assert server.banner["confined"].startswith(f"to {calls} system calls, ")
@@ -251,25 +249,25 @@ def test_banner(start: Start) -> None:
         assert _status(pid, "Seccomp") == ["2"]
     server = start("--no-confinement")
     assert server.banner["confined"] == "no"
-    ours = _status(os.getpid(), "Seccomp")  # in a container we have a filter, too
+    ours = _status(os.getpid(), "Seccomp")  # in a container this process has a filter, too
     for pid in server.pids():
         assert _status(pid, "Seccomp") == ours
 
 
 @pytest.fixture
 def open_site() -> Iterator[Path]:
-    """A site, and a copy of the executables' folder, that every user may read."""
+    """Yield a site, and a copy of the executables' folder, that every user may read."""
     with tempfile.TemporaryDirectory(prefix="zs-user-") as folder:
         Path(folder).chmod(0o755)
         yield build_project_site(Path(folder), REPOSITORY)
 
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the user")
 
 
 @as_root
 def test_user(start: Start, open_site: Path, redis: PrivateRedis) -> None:
-    """--user: all its processes are that user's, in its groups, with no rights left of root's."""
+    """With --user all its processes have that user and its groups, and none of root's rights."""
     nobody = pwd.getpwnam("nobody")
     server = start("--user", "nobody", root=open_site, redis=redis.url(250))
     for pid in server.pids():
@@ -279,7 +277,7 @@ def test_user(start: Start, open_site: Path, redis: PrivateRedis) -> None:
         assert int(_status(pid, "CapEff")[0], 16) == int(_status(pid, "CapPrm")[0], 16) == 0
     assert fetch(server, "/").status == 200
     assert sign(server, "Ann", "as nobody").status == 303
-    # It cannot read what only root may: for it, that file is not there.
+    # A file that only root may read does not exist for it.
     secret = open_site / "public" / "secret.txt"
     secret.write_text("for root")
     secret.chmod(0o600)
@@ -288,7 +286,7 @@ def test_user(start: Start, open_site: Path, redis: PrivateRedis) -> None:
 
 @as_root
 def test_user_errors(binary: Path, open_site: Path) -> None:
-    """A user that is not there, or that only root could become, ends the start with one line."""
+    """An unknown user, or a user that only root may change to, ends the start with one line."""
     shutil.copy(binary, open_site / binary.name)
     options = ("--port", str(free_port()), "--root", str(open_site))
     status, out, err = run_to_end(binary, *options, "--user", "no-such-user")

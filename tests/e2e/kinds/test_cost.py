@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a request costs in system calls and in allocations, as counts: times are the benchmark's.
+"""What a request costs in system calls and in allocations, as counts: the benchmark measures times.
 
-cost.txt has one line for each server and kind of request. A change that adds a call or a block of
-memory to one of them is found here; who means to add it changes the line.
+cost.txt has one line for each server and kind of request. A change that adds a call or an
+allocation fails here; if it is intended, change the line.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ TARGETS = {
     "guestbook": "/guestbook",
 }
 REQUESTS = 5
-# What is done once for all requests, or once for a connection, drops out of the difference.
+# What is done once for all requests, or once for a connection, is not in the difference.
 TIMES = (1, 1 + REQUESTS)
-# Requests come one at a time, so the counts are the same every time. But where another program
-# takes the processor, a server may send in two goes, look once more whether there is something to
-# receive, or have to wait for a lock. Then the requests are not alike, and are made again.
+# Requests are sent one at a time, so the counts are the same every time. But if another program
+# takes the processor, a server may send in two parts, check for input once more, or wait for a
+# lock. Then the requests differ, and are repeated.
 TRIES = 10
-# A connection to Redis that has rested is looked at before it is used: here each has, however fast
-# or busy the machine is.
+# A Redis connection that has been idle is checked before its use: here each has been idle, however
+# fast or busy the machine is.
 REST = 1.2 * limit("REDIS_REST") / 1000
-# An older call and a newer one: which of them is made depends on the C library and the processor.
+# An older call and a newer one: the C library and the processor decide which is made.
 SAME = {"fstat": "newfstatat", "clone3": "clone", "epoll_pwait": "epoll_wait", "ppoll": "poll"}
 # How many of these the C library makes when a thread or a child begins and ends, or waits for a
-# condition, differs from version to version. A line has the number of the version that makes most,
-# and fewer are right as well. (forking's rt_sigprocmask is of glibc 2.41 and newer; and there are
-# containers that refuse clone3.)
+# condition, differs between versions. A line has the number of the version that makes most, and
+# fewer are accepted. (forking's rt_sigprocmask is of glibc 2.41 and newer; some containers refuse
+# clone3.)
 AT_MOST = {"clone:ENOSYS", "futex", "madvise", "rseq", "rt_sigprocmask", "set_robust_list"}
 ACCEPTED = re.compile(r"accept4.* = [0-9]")
-# A call that is over, and its error; where a signal has ended it, the kernel's own (ERESTART...).
+# A call that has returned, and its error; after a signal, the kernel's own (ERESTART...).
 CALLED = re.compile(r"(?:\d+ +)?(?:<\.\.\. )?(\w+)(?:\(| resumed>).* = (?:(?:-1|\?) (E\w+))?")
 ALLOCATING = ("malloc", "calloc", "realloc")
 Count = Callable[[str, str], list[Counter[str]]]
@@ -63,14 +63,15 @@ pytestmark = pytest.mark.plain_build("sanitizers make calls and blocks of their 
 
 
 def _is_done(server: Server) -> bool:
-    """It has closed all connections, and sleeps; no child or thread of 02 or 04 is left, else the
-    next one would get another place and connection to Redis, or another stack."""
+    """Return whether it has closed all connections and sleeps, and no child or thread of 02 or 04
+    is left. Otherwise the next one would get another slot and Redis connection, or another
+    stack."""
     tasks = [task for pid in server.pids() for task in processes.tasks(pid)]
     return not any_open(server.port) and server.is_at_rest(1) and all(map(processes.sleeps, tasks))
 
 
 def _ask(server: Server, target: str, way: str, times: int, rest: float = 0) -> None:
-    """Some requests, on one connection each or all on one; before each, rest for some seconds."""
+    """Send requests, on one connection each or all on one; before each, sleep for some seconds."""
     kept = way == "kept"
     raw = request("GET", target, () if kept else (("Connection", "close"),))
     for _ in range(1 if kept else times):
@@ -78,23 +79,24 @@ def _ask(server: Server, target: str, way: str, times: int, rest: float = 0) -> 
             for _ in range(times if kept else 1):
                 time.sleep(rest)
                 assert client.exchange(raw).status in (200, 302, 404)
-        wait_until(lambda: _is_done(server), "it has done with that connection")
+        wait_until(lambda: _is_done(server), "it has finished that connection")
 
 
 def _warm(server: Server, site: Path) -> None:
-    """All that is done once is done."""
+    """Do all that is done once."""
     wait_until_settled(site)
     for target in TARGETS.values():
         _ask(server, target, "closed", 2)
 
 
 def _accepted(trace: str, mark: int) -> int:
-    """Where the connection of a mark was accepted: everything before it was at rest."""
+    """Return where the connection of a mark was accepted: everything before it was at rest."""
     return [m.start() for m in ACCEPTED.finditer(trace[:mark])][-1]
 
 
 def _between(trace: str, number: int) -> Counter[str]:
-    """The calls between a mark and the next one; those that failed have the error in their name."""
+    """Return the calls between a mark and the next one; failed calls have the error in their
+    name."""
     marks = [_accepted(trace, trace.index(f"GET /mark-{n} ")) for n in (number, number + 1)]
     found = map(CALLED.match, trace[marks[0] : marks[1]].splitlines())
     calls = [(SAME.get(call[1], call[1]), call[2]) for call in found if call]
@@ -102,14 +104,14 @@ def _between(trace: str, number: int) -> Counter[str]:
 
 
 def _of_each(counts: list[Counter[str]]) -> dict[str, float]:
-    """Of each request. What is not the same for each is told as a fraction: no line has one."""
+    """Return the counts of each request; a fraction, which no line has, if requests differ."""
     few, many = counts
     each = {name: (many[name] - few[name]) / REQUESTS for name in sorted(few | many)}
     return {name: count for name, count in each.items() if count}
 
 
 def _is_as_said(found: dict[str, float], words: list[str]) -> bool:
-    """Whether each request costs the same, and what the words of a line say: names and counts."""
+    """Return whether each request costs the same, namely the names and counts of a line."""
     said = {name: int(count) for name, count in zip(words[::2], words[1::2], strict=True)}
     return all(map(float.is_integer, found.values())) and all(
         found.get(name, 0) == said.get(name, 0)
@@ -119,7 +121,7 @@ def _is_as_said(found: dict[str, float], words: list[str]) -> bool:
 
 
 def _check(server: Server, what: str, count: Count) -> None:
-    """Each line of this server's and of this kind, or skip if there is none."""
+    """Check each line of this server and kind, or skip if there is none."""
     table = [line.split() for line in TABLE.read_text(encoding="utf-8").splitlines()]
     key = (server.name, what)
     said = {tuple(words[1:3]): words[4:] for words in table if (words[0], words[3]) == key}
@@ -140,7 +142,8 @@ def _check(server: Server, what: str, count: Count) -> None:
 
 
 def test_calls(start: Start, site: Path, tmp_path: Path) -> None:
-    """The system calls of a request, once all files and connections are open."""
+    """The system calls of a request are those of its line, after all files and connections are
+    open."""
     skip_unless_traceable(attached=False)
     trace = tmp_path / "trace"
     server = start("--workers", "1", prefix=begun_by_strace(trace))
@@ -163,7 +166,7 @@ def test_calls(start: Start, site: Path, tmp_path: Path) -> None:
 
 
 def test_blocks(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) -> None:
-    """The blocks of memory that a request allocates."""
+    """The allocations of a request are those of its line."""
     plan = Plan(tmp_path / "plan")
     options = ("--workers", "1")
     with FaultyServer(binary, site, redis.url(263), options, plan=plan) as server:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/tutorial/own-server.md, with kinds that none of the seven is."""
+"""docs/tutorial/own-server.md is true for architectures that none of the seven servers has."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS = (
     *(f"limits/test_{name}" for name in ("stop", "stalling", "fairness", "clients")),
     *(f"limits/test_{name}" for name in ("ports", "faults_start")),
 )
-"""The files of tests that ask what kind of server it is."""
+"""The test files that depend on the server's architecture."""
 FILES = ("Makefile", "redirects", "pyproject.toml")
 FOLDERS = ("lib", "public", "templates", "tests")
 WORKERS = 4
@@ -31,7 +31,7 @@ WORKERS = 4
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A copy of the project, with folders for servers that are none of the seven."""
+    """Yield a copy of the project, with folders for two further servers."""
     copy = tmp_path / "project"
     copy.mkdir()
     for name in FILES:
@@ -55,10 +55,8 @@ def _make(name: str, project: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["looping", "listening"])
 def test_an_eighth_of_a_kind_of_its_own(name: str, project: Path) -> None:
-    """A pool whose processes each run a loop, with one listener for all or with one for each.
-
-    Its folder is all that is added.
-    """
+    """A server works as a pool of event loops, with one listener or with one for each. Its folder
+    is all that is added."""
     _make(name, project)
     _make("faults", project)
     command = [sys.executable, "-m", "pytest", "-q", "--server", name, "-m", "not waits"]
@@ -67,10 +65,8 @@ def test_an_eighth_of_a_kind_of_its_own(name: str, project: Path) -> None:
 
 @pytest.mark.slow
 def test_each_listens_for_itself(project: Path) -> None:
-    """All get a share of the connections, and whoever is forked in a worker's place gets its own.
-
-    A listener outlives its worker: no connection is refused or lost while there is none.
-    """
+    """Each worker gets a share of the connections, and a replacement gets its own listener. A
+    listener outlives its worker: no connection is refused or lost while there is none."""
     _make("listening", project)
     options = ("--each-worker", "--workers", str(WORKERS))
     with Server(project / "listening", project, "redis://127.0.0.1:1", options) as server:

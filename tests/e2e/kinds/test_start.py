@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The command line: options, the banner, and errors that say what to do."""
+"""The command line: options, the banner, and error messages that say what to do."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from ..timing import PATIENCE
 
 
 def _fails(binary: Path, *arguments: str) -> str:
-    """Run it with arguments that cannot do; return the one line it prints."""
+    """Run it with wrong arguments; return the one line it prints."""
     status, out, err = run_to_end(binary, *arguments)
     assert status == 1, err
     assert out == ""
     assert err.startswith(f"{binary.name}: ")
     assert err.endswith("\n")
     assert err.count("\n") == 1, err
-    assert len(err) > len(binary.name) + 15, f"that says too little: {err}"
+    assert len(err) > len(binary.name) + 15, f"the message is too short: {err}"
     return err
 
 
 def test_banner(server: Server) -> None:
-    """The banner says what runs, and how to reach it, in aligned lines."""
+    """The banner shows the server and its URL, in aligned lines."""
     lines = server.stdout.splitlines()
     names = ["architecture", "pid", "workers", "url", "redis", "confined"]
     assert [line.split()[0] for line in lines] == names
@@ -110,19 +110,19 @@ def test_wrong_options(binary: Path, site: Path, arguments: tuple[str, ...]) -> 
 
 @pytest.mark.parametrize("word", ["-x", "-xl", "-lx", "-version"])
 def test_wrong_letter(binary: Path, word: str) -> None:
-    """A letter that is none is named, and not the word before it."""
+    """An unknown letter is named, not the word before it."""
     assert f"'-{word.strip('-l')[0]}' is not understood" in _fails(binary, "--port", "0", word)
 
 
 def test_occupied_port(binary: Path, site: Path) -> None:
-    """An occupied port is named."""
+    """The message about an occupied port names the port."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert port in _fails(binary, "--port", port, "--root", str(site))
 
 
 def test_missing_parts(binary: Path, site: Path, tmp_path: Path) -> None:
-    """A missing folder or template is named."""
+    """The message about a missing folder or template names it."""
     nowhere = str(tmp_path / "nowhere")
     assert nowhere in _fails(binary, "--port", "0", "--root", nowhere)
     assert "public" in _fails(binary, "--port", "0", "--root", str(tmp_path))
@@ -161,7 +161,8 @@ def test_bad_redirects(binary: Path, site: Path, tmp_path: Path, text: str, line
 def test_bad_redirects_say_why(
     binary: Path, site: Path, tmp_path: Path, text: str, why: str
 ) -> None:
-    """A path that nothing would fit, and a target that looks right."""
+    """A path that nothing matches, and a target that only looks right, each have their own
+    message."""
     for name in ("public/t/sub", "templates"):
         shutil.copytree(site / name, tmp_path / name.split("/")[0])
     (tmp_path / "redirects").write_text(text, encoding="utf-8")
@@ -169,7 +170,7 @@ def test_bad_redirects_say_why(
 
 
 def test_redirects_are_optional(start: Start, site: Path, tmp_path: Path) -> None:
-    """Without the table there are no redirects; without a last line end it is read all the same."""
+    """The table of redirects is optional, and its last line needs no line end."""
     for name in ("public/t/sub", "templates"):
         shutil.copytree(site / name, tmp_path / name.split("/")[0])
     server = start(root=tmp_path)
@@ -187,7 +188,7 @@ class _Short(Server):
 
 
 def test_short_form(binary: Path, site: Path) -> None:
-    """./epoll [PORT [REDIS_HOST]]."""
+    """The short form works: ./epoll [PORT [REDIS_HOST]]."""
     port = str(free_port())
     for words, redis in (((port,), "127.0.0.1"), ((port, "localhost"), "localhost")):
         with _Short(binary, site, "", words) as server:
@@ -197,7 +198,7 @@ def test_short_form(binary: Path, site: Path) -> None:
 
 
 def test_addresses(start: Start) -> None:
-    """IPv4, IPv6 and host names."""
+    """IPv4 and IPv6 addresses and host names are accepted."""
     hosts = {"127.0.0.1": "127.0.0.1", "127.0.0.2": "127.0.0.2", "::1": "[::1]"}
     for address, host in hosts.items():
         if not can_listen(address):
@@ -223,17 +224,17 @@ exec "$@"
 
 @pytest.mark.of_servers("epoll")
 def test_second_address_of_a_name(binary: Path, site: Path, tmp_path: Path) -> None:
-    """The first address is not of this machine: the next one is tried."""
+    """If the first address of a name is not of this machine, the next one is tried."""
     prefix = ("unshare", "-m", "-n", "sh", "-c", NAMESAKE, str(tmp_path / "hosts"))
     tried = subprocess.run([*prefix, "true"], capture_output=True, check=False)
     if tried.returncode != 0:
-        pytest.skip("no namespace of our own, or no IPv6 in it")
+        pytest.skip("no new namespace, or no IPv6 in it")
     with Server(binary, site, "redis://127.0.0.1:1", ("--address", "namesake"), prefix) as server:
         assert server.host == "127.0.0.1"
 
 
 def test_all_addresses(start: Start) -> None:
-    """The wildcard addresses listen everywhere, and print a URL that can be opened."""
+    """The wildcard addresses listen everywhere, and the printed URL can be opened."""
     for address, locals_ in {"0.0.0.0": ("127.0.0.1", "127.0.0.3"), "::": ("::1",)}.items():
         if not can_listen(locals_[0]):
             continue
@@ -245,10 +246,10 @@ def test_all_addresses(start: Start) -> None:
 
 
 def test_port_can_be_taken_again_at_once(start: Start) -> None:
-    """A server that was just stopped does not block its port for its successor."""
-    port = free_port()  # an ephemeral one might be given to somebody else meanwhile
+    """A server can use the port of another server that has just stopped."""
+    port = free_port()  # an ephemeral one might be used by another program meanwhile
     server = start("--port", str(port))
-    # The server ends the connection, so the kernel keeps its port in TIME_WAIT.
+    # The server closes first, so the kernel keeps its port in TIME_WAIT.
     assert [r.status for r in send_to_end(server, request("GET", "/t/digits.txt", CLOSE))] == [200]
     server.finish()
     again = start("--port", str(port))
@@ -257,7 +258,7 @@ def test_port_can_be_taken_again_at_once(start: Start) -> None:
 
 
 def test_redis_by_unix_socket(start: Start, redis: PrivateRedis) -> None:
-    """Redis behind a Unix socket; such a URL names no database, so it is number 0."""
+    """Redis is reached by a Unix socket; such a URL names no database, so it is number 0."""
     server = start(redis=f"unix:{redis.socket_path}")
     client = redis.client()
     client.do("FLUSHDB")
@@ -267,7 +268,8 @@ def test_redis_by_unix_socket(start: Start, redis: PrivateRedis) -> None:
 
 
 def test_redis_with_password_and_database(start: Start) -> None:
-    """AUTH with a user and a password, SELECT from the path; the password is never shown."""
+    """AUTH with a user and a password works, and SELECT from the path; the password is never
+    shown."""
     rights = ("on", "~*", "+@all")
     acl = ("--user", "ann", ">s3cr:t/@", *rights, "--user", "default", "nopass", *rights)
     with PrivateRedis(*acl) as own:
@@ -286,7 +288,7 @@ def test_redis_with_password_and_database(start: Start) -> None:
 
 
 def test_redis_by_password_only(start: Start) -> None:
-    """The old form of AUTH, with a password and no user."""
+    """AUTH with a password and no user (the old form) works."""
     with PrivateRedis("--requirepass", "word") as own:
         server = start(redis=f"redis://:word@127.0.0.1:{own.port}/")
         assert fetch(server, "/guestbook").status == 200
@@ -295,14 +297,14 @@ def test_redis_by_password_only(start: Start) -> None:
 
 
 def test_redis_by_host_name(start: Start, redis: PrivateRedis) -> None:
-    """A host name for Redis."""
+    """Redis is reached by a host name."""
     server = start(redis=f"redis://localhost:{redis.port}/200")
     assert fetch(server, "/guestbook").status == 200
 
 
 @pytest.mark.of_servers("epoll")
 def test_without_dev_null(start: Start) -> None:
-    """A container may have no /dev; the server does not need it (0.2 s)."""
+    """A server works without /dev, as in some containers (0.2 s)."""
     without = 'mount -t tmpfs none /dev && exec "$0" "$@" <&- >&-'
     inside = ("unshare", "--mount", "sh", "-c")
     if subprocess.run([*inside, without, "true"], capture_output=True, check=False).returncode != 0:

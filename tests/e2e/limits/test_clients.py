@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Clients that others wrote: curl and Apache Bench."""
+"""Clients written by others: curl and Apache Bench."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..site import BIG_SIZE, SECRET, eighty_kilobytes
 from ..sockets import forgotten_connections
 from ..timing import PACE, PATIENCE, TRIES, undisturbed
 
-# A little less than the time for which a server reads on after an early error.
+# Slightly less than the time for which a server reads on after an early error.
 LINGER = 1.5
 
 
@@ -26,11 +26,9 @@ LINGER = 1.5
 def server(
     binary: Path, site: Path, redis: PrivateRedis, database: RedisClient
 ) -> Iterator[Server]:
-    """A server with a worker for each of ab's connections.
-
-    With fewer, `ab -k` keeps all workers busy with connections that it leaves idle when it
-    has no more requests to send, and the others wait for the idle timeout.
-    """
+    """Yield a server with a worker for each of ab's connections. With fewer, the idle connections
+    that `ab -k` leaves open hold all workers at its end, and the other connections wait for the
+    idle timeout."""
     options = ("--workers", "60")
     with Server(binary, site, redis.url(database.database), options) as running:
         yield running
@@ -51,7 +49,7 @@ def curl(server: Server, target: str, *options: str, stdin: bytes | None = None)
 
 
 def test_get(server: Server) -> None:
-    """Files and pages, by HTTP/1.1 and 1.0."""
+    """curl gets files and pages by HTTP/1.1 and 1.0."""
     assert curl(server, "/t/80k.bin") == eighty_kilobytes()
     assert curl(server, "/t/digits.txt", "--http1.0") == b"0123456789"
     assert b'id="count"' in curl(server, "/guestbook", "--http1.1")
@@ -64,12 +62,12 @@ def test_head(server: Server) -> None:
 
 
 def test_upgrade_is_declined(server: Server) -> None:
-    """An offer of HTTP/2 is answered in HTTP/1.1 (RFC 9110, 7.8)."""
+    """An offer of HTTP/2 is answered in HTTP/1.1 (RFC 9110, section 7.8)."""
     assert curl(server, "/t/digits.txt", "--http2") == b"0123456789"
 
 
 def test_connection_is_reused(server: Server) -> None:
-    """Two addresses on one command line take one connection."""
+    """curl gets two URLs of one command line over one connection."""
     url = server.url.rstrip("/")
     out = curl(
         server,
@@ -94,7 +92,7 @@ def test_connection_is_reused(server: Server) -> None:
     ],
 )
 def test_post(server: Server, store: RedisClient, options: tuple[str, ...]) -> None:
-    """The form in every way curl can send it."""
+    """The form is accepted in each way in which curl can send it."""
     fields = ("--data-urlencode", "guest-name=Ann & Bob")
     fields += ("--data-urlencode", "guest-remarks=<b>50 % + 50 %</b>")
     curl(server, "/guestbook", *fields, *options)
@@ -110,10 +108,8 @@ def test_post_and_follow(server: Server, store: RedisClient) -> None:
 
 
 def test_upload_too_large(server: Server) -> None:
-    """curl is told 413 while it still sends, and is not thrown out before it has heard.
-
-    (Of an upload of many megabytes it would be: nobody reads on for ever.)
-    """
+    """curl reads 413 while it still sends, before its connection is reset. (With an upload of many
+    megabytes it would be reset: the server stops reading.)"""
     form = b"guest-name=a&guest-remarks=" + b"x" * 800_000
     code = ("--output", "/dev/null", "--write-out", "%{http_code}")
     chunked = ("--header", "Transfer-Encoding: chunked")
@@ -124,7 +120,7 @@ def test_upload_too_large(server: Server) -> None:
 
 
 def test_large_download(server: Server, site: Path, tmp_path: Path) -> None:
-    """A large file in two parts, the second asked for with a range."""
+    """A large file arrives in two parts, the second requested with a range."""
     whole, parts = site / "public/t/big.bin", tmp_path / "parts"
     curl(server, "/t/big.bin", "--output", str(parts), "--range", f"0-{BIG_SIZE // 3}")
     curl(server, "/t/big.bin", "--output", str(parts), "--continue-at", "-")
@@ -134,7 +130,7 @@ def test_large_download(server: Server, site: Path, tmp_path: Path) -> None:
 
 
 def test_conditional(server: Server, tmp_path: Path) -> None:
-    """curl's own use of ETag and date."""
+    """curl gets 304 when it sends an ETag or date."""
     etag, copy = str(tmp_path / "etag"), tmp_path / "copy"
     curl(server, "/t/digits.txt", "--etag-save", etag, "--output", str(copy), "--remote-time")
     code = ("--output", "/dev/null", "--write-out", "%{http_code}")
@@ -143,17 +139,15 @@ def test_conditional(server: Server, tmp_path: Path) -> None:
 
 
 def test_path_as_is(server: Server) -> None:
-    """The classic way out, as curl sends it when told not to tidy up."""
+    """A path with dot segments that curl does not remove is refused."""
     for target in ("/../secret.txt", "/t/../../secret.txt", "/%2e%2e/secret.txt"):
         assert SECRET not in curl(server, target, "--path-as-is")
 
 
 def _bench(server: Server, target: str, *options: str) -> str:
-    """Run Apache Bench; return what it prints. Lengths may differ: the count grows.
-
-    Beside much other traffic the kernel may have reset a client: then a failure is not the
-    server's, and ab is run again.
-    """
+    """Run Apache Bench; return what it prints. Lengths may differ: the count grows. With much other
+    traffic the kernel may have reset a client. Such a failure is not the server's, and ab is run
+    again."""
     url = server.url.rstrip("/") + target
     patience = str(int(PATIENCE * PACE.slowness))
     for _ in range(TRIES):
@@ -170,7 +164,7 @@ def _bench(server: Server, target: str, *options: str) -> str:
 def test_apache_bench(
     server: Server, store: RedisClient, target: str, options: tuple[str, ...]
 ) -> None:
-    """A thousand requests, fifty at once: all complete, none failed."""
+    """A thousand requests, fifty at once, are all complete, and none fails."""
     printed = _bench(server, target, *options)
     figures = dict(re.findall(r"^([A-Z][^:\n]+): +(\S+)", printed, re.MULTILINE))
     assert figures["Complete requests"] == "1000", printed
@@ -179,7 +173,7 @@ def test_apache_bench(
     assert figures.get("Non-2xx responses") == ("1000" if target == "/go/name" else None)
     if options:
         kept = int(figures["Keep-Alive requests"])
-        # A fixed number of workers keeps nobody while others wait: on a busy machine, mostly.
+        # A fixed number of workers mostly keeps no connection while others wait: on a busy machine.
         least = 1 if server.kind.worker_per_client else 500
         assert kept >= least if server.kind.keeps_alive else kept == 0
     if target == "/guestbook":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What one client may not do to the server or to the others."""
+"""One client must not stop the server or the other clients."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..sockets import any_unread
 from ..timing import TRIES, wait_until
 
 PIPELINED = 600
-# Computed as for GET, and so short an answer that all of them fit into the kernel's buffers: the
-# server never has to wait for the client.
+# Computed as for GET, and so short that all responses fit into the kernel's buffers: the server
+# never has to wait for the client.
 SORTED = request("HEAD", "/sorted")
 DIGITS = request("GET", "/t/digits.txt")
 
 
 def test_empty_body_in_a_later_segment(server: Server) -> None:
-    """The request's fields are good although its input has moved since they were read."""
+    """A request's fields are valid although its input was moved after they were read."""
     head = (
         b"POST /guestbook HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n"
         b"Content-Type: text/plain\r\nX: " + b"y" * 1500 + b"\r\n\r\n"
@@ -35,13 +35,11 @@ def test_empty_body_in_a_later_segment(server: Server) -> None:
 
 
 def _is_served_among_many(server: Server) -> bool:
-    """Whether the server's log has another client's request before the last of a long pipeline.
-
-    It has not if this process came too late with that request.
-    """
+    """Return whether the log has another client's request before the last of a long pipeline.
+    Without the fault, the log has it later only if this process sent that request too late."""
     first = request("POST", "/guestbook", (("Content-Type", "text/plain"),), b"a" * 65000)
     with Client(server) as greedy, Client(server) as other:
-        greedy.send(first[:-1])  # grows the server's buffer, so that all the rest fits at once
+        greedy.send(first[:-1])  # grows the server's buffer, so that the rest fits
         greedy.wait_until_read()
         greedy.send(b"a" + SORTED * PIPELINED)
         assert greedy.read().status == 415
@@ -49,21 +47,22 @@ def _is_served_among_many(server: Server) -> bool:
         other.send(request("GET", "/redirect"))
         closed = any(greedy.read("HEAD").closes for _ in range(1, PIPELINED))
         assert other.read().status == 302
-    if closed:  # a fixed number of workers keeps nobody while others wait
+    if closed:  # a fixed number of workers keeps no client while others wait
         return server.kind.worker_per_client
     wait_until(lambda: server.stdout.count(" /") == PIPELINED + 2, "all are in the log")
     return " /redirect " not in server.stdout.splitlines()[-1]
 
 
 def test_pipeline_does_not_stop_the_others(binary: Path, start: Start) -> None:
-    """Another client is answered before hundreds of computed pages are done for the first."""
+    """Another client is answered before hundreds of computed pages of the first are done."""
     if not architecture(binary.name).keeps_alive:
-        pytest.skip("one connection after another is what it does")
+        pytest.skip("it serves one connection after another")
     assert any(_is_served_among_many(start("--log", "--workers", "16")) for _ in range(TRIES))
 
 
 def _is_kept(server: Server, rounds: int, depth: int) -> bool:
-    """Send rounds of pipelined requests on one connection; return whether no answer said close."""
+    """Send batches of pipelined requests on one connection; return whether no response has
+    close."""
     with Client(server) as client:
         for _ in range(rounds):
             client.send(DIGITS * depth)
@@ -73,11 +72,11 @@ def _is_kept(server: Server, rounds: int, depth: int) -> bool:
 
 
 def test_connections_are_kept_while_workers_are_free(start: Start) -> None:
-    """Nobody's connection is ended for clients who come: more than half of the workers are free.
+    """While more than half of the workers are free, no connection is closed for new clients.
 
-    Those who come ask one thing each, so that now and then one has not been taken yet by the
-    worker that is free for it; it must not count as one who waits for want of a worker. On a busy
-    machine many workers may not have seen yet that their client has left: then it is tried again.
+    The new clients make one request each, so that sometimes a connection is not yet accepted by the
+    worker that is free for it. It must not count as waiting for a worker. On a busy machine many
+    workers may not have seen yet that their client has left: then the test tries again.
     """
     server = start("--workers", "16")
     if not server.kind.keeps_alive:
@@ -94,27 +93,25 @@ def test_connections_are_kept_while_workers_are_free(start: Start) -> None:
 
 
 def _gives_way(server: Server) -> bool:
-    """Whether the first of two who hold both workers is let go for a third who waits.
-
-    It is not if it is answered before the server has seen the third.
-    """
+    """Return whether the first of two clients that hold both workers is closed for a third that
+    waits. It is not if it is answered before the server has seen the third."""
     with Client(server) as first, Client(server) as second, Client(server) as third:
         for client in (first, second):
             assert not client.exchange(DIGITS).closes
-            client.send(DIGITS[:-2])  # half a request: no idle time ends it
+            client.send(DIGITS[:-2])  # half a request: the idle timeout does not end it
             client.wait_until_read()
         third.send(DIGITS)
         wait_until(lambda: any_unread(server.port), "the third one's request is there")
         gives_way = first.exchange(DIGITS[-2:]).closes
         first.close()
-        assert not third.read().closes, "nobody waits any more"
+        assert not third.read().closes, "no client waits any more"
         assert not second.exchange(DIGITS[-2:]).closes, "a worker is free"
         return gives_way
 
 
 def test_connections_are_not_kept_while_one_waits(start: Start) -> None:
-    """Where all workers have a client and one more waits, the next response ends a connection."""
+    """If all workers have a client and one more waits, the next response ends a connection."""
     server = start("--workers", "2")
     if not server.kind.worker_per_client:
-        pytest.skip("it has a worker for everybody")
+        pytest.skip("it has a worker for each client")
     assert any(_gives_way(server) for _ in range(TRIES))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Faults of system calls: one call after another fails, is interrupted, or is short.
 
-Over one fixed session the first call of a kind fails, then the second, until the session makes no
-more of them. Whatever fails, each answer is right, or 500 or 503, or the connection is closed;
-nothing crashes, hangs or is left behind; and the session after it is answered as ever.
+In a fixed session the first call of a kind fails, then the second, until the session makes no more
+of them. Each answer is right, or 500 or 503, or the connection is closed. Nothing crashes, hangs or
+is left behind, and the next session is answered correctly.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST = 400
 LARGE = eighty_kilobytes()
 RIGHT, REFUSED, CLOSED = "right", "refused", "closed"
 
-# Which faults are no failure at all: whoever is interrupted, or gets less, goes on.
+# Faults that are no failure: an interrupted or short call is continued.
 HARMLESS = (errno.EINTR, SHORT)
 FAULTS = {
     "accept4": (errno.EMFILE, errno.ENOMEM, errno.ECONNABORTED, errno.EINTR),
@@ -56,12 +56,12 @@ FAULTS = {
     "calloc": (errno.ENOMEM,),
     "realloc": (errno.ENOMEM,),
 }
-# Of these a short or an interrupted one may be an error, as long as the answer says so.
+# A short or interrupted call of these may be an error, if the response says so.
 MAY_REFUSE = ("openat2", "read")
 
 
 class Session:
-    """The fixed session, and what each of its answers must be."""
+    """The fixed session, and the valid answers to each of its requests."""
 
     def __init__(self, server: FaultyServer, store: RedisClient) -> None:
         self.server = server
@@ -69,11 +69,11 @@ class Session:
         self.number = 0
 
     def run(self) -> list[str]:
-        """Go through it once; return what became of each request."""
+        """Run the session once; return the result of each request."""
         self.number += 1
         self.store.do("DEL", "guestbook_remarks")
         self.store.do("RPUSH", "guestbook_remarks", "one - Ann", "two - Bob")
-        # A file that no cache has: it is opened, and a later session opens it again.
+        # A file that is in no cache: it is opened, and a later session opens it again.
         changed = self.server.root / "public" / "t" / "changed.txt"
         changed.write_bytes(b"version %d" % self.number)
         outcomes = self._talk(
@@ -93,10 +93,8 @@ class Session:
         return outcomes
 
     def _talk(self, *exchanges) -> list[str]:
-        """Requests on one connection, as long as that is kept, and then on another.
-
-        None is kept where something has run out just now.
-        """
+        """Send requests on one connection as long as it is kept, then on another. No connection is
+        kept directly after a shortage."""
         outcomes: list[str] = []
         try:
             with Client(self.server) as client:
@@ -112,7 +110,7 @@ class Session:
         return outcomes
 
     def _sign(self) -> list[str]:
-        """A remark, in two pieces: what is told to be stored is stored, once."""
+        """Post a remark in two parts: if the response says that it is stored, it is stored once."""
         text = f"number {self.number} " + "x" * 900
         body = form(guest_name="Eve", guest_remarks=text)
         raw = request("POST", "/guestbook", (FORM, *CLOSE), body)
@@ -160,7 +158,7 @@ class Session:
 def faulty(
     binary: Path, site: Path, lone_store: RedisClient, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FaultyServer]:
-    """A server that all faults of this file go through, one after another."""
+    """Yield a server for all faults of this file, one after another."""
     if not LIBRARY.exists():
         pytest.fail(f"{LIBRARY} is missing: build it first (make faults)", pytrace=False)
     plan = Plan(tmp_path_factory.mktemp("faults") / "plan")
@@ -171,7 +169,7 @@ def faulty(
 
 
 def _assert_nothing_is_left(server: FaultyServer, store: RedisClient) -> None:
-    """It is as it was before: nothing of any client is kept, and nothing else is lost."""
+    """Assert that it is as before: no client's data is kept, and nothing else is lost."""
     wait_until(lambda: server.is_at_rest(WORKERS), "its processes and threads are at rest")
     wait_until(lambda: server.open_sockets() == store.connected(), "it has sockets to Redis only")
     assert server.files_opened_twice() == []
@@ -180,7 +178,7 @@ def _assert_nothing_is_left(server: FaultyServer, store: RedisClient) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("call", FAULTS)
 def test_faults(faulty: FaultyServer, lone_store: RedisClient, call: str) -> None:
-    """Each call of a kind fails in turn, in each way: see the head of this file."""
+    """Each call of a kind fails in turn, in each way, as the head of this file says."""
     plan = faulty.plan
     assert plan is not None
     session = Session(faulty, lone_store)
@@ -212,7 +210,7 @@ def test_faults(faulty: FaultyServer, lone_store: RedisClient, call: str) -> Non
 
 
 def test_a_first_send_that_finds_no_room(faulty: FaultyServer) -> None:
-    """A SEND_LOOK later nothing has left: the client still has the rest of its time."""
+    """If the first send finds no room, the response is sent later, within the client's time."""
     plan = faulty.plan
     assert plan is not None
     plan.arm("sendmsg", 1, errno.EAGAIN)
@@ -221,7 +219,7 @@ def test_a_first_send_that_finds_no_room(faulty: FaultyServer) -> None:
 
 
 def test_a_rename_beside_a_file_that_is_opened(faulty: FaultyServer) -> None:
-    """A link with ".." in it cannot be followed safely just then: openat2(2) is asked again."""
+    """A link with ".." cannot be followed safely during a rename: openat2(2) is called again."""
     plan = faulty.plan
     assert plan is not None
     changed = faulty.root / "public" / "t" / "changed.txt"
@@ -232,19 +230,19 @@ def test_a_rename_beside_a_file_that_is_opened(faulty: FaultyServer) -> None:
 
 
 def test_words_without_memory(faulty: FaultyServer, lone_store: RedisClient) -> None:
-    """Where there is none for the words, there is still some to say so."""
+    """If there is no memory for the page of words, there is still enough for a 503."""
     plan = faulty.plan
     assert plan is not None
-    # The end of a client before takes a buffer, too.
+    # The end of the previous client takes a buffer, too.
     _assert_nothing_is_left(faulty, lone_store)
-    plan.arm("realloc", 2, errno.ENOMEM)  # the first one is for the request
+    plan.arm("realloc", 2, errno.ENOMEM)  # the first is for the request
     assert fetch(faulty, "/sorted").status == 503
     assert plan.disarm()
     assert fetch(faulty, "/sorted").status == 200
 
 
 def _is_answered(server: FaultyServer) -> int:
-    """The status; 0 where the connection was closed instead."""
+    """Return the status; 0 if the connection was closed without a response."""
     try:
         return sign(server, "Ann", "without memory").status
     except EndOfStreamError:
@@ -252,14 +250,14 @@ def _is_answered(server: FaultyServer) -> int:
 
 
 def test_new_connection_without_memory(faulty: FaultyServer, lone_store: RedisClient) -> None:
-    """Where there is none for SELECT, nothing is asked of the database that Redis begins with."""
+    """If there is no memory for SELECT, no command reaches the first database of Redis instead."""
     plan = faulty.plan
     assert plan is not None
     other = RedisClient(lone_store.port)
     for nth in range(1, 10):
         wait_until(lambda: fetch(faulty, "/guestbook").status == 200, "Redis is back")
         lone_store.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        time.sleep(0.2)  # a connection that has not rested is not looked at
+        time.sleep(0.2)  # only a connection that has been idle is checked
         plan.arm("realloc", nth, errno.ENOMEM)
         answers = [_is_answered(faulty) for _ in range(3)]
         assert plan.disarm()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Faults of system calls at the start: a server starts whole, or says why not and exits 1.
+"""Faults of system calls at the start: a server starts completely, or prints why not and exits with
+1.
 
-To the start belongs the connection to Redis, which begins when somebody asks for it: where that
-fails the answer says so, nothing is left of it, and the next one does better.
+The start includes the connection to Redis, which begins with the first request for it. If that
+fails, the response says so, nothing of it is left, and the next connection succeeds.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _ask_redis(server: FaultyServer) -> None:
 
 
 def _assert_whole(server: FaultyServer, store: RedisClient) -> None:
-    """Assert that it serves files, redirects and the guestbook, and ends as it should."""
+    """Assert that it serves files, redirects and the guestbook, and stops correctly."""
     with server:
         wait_until(lambda: fetch(server, "/guestbook").status == 200, "Redis is back")
         statuses = [fetch(server, path).status for path in ("/t/digits.txt", "/t/plain")]
@@ -66,10 +67,10 @@ def _assert_whole(server: FaultyServer, store: RedisClient) -> None:
 
 
 def _fails_at_start(server: FaultyServer) -> bool:
-    """Whether it does not start; it must have said why, in one line, and exited with 1."""
+    """Return whether it does not start; it must have printed why in one line, and exited with 1."""
     with contextlib.suppress(AssertionError):
         server.start()
-    # 03 forks its workers behind the banner.
+    # 03 forks its workers after the banner.
     wait_until(lambda: not server.running() or server.is_at_rest(WORKERS), "it ends or is at rest")
     if server.running():
         return False
@@ -95,7 +96,7 @@ def test_faults_at_start(
             server = FaultyServer(binary, site, url, options, plan=plan)
             if not _fails_at_start(server):
                 _ask_redis(server)
-                # Later calls of this kind are those of test_faults.py.
+                # Later calls of this kind belong to test_faults.py.
                 failed = plan.disarm()
                 _assert_whole(server, lone_store)
                 if not failed:
@@ -109,7 +110,8 @@ def test_faults_at_start(
 def test_openat2_is_refused(
     binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path, refusal: int
 ) -> None:
-    """Linux before 5.6, or a container's seccomp filter: the message names the call (0.2 s)."""
+    """On Linux before 5.6, or with a container's seccomp filter, the message names openat2 (0.2
+    s)."""
     plan = Plan(tmp_path / "plan")
     plan.arm("openat2", 1, refusal)
     server = FaultyServer(binary, site, redis.url(260), ("--workers", str(WORKERS)), plan=plan)
@@ -128,7 +130,7 @@ def test_openat2_is_refused(
 def test_old_kernel(
     binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path, call: str, words: str
 ) -> None:
-    """A kernel that knows nothing of seccomp or Landlock: the server runs, and says so."""
+    """On a kernel without seccomp and Landlock the server runs, and says so."""
     plan = Plan(tmp_path / "plan")
     plan.arm(call, 1, errno.ENOSYS)
     with FaultyServer(
@@ -147,4 +149,4 @@ def test_listener_cannot_be_watched(
     plan.arm("epoll_ctl", 1, errno.ENOMEM)
     with FaultyServer(binary, site, redis.url(260), plan=plan) as server:
         assert fetch(server, "/guestbook").status == 200
-        assert plan.disarm() == (b"epoll_ctl" in binary.read_bytes())  # who imports it calls it
+        assert plan.disarm() == (b"epoll_ctl" in binary.read_bytes())  # importers call it

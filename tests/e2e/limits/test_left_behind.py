@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The processes and descriptors that must not be left behind, whoever ends, and however."""
+"""No process or descriptor is left behind, whatever process ends, and however."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..timing import PATIENCE, wait_until
 
 
 def test_death_of_the_parent(start: Start) -> None:
-    """When the parent is killed, every child ends at once."""
+    """If the parent is killed, every child ends at once."""
     server = start("--workers", "5")
     clients = [Client(server) for _ in range(5)]
     for client in clients if server.kind.keeps_alive else clients[:1]:
@@ -34,7 +34,7 @@ def test_death_of_the_parent(start: Start) -> None:
 
 
 def _wait_until_at_rest(server: Server) -> None:
-    """Wait until there are no children, dead ones included, but for four workers."""
+    """Wait until there are no children but four workers; terminated children count too."""
     expected = 5 if server.children() and server.kind.has_workers else 1
     wait_until(
         lambda: len(processes.session_processes(server.pid)) == expected, f"{expected} processes"
@@ -42,7 +42,7 @@ def _wait_until_at_rest(server: Server) -> None:
 
 
 def test_no_zombies(start: Start) -> None:
-    """Children that have ended are waited for while the server runs."""
+    """Terminated children are reaped while the server runs."""
     server = start()
     for _ in range(100):
         fetch(server, "/t/digits.txt")
@@ -54,7 +54,7 @@ def test_no_zombies(start: Start) -> None:
 
 
 def test_no_descriptors_left_open(start: Start) -> None:
-    """Whatever clients do, their descriptors are closed in the end."""
+    """In whatever way clients leave, their descriptors are closed."""
     server = start()
 
     def work() -> None:
@@ -62,7 +62,7 @@ def test_no_descriptors_left_open(start: Start) -> None:
             request("GET", "/guestbook"),
             b"nonsense\r\n\r\n",
             request("GET", "/t/80k.bin"),
-            request("GET", "/t"),  # a folder: sent on to the one with the slash
+            request("GET", "/t"),  # a folder: redirected to the one with the slash
             request("GET", "/t/nothing"),
         ):
             for _ in range(20):
@@ -88,10 +88,8 @@ def test_no_descriptors_left_open(start: Start) -> None:
 
 @pytest.mark.parametrize("prefix", [(), ("env", "--ignore-signal=CHLD")], ids=["", "ignored"])
 def test_killed_child(start: Start, prefix: tuple[str, ...]) -> None:
-    """Who kills one child ends that child's connection, and nothing else; a worker is replaced.
-
-    Also where the server was started by a program that ignores the ends of its children.
-    """
+    """If one child is killed, only its connection ends, and a worker is replaced. This is also true
+    if the program that started the server ignores SIGCHLD."""
     server = start(prefix=prefix)
     with Client(server) as client:
         client.send(b"GET / HT")
@@ -100,10 +98,10 @@ def test_killed_child(start: Start, prefix: tuple[str, ...]) -> None:
         if not children:
             pytest.skip("it has no child processes")
         os.kill(children[0], signal.SIGKILL)
-        # While it dies, the kernel may still hand it a client.
+        # While it terminates, the kernel may still give it a client.
         wait_until(
             lambda: children[0] not in [one.pid for one in processes.living(server.pid)],
-            "the child is dead",
+            "the child has terminated",
         )
         for _ in range(8):
             assert fetch(server, "/guestbook").status == 200
@@ -112,7 +110,8 @@ def test_killed_child(start: Start, prefix: tuple[str, ...]) -> None:
 
 @of("forking", "preforking")
 def test_child_told_to_stop(start: Start) -> None:
-    """Who tells one child to stop ends that one: it does not shut the door of the others."""
+    """A child that gets SIGTERM ends alone: it does not close the other children's listening
+    socket."""
     server = start()
     with Client(server) as client:
         client.send(b"GET / HT")
@@ -126,7 +125,7 @@ def test_child_told_to_stop(start: Start) -> None:
 
 
 def test_child_of_a_shell_is_not_waited_for(start: Start) -> None:
-    """A shell may have begun another program before exec made it the server."""
+    """A child that a shell began before exec made it the server is not waited for."""
     server = start(prefix=("sh", "-c", 'sleep 600 & exec "$0" "$@"'))
     assert fetch(server, "/t/digits.txt").status == 200
     assert server.stop() == 0

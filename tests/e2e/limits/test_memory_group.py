@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Clients that do not read, in a control group of 16 MB. It takes 4 seconds a server."""
+"""Clients that do not read, in a control group of 16 MB. Takes 4 s for each server."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ GROUPS = Path("/sys/fs/cgroup/memory")
 LIMIT = 16 << 20
 CLIENTS = 120
 SECONDS = 2
-"""In which a server without a bound takes all of the group's memory."""
+"""Seconds after which a server without a limit has used all of the group's memory."""
 REMARK = '"' * 1000 + " - " + '"' * 100
-"""Each character is written as &quot;, so fifty of them make a page of 333 KB."""
+"""Each character is written as &quot;, so fifty remarks make a page of 333 KB."""
 
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """A control group of 16 MB (version 1, where root may make one)."""
+    """Yield a control group of 16 MB (version 1, if root may make one)."""
     folder = GROUPS / f"zerohttpd-{os.getpid()}"
     try:
         folder.mkdir()
@@ -40,7 +40,7 @@ def group() -> Iterator[Path]:
 
 
 def _asking(address: tuple[str, int]) -> socket.socket:
-    """Connect, ask for the guestbook, and read nothing."""
+    """Connect, request the guestbook, and read nothing."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
     client.connect(address)
@@ -52,7 +52,7 @@ def _asking(address: tuple[str, int]) -> socket.socket:
 def test_readers_that_do_not_read(
     group: Path, start: Start, redis: PrivateRedis, store: RedisClient
 ) -> None:
-    """No process is killed, the group has memory left, and afterwards the page is served."""
+    """No process is killed, the group has memory left, and the page is served afterwards."""
     for _ in range(50):
         store.do("RPUSH", "guestbook_remarks", REMARK)
     join = f'echo $$ > {group}/cgroup.procs && exec "$@"'

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Readers of standard output and standard error that do not read: service goes on.
-
-The module takes about 10 s for one server: three tests wait a second for OUTPUT_TIMEOUT.
-"""
+"""If standard output or standard error is not read, the server still answers. Takes about 10 s for
+one server: three tests wait one second for OUTPUT_TIMEOUT."""
 
 from __future__ import annotations
 
@@ -36,11 +34,11 @@ DROPPED = re.compile(r"\w+: (\d+) lines were dropped here")
 
 
 def _prefix(how: str) -> tuple[str, ...]:
-    """The prefix of a command whose descriptors are what a shell makes of `how`."""
+    """Return the prefix of a command whose descriptors a shell redirects as `how` says."""
     return ("sh", "-c", f'exec "$0" "$@" {how}')
 
 
-# Takes a descriptor from the socket with that path, and becomes the rest of the command with it.
+# Receives a descriptor from the socket at that path, then becomes the rest of the command.
 TAKE = """
 import os, socket, sys
 way = socket.socket(socket.AF_UNIX)
@@ -53,7 +51,7 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 @contextlib.contextmanager
 def _handed_over(way: Path, descriptor: int, number: int) -> Iterator[tuple[str, ...]]:
-    """The prefix of a command that gets our descriptor, and not one of the same file."""
+    """Return the prefix of a command that gets our descriptor, not another one of the same file."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(way))
         listener.listen()
@@ -69,7 +67,7 @@ def _handed_over(way: Path, descriptor: int, number: int) -> Iterator[tuple[str,
 
 
 class Pipe:
-    """A named pipe of one page; it is read only if the test says so."""
+    """A named pipe of one page; it is read only if the test does so."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -79,55 +77,55 @@ class Pipe:
         self._writer = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
 
     def fill(self) -> None:
-        """Leave no room for a byte. pipe(7): what is not longer than a page is written whole or
-        not at all, so it takes single bytes where a line of the server is there already."""
+        """Leave no room for a byte. pipe(7): at most a page is written whole or not at all, so this
+        adds single bytes if a line of the server is there already."""
         for length in (4096, 1):
             with contextlib.suppress(BlockingIOError):
                 while True:
                     os.write(self._writer, b"x" * length)
 
     def read(self) -> str:
-        """All that is in it now."""
+        """Return all that it holds now."""
         try:
             return os.read(self._reader, 1 << 20).decode()
         except BlockingIOError:
             return ""
 
     def close(self) -> None:
-        """Close both ends of ours."""
         os.close(self._reader)
         os.close(self._writer)
 
 
 @pytest.fixture
 def pipe(tmp_path: Path) -> Iterator[Pipe]:
-    """A pipe that is not read."""
+    """Yield a pipe that is not read."""
     one = Pipe(tmp_path / "pipe")
     yield one
     one.close()
 
 
 def _ask(server: Server, target: str, times: int) -> None:
-    """Ask some times, one after another. The last line may be written after its client has left."""
+    """Send some requests, one after another. The last line may be written after its client has
+    left."""
     for _ in range(times):
         assert fetch(server, target).status in (200, 404)
     time.sleep(0.2)
 
 
 def _accounted(text: str) -> int:
-    """The lines of an access log, and those that were dropped."""
+    """Return how many lines an access log has, and how many were dropped."""
     dropped = sum(int(count) for count in DROPPED.findall(text))
     return dropped + len(re.findall(r"^127\.0\.0\.1 .* \d+\r?$", text, re.MULTILINE))
 
 
 def test_full_pipe_of_standard_error(start: Start, pipe: Pipe) -> None:
-    """Redis goes away, and the line about it finds no room: files are served at once."""
+    """Redis stops, and the line about it finds no room: files are served at once."""
     with PrivateRedis() as redis:
         server = start("--workers", "2", redis=redis.url(1), prefix=_prefix(f"2> '{pipe.path}'"))
         assert fetch(server, "/guestbook").status == 200
         pipe.fill()
         redis.kill()
-        # Within a step of the clock behind a reply, only the connection counts as broken.
+        # Within a clock step after a reply, only the connection counts as broken.
         time.sleep(0.1)
         assert [fetch(server, "/guestbook").status for _ in range(4)] == [503] * 4
         assert [fetch(server, "/t/digits.txt").status for _ in range(4)] == [200] * 4
@@ -139,7 +137,7 @@ def test_full_pipe_of_standard_error(start: Start, pipe: Pipe) -> None:
 
 
 def test_full_pipe_of_the_access_log(start: Start, pipe: Pipe) -> None:
-    """Each request is a line of the log, or is counted with the next line."""
+    """Each request is a line of the log, or is counted in the next line."""
     server = start("--log", "--workers", "2", prefix=_prefix(f"> '{pipe.path}'"))
     _ask(server, LONG, 30)
     text = pipe.read()
@@ -150,7 +148,8 @@ def test_full_pipe_of_the_access_log(start: Start, pipe: Pipe) -> None:
 
 
 def test_full_socket_of_the_access_log(start: Start, tmp_path: Path) -> None:
-    """As systemd's journal has it: MSG_DONTWAIT needs no flag of the socket."""
+    """A full socket for the log is handled as with systemd's journal: MSG_DONTWAIT needs no socket
+    flag."""
     ours, theirs = socket.socketpair()
     with ours, theirs, _handed_over(tmp_path / "way", theirs.fileno(), 1) as prefix:
         ours.setblocking(False)
@@ -166,7 +165,7 @@ def test_full_socket_of_the_access_log(start: Start, tmp_path: Path) -> None:
 
 
 def test_stopped_terminal(start: Start, tmp_path: Path) -> None:
-    """Ctrl-S stops the terminal, and not the server. The shell's descriptor stays as it was."""
+    """Ctrl-S stops the terminal, but not the server. The shell's descriptor keeps its flags."""
     keyboard, screen = pty.openpty()
     with _handed_over(tmp_path / "way", screen, 1) as prefix:
         server = start("--log", "--workers", "2", prefix=prefix)
@@ -183,7 +182,7 @@ def test_stopped_terminal(start: Start, tmp_path: Path) -> None:
 
 @pytest.mark.of_servers("preforking", "epoll")
 def test_end_while_nobody_reads(start: Start, pipe: Pipe) -> None:
-    """The statistics wait a second for their reader, and no longer."""
+    """The statistics wait one second for their reader, not longer."""
     server = start("--workers", "2", prefix=("sh", "-c", 'exec "$0" "$@"'))
     server.finish()
     pipe.fill()
@@ -198,7 +197,7 @@ def test_end_while_nobody_reads(start: Start, pipe: Pipe) -> None:
 
 @pytest.fixture
 def frozen_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own, which a test can freeze; it is thawed at the end."""
+    """Yield a file system that a test can freeze; it is thawed at the end."""
     if shutil.which("fsfreeze") is None or shutil.which("mkfs.ext4") is None:
         pytest.skip("fsfreeze or mkfs.ext4 is not installed")
     image, disk = tmp_path / "image", tmp_path / "disk"
@@ -214,7 +213,7 @@ def frozen_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_log_on_a_disk_that_hangs(start: Start, frozen_disk: Path) -> None:
-    """A write(2) to it waits without end; requests do not."""
+    """A write(2) to the frozen log waits without end; requests do not."""
     log = frozen_disk / "log"
     server = start("--log", "--workers", "2", prefix=_prefix(f">> '{log}'"))
     _ask(server, "/t/digits.txt", 1)
@@ -229,7 +228,8 @@ def test_log_on_a_disk_that_hangs(start: Start, frozen_disk: Path) -> None:
 
 @pytest.mark.of_servers("preforking", "epoll")
 def test_log_on_a_full_disk(start: Start, tmp_path: Path) -> None:
-    """A limit stands in for the disk. Whenever there is room again, the log goes on. 1 s."""
+    """When a full disk has room again, the log continues. A limit is used as the disk. Takes 1
+    s."""
     log, whole = tmp_path / "log", 8 * 512
     how = f"trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\" >> '{log}'"
     server = start("--log", "--workers", "2", prefix=("sh", "-c", how))
@@ -250,7 +250,7 @@ def test_log_on_a_full_disk(start: Start, tmp_path: Path) -> None:
 
 @pytest.mark.of_servers("preforking", "epoll")
 def test_log_of_the_last_requests(start: Start, tmp_path: Path) -> None:
-    """SIGINT for all processes of the server, also for the log writer: no line is lost. 1 s."""
+    """SIGINT to all processes of the server, also to the log writer, loses no line. Takes 1 s."""
     log = tmp_path / "log"
     server = start("--log", "--workers", "2", prefix=_prefix(f">> '{log}'"))
     for _ in range(20):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""No port is left towards Redis: those who have one share, the log says what is wrong and what
-cures it, and when there are ports again all is as before.
+"""No port is free for connections to Redis: connections are shared, and the log says how to fix it.
 
-In a network namespace of the test's own, for the limit is the whole machine's (ip(7)).
+When ports are free again, all is as before. Each test has its own network namespace, because the
+limit is that of the whole machine (ip(7)).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..timing import undisturbed, wait_until
 
 VISIT = request("GET", "/guestbook", (("Connection", "close"),))
 REASON = "cannot be connected to: Cannot assign requested address; widen net.ipv4.ip_local_port"
-# A little less than what a server waits for Redis.
+# Slightly less than the server's timeout for Redis.
 PATIENCE_OF_SERVER = 1.5
 FEW, MANY = (50_000, 50_001), (20_000, 49_999)
 
@@ -35,30 +35,30 @@ SETTING = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def _allow_ports(first: int, last: int) -> None:
-    """From now on the namespace of this thread has these for the connections that it makes."""
+    """Set the ports that this thread's namespace has for connections that it makes."""
     SETTING.write_text(f"{first} {last}")
 
 
 @pytest.fixture
 def _own_network(redis: PrivateRedis) -> Iterator[None]:
-    """The test, and all that it starts, is in a network namespace of its own."""
+    """Run the test, and all that it starts, in a network namespace of its own."""
     with contextlib.ExitStack() as stack:
         try:
             (name,) = stack.enter_context(namespaces(1))
             run(f"ip -n {name} link set lo up")
         except OSError as error:
-            pytest.skip(f"no network namespace here: {error}")
+            pytest.skip(f"no network namespace: {error}")
         stack.enter_context(inside(name))
         try:
             SETTING.write_text(SETTING.read_text())
         except OSError as error:  # in most containers
-            pytest.skip(f"settings of a network of our own cannot be changed here: {error}")
+            pytest.skip(f"the settings of a new network cannot be changed: {error}")
         yield
 
 
 @contextlib.contextmanager
 def _all_ports_taken(port: int) -> Iterator[None]:
-    """Somebody else has all ports that there are, towards this one."""
+    """Take all ports for connections to this one."""
     with contextlib.ExitStack() as stack:
         result = 0
         while result == 0:
@@ -72,7 +72,7 @@ def _all_ports_taken(port: int) -> Iterator[None]:
 
 @pytest.mark.usefixtures("_own_network")
 def test_fewer_ports_than_clients(start: Start, arch: str) -> None:
-    """Twelve visitors at once, and two ports: each gets the page, and the next one too."""
+    """With two ports, each of twelve simultaneous clients gets the page, and the next one too."""
     with PrivateRedis() as redis:
         workers = architecture(arch).workers_within(2, 16)
         server = start("--workers", workers, redis=redis.url())
@@ -97,7 +97,7 @@ def test_fewer_ports_than_clients(start: Start, arch: str) -> None:
 @pytest.mark.waits
 @pytest.mark.usefixtures("_own_network")
 def test_no_port_at_all(start: Start) -> None:
-    """Pages are 503 after a while, all else is served; when there are ports again all is well."""
+    """Without a port pages are 503 after a while, and all else is served; later all is served."""
     with PrivateRedis() as redis:
         server = start("--workers", "16", redis=redis.url())
         with crowd(server, 4, b"") as visitors, crowd(server, 4, b"") as others:

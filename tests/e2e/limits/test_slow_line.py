@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Slow but steady: through a narrow line, or to a program that reads slowly, files arrive whole.
+"""Files arrive whole through a slow network, and at a program that reads slowly.
 
-The line is a pair of virtual interfaces between two network namespaces of the test's own, one end
-of which lets through so many bits a second: ip-netns(8), tc-tbf(8). Where that is not allowed, the
-tests of it are skipped.
+The line is a pair of virtual interfaces between two new network namespaces; one end limits the bits
+per second: ip-netns(8), tc-tbf(8). If that is not allowed, its tests are skipped.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ NOBODY = "redis://127.0.0.1:1"
 
 @dataclass(frozen=True)
 class Line:
-    """A shaped line: what the server's end of it sends, and how much time clients are left.
+    """A line of limited speed: what the server's end sends, and the clients' share of the timeout.
 
-    Each client gets less than a third of the kernel's buffer, or of one sendfile(2), in the time
-    after which one that takes nothing is cut off. Where downloads share a line, one may get nothing
-    for seconds: TCP knows no justice. So their time is the real one.
+    In the time after which the server closes a stalled client, each client gets less than a third
+    of the kernel's buffer or of one sendfile(2). TCP does not share a line equally: one of several
+    downloads may get nothing for seconds. Therefore they have the full timeout.
     """
 
     rate: str
@@ -51,7 +50,8 @@ LINES = (Line("256kbit", 2, 1), Line("256kbit", 1, 4))
 
 @contextlib.contextmanager
 def shaped(rate: str) -> Iterator[tuple[str, str]]:
-    """Two namespaces with a line between them; the first one's address is 10.77.0.1. OSError."""
+    """Yield two namespaces with a line between them; the first has the address 10.77.0.1. Raise
+    OSError."""
     with namespaces(2) as ends:
         run(f"ip link add line netns {ends[0]} type veth peer name line netns {ends[1]}")
         for number, end in enumerate(ends, start=1):
@@ -64,16 +64,16 @@ def shaped(rate: str) -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def _lines_allowed() -> None:
-    """Skip what follows where there can be no such line."""
+    """Skip the test if no such line can be made."""
     try:
         with shaped("1mbit"):
             pass
     except OSError as error:
-        pytest.skip(f"no shaped line between network namespaces here: {error}")
+        pytest.skip(f"no line of limited speed can be made: {error}")
 
 
 def _fetch(url: str, size: int, before: tuple[str, ...]) -> str:
-    """Download with curl; return what was wrong, or nothing."""
+    """Download with curl; return the error, or nothing."""
     report = ("-s", "-o", "/dev/null", "-w", "%{http_code} %{size_download}")
     patience = 4 * PATIENCE * PACE.slowness
     done = subprocess.run(
@@ -87,7 +87,7 @@ def _fetch(url: str, size: int, before: tuple[str, ...]) -> str:
 
 
 def _through(line: Line, binary: Path, root: Path) -> list[str]:
-    """Download through a line, so many times at once; return what was wrong."""
+    """Run so many downloads through a line at once; return their errors."""
     options = ("--address", "10.77.0.1", "--time-scale", str(line.time_scale))
     with shaped(line.rate) as (near, far):
         inside = tuple(f"ip netns exec {near}".split())
@@ -101,7 +101,7 @@ def _through(line: Line, binary: Path, root: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def slow_site(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site with one file of half a megabyte more."""
+    """Return the site with one more file of half a megabyte."""
     root = tmp_path_factory.mktemp("slow")
     for name in ("templates", "redirects"):
         (root / name).symlink_to(site / name)
@@ -122,7 +122,8 @@ def test_downloads_through_slow_lines(binary: Path, slow_site: Path) -> None:
 
 
 def _is_served(server: Server, rate: int, seconds: float) -> tuple[bool, float]:
-    """Read so many bytes a second for so long: is it still open, and the longest pause it had."""
+    """Read so many bytes per second for so long; return whether it is still open, and the longest
+    pause."""
     with Client(server, receive_buffer=1 << 18) as client:
         client.send(request("GET", "/t/large.bin"))
         begun = last = time.monotonic()
@@ -140,22 +141,21 @@ def _is_served(server: Server, rate: int, seconds: float) -> tuple[bool, float]:
 @pytest.mark.slow
 @pytest.mark.waits
 def test_program_that_reads_slowly(start: Start, slow_site: Path) -> None:
-    """On loopback, where the window opens in steps of 64 KB, who reads slowly is not cut off.
-
-    Each step takes half the time after which one that takes nothing is.
-    """
+    """On loopback, where the window opens in steps of 64 KB, a slow reader is not cut off. Each
+    step takes half the time after which a stalled client is cut off."""
     server = start("--time-scale", "2", root=slow_site)
     for _ in range(TRIES):
         served, pause = _is_served(server, rate=26_000, seconds=12)
         if served:
             return
-        assert pause > 1, "a client that took bytes all the time was cut off"
-    raise AssertionError("the machine stood still each time")
+        assert pause > 1, "a client that read all the time was cut off"
+    raise AssertionError("the machine paused in each try")
 
 
 @pytest.mark.usefixtures("_lines_allowed")
 def test_refusal_reaches_a_slow_sender(binary: Path, slow_site: Path, redis: PrivateRedis) -> None:
-    """Who sends too long a body through a slow line reads the refusal before the reset."""
+    """A client that sends too long a body through a slow line reads the refusal before the
+    reset."""
     options = ("--address", "10.77.0.1")
     with shaped("256kbit") as (near, far):
         run(f"tc -n {far} qdisc add dev line root tbf rate 64kbit burst 8kb latency 400ms")

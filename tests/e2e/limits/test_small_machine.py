@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Small machines: each limit at its edge.
 
-A server either says at its start what is missing and what cures it, or serves everybody, perhaps
-slower. It never crashes, never spins, and is itself again when the clients have left.
+At its start a server prints what is missing and how to fix it, or it serves all clients, maybe
+slower. It never crashes or spins, and is as before after the clients have left.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from ..timing import undisturbed, wait_until
 @pytest.mark.parametrize("workers", [2, 100])
 @pytest.mark.parametrize("descriptors", [4, 8, 12, 16, 20, 24, 32, 64])
 def test_descriptors(start: Start, arch: str, descriptors: int, workers: int) -> None:
-    """However few descriptors there are: all is served, or the start says that they are too few."""
+    """With any number of descriptors all is served, or the start says that they are too few."""
     prefix = limited(nofile=descriptors)
     server = started_or_said(start, "--workers", str(workers), prefix=prefix)
     if server is not None:
@@ -65,14 +65,14 @@ def test_descriptors(start: Start, arch: str, descriptors: int, workers: int) ->
 
 @pytest.mark.parametrize("descriptors", [20, 32, 64])
 def test_more_clients_than_descriptors(start: Start, descriptors: int) -> None:
-    """Sixty clients are slow, and all are served."""
+    """Sixty slow clients are all served."""
     server = start("--workers", "8", prefix=limited(nofile=descriptors))
     undisturbed(REQUEST_TIME, lambda: assert_serves_crowd(server, 60))
 
 
 @pytest.mark.parametrize("descriptors", [20, 64])
 def test_pages_with_few_descriptors(start: Start, descriptors: int) -> None:
-    """Pages that need Redis are served to many at once; no descriptor is wanting."""
+    """Pages that need Redis are served to many at once with few descriptors."""
     server = start("--workers", "8", prefix=limited(nofile=descriptors))
     with ThreadPoolExecutor(30) as pool:
         statuses = pool.map(lambda _: fetch(server, "/guestbook").status, range(300))
@@ -80,7 +80,7 @@ def test_pages_with_few_descriptors(start: Start, descriptors: int) -> None:
 
 
 def test_idle_clients_leave_room(start: Start, arch: str) -> None:
-    """Clients that stay connected and say no more keep nobody out, however many they are."""
+    """Idle clients that stay connected keep no new client out, however many they are."""
     descriptors = 19 + architecture(arch).listeners(64)
     server = start("--workers", "64", prefix=limited(nofile=descriptors))
     undisturbed(IDLE_TIME, lambda: _assert_none_waits_for_idle(server, 40))
@@ -97,7 +97,7 @@ def _assert_none_waits_for_idle(server: Server, count: int) -> None:
 
 
 def test_more_files_than_descriptors(start: Start, tmp_path: Path) -> None:
-    """Files are served beyond the number that can be open at once, and again."""
+    """More files are served than can be open at once, and again."""
     root = build_site(tmp_path / "site", REPOSITORY)
     for number in range(120):
         (root / "public" / f"{number}.txt").write_text(str(number))
@@ -111,7 +111,7 @@ def test_more_files_than_descriptors(start: Start, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("descriptors", [32, 64])
 def test_large_files_hold_descriptors(start: Start, tmp_path: Path, descriptors: int) -> None:
-    """While slow clients hold large files open, each another one, all the others are served."""
+    """While slow clients hold large files open, each a different one, all others are served."""
     root = build_site(tmp_path / "site", REPOSITORY)
     for number in range(120):
         (root / "public" / f"{number}.txt").write_text(str(number))
@@ -137,7 +137,7 @@ def _assert_serves_beside(server: Server, slow: int) -> None:
 
 @pytest.mark.slow
 def test_limit_is_lifted(start: Start) -> None:
-    """More descriptors are used, or at least do no harm, as soon as they are allowed."""
+    """When the limit of descriptors is raised, more are used, or at least none is lost."""
     server = start("--workers", "8", prefix=("prlimit", "--nofile=32:4096", "--"))
     for limit in (24, 4096):
         for pid in server.pids():
@@ -150,13 +150,13 @@ def test_limit_is_lifted(start: Start) -> None:
 
 
 def unused_user() -> int:
-    """The number of a user whom nobody else is: the limit counts all processes of one."""
+    """Return an unused user number: the limit counts all processes of one user."""
     taken = set()
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             taken.add(path.stat().st_uid)
     while True:
-        # Other tests that run at the same time do not meet it by chance either.
+        # It must also differ from that of other tests that run at the same time.
         user = random.randrange(200_000, 2_000_000_000)
         if user not in taken:
             return user
@@ -164,7 +164,7 @@ def unused_user() -> int:
 
 @pytest.fixture
 def small_user(binary: Path, redis: PrivateRedis) -> Iterator[Callable[..., Server]]:
-    """A function that makes a server which runs as a user who may have so many processes."""
+    """Return a function that makes a server of a user who may have so many processes."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     user = str(unused_user())
@@ -183,7 +183,7 @@ def small_user(binary: Path, redis: PrivateRedis) -> Iterator[Callable[..., Serv
 
 
 def test_more_clients_than_processes(small_user: Callable[..., Server]) -> None:
-    """Sixty slow clients at thirty processes: who finds none waits for one."""
+    """Sixty slow clients at thirty processes are all served: a client waits for a process."""
     with small_user(processes=30, workers=8) as server:
         undisturbed(REQUEST_TIME, lambda: _assert_crowd_waits(server))
 
@@ -203,7 +203,7 @@ def _assert_crowd_waits(server: Server) -> None:
 
 @of("forking", "threading")
 def test_waits_for_a_process_at_the_end(small_user: Callable[..., Server]) -> None:
-    """Who waits for a process when the server is told to stop is served: idle clients go."""
+    """A client that waits for a process at SIGTERM is served, because idle clients are closed."""
     undisturbed(IDLE_TIME, lambda: _stop_at_the_limit(small_user(processes=8, workers=1)))
 
 
@@ -220,7 +220,8 @@ def _stop_at_the_limit(server: Server) -> None:
 
 @of("forking", "threading")
 def test_none_is_kept_while_processes_lack(small_user: Callable[..., Server]) -> None:
-    """Who came first and goes on asking does not keep out who waits for a process."""
+    """A client that continues to send requests does not keep out a client that waits for a
+    process."""
 
     def attempt() -> None:
         with small_user(processes=8, workers=1) as server, crowd(server, 7, KEPT) as first:
@@ -234,7 +235,7 @@ def test_none_is_kept_while_processes_lack(small_user: Callable[..., Server]) ->
 
 
 def test_more_workers_than_processes(small_user: Callable[..., Server]) -> None:
-    """Who needs a hundred at the start says that they cannot be had."""
+    """A server that needs a hundred processes at its start says that they are not available."""
     server = small_user(processes=30, workers=100)
     if server.kind.has_workers:
         status, _, error = run_to_end(*server.command())
@@ -247,7 +248,7 @@ def test_more_workers_than_processes(small_user: Callable[..., Server]) -> None:
 
 @of("preforking")
 def test_worker_that_cannot_be_replaced(small_user: Callable[..., Server]) -> None:
-    """That a worker is missing is told, and it is forked as soon as it may be."""
+    """A missing worker is logged, and it is forked as soon as the limit allows."""
     server = small_user(processes=3, workers=2)
     become = server.prefix[: server.prefix.index("--") + 1]
     with server:
@@ -258,14 +259,14 @@ def test_worker_that_cannot_be_replaced(small_user: Callable[..., Server]) -> No
             user = Path(f"/proc/{server.pid}").stat().st_uid
             wait_until(lambda: Path(f"/proc/{other.pid}").stat().st_uid == user, "it counts")
             os.kill(server.children()[0], signal.SIGKILL)
-            wait_until(lambda: "out of processes" in server.stderr, "it says what is missing")
+            wait_until(lambda: "out of processes" in server.stderr, "it logs what is missing")
         wait_until(lambda: server.is_at_rest(2), "it has its workers again")
 
 
 @pytest.mark.slow
 @pytest.mark.plain_build("the search for leaks needs one more process")
 def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
-    """Who cannot make even one says so when it is needed, and ends well."""
+    """A server that cannot fork even once says so when it needs to, and stops correctly."""
     server = small_user(processes=1, workers=1)
     if server.kind.has_workers:
         status, _, error = run_to_end(*server.command())
@@ -274,7 +275,7 @@ def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
     with server, Client(server) as client:
         client.send(HOME)
         if server.kind.lends_redis:
-            wait_until(lambda: "clients wait" in server.stderr, "it says what is missing")
+            wait_until(lambda: "clients wait" in server.stderr, "it logs what is missing")
             assert_rests(server)
             assert server.stderr.count("\n") == 1, server.stderr
         else:
@@ -286,7 +287,7 @@ def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
 
 @pytest.mark.parametrize("limit", ["memlock", "sigpending", "msgqueue", "rtprio", "core"])
 def test_nothing_of_a_kind(start: Start, limit: str) -> None:
-    """Of what a server does not need it may have none: all is served, and it stops in time."""
+    """With a limit of 0 for what a server does not need, all is served, and it stops in time."""
     server = start(prefix=limited(**{limit: 0}))
     assert_serves(server)
     server.finish()
@@ -294,23 +295,23 @@ def test_nothing_of_a_kind(start: Start, limit: str) -> None:
 
 @pytest.fixture
 def few_tasks() -> Iterator[Path]:
-    """A control group that may have so many processes and threads: its folder."""
+    """Yield the folder of a control group that may have so many processes and threads."""
     places = [Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup")]
     place = next((p for p in places if "pids" in _controllers(p)), None)
     if place is None:
-        pytest.skip("no control group here that counts processes")
+        pytest.skip("no control group counts processes")
     group = place / f"zs-{os.getpid()}"
     try:
         group.mkdir()
         (group / "pids.max").write_text("12")
     except OSError as error:
-        pytest.skip(f"no control group can be made here: {error}")
+        pytest.skip(f"no control group can be made: {error}")
     yield group
     group.rmdir()
 
 
 def _controllers(place: Path) -> str:
-    """What a control group counts for those below it."""
+    """Return what a control group counts for those below it."""
     if (place / "pids.max").exists() or place.name == "pids":
         return "pids" if place.is_dir() else ""
     file = place / "cgroup.subtree_control"
@@ -318,7 +319,7 @@ def _controllers(place: Path) -> str:
 
 
 def test_few_tasks_in_a_control_group(start: Start, few_tasks: Path) -> None:
-    """As a container has them: who finds none waits, and is served."""
+    """With few tasks in a control group, as in a container, clients wait and are served."""
     enter = f'echo $$ > {few_tasks}/cgroup.procs && exec "$0" "$@"'
     server = start("--workers", "8", prefix=("sh", "-c", enter))
     undisturbed(REQUEST_TIME, lambda: assert_serves_crowd(server, 40))
@@ -329,13 +330,13 @@ def test_few_tasks_in_a_control_group(start: Start, few_tasks: Path) -> None:
 
 
 def redirected(how: str) -> tuple[str, ...]:
-    """The prefix of a command whose descriptors are what a shell makes of `how`."""
+    """Return the prefix of a command whose descriptors a shell redirects as `how` says."""
     return ("sh", "-c", f'exec "$0" "$@" {how}')
 
 
 @pytest.mark.parametrize("how", [">&-", ">/dev/full", "<&- >&-"])
 def test_log_to_nowhere(start: Start, how: str) -> None:
-    """A log that nobody keeps goes nowhere: to no client, and not to Redis."""
+    """A log on a closed descriptor reaches no client and not Redis."""
     server = start("--log", prefix=redirected(how))
     for _ in range(5):
         assert_serves(server)
@@ -348,7 +349,7 @@ def test_log_to_nowhere(start: Start, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["2>&-", "2>/dev/full"])
 def test_without_standard_error(start: Start, how: str) -> None:
-    """What would be told goes to no client either."""
+    """Without standard error, messages reach no client either."""
     server = start(redis="redis://127.0.0.1:1", prefix=redirected(how))
     for _ in range(3):
         assert fetch(server, "/guestbook").status == 503
@@ -356,7 +357,7 @@ def test_without_standard_error(start: Start, how: str) -> None:
 
 
 def test_disk_of_the_log_is_full(start: Start, tmp_path: Path) -> None:
-    """A log on a disk that is full ends nothing; when there is room again it goes on."""
+    """If the disk of the log is full, requests are served; when there is room the log continues."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=8k", "none", str(disk)]
@@ -377,7 +378,7 @@ def test_disk_of_the_log_is_full(start: Start, tmp_path: Path) -> None:
 
 
 def test_log_reaches_the_limit_of_a_file(start: Start) -> None:
-    """A log that may not grow any more ends nothing."""
+    """If the log's file has reached its size limit, requests are served."""
     server = start("--log", prefix=limited(fsize=4096))
     for _ in range(100):
         assert fetch(server, "/t/digits.txt").status == 200
@@ -387,7 +388,7 @@ def test_log_reaches_the_limit_of_a_file(start: Start) -> None:
 
 
 def test_reader_of_the_log_has_left(start: Start, tmp_path: Path) -> None:
-    """A log that nobody reads any more, as with `| head -1`, goes nowhere."""
+    """If the log's reader has left, as with `| head -1`, requests are served."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -398,7 +399,7 @@ def test_reader_of_the_log_has_left(start: Start, tmp_path: Path) -> None:
 
 
 def test_stops_while_nobody_reads_the_log(start: Start, tmp_path: Path) -> None:
-    """A server whose log is a full pipe ends in time."""
+    """A server whose log is a full pipe stops in time."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -414,12 +415,12 @@ def test_stops_while_nobody_reads_the_log(start: Start, tmp_path: Path) -> None:
         client.close()
 
 
-# ---- A strange place ----
+# ---- An unusual environment ----
 
 
 @pytest.mark.plain_build("the search for leaks reads /proc")
 def test_without_proc(start: Start) -> None:
-    """Nothing that is served needs /proc."""
+    """No request needs /proc."""
     hide = "mount -t tmpfs none /proc"
     if subprocess.run(["unshare", "-m", "sh", "-c", hide], check=False).returncode != 0:
         pytest.skip("this user may not mount")
@@ -427,7 +428,7 @@ def test_without_proc(start: Start) -> None:
 
 
 def test_current_folder_is_deleted(start: Start, tmp_path: Path) -> None:
-    """The folder in which it was started goes away before it starts."""
+    """A server starts although the folder in which it is started has been deleted."""
     here = tmp_path / "here"
     here.mkdir()
     leave = f"cd '{here}' && rmdir '{here}' && exec \"$0\" \"$@\""
@@ -435,7 +436,7 @@ def test_current_folder_is_deleted(start: Start, tmp_path: Path) -> None:
 
 
 def test_root_is_moved(start: Start, tmp_path: Path) -> None:
-    """What is served goes with its folder, wherever that goes."""
+    """If the root is moved, it is still served."""
     root = build_site(tmp_path / "site", REPOSITORY)
     server = start(root=root)
     assert fetch(server, "/guestbook").status == 200
@@ -447,7 +448,7 @@ def test_root_is_moved(start: Start, tmp_path: Path) -> None:
 
 
 def test_shortest_backlog(start: Start) -> None:
-    """Nobody is lost where one connection may wait; the clients' kernels try again."""
+    """With a backlog of 1 no client is lost: the clients' kernels try again."""
     server = start("--backlog", "1")
     with ThreadPoolExecutor(12) as pool:
         statuses = pool.map(lambda _: fetch(server, "/guestbook").status, range(24))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Small machines: little memory, little stack; see test_small_machine.py."""
+"""Small machines: little memory and small stacks; see test_small_machine.py."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from ..tracing import Trace, skip_unless_traceable
 @pytest.mark.parametrize("megabytes", [4, 8, 16, 32, 64])
 @pytest.mark.parametrize("kind", ["as", "data"])
 def test_memory(start: Start, binary: Path, kind: str, megabytes: int) -> None:
-    """However little memory there is: all is served, or the start says that it is too little."""
+    """With any amount of memory all is served, or the start says that it is too little."""
     server = started_or_said(start, prefix=limited(**{kind: megabytes << 20}))
     if server is not None:
         assert_serves(server)
-    assert server is not None or megabytes < 32, f"{binary.name} needs that much?"
+    assert server is not None or megabytes < 32, f"{binary.name} needs too much"
 
 
 @pytest.mark.plain_build("sanitizers need more stack")
 @pytest.mark.parametrize("kilobytes", [20, 24, 32, 48, 64])
 def test_stack(start: Start, kilobytes: int) -> None:
-    """64 KB of stack are enough; with less there is a word, and no crash."""
+    """A stack of 64 KB is enough; with less there is a message, and no crash."""
     server = started_or_said(start, prefix=limited(stack=kilobytes << 10))
     if server is not None:
         assert_serves(server)
@@ -50,7 +50,7 @@ def test_stack_that_may_be_raised(start: Start) -> None:
 @pytest.mark.plain_build("sanitizers reserve more address space than that")
 @pytest.mark.parametrize("megabytes", [6, 12, 40, 300])
 def test_more_clients_than_memory(start: Start, megabytes: int) -> None:
-    """However little memory there is, who cannot be served at once waits, and is served."""
+    """With any amount of memory a client that cannot be served at once waits, and is served."""
     server = started_or_said(start, "--workers", "8", prefix=limited(**{"as": megabytes << 20}))
     if server is not None:
         undisturbed(REQUEST_TIME, lambda: assert_serves_crowd(server, 250))
@@ -61,11 +61,11 @@ def test_more_clients_than_memory(start: Start, megabytes: int) -> None:
 @pytest.mark.plain_build("sanitizers reserve more address space than that")
 @pytest.mark.parametrize("kind", ["as", "data"])
 def test_threads_that_end_slowly_leave_memory(start: Start, tmp_path: Path, kind: str) -> None:
-    """Who has given his place away and is not gone yet takes room for a stack, and no request's.
+    """A thread that still ends occupies memory for a stack, but none that a request needs.
 
-    For good: the C library keeps stacks for threads to come, and never gives them to malloc. The
-    guestbook's page and Redis' reply for it need 130 KB and more, each: below `ulimit -d` that is
-    more than the heaps have which the C library makes for threads (132 KB at first).
+    The C library keeps stacks for later threads and never gives them to malloc. The guestbook's
+    page and Redis' reply need 130 KB and more each. Below `ulimit -d` that is more than the heaps
+    that the C library makes for threads (132 KB at first).
     """
     skip_unless_traceable()
     server = start(prefix=limited(**{kind: 12 << 20}))
@@ -84,11 +84,8 @@ def test_threads_that_end_slowly_leave_memory(start: Start, tmp_path: Path, kind
 @pytest.mark.slow
 @pytest.mark.plain_build("sanitizers keep what was freed")
 def test_memory_does_not_grow(start: Start) -> None:
-    """Twenty thousand connections leave no more memory behind than two thousand.
-
-    The heap may grow when more threads happen to run at once than ever before; what leaks, or
-    what walks through memory, grows each time.
-    """
+    """Twenty thousand connections leave no more memory in use than two thousand. The heap may grow
+    if more threads run at once than before; a leak grows it each time."""
     server = start("--workers", "4")
     _run_ab(server, 2000)
     assert any(_kilobytes_grown(server, 18000) < 400 for _ in range(3)), "20 bytes a connection"
@@ -97,7 +94,7 @@ def test_memory_does_not_grow(start: Start) -> None:
 @pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
 @pytest.mark.waits
 def test_who_has_nothing_to_do_sleeps(start: Start) -> None:
-    """Once memory has been given back, nobody wakes up to look whether there is more."""
+    """After the memory was given back, no thread wakes up to check again."""
     server = start("--workers", "4")
     _run_ab(server, 500)
 
@@ -121,7 +118,7 @@ def _kilobytes_grown(server: Server, connections: int) -> int:
 
 
 def _run_ab(server: Server, count: int) -> None:
-    """More clients at once than there are workers, so that some always wait."""
+    """Run ab with more clients at once than workers, so that some always wait."""
     command = ["ab", "-q", "-c", "50", "-n", str(count), f"{server.url}redirect"]
     done = subprocess.run(
         command, capture_output=True, timeout=5 * PATIENCE * PACE.slowness, check=True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who waits, and where: what a few silent clients do to everybody else."""
+"""Stalling: how a few silent clients affect all other clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from ..timing import undisturbed, wait_until
 
 DIGITS = request("GET", "/t/digits.txt")
 HALF = DIGITS[:-2]
-# A little less than what the server waits for a request, and for the next one of an idle client.
+# Slightly less than the server's timeouts for a request, and for the next request of an idle
+# client.
 HALF_TIME, IDLE_TIME = 8, 4
 
 
@@ -37,12 +38,12 @@ def _close(clients: list[Client]) -> None:
 
 
 def _all_quiet(clients: list[Client]) -> bool:
-    """Whether the server has said nothing to any of them, not even goodbye."""
+    """Return whether the server has sent none of them anything, not even the end."""
     return all(client.is_quiet(0) for client in clients)
 
 
 def _assert_waits(client: Client, holders: list[Client]) -> None:
-    """Assert that a client gets nothing as long as others hold all workers."""
+    """Assert that a client gets no response while others hold all workers."""
     if not client.is_quiet(1):
         assert not _all_quiet(holders), "more were served than there are workers"
 
@@ -52,20 +53,18 @@ def _ask_beside_silent(server: Server) -> None:
     (silent,) = _silent(server, 1)
     assert fetch(server, "/t/digits.txt").status == 200
     assert fetch(server, "/guestbook").status == 200
-    assert silent.is_quiet(0), "the others waited until the silent client's time was over"
+    assert silent.is_quiet(0), "the others waited for the silent client's timeout"
     silent.close()
 
 
 def _ask_after_silent_ones(server: Server, other: Server) -> None:
-    """Somebody who asks need not wait until the time of those who say nothing is over.
-
-    Another server is the clock: when the first of them is closed it is told half a request.
-    """
+    """A client with a request need not wait for the timeouts of silent clients. Another server is
+    the clock: the first of them sends half a request when it is closed."""
     silent = [Client(server) for _ in range(12)]
     assert silent[0].read_to_end() == b""
     (clock,) = _silent(other, 1)
     assert fetch(server, "/t/digits.txt").status == 200
-    assert clock.is_quiet(0), "they had a request's time each"
+    assert clock.is_quiet(0), "each had the timeout of a request"
     for client in silent:
         assert client.read_to_end() == b""
     _close([clock, *silent])
@@ -73,15 +72,17 @@ def _ask_after_silent_ones(server: Server, other: Server) -> None:
 
 @pytest.mark.slow
 def test_clients_that_say_nothing(binary: Path, start: Start) -> None:
-    """The kernel has waited for their first byte already: no worker does so while others wait."""
+    """Silent clients hold no worker while others wait, because the kernel already waits for their
+    first byte."""
     if architecture(binary.name).stalled_by == "nobody":
-        pytest.skip("it waits for all of them at once")
+        pytest.skip("it serves all of them at once")
     servers = [start("--workers", "2", "--time-scale", "2") for _ in range(2)]
     undisturbed(HALF_TIME / 2, lambda: _ask_after_silent_ones(*servers))
 
 
 def _ask_late(server: Server) -> None:
-    """The kernel hands the connection over after 3 s, and the server waits for 2.5 s more."""
+    """Send a request after the kernel has handed the connection over (3 s); the server waits 2.5 s
+    more."""
     with Client(server) as client:
         time.sleep(4)
         assert client.exchange(DIGITS).status == 200
@@ -90,10 +91,8 @@ def _ask_late(server: Server) -> None:
 @pytest.mark.slow
 @pytest.mark.waits
 def test_late_request(start: Start) -> None:
-    """Who was silent till the kernel handed it over is answered, where nobody else waits.
-
-    On a slow line the first packets may have been lost.
-    """
+    """A client that was silent until the kernel handed it over is answered if no other waits. On a
+    slow line the first packets may have been lost."""
     server = start("--workers", "2", "--time-scale", "4")
     undisturbed(5, lambda: _ask_late(server))
 
@@ -101,7 +100,7 @@ def test_late_request(start: Start) -> None:
 @pytest.mark.slow
 @pytest.mark.waits
 def test_one_silent_client(start: Start) -> None:
-    """One silent client stalls only a server that serves one after another, until its time."""
+    """One silent client stalls only a server that serves one at a time, until its timeout."""
     server = start("--workers", "3")
     if not server.kind.is_stalled_by_one:
         undisturbed(HALF_TIME, lambda: _ask_beside_silent(server))
@@ -116,7 +115,7 @@ def test_one_silent_client(start: Start) -> None:
 
 
 def test_as_many_silent_clients_as_workers(start: Start) -> None:
-    """N of them stall N workers, and nobody else; N - 1 do not."""
+    """N silent clients stall only a server with N workers; N - 1 do not."""
     server = start("--workers", "3")
     if server.kind.is_stalled_by_one:
         pytest.skip("one is enough there; see test_one_silent_client")
@@ -134,13 +133,13 @@ def test_as_many_silent_clients_as_workers(start: Start) -> None:
 
 
 def _ask_beside_many(server: Server) -> None:
-    """Others are answered while many silent connections are open, which then are answered too."""
+    """Others are answered while many silent connections are open, which are answered later, too."""
     silent = _silent(server, 200)
     for target in ("/t/digits.txt", "/guestbook", "/t/80k.bin", "/sorted"):
         assert fetch(server, target).status == 200
-    # A slow machine needs so long for all that the time of the first is over.
+    # On a slow machine this may last until the timeout of the first.
     latest = silent[-20:]
-    assert _all_quiet(latest), "the others waited until the silent clients' time was over"
+    assert _all_quiet(latest), "the others waited for the silent clients' timeout"
     for client in latest:
         client.send(b"\r\n")
     assert {client.read().status for client in latest} == {200}
@@ -148,7 +147,7 @@ def _ask_beside_many(server: Server) -> None:
 
 
 def test_many_silent_clients(start: Start) -> None:
-    """A server that waits for everybody at once is not stalled by two hundred."""
+    """Two hundred silent clients do not stall a server that waits for all at once."""
     server = start("--workers", "3")
     if server.kind.stalled_by != "nobody":
         pytest.skip("three are enough there")
@@ -158,11 +157,12 @@ def test_many_silent_clients(start: Start) -> None:
 
 @pytest.mark.slow
 def test_flood_of_silent_clients(start: Start) -> None:
-    """Who has waited in the backlog without a word holds no worker; somebody who asks is served.
+    """Clients that waited silently in the backlog hold no worker; a client with a request is
+    served.
 
-    There are more of them than the kernel remembers, so it hands over those that came by a SYN
-    cookie before they have said anything. If each held the worker of 01 for a second, the others
-    would wait for minutes.
+    There are more than the kernel remembers, so it hands over those that came by a SYN cookie
+    before they have sent anything. If each held the worker of 01 for a second, the others would
+    wait for minutes.
     """
     server = start("--workers", "1", "--backlog", "64")
     with contextlib.ExitStack() as stack:
@@ -175,7 +175,7 @@ def test_flood_of_silent_clients(start: Start) -> None:
 
 
 def _ask_beside_idle(server: Server) -> None:
-    """Another client is answered while idle ones are kept, or when one of them has left."""
+    """Another client is answered while idle ones are kept, or after one of them has left."""
     idle = [Client(server) for _ in range(3)]
     for client in idle:
         response = client.exchange(DIGITS)
@@ -189,12 +189,12 @@ def _ask_beside_idle(server: Server) -> None:
             assert client.read().status == 200
         else:
             assert client.read().status == 200
-            assert _all_quiet(idle), "it waited until an idle client's time was over"
+            assert _all_quiet(idle), "it waited for an idle client's timeout"
     _close(idle)
 
 
 def test_idle_kept_alive_clients(start: Start) -> None:
-    """Idle connections cost a worker each where a worker waits for one client."""
+    """An idle connection holds a worker if a worker waits for one client."""
     server = start("--workers", "3")
     if not server.kind.keeps_alive:
         pytest.skip("it closes after each response")
@@ -202,10 +202,8 @@ def test_idle_kept_alive_clients(start: Start) -> None:
 
 
 def test_pipelining_client_does_not_starve_the_others(start: Start) -> None:
-    """While one client asks for many things at once, another gets its one.
-
-    A server that runs out of workers may answer the first with close for it.
-    """
+    """While one client pipelines many requests, another client gets its response. A server that
+    runs out of workers may answer the first with close."""
     server = start("--workers", "3")
     if not server.kind.keeps_alive:
         pytest.skip("it closes after each response")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The statistics that a server writes at its end."""
+"""The statistics that a server writes when it stops."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POST = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="A", guest_
 
 
 def _whole(server: Server, data: bytes) -> bytes:
-    """Send a request that ends the connection and return every byte that comes back."""
+    """Send a request that ends the connection and return every byte of the response."""
     with Client(server) as client:
         client.send(data)
         return client.read_to_end()
@@ -35,7 +35,7 @@ def _whole(server: Server, data: bytes) -> bytes:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_statistics(start: Start, number: int) -> None:
-    """At the end the figures say exactly what was served."""
+    """The statistics have the exact figures of what was served."""
     server = start("--workers", "4", "--each-worker")
     sent = [request("GET", "/t/digits.txt", CLOSE)] * 5
     sent += [request("GET", "/guestbook", CLOSE)] * 2 + [request("HEAD", "/t/80k.bin", CLOSE)]
@@ -71,7 +71,7 @@ def test_statistics(start: Start, number: int) -> None:
 
 @pytest.mark.of_servers("preforking", "prethreading")
 def test_statistics_of_many_workers(start: Start) -> None:
-    """One line for all of them, unless --each-worker is given."""
+    """All workers share one line, unless --each-worker is given."""
     server = start("--workers", "50")
     fetch(server, "/t/digits.txt")
     assert server.stop() == 0
@@ -81,7 +81,7 @@ def test_statistics_of_many_workers(start: Start) -> None:
 
 
 def test_statistics_of_keep_alive(start: Start) -> None:
-    """Requests are counted, not connections; those still open at the end count too."""
+    """Requests are counted, not connections; those on connections still open count too."""
     server = start()
     if not server.kind.keeps_alive:
         pytest.skip("it closes after each response")
@@ -95,7 +95,7 @@ def test_statistics_of_keep_alive(start: Start) -> None:
 def test_resources_are_those_of_the_kernel(
     start: Start, redis: PrivateRedis, database_numbers: Iterator[int]
 ) -> None:
-    """CPU time and memory of all its processes, and not of the program that has started it."""
+    """CPU time and memory are those of all its processes, not of the program that started it."""
     store = redis.client(next(database_numbers))
     store.do("RPUSH", "guestbook_remarks", *["x" * 18_000] * 50)
     server = start("--workers", "1", redis=redis.url(store.database))
@@ -112,7 +112,7 @@ def test_resources_are_those_of_the_kernel(
     used = [float(figure) for figure in re.findall(r"\d+\.\d+", figures["cpu"])]
     assert cpu - 0.05 < sum(used) < cpu + 1 * PACE.slowness, (cpu, used)
     megabytes = float(figures["peak memory"].split()[0])
-    # The kernel adds up what each CPU has counted when it is asked, and not to the page.
+    # The kernel sums up its per-CPU counters when it is asked, not exactly to the page.
     assert megabytes > peak / 1024 - 0.5
     assert megabytes < 20 or is_sanitized(server.binary)
 
@@ -126,7 +126,7 @@ def _fill(pipe: int) -> None:
 
 
 def test_statistics_wait_for_their_reader(binary: Path, site: Path) -> None:
-    """Whoever reads late, as a terminal that was told to wait (Ctrl-S), gets them all the same."""
+    """A reader that is late, like a terminal after Ctrl-S, gets all statistics."""
     reader, writer = os.pipe()
     command = processes.mortal(Server(binary, site, "unix:/nowhere").command())
     with os.fdopen(reader, "rb") as output, subprocess.Popen(command, stdout=writer) as server:
@@ -141,7 +141,7 @@ def test_statistics_wait_for_their_reader(binary: Path, site: Path) -> None:
 
 
 def test_statistics_of_nothing(start: Start) -> None:
-    """A server that served nothing says so, without dividing by it."""
+    """A server that served nothing says so, without a division by zero."""
     server = start()
     assert server.stop() == 0
     figures = server.statistics()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Signals: what is in flight is finished, and nobody is let in and left alone."""
+"""Stop by a signal: requests in flight are finished, and no accepted client is left without a
+response."""
 
 from __future__ import annotations
 
@@ -24,10 +25,10 @@ from ..small import limited
 from ..sockets import backlog, free_port
 from ..timing import PATIENCE, undisturbed, wait_until
 
-# A little less than what a stopping server leaves to requests in flight, and a running one to
-# idle clients.
+# Slightly less than a stopping server leaves to requests in flight, and a running one to idle
+# clients.
 STOP_TIME = IDLE_TIME = 4
-# And what any server leaves to a Redis that does not answer.
+# The time that a server leaves to a Redis that does not answer.
 REDIS_TIME = 1.5
 POST = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="A", guest_remarks="B"))
 
@@ -65,12 +66,12 @@ def _end_keep_alive(server: Server) -> None:
 
 
 def test_keep_alive_ends_with_the_request_in_flight(start: Start) -> None:
-    """The answer after SIGTERM says close even to a client that wants to stay."""
+    """The response after SIGTERM has close even for a client that wants keep-alive."""
     undisturbed(STOP_TIME, lambda: _end_keep_alive(start()))
 
 
 def _finish_download(server: Server) -> None:
-    # More than the kernel holds ready; and less than a busy machine carries in five seconds.
+    # More than the kernel buffers, and less than a busy machine sends in five seconds.
     size = 10 * MB
     with Client(server, receive_buffer=1 << 18) as client:
         client.send(request("GET", "/t/big.bin", (("Range", f"bytes=0-{size - 1}"),)))
@@ -82,7 +83,7 @@ def _finish_download(server: Server) -> None:
 
 
 def test_download_in_flight_is_finished(start: Start) -> None:
-    """A large part of a file on its way arrives whole after SIGTERM."""
+    """A large part of a file in flight arrives whole after SIGTERM."""
     undisturbed(STOP_TIME, lambda: _finish_download(start()))
 
 
@@ -100,12 +101,12 @@ def _ask_again_in_flight(server: Server) -> None:
 
 
 def test_next_request_behind_a_download_in_flight(start: Start) -> None:
-    """It was sent before the answer said anything of an end: it costs no byte of that."""
+    """A request sent before the response said close costs no byte of that response."""
     undisturbed(STOP_TIME, lambda: _ask_again_in_flight(start()))
 
 
 def _stop_while_many_wait(start: Start) -> None:
-    """Signal a server for whose Redis sixty clients wait, then let that go on; all are served."""
+    """Signal a server while sixty clients wait for its Redis, then resume Redis; all are served."""
     with PrivateRedis() as redis, contextlib.ExitStack() as stack:
         server = start("--workers", "4", redis=redis.url(0))
         assert fetch(server, "/guestbook").status == 200
@@ -123,12 +124,12 @@ def _stop_while_many_wait(start: Start) -> None:
 
 
 def test_who_waits_is_served(start: Start) -> None:
-    """What waits in the backlog, or in a queue of ours, when the signal comes is no less served."""
+    """Clients that wait in the backlog, or in a server's queue, at the signal are served."""
     undisturbed(REDIS_TIME, lambda: _stop_while_many_wait(start))
 
 
 def _come_in(server: Server) -> list[socket.socket]:
-    """Those who still get in, one after another, until one does not."""
+    """Return the clients that still connect, one after another, until one cannot."""
     came: list[socket.socket] = []
     while len(came) < 100:
         one = socket.socket()
@@ -150,31 +151,31 @@ def _is_left_alone(client: socket.socket) -> bool:
             client.recv(1)
         except TimeoutError:
             return True
-        except OSError:  # the door was shut when it had just come in
+        except OSError:  # the listening socket was closed just after its connect
             pass
     return False
 
 
 def test_nobody_is_let_in_and_left_alone(start: Start) -> None:
-    """Who accepts no more has shut the door, also where a slow client is served for long."""
+    """A server that accepts no more closes its listening socket, also during a slow request."""
     server = start()
     if server.kind.is_stalled_by_one:
-        pytest.skip("who comes behind a slow client waits for it")
+        pytest.skip("clients after a slow one wait for it")
     wait_until(lambda: server.is_at_rest(4), "it has all its workers")
     with Client(server) as slow:
         with server.suspended():
             slow.send(b"GET / HT")
             server.send_signal(signal.SIGTERM)
-            # It hears the signal while somebody waits, before any child may accept him.
+            # It gets the signal while a client waits, before any child may accept it.
             server.send_signal(signal.SIGCONT)
             time.sleep(0.003 if server.children() else 0)
         left = [client for client in _come_in(server) if _is_left_alone(client)]
-        assert not left, f"{len(left)} left alone"
+        assert not left, f"{len(left)} without a response"
     assert server.wait() == 0
 
 
 def _is_told(pid: int) -> bool:
-    """Whether SIGTERM waits for a process to go on."""
+    """Return whether SIGTERM is pending for a process that is stopped."""
     status = Path(f"/proc/{pid}/status").read_text()
     pending = int(status.partition("\nShdPnd:\t")[2].split("\n")[0], 16)
     return bool(pending >> (signal.SIGTERM - 1) & 1)
@@ -182,16 +183,16 @@ def _is_told(pid: int) -> bool:
 
 @of("preforking")
 def test_who_leaves_shuts_the_door(start: Start) -> None:
-    """Not the parent alone, who may be late: whoever came in before would be left alone."""
+    """Each process that leaves shuts the socket down, because the parent may be late."""
     server = start("--workers", "2")
     wait_until(lambda: server.is_at_rest(2), "it has all its workers")
     with Client(server) as slow, server.suspended():
         slow.send(b"GET / HT")
         server.send_signal(signal.SIGTERM)
         server.send_signal(signal.SIGCONT)
-        wait_until(lambda: all(map(_is_told, server.children())), "its workers are told")
+        wait_until(lambda: all(map(_is_told, server.children())), "its workers have SIGTERM")
         server.send_signal(signal.SIGSTOP)
-        wait_until(lambda: processes.stands_still(server.pid), "it stands still again")
+        wait_until(lambda: processes.stands_still(server.pid), "it is stopped again")
         for worker in server.children():
             os.kill(worker, signal.SIGCONT)
         wait_until(lambda: bool(processes.zombies(server.pid)), "a worker has left")
@@ -221,7 +222,7 @@ def test_parent_serves_clients_after_all_workers_have_exited(start: Start) -> No
 
 
 def test_new_connections_are_refused(start: Start) -> None:
-    """After the end nobody listens."""
+    """After the stop no process listens."""
     server = start()
     assert server.stop() == 0
     with pytest.raises(ConnectionRefusedError):
@@ -239,7 +240,8 @@ END_OF_HEAD = b"\r\n\r\n"
 
 
 def _hold(server: Server, raw: bytes) -> list[Client]:
-    """Three clients that a stopping server would have to wait for; the first reads faster."""
+    """Return three clients that a stopping server would have to wait for; the first reads
+    faster."""
     clients = [Client(server, receive_buffer=size) for size in (1 << 18, 4096, 4096)]
     for client in clients:
         if raw == b"" and server.kind.keeps_alive:
@@ -253,7 +255,7 @@ def _hold(server: Server, raw: bytes) -> list[Client]:
 
 
 def _all_ended(servers: list[Server], clients: list[list[Client]]) -> bool:
-    """Whether they have ended; of their clients the first goes on reading, a little at a time."""
+    """Return whether they have ended; the first of their clients reads on, a little at a time."""
     for group in clients:
         group[0].sip(65536)
     return not any(server.running() for server in servers)
@@ -262,11 +264,9 @@ def _all_ended(servers: list[Server], clients: list[list[Client]]) -> bool:
 @pytest.mark.slow
 @pytest.mark.waits
 def test_ends_in_spite_of_clients(start: Start) -> None:
-    """Idle, half-said, unread and slow clients cannot hold a stopping server for long.
-
-    If requests in flight had the time that they have otherwise, half ones would be answered
-    with 408, and those that are read slowly would hold it for minutes.
-    """
+    """Idle clients, half requests and slow readers cannot hold a stopping server for long. If
+    requests in flight had their usual timeouts, half ones would get 408, and slow readers would
+    hold it for minutes."""
     servers = [start() for _ in HELD]
     begun = time.monotonic()
     clients = [_hold(server, raw) for server, raw in zip(servers, HELD.values(), strict=True)]
@@ -285,7 +285,7 @@ def test_ends_in_spite_of_clients(start: Start) -> None:
 
 
 def _leave_idle_clients(server: Server, other: Server) -> None:
-    """What was idle is closed while such clients of another server are still kept."""
+    """Idle connections are closed while those of another server are still kept."""
     kept, clients = Client(other), [Client(server) for _ in range(4)]
     kept.exchange(request("GET", "/t/digits.txt"))
     time.sleep(1)
@@ -301,37 +301,38 @@ def _leave_idle_clients(server: Server, other: Server) -> None:
 
 
 def test_idle_clients_are_left_at_once(binary: Path, start: Start) -> None:
-    """Connections between two requests are not in flight: nobody waits for them."""
+    """Connections between two requests are not in flight, so they are closed at once."""
     if not architecture(binary.name).keeps_alive:
         pytest.skip("it closes after each response")
     undisturbed(IDLE_TIME, lambda: _leave_idle_clients(start(), start()))
 
 
 def _serve_who_waits(server: Server, other: Server) -> None:
-    """All places are taken, most by idle clients: at the signal these make room at once."""
+    """All workers are taken, most by idle clients: at the signal these are closed for waiting
+    clients."""
     kept = request("GET", "/t/digits.txt")
     with crowd(server, 8, kept) as idle, crowd(other, 1, kept) as others:
         for client in (*idle, *others):
             assert not client.read().closes
         with crowd(server, 2, kept[:-2]), Client(server) as late:
             late.send(kept)
-            assert late.is_quiet(0.2), "there was a place left"
+            assert late.is_quiet(0.2), "a worker was free"
             server.send_signal(signal.SIGTERM)
             assert late.read().status == 200
-            assert others[0].is_quiet(0), "idle clients had the time that they otherwise have"
+            assert others[0].is_quiet(0), "idle clients had their usual timeout"
     assert server.wait() == 0
 
 
 @of("threading", "prethreading")
 def test_idle_clients_make_room(start: Start) -> None:
-    """Also where there are no descriptors for more than ten clients."""
+    """Idle clients are also closed if there are descriptors for ten clients only."""
     options = ("--workers", "20")
     few = limited(nofile=64)
     undisturbed(IDLE_TIME, lambda: _serve_who_waits(start(*options, prefix=few), start(*options)))
 
 
 def test_second_signal(start: Start) -> None:
-    """A second Ctrl-C does not end it in disorder."""
+    """A second Ctrl-C does not disturb the stop."""
     server = start()
     with Client(server) as client:
         client.send(b"GET / HT")
@@ -344,7 +345,7 @@ def test_second_signal(start: Start) -> None:
 
 
 def test_terminal_signals_everyone(start: Start) -> None:
-    """Ctrl-C in a terminal reaches all processes of the group; it ends as well as ever."""
+    """Ctrl-C in a terminal reaches all processes of the group, and the server stops as usual."""
     server = start()
     client = Client(server)
     assert client.exchange(request("GET", "/t/digits.txt")).status == 200
@@ -359,7 +360,7 @@ def test_terminal_signals_everyone(start: Start) -> None:
 @pytest.mark.slow
 @pytest.mark.waits
 def test_started_where_signals_are_blocked(start: Start) -> None:
-    """What a starter has blocked stays so beyond exec: not for the server's own signals."""
+    """Signals that were blocked before exec still stop the server."""
     server = start(prefix=("env", "--block-signal"))
     with Client(server) as client:
         client.send(b"GET / HT")
@@ -368,7 +369,7 @@ def test_started_where_signals_are_blocked(start: Start) -> None:
 
 
 def test_several_servers_side_by_side(binary: Path, site: Path) -> None:
-    """Two of them, without any Redis, do not disturb each other."""
+    """Two servers without any Redis do not disturb each other."""
     nobody = f"redis://127.0.0.1:{free_port()}"
     with all_of([Server(binary, site, nobody, ("--workers", "2")) for _ in range(2)]) as both:
         assert both[0].port != both[1].port
@@ -378,7 +379,7 @@ def test_several_servers_side_by_side(binary: Path, site: Path) -> None:
 
 @pytest.mark.of_servers("preforking", "epoll")
 def test_nohup(start: Start) -> None:
-    """A server that nohup(1) has started goes on after SIGHUP (0.3 s)."""
+    """A server that nohup(1) has started continues after SIGHUP (0.3 s)."""
     server = start(prefix=("nohup",))
     server.send_signal(signal.SIGHUP)
     assert fetch(server, "/t/digits.txt").status == 200

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Stopping with many workers: each is woken, and none of them takes the time of the others."""
+"""Stop with many workers: each is woken, and none uses up the others' time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORKERS = 40
 
 
 def _stop_traced(server: Server, path: Path) -> tuple[Counter[str], Counter[str]]:
-    """Stop it; which calls it made meanwhile, and which signals its tasks have got."""
+    """Stop it; return which calls it made meanwhile, and which signals its tasks got."""
     trace = Trace(server, path)
     assert server.stop() == 0
     calls = trace.calls()
@@ -29,12 +29,9 @@ def _stop_traced(server: Server, path: Path) -> tuple[Counter[str], Counter[str]
 
 @of("preforking", "prethreading")
 def test_workers_that_wait_end_at_once(start: Start, tmp_path: Path) -> None:
-    """Nobody runs in circles until his turn to be told comes.
-
-    The parent of 03 closes the door when it hears the signal, and tells its children afterwards,
-    one by one: they find the listening socket closed meanwhile, and pause before they look again.
-    On a busy machine their turn may be long in coming.
-    """
+    """No worker spins while it waits for its signal. The parent of 03 closes the listening socket
+    at the signal, and signals its children afterwards, one by one. They find the socket closed
+    meanwhile, and pause before they check again. On a busy machine their signal may be late."""
     skip_unless_traceable()
     server = start("--workers", str(WORKERS))
     wait_until(lambda: server.is_at_rest(WORKERS), "it has all its workers")
@@ -47,7 +44,7 @@ def test_workers_that_wait_end_at_once(start: Start, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.waits
 def test_workers_that_serve_are_woken_rarely(start: Start, tmp_path: Path) -> None:
-    """Who waits for half a request is woken, but not again and again like a clock."""
+    """A worker that waits for half a request is woken, but not periodically."""
     skip_unless_traceable()
     server = start("--workers", "8")
     with crowd(server, 1 if server.kind.is_stalled_by_one else 8, HALF) as clients:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Clients that wait, trickle or do not read are cut off when their time is over.
 
-All cases of one server wait at the same time, each with a server process of its own, so that
-none disturbs another. Most servers are told to give clients a part of their time only; a few
-cases sit the real figures out.
+All cases of one server wait at the same time, each with a server process of its own. Most servers
+get a part of the real timeouts only; a few cases use the real ones.
 """
 
 from __future__ import annotations
@@ -24,22 +23,20 @@ from ..timing import PATIENCE, deadline_in, undisturbed
 
 IDLE, REQUEST, SENDING = 5.0, 10.0, 10.0
 TIME_SCALE = 4
-# What may be lost when each of two programs has a clock that tells milliseconds.
+# Two programs with clocks in milliseconds may differ by this.
 GRAIN = 0.1
 DIGITS = request("GET", "/t/digits.txt")
 HALF_POST = request("POST", "/guestbook", (FORM, ("Content-Length", "100"))) + b"guest-name=A"
 
 
 def _part(server: Server, seconds: float) -> float:
-    """What --time-scale leaves of a time."""
+    """Return what --time-scale leaves of a time."""
     return seconds / TIME_SCALE if "--time-scale" in server.options else seconds
 
 
 def idle_after_response(server: Server) -> None:
-    """A kept-alive connection is closed without a word after its idle time.
-
-    That is shorter than the time for a request, which another client begins at the same moment.
-    """
+    """A kept-alive connection is closed without a response after its idle timeout. That is shorter
+    than the timeout of a request, which another client begins at the same time."""
     if server.kind.keeps_alive:
         undisturbed(_part(server, REQUEST - 2), lambda: _idle_beside_half(server))
 
@@ -51,11 +48,11 @@ def _idle_beside_half(server: Server) -> None:
         half.send(b"GET / HT")
         assert client.read_to_end() == b""
         assert time.monotonic() - begun >= _part(server, IDLE) - GRAIN
-        assert half.is_quiet(0), "an idle client has as long as one in the midst of a request"
+        assert half.is_quiet(0), "an idle client has the timeout of a request"
 
 
 def asks_now_and_then(server: Server) -> None:
-    """The idle time begins anew with each response: who asks again within it is kept."""
+    """The idle timeout begins again with each response: a client with new requests is kept."""
     if server.kind.keeps_alive:
         undisturbed(_part(server, 1.5 * IDLE), lambda: _ask_now_and_then(server))
 
@@ -68,29 +65,29 @@ def _ask_now_and_then(server: Server) -> None:
 
 
 def nothing_sent(server: Server) -> None:
-    """Connections on which nothing ever comes disturb nobody, and get nothing."""
+    """Connections without a byte disturb no client, and get nothing."""
     silent = [Client(server) for _ in range(5)]
     for _ in range(5):
         with Client(server) as client:
             assert client.exchange(DIGITS).status == 200
     for client in silent:
-        # They may be closed, or the kernel may keep them from the server until they speak.
+        # They may be closed, or the kernel may not hand them over before their first byte.
         assert client.is_quiet(0.2) or client.read_to_end() == b""
         client.close()
 
 
 def half_a_head(server: Server) -> None:
-    """A head that stops in the middle is 408 after the time for a request."""
+    """A head that stops in the middle gives 408 after the timeout of a request."""
     _half(server, DIGITS[:-2])
 
 
 def half_a_body(server: Server) -> None:
-    """So is a body that stops."""
+    """A body that stops gives 408."""
     _half(server, HALF_POST)
 
 
 def half_a_chunk(server: Server) -> None:
-    """And a chunked body that stops."""
+    """A chunked body that stops gives 408."""
     _half(
         server,
         request("POST", "/guestbook", (FORM, ("Transfer-Encoding", "chunked"))) + b"50\r\nguest",
@@ -98,7 +95,7 @@ def half_a_chunk(server: Server) -> None:
 
 
 def expected_but_never_sent(server: Server) -> None:
-    """And a body that was asked for with 100 and never comes."""
+    """A body that never follows its 100 gives 408."""
     fields = (FORM, ("Content-Length", "100"), ("Expect", "100-continue"))
     begun = time.monotonic()
     with Client(server) as client:
@@ -107,7 +104,7 @@ def expected_but_never_sent(server: Server) -> None:
 
 
 def half_second_request(server: Server) -> None:
-    """The second request on a connection has its own time from its first byte."""
+    """The timeout of the second request on a connection begins with its first byte."""
     if not server.kind.keeps_alive:
         return
     with Client(server) as client:
@@ -126,7 +123,7 @@ def _half(server: Server, data: bytes) -> None:
 
 
 def _assert_408(server: Server, client: Client, begun: float) -> None:
-    """Assert that a 408 comes, not before its time."""
+    """Assert that a 408 arrives, not before its time."""
     responses = split_responses(client.read_to_end())
     assert [r.status for r in responses] == [408]
     assert responses[0].closes
@@ -134,19 +131,19 @@ def _assert_408(server: Server, client: Client, begun: float) -> None:
 
 
 def trickling_head(server: Server) -> None:
-    """A byte now and then does not make the time for a request longer."""
+    """A byte now and then does not prolong the timeout of a request."""
     begun = time.monotonic()
     with Client(server) as client:
         client.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ")
         end = deadline_in(PATIENCE)
         while client.is_quiet(0.2):
-            assert time.monotonic() < end, "it goes on for as long as one more byte comes"
+            assert time.monotonic() < end, "each byte prolongs the timeout"
             client.send_if_open(b"y")
         _assert_408(server, client, begun)
 
 
 def trickling_empty_lines(server: Server) -> None:
-    """Empty lines begin no request: they do not make the idle time longer, not even in halves."""
+    """Empty lines begin no request: they do not prolong the idle timeout, not even in halves."""
     if not server.kind.keeps_alive:
         return
     with Client(server) as client:
@@ -154,12 +151,12 @@ def trickling_empty_lines(server: Server) -> None:
         end = deadline_in(PATIENCE)
         halves = itertools.cycle((b"\r", b"\n"))
         while client.is_quiet(0.2):
-            assert time.monotonic() < end, "it is kept for as long as it sends empty lines"
+            assert time.monotonic() < end, "empty lines prolong the timeout"
             client.send_if_open(next(halves))
 
 
 def reader_that_stops(server: Server) -> None:
-    """Who takes nothing of a response for so long is cut off."""
+    """A client that reads nothing of a response for so long is cut off."""
     begun = time.monotonic()
     with Client(server, receive_buffer=65536) as client:
         client.send(request("GET", "/t/big.bin"))
@@ -171,7 +168,7 @@ def reader_that_stops(server: Server) -> None:
 
 
 def ten_at_once(server: Server) -> None:
-    """After the time of many half requests is over, the server is as it was."""
+    """After the timeouts of many half requests, the server is as before."""
     count = 2 if server.kind.worker_per_client else 10 if server.kind.stalled_by == "nobody" else 1
     clients = [Client(server) for _ in range(count)]
     for client in clients:
@@ -184,7 +181,7 @@ def ten_at_once(server: Server) -> None:
 
 
 def slow_reader(server: Server) -> None:
-    """Who takes a little now and then is not cut off, however long it takes."""
+    """A client that reads a little now and then is not cut off, however long it takes."""
     with Client(server, receive_buffer=65536) as client:
         client.send(request("GET", "/t/big.bin"))
         client.read_head()
@@ -216,7 +213,7 @@ REAL: list[Callable[[Server], None]] = [idle_after_response, half_a_head, reader
 
 
 def _run(cases: list[Callable[[Server], None]], servers: list[Server]) -> None:
-    """All cases at once; every one that fails is named."""
+    """Run all cases at once; report each failed one."""
     with ThreadPoolExecutor(len(cases)) as pool:
         running = [pool.submit(case, one) for case, one in zip(cases, servers, strict=True)]
         problems = [(c.__name__, f.exception()) for c, f in zip(cases, running, strict=True)]
@@ -226,20 +223,20 @@ def _run(cases: list[Callable[[Server], None]], servers: list[Server]) -> None:
 
 @pytest.mark.slow
 def test_timeouts(start: Start) -> None:
-    """All cases, in a part of the time."""
+    """All cases are true with a part of the timeouts."""
     _run(CASES, [start("--workers", "2", "--time-scale", str(TIME_SCALE)) for _ in CASES])
 
 
 @pytest.mark.slow
 @pytest.mark.waits
 def test_real_figures(start: Start) -> None:
-    """A case for each, in the time that clients are given when nothing else is said."""
+    """Some cases are true with the default timeouts."""
     _run(REAL, [start("--workers", "2") for _ in REAL])
 
 
 @pytest.mark.parametrize("told", [False, True], ids=["", "told-to-stop"])
 def test_request_that_came_while_suspended(start: Start, told: bool) -> None:
-    """Its time is over when the server goes on (SIGCONT), but it is there: it is served."""
+    """A request that arrived while the server was suspended is served although its time is over."""
     scale = 20
 
     def attempt() -> None:
@@ -260,7 +257,8 @@ def test_request_that_came_while_suspended(start: Start, told: bool) -> None:
 
 
 def test_one_piece_is_taken_late(start: Start) -> None:
-    """Not all that comes: else who has a next byte there each millisecond had no limit."""
+    """After SIGCONT one read is late, not all: otherwise a client with a byte each millisecond had
+    no limit."""
     server = start("--workers", "2", "--time-scale", "20")
     body = form(guest_name="A", guest_remarks="B" * 20_000)
     raw = request("POST", "/guestbook", (FORM,), body)
@@ -275,7 +273,8 @@ def test_one_piece_is_taken_late(start: Start) -> None:
 
 @of("poll", "epoll")
 def test_more_requests_than_are_told_of_at_once(start: Start) -> None:
-    """As above, of more clients than one call of epoll_wait() tells of (EVENTS_AT_ONCE)."""
+    """A request that arrived while suspended is also served with more clients than one epoll_wait()
+    call returns (EVENTS_AT_ONCE)."""
     scale = 5
 
     def attempt() -> None:

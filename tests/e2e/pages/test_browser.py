@@ -22,7 +22,6 @@ SCREENSHOTS = REPOSITORY / "build" / "screenshots"
 
 @pytest.fixture(scope="session")
 def project_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project's own site, unchanged."""
     return build_project_site(tmp_path_factory.mktemp("project"), REPOSITORY)
 
 
@@ -30,13 +29,12 @@ def project_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def project_server(
     binary: Path, project_site: Path, redis: PrivateRedis, database: RedisClient
 ) -> Iterator[Server]:
-    """A server of the project's own site."""
     with Server(binary, project_site, redis.url(database.database), WORKERS) as running:
         yield running
 
 
 class Visit:
-    """A page, and all that it asked for or complained about."""
+    """A page, with all that it requested and all its errors."""
 
     def __init__(self, page: Page, url: str) -> None:
         self.page = page
@@ -61,19 +59,19 @@ class Visit:
 
 @pytest.fixture
 def visit(browser: Browser, project_server: Server, database: RedisClient) -> Iterator[Visit]:
-    """A fresh page in a browser that knows nothing yet, and an empty guestbook."""
+    """Yield a new page in a browser without any state, and an empty guestbook."""
     database.do("FLUSHDB")
     context = browser.new_context(viewport={"width": 1100, "height": 900})
     context.set_default_timeout(PATIENCE * 1000 * PACE.slowness)
     visit = Visit(context.new_page(), project_server.url)
     yield visit
     context.close()
-    assert visit.elsewhere == [], "the page asked for something from elsewhere"
+    assert visit.elsewhere == [], "the page made a request to another host"
     assert visit.complaints == []
 
 
 def _write(page: Page, name: str, text: str) -> None:
-    """Fill in the form and send it, whatever the browser thinks of it."""
+    """Fill in the form and send it, without the browser's own checks."""
     page.evaluate("document.querySelector('form').noValidate = true")
     page.fill("[name=guest-name]", name)
     page.fill("[name=guest-remarks]", text)
@@ -81,14 +79,14 @@ def _write(page: Page, name: str, text: str) -> None:
 
 
 def _submit(page: Page) -> None:
-    """Press the button and wait for the page that comes."""
+    """Press the button and wait for the next page."""
     with page.expect_navigation():
         page.click("form [type=submit], form button")
 
 
 @pytest.mark.slow
 def test_write_a_remark(visit: Visit, project_server: Server) -> None:
-    """Fill in the form, see the remark; the picture of that is kept."""
+    """A remark written in the form appears on the page; a picture of it is saved."""
     page = visit.page
     page.goto(f"{visit.url}guestbook")
     expect(page.locator("li.remark.none")).to_have_count(1)
@@ -109,7 +107,7 @@ def test_write_a_remark(visit: Visit, project_server: Server) -> None:
 
 @pytest.mark.slow
 def test_refused_form(visit: Visit) -> None:
-    """A form that cannot be accepted comes back with what was typed, and then is."""
+    """A refused form comes back with what was typed, and is accepted after a correction."""
     page = visit.page
     page.goto(f"{visit.url}guestbook")
     _write(page, "", "Remarks without a name")
@@ -120,14 +118,14 @@ def test_refused_form(visit: Visit) -> None:
     assert empty != page.locator("body").inner_text(), "no message can be seen"
     _write(page, 'Quo"te <b>', "")
     expect(page.locator("[name=guest-name]")).to_have_value('Quo"te <b>')
-    page.fill("[name=guest-remarks]", "And now with remarks")
+    page.fill("[name=guest-remarks]", "Now with remarks")
     _submit(page)
-    expect(page.locator("li.remark")).to_contain_text('And now with remarks - Quo"te <b>')
+    expect(page.locator("li.remark")).to_contain_text('Now with remarks - Quo"te <b>')
 
 
 @pytest.mark.slow
 def test_markup_is_not_run(visit: Visit) -> None:
-    """Scripts in remarks and names are text."""
+    """Scripts in remarks and names are shown as text."""
     page = visit.page
     page.goto(f"{visit.url}guestbook")
     evil = '<img src=x onerror="window.evil=1"><script>window.evil=1</script>\' " </textarea>'
@@ -140,7 +138,7 @@ def test_markup_is_not_run(visit: Visit) -> None:
     assert page.locator("img[src=x]").count() == 0
 
 
-# Where the letters A and C stand on the screen, in pixels from the left.
+# The positions of the letters A and C on the screen, in pixels from the left.
 PLACES_OF_A_AND_C = """
 element => {
     const text = element.firstChild;
@@ -157,7 +155,8 @@ element => {
 
 @pytest.mark.parametrize("turning", ["\u202e", "\u202b\u202e", "\u2067\u202e", "\u202e\u2068"])
 def test_text_is_not_turned_around(visit: Visit, database: RedisClient, turning: str) -> None:
-    """What was stored with characters that turn text around is shown in its order all the same."""
+    """Stored characters that change the direction of text do not change the order of what is
+    shown."""
     database.do("RPUSH", "guestbook_remarks", f"{turning}ABC - Ann", "before", "\u0085\u009bABC")
     page = visit.page
     page.goto(f"{visit.url}guestbook")
@@ -171,7 +170,7 @@ def test_text_is_not_turned_around(visit: Visit, database: RedisClient, turning:
 
 
 def test_text_from_right_to_left(visit: Visit, database: RedisClient) -> None:
-    """A remark in Hebrew begins at the right, though its neighbours do not."""
+    """A remark in Hebrew begins at the right, although its neighbours do not."""
     database.do("RPUSH", "guestbook_remarks", "שלום ABC", "ABC שלום")
     page = visit.page
     page.goto(f"{visit.url}guestbook")
@@ -182,7 +181,7 @@ def test_text_from_right_to_left(visit: Visit, database: RedisClient) -> None:
 
 @pytest.mark.slow
 def test_on_a_phone(visit: Visit) -> None:
-    """On a narrow screen nothing sticks out sideways, long words neither."""
+    """On a narrow screen nothing is wider than the screen, also no long word."""
     page = visit.page
     page.set_viewport_size({"width": 360, "height": 740})
     for target in ("", "guestbook"):
@@ -196,7 +195,7 @@ def test_on_a_phone(visit: Visit) -> None:
 
 
 def test_index_page(visit: Visit) -> None:
-    """The first page shows the mascot and leads to the guestbook."""
+    """The first page shows the mascot and links to the guestbook."""
     page = visit.page
     page.goto(visit.url)
     assert page.title()

@@ -39,7 +39,6 @@ NASTY = [
 
 
 def test_empty(server: Server, store: RedisClient) -> None:
-    """A new guestbook says that it is empty."""
     page = fetch(server, "/guestbook")
     assert page.status == 200
     assert page.field("Content-Type") == "text/html; charset=utf-8"
@@ -71,7 +70,7 @@ def test_exact_page(server: Server, store: RedisClient) -> None:
 
 @pytest.mark.parametrize("text", NASTY)
 def test_remark_is_only_text(server: Server, store: RedisClient, text: str) -> None:
-    """Whatever is written into the guestbook, a reader sees just that."""
+    """Each remark appears to a reader exactly as it was written."""
     assert sign(server, text, text).status == 303
     stored = store.remarks()
     page = fetch(server, "/guestbook").text
@@ -112,13 +111,13 @@ def test_newest_first_and_only_fifty(server: Server, store: RedisClient) -> None
     ],
 )
 def test_count(server: Server, store: RedisClient, before: str, shown: str) -> None:
-    """The count goes up by one with each visit and has thousands separators."""
+    """The count increases by one with each visit and has thousands separators."""
     store.do("SET", "visitor_count", before)
     assert part(fetch(server, "/guestbook").text, "count") == shown
 
 
 def test_each_visitor_has_his_own_number(server: Server, store: RedisClient) -> None:
-    """However many come at once, no two are told the same, and none is left out."""
+    """Simultaneous visitors get different numbers, and no number is left out."""
     target = request("GET", "/guestbook", (("Connection", "close"),))
 
     def visit(_number: int) -> int:
@@ -131,7 +130,7 @@ def test_each_visitor_has_his_own_number(server: Server, store: RedisClient) -> 
 
 
 def test_number_of_remarks(server: Server, store: RedisClient) -> None:
-    """The page tells how many there are, those that it does not show as well."""
+    """The page shows how many remarks there are, including those that it does not show."""
     assert part(fetch(server, "/guestbook").text, "written") == "0"
     store.do("RPUSH", "guestbook_remarks", *(f"remark {n} - Ann" for n in range(1234)))
     assert part(fetch(server, "/guestbook").text, "written") == "1,234"
@@ -151,7 +150,7 @@ def test_who_counts(server: Server, store: RedisClient) -> None:
 
 
 def test_query_is_no_other_page(server: Server, store: RedisClient) -> None:
-    """A query after /guestbook, or an escaped letter in it, is the guestbook all the same."""
+    """A query after /guestbook, or an escaped letter in it, does not change the page."""
     for target in ("/guestbook?", "/guestbook?x=1", "/%67uestbook", "/x/../guestbook"):
         assert 'id="count"' in fetch(server, target).text, target
     assert store.number("visitor_count") == 4
@@ -180,7 +179,8 @@ LEGACY = [
 
 
 def test_data_of_other_programs(server: Server, store: RedisClient) -> None:
-    """What others stored is shown, escaped, whatever its bytes; its neighbours stay whole."""
+    """Data of other programs is shown, escaped, whatever its bytes; the other remarks are
+    unchanged."""
     for item in LEGACY:
         store.do("RPUSH", "guestbook_remarks", "before", item, "after")
     page = fetch(server, "/guestbook")
@@ -201,7 +201,7 @@ def test_data_of_other_programs(server: Server, store: RedisClient) -> None:
 
 
 def test_long_data_of_other_programs(server: Server, store: RedisClient) -> None:
-    """Fifty remarks longer than the form would allow are shown as well."""
+    """Fifty remarks longer than the form allows are shown, too."""
     for number in range(50):
         store.do("RPUSH", "guestbook_remarks", f"{number} " + "x" * 8000)
     shown = remarks(fetch(server, "/guestbook").text)
@@ -209,7 +209,7 @@ def test_long_data_of_other_programs(server: Server, store: RedisClient) -> None
 
 
 def test_keys_of_a_wrong_type(server: Server, store: RedisClient) -> None:
-    """Keys that hold something else are a failure of that page only, for as long as they do."""
+    """A key of a wrong type is an error of that page only, while it lasts."""
     store.do("SET", "guestbook_remarks", "a string")
     assert fetch(server, "/guestbook").status == 502
     assert sign(server, "Ann", "lost").status == 502
@@ -222,7 +222,7 @@ def test_keys_of_a_wrong_type(server: Server, store: RedisClient) -> None:
 
 
 def test_three_commands(server: Server, store: RedisClient, redis: PrivateRedis) -> None:
-    """A visit is three commands, a remark one, everything else but /go/ none."""
+    """A visit is three commands, a remark one, and all else but /go/ none."""
     wanted = {"lrange": 1, "incr": 1, "llen": 1}
     for make, expected in (
         (lambda: fetch(server, "/guestbook"), wanted),
@@ -239,7 +239,7 @@ def test_three_commands(server: Server, store: RedisClient, redis: PrivateRedis)
 
 
 def _own_root(site: Path, folder: Path, template: str) -> Path:
-    """A root with another template."""
+    """Return a root with another template."""
     shutil.copytree(site / "public" / "t" / "sub", folder / "public")
     path = folder / "templates" / "guestbook" / "index.html"
     path.parent.mkdir(parents=True)
@@ -249,7 +249,7 @@ def _own_root(site: Path, folder: Path, template: str) -> Path:
 
 
 def test_template_of_the_original(start: Start, site: Path, tmp_path: Path) -> None:
-    """A template that knows only the remarks and the count works."""
+    """A template with only the remarks and the count works."""
     _own_root(site, tmp_path, "<ul>$GUEST_REMARKS$</ul><b>$VISITOR_COUNT$</b>")
     server = start(root=tmp_path)
     assert fetch(server, "/guestbook").text.endswith("</ul><b>1</b>")
@@ -257,7 +257,7 @@ def test_template_of_the_original(start: Start, site: Path, tmp_path: Path) -> N
 
 
 def test_template_changes(start: Start, site: Path, tmp_path: Path) -> None:
-    """A changed template is read again; while it is missing, only this page suffers."""
+    """A changed template is read again; while it is missing, only this page fails."""
     path = _own_root(site, tmp_path, "first $VISITOR_COUNT$")
     server = start(root=tmp_path)
     for _ in range(5):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The form of the guestbook: what is accepted, what comes back and with which message."""
+"""The form of the guestbook: what is accepted, and which message comes back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _post(server: Server, body: bytes, content_type: str = FORM[1]) -> Response:
 
 
 def _errors(page: str) -> tuple[bool, bool]:
-    """Whether there is a message at the name and at the remarks."""
+    """Return whether there is a message at the name and at the remarks."""
     return bool(part(page, "name-error").strip()), bool(part(page, "remarks-error").strip())
 
 
@@ -49,7 +49,7 @@ FORMS = [
 
 @pytest.mark.parametrize(("body", "stored"), FORMS)
 def test_forms(server: Server, store: RedisClient, body: bytes, stored: str) -> None:
-    """Fields may come in any order and with company; values are decoded and trimmed."""
+    """Fields may be in any order and with others; values are decoded and trimmed."""
     assert _post(server, body).status == 303
     assert [item.decode() for item in store.remarks()] == [stored]
 
@@ -63,7 +63,7 @@ def test_forms(server: Server, store: RedisClient, body: bytes, stored: str) -> 
     ],
 )
 def test_content_type(server: Server, store: RedisClient, kind: str) -> None:
-    """The type may have parameters and is not case-sensitive (RFC 9110, 8.3.1)."""
+    """The type may have parameters and is not case-sensitive (RFC 9110, section 8.3.1)."""
     assert _post(server, form(guest_name="Ann", guest_remarks="Hi"), kind).status == 303
     assert len(store.remarks()) == 1
 
@@ -80,13 +80,13 @@ OTHER_TYPES = [
 
 @pytest.mark.parametrize("kind", OTHER_TYPES)
 def test_other_types(server: Server, store: RedisClient, kind: str) -> None:
-    """Any other type is not understood: 415."""
+    """Any other type is 415."""
     assert _post(server, form(guest_name="Ann", guest_remarks="Hi"), kind).status == 415
     assert store.remarks() == []
 
 
 def test_no_type(server: Server, store: RedisClient) -> None:
-    """A body without a type is taken for a form or refused, but nothing between."""
+    """A body without a type is accepted as a form or refused, and nothing else."""
     body = form(guest_name="Ann", guest_remarks="Hi")
     status = send(server, request("POST", "/guestbook", (), body)).status
     assert (status, store.remarks()) in [(303, [b"Hi - Ann"]), (415, [])]
@@ -115,7 +115,7 @@ def test_missing_or_empty(
     text: str | None,
     wrong: tuple[bool, bool],
 ) -> None:
-    """The page comes back as 400 with what was typed and a message where it is due."""
+    """The page comes back as 400 with what was typed and a message at the wrong field."""
     response = _post(server, body)
     assert response.status == 400
     assert response.field("Content-Type") == "text/html; charset=utf-8"
@@ -154,7 +154,7 @@ def test_typed_text_stays_text(server: Server, store: RedisClient, text: str) ->
 
 
 def test_refused_page_is_whole(server: Server, store: RedisClient) -> None:
-    """The page with the message is the guestbook, remarks and count included."""
+    """The page with the message is a complete guestbook, with remarks and count."""
     store.do("RPUSH", "guestbook_remarks", "one - A", "two - B")
     store.do("SET", "visitor_count", 1233)
     page = sign(server, "", "Hi").text
@@ -180,7 +180,7 @@ ODD = [
 
 @pytest.mark.parametrize("body", ODD)
 def test_odd_forms(server: Server, store: RedisClient, body: bytes) -> None:
-    """Odd bytes are refused or taken as text; the page stays valid and the server up."""
+    """Unusual bytes are refused or accepted as text; the page stays valid and the server runs."""
     response = _post(server, body)
     assert response.status in (303, 400)
     assert len(store.remarks()) == (1 if response.status == 303 else 0)

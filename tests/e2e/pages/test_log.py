@@ -31,7 +31,7 @@ def _lines(server: Server, count: int) -> list[re.Match[str]]:
 
 
 def test_lines(start: Start) -> None:
-    """Host, time, request line, status and size of the body."""
+    """A line has host, time, request line, status and size of the body."""
     server = start("--log")
     body = form(guest_name="Ann", guest_remarks="Hi")
     raws = [
@@ -59,7 +59,7 @@ def test_lines(start: Start) -> None:
 
 
 def test_banner_and_statistics_elsewhere(start: Start) -> None:
-    """With a log on standard output everything else goes to standard error."""
+    """With a log on standard output all else goes to standard error."""
     server = start("--log")
     fetch(server, "/t/digits.txt")
     assert len(_lines(server, 1)) == 1
@@ -70,7 +70,6 @@ def test_banner_and_statistics_elsewhere(start: Start) -> None:
 
 
 def test_no_log_by_default(start: Start) -> None:
-    """Without the option nothing is logged."""
     server = start()
     before = server.stdout
     fetch(server, "/t/digits.txt")
@@ -80,7 +79,7 @@ def test_no_log_by_default(start: Start) -> None:
 
 
 def test_no_forged_lines(start: Start) -> None:
-    """Whatever a client sends stays inside its quotes, on its line, and harmless to read."""
+    """What a client sends stays inside its quotes, on its line, and in printable characters."""
     server = start("--log")
     raws = [
         b'GET /a"b HTTP/1.1\r\nHost: a\r\n\r\n',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The worked example of docs/new-page.md, taken as it stands, built and asked for."""
+"""The example of docs/new-page.md is built as it is written, and works."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DOCUMENT = REPOSITORY / "docs/new-page.md"
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the sources with the document's blocks in their places, built."""
+    """Return a copy of the sources with the document's blocks inserted, built."""
     copy = tmp_path_factory.mktemp("new-page") / "project"
     copy.mkdir()
     for name in ("Makefile", "redirects"):
@@ -35,19 +35,19 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (diff,) = re.findall(r"^```diff\n(.*?)^```", text, re.M | re.S)
     if not is_followed(copy, diff):
         said = run(["patch", "--strip=1", "--fuzz=0"], copy, diff)
-        assert not re.search("offset|fuzz", said), f"its lines stand elsewhere now: {said}"
+        assert not re.search("offset|fuzz", said), f"its lines are in another place: {said}"
     run(["make", "-j2", "all", "CFLAGS=-O1 -Werror"], copy)
     return copy
 
 
 def is_followed(copy: Path, diff: str) -> bool:
-    """Whether somebody has followed the document here: the rows stand where it puts them."""
+    """Return whether the example is already in these sources: the rows are where it puts them."""
     routes = (copy / "lib/app/routes.c").read_text(encoding="utf-8")
     return all(row in routes for row in re.findall(r"^\+([^+].*\n)", diff, re.M))
 
 
 def run(command: list[str], folder: Path, given: str = "") -> str:
-    """Run a command in the folder and return what it says; that is the test's failure as well."""
+    """Run a command in the folder and return what it prints; its failure is the test's."""
     done = subprocess.run(
         command, cwd=folder, input=given, capture_output=True, text=True, timeout=1800
     )
@@ -57,7 +57,7 @@ def run(command: list[str], folder: Path, given: str = "") -> str:
 
 @pytest.mark.slow
 def test_page_of_the_document(project: Path, redis: PrivateRedis) -> None:
-    """Every server serves the new page, and all count together."""
+    """Every server serves the new page, and all use the same count."""
     redis.client(0).do("DEL", "hello:<Ada>")
     for number, name in enumerate(find_servers(), start=1):
         with Server(project / name, project, redis.url(0), ("--workers", "2")) as server:

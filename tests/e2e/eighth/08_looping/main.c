@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An eighth server, which the tests build and test like the seven: processes
- * forked at the start, and in each an event loop.  A client that waits costs
- * none of the others anything, as in 06; more than one core is used, as in 03.
+ * An eighth server, which the tests build and run like the seven servers.
+ * It forks processes at the start, each with an event loop.  A silent client
+ * does not slow down the others, as in 06; it uses several cores, as in 03.
  */
 #include "config.h"
 #include "net/evented.h"
@@ -14,7 +14,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* 09 is the same but for one thing. */
+/* 09 changes only these two. */
 #ifndef OWN_LISTENERS
 #define OWN_LISTENERS false
 #define NAME          "looping"
@@ -61,7 +61,7 @@ static void accept_clients(struct server *server, struct evented *evented) {
             evented_adopt(evented, &client);
             continue;
         }
-        if (errno != EAGAIN) /* else another worker was faster */
+        if (errno != EAGAIN) /* EAGAIN: another worker was faster */
             evented_pause(evented);
         return;
     }
@@ -83,7 +83,7 @@ static void run_round(int set, struct server *server, struct evented *evented) {
     evented_end_round(evented);
 }
 
-/* A worker's whole life: a loop of its own, beside all the others. */
+/* Run a worker's event loop until the server stops. */
 static void work(struct server *server, size_t number) {
     int set = epoll_create1(EPOLL_CLOEXEC);
     struct evented evented;

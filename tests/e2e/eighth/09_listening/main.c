@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * 08 once more, but each process listens for itself, all on one port
- * (SO_REUSEPORT): the kernel chooses who gets a connection before anybody
- * accepts, so no two wake for the same one.
+ * The server of 08, but each process has its own listening socket on the port
+ * (SO_REUSEPORT): the kernel assigns each connection to one process before
+ * accept(), so a connection never wakes two of them.
  */
 #define OWN_LISTENERS true
 #define NAME          "listening"

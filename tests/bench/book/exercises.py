@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Run the commands of the book as a reader would, and check the promises of its text.
 
-An exercise prints lines `name: figure`. The promises are sentences such as "`blocked` is at least 50
-times `alone`" and "`forking` is 2".
+An exercise prints lines `name: figure`. The promises are sentences such as "`blocked` is at least
+50 times `alone`" and "`forking` is 2".
 """
 
 from __future__ import annotations

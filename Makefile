@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
 # ZeroHTTPd Seven.  `make help` lists the targets.
 
-# Of what is exported, only CC, CPPFLAGS, CFLAGS, LDFLAGS and LDLIBS count here. The other variables
-# are ordinary words, such as NAME or SERVER: they count only if they are given to make.
-$(foreach name,ARGS BIN BUILD FLOOR FROM HOSTS INTO N NAME RESULTS SCENARIO SERVER STEP STUDY TARGET \
+# From the environment make uses only CC, CPPFLAGS, CFLAGS, LDFLAGS and LDLIBS. The other variables
+# have common names, such as NAME or SERVER. They count only on the command line of make.
+$(foreach name,ALL ARGS BIN BUILD FLOOR FROM HOSTS INTO HINT N NAME RESULTS SCENARIO SERVER STEP STUDY TARGET \
 	TIME V,$(if $(findstring environment,$(origin $(name))),$(eval undefine $(name))))
-# A copy of the sources alone builds as well: /dev/null stands in for a list that is not there.
+# If scripts/foreign-variables is missing, as in a copy of the sources alone, sed reads /dev/null.
 unexport $(filter $(subst *,%,$(shell sed '/^#/d' /dev/null $(wildcard scripts/foreign-variables))),$(.VARIABLES))
 
 ifeq ($(origin CC),default)
 CC = gcc
 endif
-# Yours to set, as anywhere: CC, CPPFLAGS, CFLAGS, LDFLAGS, LDLIBS. What hardens a program stands
-# among their defaults, so it clashes with nothing that a distribution sets in their place.
+# The user may set CC, CPPFLAGS, CFLAGS, LDFLAGS and LDLIBS. The hardening flags are in the
+# defaults, so they do not conflict with the flags of a distribution.
 CFLAGS ?= -O2 -g -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 LDFLAGS ?= -pie -Wl,-z,relro,-z,now
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
@@ -20,23 +20,23 @@ VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml 2>/dev/null
 COMPILE = $(CC) -std=gnu17 $(WARNINGS) -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 -Ilib -fPIE -pthread $(CPPFLAGS) $(CFLAGS)
 LINK = $(CC) $(CFLAGS) -pthread $(LDFLAGS)
 
-# A short line for each step; V=1 shows the commands themselves, -s nothing.
+# Print a short line for each step. V=1 prints the commands, -s prints nothing.
 say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,@printf '  %-4s %s\n' $(1) $(2))
 Q = $(if $(V),,@)
 
-# Where objects go, and executables.
+# Folders of the objects and the executables.
 BUILD ?= build/release
 BIN ?= .
 FLOOR ?= build/floor
 
-# Every folder NN_name/ with a main.c is a server: an eighth needs no line here.
+# Every folder NN_name/ with a main.c is a server: an eighth server needs no line here.
 FOLDERS := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
 LIB := $(wildcard lib/*/*.c lib/*/*/*.c)
 ARCHIVE = $(BUILD)/libzerohttpd.a
 PROTO := $(wildcard lib/proto/*.c)
 UNIT_TESTS := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
 UNIT_PROGRAMS = $(UNIT_TESTS:%=$(BUILD)/tests/unit/%)
-# Fuzz targets, each with a folder of inputs; what else they are made of.
+# Fuzz targets, each with a folder of inputs, and the sources that they share.
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 FUZZ_PARTS := $(filter-out tests/fuzz/fuzz_%.c tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c))
 FUZZ_REPLAYS = $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/replay_%)
@@ -49,29 +49,29 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 
 PYTHON = .venv/bin/python
-# What tests put into /tmp, and a browser and Ansible into the home, goes with them. Others than root
-# must get through the folder. A make in a test hears nothing of what this one was told.
+# A temporary folder for the files that tests write to /tmp, and a browser and Ansible to the home.
+# Servers that do not run as root need access to it. A make in a test gets no flags of this make.
 PYTEST = unset MAKEFLAGS MFLAGS MAKELEVEL ARGS; folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP TERM && chmod 755 "$$folder" && \
 	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder ANSIBLE_HOME=$$folder/ansible \
 	ANSIBLE_REMOTE_TMP=$$folder/ansible $(PYTHON) -m pytest
 ZEROHTTPD = .venv/bin/zerohttpd
 SETUP = CC='$(CC)' scripts/setup.sh
 ARGS ?=
-# A folder may be called after its student: O'Brien.
+# Quote a value for the shell: a folder may have the name of its student, O'Brien.
 quoted = '$(subst ','\'',$(value $(1)))'
 
-all: $(SERVERS:%=$(BIN)/%) ## build all servers into this folder
+all: $(SERVERS:%=$(BIN)/%) ## Learn: build the seven servers into this folder (10 s; needs gcc and the headers of uthash)
 
 SANITIZED = -O1 -g -fno-omit-frame-pointer -DSANITIZED
-debug: ## build into build/debug/: address and undefined-behaviour sanitizers
+debug: ##- Contribute: build into build/debug with the address and undefined-behaviour sanitizers
 	$(MAKE) $(or $(TARGET),all) BUILD=build/debug/objects BIN=build/debug \
 		CFLAGS='$(SANITIZED) -fsanitize=address,undefined -fno-sanitize-recover=all'
 
-tsan: ## build into build/tsan/: thread sanitizer
+tsan: ##- Contribute: build into build/tsan with the thread sanitizer
 	$(MAKE) $(or $(TARGET),all) BUILD=build/tsan/objects BIN=build/tsan \
 		CFLAGS='$(SANITIZED) -fsanitize=thread'
 
-bench: ## sweep all servers with ab; ARGS="--full", ARGS=--help; HOSTS=lab or inventory.ini
+bench: ## Benchmark: measure the seven servers (2 min; installs ab, Redis: 115 MB); ARGS=--full; HOSTS=lab
 	@$(SETUP) build bench $(if $(HOSTS),hosts)
 ifneq ($(strip $(HOSTS)),)
 	@$(ZEROHTTPD) hosts --inventory '$(strip $(HOSTS))' $(ARGS)
@@ -80,141 +80,141 @@ else
 	@$(ZEROHTTPD) sweep $(ARGS)
 endif
 
-lab: ## four one-core hosts on this machine (root or sudo); ARGS="--servers 4"
+lab: ##- Benchmark: make four one-core hosts on this machine (root; installs Ansible); ARGS=down removes them
 	@$(SETUP) build bench hosts
-	@scripts/lab up $(ARGS)
+	@scripts/lab $(or $(filter down,$(ARGS)),up $(ARGS))
 
-lab-down: ## take the lab away, and whatever is left of one that was killed
-	@scripts/lab down $(ARGS)
-
-# Its exit status is for scripts; here what it says is enough.
-doctor: ## what this machine allows, and what cures it; ARGS as for bench
+# Exit status 1 is for scripts: here the printed text is enough.
+doctor: ##- Benchmark: check this machine and print fixes; ARGS as for bench
 	@$(SETUP) read
 	@$(ZEROHTTPD) doctor $(ARGS) || test $$? -eq 1
 
 NEWEST = $(lastword $(sort $(wildcard results/[0-9]*)))
 SHOWN = $(if $(RESULTS),$(call quoted,RESULTS),'$(NEWEST)')
-report: ## one HTML page of the newest results, or of RESULTS=results/...
+report: ## Benchmark: make an HTML page of the last results, or of RESULTS=results/...
 	@$(SETUP) read
 	@test -n $(SHOWN) || { echo 'no results yet: run make bench first'; exit 1; }
 	@$(ZEROHTTPD) report $(SHOWN) $(ARGS)
 
-serve: ## run one server with a Redis of its own, and the page /live: make serve SERVER=epoll
+serve: ## Learn: run a server with its own Redis and the page /live, until Ctrl-C: make serve SERVER=epoll
 	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) serve $(or $(SERVER),epoll) $(ARGS)
 
-measure: ## CPU and memory against nginx, Go and the barest loops
+measure: ##- Benchmark: measure CPU and memory against nginx, Go and the baselines (installs them)
 	@$(SETUP) build bench compare
 	@$(MAKE) --no-print-directory all floor
 	@$(ZEROHTTPD) measure $(ARGS)
 
-peers: ## what people would use instead, then and now: make peers, or STUDY=now
+peers: ##- Benchmark: repeat published comparisons with other servers (installs them): make peers STUDY=now
 	@$(SETUP) read
 	@$(ZEROHTTPD) peers --list $(STUDY) >/dev/null
 	@$(SETUP) build bench peers
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) peers $(STUDY) $(ARGS)
 
-cost: ## where the microseconds go, as a page: calls, switches, floors, tricks, flame graphs
+cost: ##- Benchmark: show where the CPU time of a request goes (installs perf, strace)
 	@$(SETUP) build bench trace fault
 	@$(MAKE) --no-print-directory all floor
 	@$(ZEROHTTPD) cost $(ARGS)
 
-experiment: ## a server as it is and with one thing otherwise, side by side: make experiment N=edge
+experiment: ##- Learn: measure a server with and without one change: make experiment N=edge
 	@$(SETUP) build bench trace fault
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) experiment $(N) $(ARGS)
 
-timeline: ## draw what each server does, call by call; SERVER=epoll SCENARIO=silent
+timeline: ##- Learn: draw the system calls of each server (installs strace); SERVER=epoll SCENARIO=silent
 	@$(SETUP) build bench trace
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) timeline $(if $(SERVER),--servers $(call quoted,SERVER)) \
 		$(if $(SCENARIO),--scenario $(call quoted,SCENARIO)) $(ARGS)
 
-book: ## the annotated source as pages, with pictures and questions
+book: ##- Learn: make HTML pages of the annotated source, with pictures and questions
 	@$(SETUP) read
 	@$(ZEROHTTPD) book $(ARGS)
 
-slides: ## the slides and exercise sheets of docs/course/, to show and to print
-	@$(SETUP) read
+slides: ## Teach: make slides and sheets; ARGS=--expected measures their figures on this machine (2 min)
+	@$(SETUP) read $(if $(findstring --expected,$(ARGS)),build bench)
+	@$(if $(findstring --expected,$(ARGS)),$(MAKE) --no-print-directory all floor >&2)
 	@$(ZEROHTTPD) slides $(ARGS)
 
-expected: ## the figures of the course's sheets on this machine, for the lecturer
-	@$(SETUP) build bench
-	@$(MAKE) --no-print-directory all floor >&2
-	@$(ZEROHTTPD) expected $(ARGS)
+# The names of version 1.0. They work until the next version.
+hint:
+	@echo 'make hint is now: make fault N=$(N) HINT=$(or $(STEP),1)' >&2
+	@$(MAKE) --no-print-directory fault N='$(N)' HINT='$(or $(STEP),1)'
+expected:
+	@echo 'make expected is now: make slides ARGS=--expected' >&2
+	@$(MAKE) --no-print-directory slides ARGS='--expected $(ARGS)'
+lab-down:
+	@echo 'make lab-down is now: make lab ARGS=down' >&2
+	@$(MAKE) --no-print-directory lab ARGS=down
 
-fault: ## a copy of the project with a fault in it, to be found: make fault N=07, INTO=folder
-	@test -n $(call quoted,N) || { echo 'say which: make fault N=07'; exit 1; }
+fault: ## Learn: make a copy with a fault to find: make fault N=07; a hint: HINT=1, 2, 3, answer
+	@test -n $(call quoted,N) || { echo 'give a number, for example: make fault N=07'; exit 1; }
 	@$(SETUP) read fault
-	@$(ZEROHTTPD) fault $(N) $(if $(INTO),--into $(call quoted,INTO)) $(ARGS)
+	@$(ZEROHTTPD) fault $(N) $(if $(HINT),--hint $(call quoted,HINT)) \
+		$(if $(INTO),--into $(call quoted,INTO)) $(ARGS)
 
-hint: ## a hint to it: make hint N=07 STEP=1, 2, 3, answer
-	@test -n $(call quoted,N) || { echo 'say which: make hint N=07 STEP=1'; exit 1; }
-	@$(SETUP) read
-	@$(ZEROHTTPD) hint $(N) --step $(or $(STEP),1)
-
-new: ## begin a server of your own: make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
+new: ## Learn: create a server of your own: make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
 	@$(SETUP) build bench
-	@test -n $(call quoted,NAME) || { echo 'say which: make new NAME=08_mine FROM=scratch'; exit 1; }
+	@test -n $(call quoted,NAME) || { echo 'give a name, for example: make new NAME=08_mine FROM=scratch'; exit 1; }
 	@$(ZEROHTTPD) new $(call quoted,NAME) $(if $(FROM),--from $(call quoted,FROM))
 
-# The graded program is built by the grading itself, within limits: here only what it stands on,
-# and the seven that it is compared with.
+# The grader itself builds the graded program, in a sandbox. Make builds the libraries and the seven
+# servers for the comparison.
 SEVEN := $(foreach folder,$(wildcard 0[1-7]_*),$(call name,$(folder)))
-grade: ## points for a server, stage by stage: make grade SERVER=08_mine; ARGS="--json"
+grade: ## Teach: grade a server and name its faults (35 s; installs strace): make grade SERVER=08_mine
 	@$(SETUP) build bench trace
-	@test -n $(call quoted,SERVER) || { echo 'say which: make grade SERVER=08_mine'; exit 1; }
+	@test -n $(call quoted,SERVER) || { echo 'give a server, for example: make grade SERVER=08_mine'; exit 1; }
 	@$(MAKE) --no-print-directory -s $(SEVEN:%=$(BIN)/%) >&2
 	@$(MAKE) --no-print-directory -s tsan TARGET=build/tsan/objects/libzerohttpd.a >&2
 	@$(MAKE) --no-print-directory -s debug TARGET=build/debug/objects/libzerohttpd.a >&2
 	@$(ZEROHTTPD) grade $(call quoted,SERVER) $(ARGS)
 
-torture: ## every server under every attack, five minutes; ARGS="--servers epoll", ARGS=--help
+torture: ##- Benchmark: test the robustness of servers under attack (5 min); ARGS="--servers epoll"
 	@scripts/setup.sh build bench
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) torture $(ARGS)
 
-floor: $(FLOORS:%=$(FLOOR)/%) $(FLOOR)/first $(FLOOR)/without.so ## build the first server and the barest loop of each architecture
+floor: $(FLOORS:%=$(FLOOR)/%) $(FLOOR)/first $(FLOOR)/without.so ##- Benchmark: build the baselines: a minimal server of each architecture
 
-# The lab needs root; for others its tests are skipped, and its packages are not wanted.
+# The lab needs root. For other users its tests are skipped, and its packages are not installed.
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
-test: ## before a commit: all tests but the slow ones; ARGS="-k guestbook --server epoll"
-test-all: ## before a merge: all tests; ARGS=--every-server: what all servers share in each of them
+test: ## Contribute: run the tests of a commit (installs 355 MB); ARGS="-k guestbook --server epoll"
+test-all: ##- Contribute: run all tests (before a merge); ARGS=--every-server repeats the shared ones in each server
 test: TIER = --commit
 test test-all:
 	@$(SETUP) build bench test $(LAB_TESTS)
 	@$(MAKE) --no-print-directory all floor unit faults
 	@$(PYTEST) -n 4 --dist loadgroup $(TIER) $(ARGS)
 
-test-sanitized: test-debug test-tsan ## the same, built with the sanitizers
+test-sanitized: test-debug test-tsan ##- Contribute: run the end-to-end tests with sanitizers (installs clang)
 
 test-debug:
 	@$(SETUP) build bench test sanitize
 	@$(MAKE) --no-print-directory debug TARGET='all unit'
 	@$(PYTEST) tests/e2e -n 4 --dist loadgroup --bin-dir build/debug $(ARGS)
 
-test-tsan: # those that have threads
+test-tsan: # threading and prethreading only
 	@$(SETUP) build bench test sanitize
 	@$(MAKE) --no-print-directory tsan
 	@$(PYTEST) tests/e2e -n 4 --dist loadgroup --bin-dir build/tsan \
 		$(or $(ARGS),--server threading --server prethreading)
 
-unit: unit-programs ## the unit tests alone, and what the fuzzers have found
+unit: unit-programs ##- Contribute: run the unit tests and the inputs that fuzzing has found
 	@for test in $(UNIT_PROGRAMS); do $$test || exit 1; done
 	@for name in $(FUZZ_TARGETS); do \
 		$(BUILD)/tests/fuzz/replay_$$name tests/fuzz/corpus/$$name || exit 1; done
 
 unit-programs: $(UNIT_PROGRAMS) $(FUZZ_REPLAYS) $(PARSERS)
 
-faults: build/faults.so build/intruder.so ## build what the tests load into servers
+faults: build/faults.so build/intruder.so ##- Contribute: build the libraries that tests load into servers
 
-# Half of the time for whole exchanges, a quarter each for the parsers alone and for properties.
-# What is found is left in build/fuzz/found; what is mended goes to tests/fuzz/corpus.
+# Half of the time is for whole exchanges, a quarter each for the parsers and the property tests.
+# Findings go to build/fuzz/found. When a fault is fixed, move its input to tests/fuzz/corpus.
 TIME ?= 60
 FUZZ_FLAGS = -artifact_prefix=build/fuzz/found/ -timeout=20
-fuzz: ## fuzz exchanges and parsers for a minute; TIME=3600
+fuzz: ##- Contribute: fuzz the parsers and whole exchanges (1 min; installs clang); TIME=3600
 	@$(SETUP) build fuzz bench test
 	@$(MAKE) --no-print-directory $(FUZZ_TARGETS:%=build/fuzz/%) $(PARSERS)
 	@mkdir -p $(FUZZ_TARGETS:%=build/fuzz/found/%)
@@ -226,21 +226,24 @@ fuzz: ## fuzz exchanges and parsers for a minute; TIME=3600
 		$(PYTHON) -m pytest -q tests/properties --hypothesis-profile=search || exit 1; \
 		test $$(date +%s) -lt $$end; do :; done
 
-lint: ## formatting, static analysis, warnings of gcc and clang
+lint: ## Contribute: check layout, types, words and warnings of all sources (installs clang-tidy, shellcheck)
 	@$(SETUP) build lint
 	@scripts/lint.sh
 
-clean: ## remove what was built
+clean: ##- Contribute: remove what was built
 	rm -rf build $(SERVERS) compile_commands.json
 
-help: ## list the targets
-	@sed -n 's/^\([a-z._-]*\):.*## \(.*\)/\1@\2/p' $(firstword $(MAKEFILE_LIST)) | \
-		awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
+# A text after ## is in the first list, a text after ##- only in the list with ALL=1.
+help: ##- Contribute: list the commands; ALL=1 lists all
+	@for group in Learn Teach Benchmark Contribute; do echo "$$group:"; \
+		sed -n "s/^\([a-z._-]*\):.*##$(if $(ALL),-*) $$group: \(.*\)/\1@\2/p" Makefile | \
+		awk -F@ '{ printf "  %-21s %s\n", $$1, $$2 }'; done
+	@$(if $(ALL),,echo 'More commands: make help ALL=1')
 
 .PHONY: all debug tsan bench lab lab-down doctor report serve measure peers cost experiment torture timeline book slides expected fault hint new grade floor test \
 	test-all test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
 
-# ---- How things are made ----
+# ---- Rules ----
 
 define server_rule
 $(BIN)/$(call name,$(1)): $(call objects,$(1)/main.c) $$(ARCHIVE)
@@ -250,7 +253,7 @@ $(BIN)/$(call name,$(1)): $(call objects,$(1)/main.c) $$(ARCHIVE)
 endef
 $(foreach folder,$(FOLDERS),$(eval $(call server_rule,$(folder))))
 
-# Made anew each time: an object whose source is gone must not stay in it.
+# Written from scratch each time, so that it keeps no object of a deleted source.
 $(ARCHIVE): $(call objects,$(LIB))
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
@@ -260,7 +263,7 @@ $(BUILD)/tests/unit/test_%: $(BUILD)/tests/unit/test_%.o \
 	$(call say,LD,$@)
 	$(Q)$(LINK) $^ -lcmocka $(LDLIBS) -o $@
 
-# The linker puts __wrap_realloc in place of realloc: memory runs out when a script says so.
+# The linker replaces realloc by __wrap_realloc, so that a fuzz input decides when memory runs out.
 FUZZED = $(FUZZ_PARTS) $(filter-out lib/net/% lib/process/%,$(LIB))
 FUZZ_OBJECTS = $(call objects,$(FUZZED))
 $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o \
@@ -279,7 +282,7 @@ $(PARSERS): $(BUILD)/tests/properties/parsers.o $(call objects,$(PROTO))
 	$(call say,LD,$@)
 	$(Q)$(LINK) $^ $(LDLIBS) -o $@
 
-# They stand in for functions of the C library, whose types ISO C does not allow.
+# They replace functions of the C library. ISO C does not allow their types.
 build/%.so: tests/faults/%.c Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -295,18 +298,18 @@ $(FLOOR)/%: floors/%.c $(wildcard floors/*.h) lib/config.h Makefile
 	$(call say,LD,$@)
 	$(Q)$(COMPILE) $< $(LDFLAGS) $(LDLIBS) -o $@
 
-# The one place of the version is pyproject.toml.
+# The version is in pyproject.toml only.
 $(BUILD)/lib/net/options.o: override CPPFLAGS += $(if $(VERSION),-DVERSION='"$(VERSION)"')
 $(BUILD)/lib/net/options.o: $(wildcard pyproject.toml)
 
-# Said once, in words, before a compiler says it five times in its own.
+# Report missing headers once, with the command that installs them.
 $(BUILD)/headers: Makefile
 	@command -v '$(firstword $(CC))' >/dev/null || { echo 'There is no C compiler called $(firstword $(CC)).'; \
-		echo '  Debian, Ubuntu: apt-get install gcc libc6-dev; or take another one: make all CC=clang'; exit 1; } >&2
+		echo '  Debian, Ubuntu: apt-get install gcc libc6-dev; or give another one: make all CC=clang'; exit 1; } >&2
 	@mkdir -p $(@D)
 	@printf '#include <%s.h>\n' uthash utlist linux/openat2 linux/landlock | \
 		$(COMPILE) -E -xc - >/dev/null 2>$@ || { grep -i 'error' $@; rm $@; \
-		echo 'Beside a C library the servers need uthash, and headers of Linux 5.13 or newer:'; \
+		echo 'The servers need the headers of uthash and of Linux 5.13 or newer:'; \
 		echo '  Debian 12, Ubuntu 22.04 or newer: apt-get install uthash-dev linux-libc-dev'; \
 		echo '  Fedora: dnf install uthash-devel kernel-headers'; \
 		echo '  Alpine: apk add uthash-dev linux-headers'; \
@@ -317,8 +320,8 @@ $(BUILD)/%.o: %.c Makefile | $(BUILD)/headers
 	$(call say,CC,$<)
 	$(Q)$(COMPILE) -MMD -MP -c $< -o $@
 
-# What editors and clang's tools read: how each source is compiled.
-compile_commands.json: Makefile $(LIB) $(FOLDERS:%=%/main.c) $(wildcard floors/*.c) ## for clangd and the like
+# The compiler command of each source, for editors and clang-tidy.
+compile_commands.json: Makefile $(LIB) $(FOLDERS:%=%/main.c) $(wildcard floors/*.c) ##- Contribute: write the compiler commands for clangd
 	$(call say,GEN,$@)
 	@{ printf '['; separator=; for source in $(filter %.c,$^); do \
 		case $$source in floors/without.c) more=-Wno-pedantic ;; *) more= ;; esac; \

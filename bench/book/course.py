@@ -15,13 +15,13 @@ from markupsafe import Markup
 
 from bench.book.chapter import BadChapter, Chapter, read_chapter
 from bench.book.command import TEMPLATES, body
+from bench.book.expected import COURSE, SHEETS, measure
 from bench.book.render import styles
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.report.page.templates import template_of
 from bench.timeline.page import picture_style
 
-COURSE = ROOT / "docs" / "course"
 BETWEEN = "\n---\n"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PRINT_SECONDS = 60
@@ -34,7 +34,13 @@ def run(words: Sequence[str]) -> int:
     )
     where = "the folder that they go to (%(default)s)"
     parser.add_argument("--output", type=Path, default=ROOT / "results" / "course", help=where)
+    known = ", ".join(SHEETS)
+    expected = f"""make no files; measure the figures of a sheet ({known}; default all) on this
+        machine and print them in Markdown, in one or two minutes"""
+    parser.add_argument("--expected", nargs="*", metavar="SHEET", help=expected)
     options = parser.parse_args(words)
+    if options.expected is not None:
+        return measure(options.expected)
     for page in build(options.output):
         printed = print_pdf(page)
         print(f"{page}" + (f", {printed.name}" if printed else ""))

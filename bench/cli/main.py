@@ -11,6 +11,7 @@ import errno
 import importlib
 import locale
 import os
+import re
 import select
 import signal
 import sys
@@ -40,26 +41,40 @@ class Command(NamedTuple):
 COMMANDS = {
     "sweep": Command("bench.sweep.sweep", "measure every server at every concurrency"),
     "doctor": Command("bench.cli.doctor", "check this machine and print fixes"),
-    "report": Command("bench.cli.report", "make an HTML page of stored results"),
+    "report": Command("bench.cli.report", "make an HTML page of results; check targets"),
     "compare": Command("bench.cli.compare", "show what changed between two sweeps"),
-    "capacity": Command("bench.cli.capacity", "compute the capacity of 4, 40 or 400 hosts"),
     "measure": Command("bench.cli.measure", "compare with nginx, Go and baselines; check targets"),
-    "targets": Command("bench.cli.targets", "check whether stored results meet the targets"),
     "peers": Command("bench.cli.peers", "repeat published comparisons with other servers"),
     "cost": Command("bench.cli.cost", "show where the CPU time of a request goes"),
     "experiment": Command("bench.cli.experiment", "measure a server with and without one change"),
     "torture": Command("bench.torture.command", "test the robustness of servers under attack"),
     "timeline": Command("bench.timeline.command", "show the system calls of each server in order"),
     "book": Command("bench.book.command", "make HTML pages of the annotated source"),
-    "slides": Command("bench.book.course", "make the slides and sheets of the course"),
-    "expected": Command("bench.cli.expected", "measure the figures of the course's sheets here"),
-    "fault": Command("bench.faults.give", "make a copy of a server with a fault to find"),
-    "hint": Command("bench.faults.hint", "print a hint to such a fault, or the solution"),
+    "slides": Command("bench.book.course", "make slides and sheets; measure their figures"),
+    "fault": Command("bench.faults.give", "make a copy with a fault to find, or print hints"),
     "new": Command("bench.cli.new", "create a folder for a server of your own"),
     "grade": Command("bench.grade.command", "grade a server and name its faults"),
     "serve": Command("bench.cli.serve", "run one server to look at it in a browser"),
     "hosts": Command("bench.deploy.command", "run a sweep over several hosts with Ansible"),
     "lab": Command("lab.command", "run four one-core hosts on this machine"),
+}
+
+
+class Renamed(NamedTuple):
+    """A command of version 1.0 that is an option now. It works until the next version."""
+
+    command: str
+    option: str
+    former: str = ""
+    """The former option whose value the new one takes."""
+    default: str = ""
+
+
+RENAMED = {
+    "capacity": Renamed("report", "--capacity", "--fleets", "4,40,400"),
+    "expected": Renamed("slides", "--expected"),
+    "hint": Renamed("fault", "--hint", "--step", "1"),
+    "targets": Renamed("report", "--targets"),
 }
 
 
@@ -72,6 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         forget_foreign_variables()
         _begin_in_utf8()
     words = sys.argv[1:] if arguments is None else list(arguments)
+    if words and words[0] in RENAMED:
+        words = _renamed(*words)
     name: str = parser().parse_args(words[:1]).command
     try:
         run = importlib.import_module(COMMANDS[name].module).run
@@ -96,6 +113,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Otherwise Python tries to write the rest when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return status
+
+
+def _renamed(name: str, *words: str) -> list[str]:
+    """Return today's words for a command of version 1.0, and print them."""
+    command, option, former, default = RENAMED[name]
+    today = [re.sub(f"^{former}(?==|$)", option, word) if former else word for word in words]
+    if not any(word.startswith(option) for word in today):
+        today.insert(0, f"{option}={default}" if default else option)
+    print(f"zerohttpd: {name} is now: zerohttpd {command} {' '.join(today)}", file=sys.stderr)
+    return [command, *today]
 
 
 def _begin_in_utf8() -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`zerohttpd measure`: compare the CPU time of a request with nginx, fasthttp, others and the
-baselines; with 10,000 idle connections too, and with 15,000 at once. It also measures the memory of
-a connection, and system calls. It is a sweep; `zerohttpd targets` reads its results again."""
+baselines; with 10,000 idle connections too, and with 15,000 at once. It also measures the memory
+of a connection, and system calls. `zerohttpd report --targets` reads the results again."""
 
 import argparse
 from collections.abc import Collection, Sequence

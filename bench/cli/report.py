@@ -5,12 +5,19 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.readers import capacity, targets
+from bench.readers.console import console
 from bench.records.errors import UserError
+from bench.records.store import load
+from bench.records.values import positive, value_of, words_of
 from bench.report.page.build import build
+
+FLEETS = "4,40,400"
 
 
 def run(words: Sequence[str]) -> int:
-    """Make a report. Raises UserError if the results cannot be read or the page not written."""
+    """Make a report, or print tables; return the exit status. Raises UserError if the results
+    cannot be read or the page not written."""
     parser = argparse.ArgumentParser(
         prog="zerohttpd report",
         description="Make one HTML page of stored results, and SVG, PNG, JSON, CSV and Markdown "
@@ -19,12 +26,30 @@ def run(words: Sequence[str]) -> int:
     parser.add_argument("results", type=Path, help="folder of a sweep or a robustness test")
     output = "write the page to FILE (default report.html in the folder of the results)"
     parser.add_argument("--output", type=Path, metavar="FILE", help=output)
+    alone = parser.add_mutually_exclusive_group()
+    alone.add_argument(
+        "--targets",
+        action="store_true",
+        help="make no page; print whether the results meet the targets for the CPU time of a "
+        "request and the memory of a connection (exit status 1 if not)",
+    )
+    alone.add_argument(
+        "--capacity",
+        metavar="N,N",
+        help="make no page; print how many requests per second N one-core hosts can serve, from "
+        "a sweep through nginx (docs/scaling.md); for example 4,40,400",
+    )
     chosen = parser.parse_args(words)
     if not chosen.results.exists():
         raise UserError(
             f"the file or folder {chosen.results} does not exist; give the folder of a sweep, "
             "e.g. make report RESULTS=results/2026-11-25_12-30-00"
         )
+    if chosen.targets:
+        return targets.show(load(chosen.results), console())
+    if chosen.capacity is not None:
+        hosts = [value_of("--capacity", n, positive, FLEETS) for n in words_of([chosen.capacity])]
+        return capacity.show(chosen.results, hosts, console())
     print(f"Making a page of {chosen.results}; the charts take most of the time.", flush=True)
     page, *others = build(chosen.results, chosen.output)
     print(f"Open {page} in a browser.")

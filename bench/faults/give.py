@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd fault`, and `make fault N=07`."""
+"""`zerohttpd fault`, and `make fault N=07 HINT=1`."""
 
 import argparse
 import textwrap
@@ -12,6 +12,7 @@ from bench.host.project import ROOT
 from bench.readers.console import paragraphs
 from bench.records.errors import UserError
 
+ANSWER = "answer"
 COPIES = ROOT / "fault"
 """Not below build/, which `make clean` removes: somebody works in them."""
 
@@ -24,6 +25,9 @@ def run(words: Sequence[str]) -> int:
     )
     add = parser.add_argument
     add("number", help="01 to 15")
+    steps = [str(step) for step in range(1, STEPS + 1)]
+    hint = f"print hint {', '.join(steps)} or the answer; make no copy"
+    add("--hint", choices=[*steps, ANSWER], metavar="STEP", help=hint)
     add("--into", type=Path, metavar="FOLDER", help="a new folder (fault/NUMBER)")
     add(
         "--renew",
@@ -35,6 +39,12 @@ def run(words: Sequence[str]) -> int:
     chosen = fault(options.number)
     if options.renew:
         renew(chosen, options.renew)
+        return 0
+    if options.hint == ANSWER:
+        print(answer(chosen))
+        return 0
+    if options.hint:
+        print(paragraphs(chosen.hints[int(options.hint) - 1]))
         return 0
     folder = options.into or COPIES / chosen.number
     make_copy(folder)
@@ -59,7 +69,19 @@ Find the fault, and mend it there. What may help (there, not here):
   make timeline SERVER={server}       SCENARIO=silent, slow-reader, redis-stopped ...
   make test PATIENCE=20 ARGS="tests/e2e --server {server}"
   make bench ARGS="--servers {server} --levels 20,200 --requests 2000" && make report
-Hints, here: make hint N={chosen.number} STEP=1, then 2 and {STEPS}; at last STEP=answer"""
+Hints, here: make fault N={chosen.number} HINT=1, then 2 and {STEPS}; at last HINT=answer"""
+
+
+def answer(chosen: Fault) -> str:
+    """Return the fault's name, explanation, patch and, if one is known, a public incident."""
+    parts = [chosen.name, paragraphs(chosen.explanation), chosen.patch.read_text().rstrip("\n")]
+    if chosen.incident is None:
+        parts.append("No public incident has been verified.")
+    else:
+        parts.append(
+            paragraphs(f"It has happened: {chosen.incident.what}") + f"\n{chosen.incident.link}"
+        )
+    return "\n\n".join(parts)
 
 
 def renew(chosen: Fault, folder: Path) -> None:

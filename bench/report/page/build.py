@@ -38,7 +38,7 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
         return _write(cost_markdown.both(results, page))
     study = Study(results)
     if not study.points:
-        shown = f"zerohttpd targets {stored.parent}"
+        shown = f"zerohttpd report --targets {stored.parent}"
         raise UserError(f"{stored} has probes alone, which give no rates: {shown}")
     made = catalogue(study)
     texts = {page: render(study, made)}

@@ -115,7 +115,7 @@ def test_the_whole_of_it(tmp_path: Path) -> None:
     found = load(folder)
     assert {run.subject for run in found.runs} == {"epoll", "floor-epoll"}
     assert len({(run.key, run.run) for run in found.runs}) == len(found.runs) == 4 + 4
-    again = bench("targets", str(folder))
+    again = bench("report", "--targets", str(folder))
     assert again.returncode == done.returncode
     assert "System calls per request" in again.stdout
 

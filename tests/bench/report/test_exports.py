@@ -157,7 +157,7 @@ def test_what_cannot_be_reported_is_said(
     assert "no runs" in capsys.readouterr().err
     save(results_of(plain_runs(("epoll",), (100,), mode="parked")), tmp_path)
     assert main(["report", str(tmp_path)]) == 2
-    assert f"zerohttpd targets {tmp_path}" in capsys.readouterr().err
+    assert f"zerohttpd report --targets {tmp_path}" in capsys.readouterr().err
 
 
 @pytest.mark.slow

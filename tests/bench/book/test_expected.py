@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.cli.expected import SHEETS, run, sweep_words, table
+from bench.book.expected import SHEETS, measure, sweep_words, table
 from bench.records.errors import UserError
 
 from ..report.conftest import recorded
@@ -41,4 +41,4 @@ def test_an_unknown_sheet_is_refused() -> None:
     with pytest.raises(
         UserError, match=r"unknown sheet: 6-fault\. Known: 1-floor, 4-redis, 5-idle"
     ):
-        run(["6-fault"])
+        measure(["6-fault"])

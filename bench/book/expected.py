@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd expected`: run the commands of the sheets in docs/course/ on this machine and print
-the figures as tables for the lecturer."""
+"""`zerohttpd slides --expected`: run the commands of the sheets in docs/course/ on this machine,
+and print the figures as tables for the lecturer."""
 
-import argparse
 import re
 import shlex
 import subprocess
@@ -11,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.book.course import COURSE
+from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.results import Results
 from bench.records.run import Run
@@ -19,21 +18,15 @@ from bench.records.store import load
 from bench.records.values import each_of
 from bench.records.words import plural
 
+COURSE = ROOT / "docs" / "course"
 SHEETS = ("1-floor", "4-redis", "5-idle")
 """The sheets with figures that a sweep measures. Sheet 3 prints its own; the others have none."""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Measure and print the tables; return the exit status 0. Raises UserError."""
-    parser = argparse.ArgumentParser(
-        prog="zerohttpd expected",
-        description="Measure the figures of the course's sheets on this machine and print them in "
-        "Markdown. It takes one or two minutes; progress goes to standard error.",
-    )
-    sheets = f"one of {', '.join(SHEETS)} (default all)"
-    parser.add_argument("sheets", nargs="*", metavar="SHEET", help=sheets)
-    options = parser.parse_args(arguments)
-    wanted = sorted(each_of("sheet", options.sheets or SHEETS, SHEETS))
+def measure(sheets: Sequence[str]) -> int:
+    """Measure and print the tables of some sheets (none: of all); return the exit status 0. Raises
+    UserError."""
+    wanted = sorted(each_of("sheet", sheets or SHEETS, SHEETS))
     with tempfile.TemporaryDirectory(prefix="zerohttpd-expected-") as name:
         measured = {sheet: _sweep(sheet, Path(name) / sheet) for sheet in wanted}
     print(f"## {_machine(next(iter(measured.values())))}\n")

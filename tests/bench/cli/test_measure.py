@@ -171,7 +171,7 @@ def test_a_crowd_asks_for_what_is_named(tmp_path: Path) -> None:
     assert held == wanted, done.stdout
     reason = runs["hello pending"].reason
     assert reason is not None
-    assert "20 were answered while Redis was held" in reason.text
+    assert "20 requests were answered while Redis was paused" in reason.text
 
 
 def test_wrong_usage() -> None:

@@ -138,7 +138,7 @@ def test_a_trick_that_costs_something_was_seen() -> None:
     )
     assert words.brought([trick("defer")]) == "Not told apart: `defer`."
     (row,) = words.difference_table(words.TRICK_HEAD, [trick("more", 1.2, 1.3, 0.95)]).rows
-    assert row[-2:] == ("not told apart (+20%)", "-5% to +30%")
+    assert row[-2:] == ("not significant (+20%)", "-5% to +30%")
 
 
 def test_tricks_stand_in_the_order_in_which_they_are_described() -> None:

@@ -66,7 +66,7 @@ def test_a_broken_one_is_found_out(fault: str, mode: str) -> None:
             "cuts": ("errors: read", "bytes came", "failed", "onnection", "IncompleteMessage"),
             "claims-more": ("Content-Length says", "warm-up"),
             "claims-less": ("Content-Length says",),
-            "cheats": ("bytes came", f"had not the {len(PAGE)} bytes"),
+            "cheats": ("bytes came", f"do not have the {len(PAGE)} bytes"),
             "silent": ("not done after", "expired", "warm-up", "timeout"),
         }[fault]
     ), run.reason.text

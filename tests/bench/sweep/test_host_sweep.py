@@ -135,7 +135,7 @@ def test_an_agent_is_killed_in_the_middle(tmp_path: Path, who: str) -> None:
     assert {reason["label"] for reason in reasons} <= {"host lost", "too little load"}, said
     assert content["state"] == "complete"
     assert sweep.process.returncode == 1
-    assert "all agents are started anew" in next(tmp_path.glob("2*/log.txt")).read_text()
+    assert "restarting all agents" in next(tmp_path.glob("2*/log.txt")).read_text()
 
 
 def agent_of(sweep: Sweep, name: str) -> int:
@@ -208,7 +208,7 @@ def test_what_stands_in_the_way_is_said_at_once(
     ("options", "words"),
     [
         (("--balancer", "keep", "--hosts", "{hosts}"), "names no host for nginx"),
-        (("--instances", "2"), "several instances need something before them"),
+        (("--instances", "2"), "--instances above 1 needs nginx"),
         (("--balancer", "sometimes"), "unknown balancer: sometimes"),
         (("--hosts", "{hosts}", "--redis", "redis://127.0.0.1:1"), "exclude each other"),
         (("--balancer", "keep", "--servers", "iterative"), "nothing to measure"),

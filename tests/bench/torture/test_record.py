@@ -141,7 +141,7 @@ def test_a_promise_is_broken(fields: dict[str, object], words: str) -> None:
 
 def test_a_request_under_way_is_promised_its_answer() -> None:
     cell = made_cell(attack="sigterm", crowd=CrowdTally(opened=3, answers={"good": 2, "failed": 1}))
-    assert broken(cell, SIGTERM) == ["1 of 3 requests under way was dropped"]
+    assert broken(cell, SIGTERM) == ["1 of 3 requests in progress was dropped"]
     assert not broken(cell, FEW), "in other attacks it is lost, and no more"
     turned = cell.model_copy(update={"crowd": CrowdTally(answers={"good": 2, "unavailable": 1})})
     assert not broken(turned, SIGTERM), "503 is an answer"

@@ -77,7 +77,7 @@ def test_the_table_of_a_terminal() -> None:
     assert "77 × 503" in text
     assert "back 0.7 s" in text
     assert '✗ epoll, Redis killed: 3 of 100 remarks answered "stored" are not in Redis' in text
-    assert "10 of 40 requests under way were dropped" in text
+    assert "10 of 40 requests in progress were dropped" in text
     assert "asks no Redis: nginx / Redis killed" in text
     assert "1 cell is called disturbed" in text
     assert "..." in terminal(torture_table(eventful(), ("epoll", "connect-only")))

@@ -19,5 +19,5 @@ require (
 	golang.org/x/sys v0.48.0 // indirect
 )
 
-// The guestbook page is that of the stranger beside it.
+// The guestbook page is that of the reference server `go`.
 replace zerohttpd/guestbook => ../go

@@ -116,7 +116,7 @@ def test_a_bar_tells_its_call_and_leads_to_the_line_of_source(page: Page) -> Non
     bars = page.locator('[data-server="0"] .bar.waits')
     bar = bars.nth(bars.evaluate_all(WIDEST))
     bar.hover(position={"x": 5, "y": 3})
-    expect(page.locator("#told")).to_contain_text("waiting for client 2, to send")
+    expect(page.locator("#told")).to_contain_text("waits for client 2, to send")
     expect(page.locator("#told code")).to_contain_text("recvfrom(")
     bar.click(position={"x": 5, "y": 3})
     mark = page.locator("#told pre mark")

@@ -69,3 +69,24 @@ def test_texts_are_utf8_whatever_the_locale_says(tmp_path: Path) -> None:
         subprocess.run([*words, str(tmp_path / folder)], cwd=ROOT, env=environment, check=True)
     made = [(tmp_path / folder / "eight-epoll.html").read_text("utf-8") for folder in "ab"]
     assert made[0] == made[1]
+
+
+@pytest.mark.parametrize(
+    ("former", "today"),
+    [
+        ("hint 01", "fault --hint=1 01"),
+        ("hint 01 --step answer", "fault 01 --hint answer"),
+        ("targets nowhere", "report --targets nowhere"),
+        ("capacity nowhere --fleets=5", "report nowhere --capacity=5"),
+        ("expected 6-fault", "slides --expected 6-fault"),
+    ],
+)
+def test_former_commands_work_and_print_the_new_one(
+    former: str, today: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each does what the new command does. 0.2 s."""
+    status = main(former.split())
+    out, err = capsys.readouterr()
+    assert err.splitlines()[0] == f"zerohttpd: {former.partition(' ')[0]} is now: zerohttpd {today}"
+    assert main(today.split()) == status
+    assert capsys.readouterr().out == out

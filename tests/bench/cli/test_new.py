@@ -59,10 +59,10 @@ def test_a_copy_passes_tests_of_its_origin(project: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "origin", "why"),
     [
-        ("mine", SKELETON, "no name"),
-        ("08_../x", SKELETON, "no name"),
-        ("08_epoll", SKELETON, "there already"),
-        ("08_mine", "04_nobody", "no 04_nobody/main.c"),
+        ("mine", SKELETON, "not a valid name"),
+        ("08_../x", SKELETON, "not a valid name"),
+        ("08_epoll", SKELETON, "exists already"),
+        ("08_mine", "04_nobody", "04_nobody/main.c does not exist"),
     ],
 )
 def test_what_cannot_be_made_is_refused(project: Path, name: str, origin: str, why: str) -> None:

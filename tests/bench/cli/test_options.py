@@ -22,7 +22,7 @@ WRONG = {
     "experiment edge --runs x": "experiment: --runs: 'x' is not a number; give e.g. 7",
     "torture --seconds x": "torture: --seconds: 'x' is not a number from 0.3 to 60; give e.g. 0.8",
     "serve epoll --port x": "serve: --port: 'x' is not a port number from 0 to 65535",
-    "capacity . --fleets x": "capacity: --fleets: 'x' is not a number; give e.g. 4,40,400",
+    "report . --capacity x": "report: --capacity: 'x' is not a number; give e.g. 4,40,400",
     "report nothere": "report: the file or folder nothere does not exist; give the folder of a",
     "peers --list x": "peers: unknown study: x. Known: ",
 }

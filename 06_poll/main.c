@@ -70,7 +70,7 @@ static void loop_init(struct loop *loop) {
 }
 
 /* Writes the change into the array, which the next poll() passes to the kernel.
-   The last entry replaces one that is removed. */
+   The last entry takes the index of a removed one. */
 static bool watch(void *context, struct source *source, unsigned interest) {
     struct loop *loop = context;
 

@@ -5,14 +5,14 @@
 # are ordinary words, such as NAME or SERVER: they count only if they are given to make.
 $(foreach name,ARGS BIN BUILD FLOOR FROM HOSTS INTO N NAME RESULTS SCENARIO SERVER STEP STUDY TARGET \
 	TIME V,$(if $(findstring environment,$(origin $(name))),$(eval undefine $(name))))
-# A copy of the sources alone builds as well: /dev/null stands in for a list that is not there.
+# A copy of the sources alone builds as well: /dev/null replaces a missing list.
 unexport $(filter $(subst *,%,$(shell sed '/^#/d' /dev/null $(wildcard scripts/foreign-variables))),$(.VARIABLES))
 
 ifeq ($(origin CC),default)
 CC = gcc
 endif
-# Yours to set, as anywhere: CC, CPPFLAGS, CFLAGS, LDFLAGS, LDLIBS. What hardens a program stands
-# among their defaults, so it clashes with nothing that a distribution sets in their place.
+# You can set CC, CPPFLAGS, CFLAGS, LDFLAGS, LDLIBS. Their defaults contain the hardening options,
+# so these do not conflict with the options of a distribution that sets its own.
 CFLAGS ?= -O2 -g -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 LDFLAGS ?= -pie -Wl,-z,relro,-z,now
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
@@ -50,7 +50,7 @@ SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 
 PYTHON = .venv/bin/python
 # What tests put into /tmp, and a browser and Ansible into the home, goes with them. Others than root
-# must get through the folder. A make in a test hears nothing of what this one was told.
+# must get through the folder. A make in a test does not inherit this one's options.
 PYTEST = unset MAKEFLAGS MFLAGS MAKELEVEL ARGS; folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP TERM && chmod 755 "$$folder" && \
 	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder ANSIBLE_HOME=$$folder/ansible \
 	ANSIBLE_REMOTE_TMP=$$folder/ansible $(PYTHON) -m pytest
@@ -84,11 +84,11 @@ lab: ## four one-core hosts on this machine (root or sudo); ARGS="--servers 4"
 	@$(SETUP) build bench hosts
 	@scripts/lab up $(ARGS)
 
-lab-down: ## take the lab away, and whatever is left of one that was killed
+lab-down: ## remove the lab, also what is left of a killed one
 	@scripts/lab down $(ARGS)
 
-# Its exit status is for scripts; here what it says is enough.
-doctor: ## what this machine allows, and what cures it; ARGS as for bench
+# Its exit status is for scripts; make ignores it.
+doctor: ## check this machine and print fixes; ARGS as for bench
 	@$(SETUP) read
 	@$(ZEROHTTPD) doctor $(ARGS) || test $$? -eq 1
 
@@ -116,7 +116,7 @@ peers: ## what people would use instead, then and now: make peers, or STUDY=now
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) peers $(STUDY) $(ARGS)
 
-cost: ## where the microseconds go, as a page: calls, switches, floors, tricks, flame graphs
+cost: ## where the microseconds go, as a page: calls, switches, baselines, ablations, flame graphs
 	@$(SETUP) build bench trace fault
 	@$(MAKE) --no-print-directory all floor
 	@$(ZEROHTTPD) cost $(ARGS)
@@ -160,8 +160,8 @@ new: ## begin a server of your own: make new NAME=08_mine FROM=05_prethreading, 
 	@test -n $(call quoted,NAME) || { echo 'say which: make new NAME=08_mine FROM=scratch'; exit 1; }
 	@$(ZEROHTTPD) new $(call quoted,NAME) $(if $(FROM),--from $(call quoted,FROM))
 
-# The graded program is built by the grading itself, within limits: here only what it stands on,
-# and the seven that it is compared with.
+# The grading itself builds the graded program, within limits. These are only its prerequisites, and
+# the seven servers that it is compared with.
 SEVEN := $(foreach folder,$(wildcard 0[1-7]_*),$(call name,$(folder)))
 grade: ## points for a server, stage by stage: make grade SERVER=08_mine; ARGS="--json"
 	@$(SETUP) build bench trace
@@ -211,7 +211,7 @@ unit-programs: $(UNIT_PROGRAMS) $(FUZZ_REPLAYS) $(PARSERS)
 faults: build/faults.so build/intruder.so ## build what the tests load into servers
 
 # Half of the time for whole exchanges, a quarter each for the parsers alone and for properties.
-# What is found is left in build/fuzz/found; what is mended goes to tests/fuzz/corpus.
+# Findings stay in build/fuzz/found; inputs of fixed bugs go to tests/fuzz/corpus.
 TIME ?= 60
 FUZZ_FLAGS = -artifact_prefix=build/fuzz/found/ -timeout=20
 fuzz: ## fuzz exchanges and parsers for a minute; TIME=3600
@@ -306,7 +306,7 @@ $(BUILD)/headers: Makefile
 	@mkdir -p $(@D)
 	@printf '#include <%s.h>\n' uthash utlist linux/openat2 linux/landlock | \
 		$(COMPILE) -E -xc - >/dev/null 2>$@ || { grep -i 'error' $@; rm $@; \
-		echo 'Beside a C library the servers need uthash, and headers of Linux 5.13 or newer:'; \
+		echo 'In addition to a C library the servers need uthash, and headers of Linux 5.13 or newer:'; \
 		echo '  Debian 12, Ubuntu 22.04 or newer: apt-get install uthash-dev linux-libc-dev'; \
 		echo '  Fedora: dnf install uthash-devel kernel-headers'; \
 		echo '  Alpine: apk add uthash-dev linux-headers'; \

@@ -57,7 +57,7 @@ def test_a_header_that_is_missing_is_named_alone(tmp_path: Path) -> None:
     said = _make(f"BUILD={tmp_path}", f"BIN={tmp_path}", flags, "all", status=2)
     first, then = said.splitlines()[:2]
     assert "linux/openat2.h" in first
-    assert then.startswith("Beside a C library")
+    assert then.startswith("In addition to a C library")
 
 
 def test_the_folder_may_have_a_quote_in_its_name(tmp_path: Path) -> None:

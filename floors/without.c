@@ -11,8 +11,8 @@
  *     defer     TCP_DEFER_ACCEPT: a connection is shown before its first bytes
  *     inherit   options that come from the listener: three of them are set for
  *               each connection
- *     at-once   an event loop's recv() right behind accept(): it is told that
- *               nothing is there yet, and so the client is watched first
+ *     at-once   an event loop's recv() right behind accept(): it returns
+ *               EAGAIN, and so the client is watched first
  *     gather    one call for head and body: now they are two
  *     send      send() for what is in one piece: it goes by sendmsg()
  *     sendfile  files go out through a buffer of ours

@@ -17,21 +17,21 @@
  *
  * Where does a half-done request live?  On the stack of its worker's
  * blocking_serve().  Workers share the listening socket and some counters and
- * flags, but no request: if one worker crashes, its client suffers and nobody
- * else, and the parent forks another.
+ * flags, but no request: if one worker crashes, only its client
+ * fails, and the parent forks another worker.
  *
- * What does it cost?  A process each, made once: memory (most of it shared
- * with the parent until somebody writes to it), one connection to Redis (where
- * Redis has too few, only while it is used: see net/redis/lending.h), and a
- * switch of processes whenever one waits.
+ * What does it cost?  A process for each worker, made once: memory (most of it
+ * shared with the parent until a process writes to it) and one connection to
+ * Redis (only while it is used if Redis has too few: net/redis/lending.h).
+ * Whenever a worker waits, the kernel switches to another process.
  *
  * What happens at the limit?  N workers serve N connections; the next waits in
  * the backlog until one ends.  While any waits there and no worker is free, no
- * connection is kept alive; one that was idle before holds its worker until
- * IDLE_TIMEOUT.
+ * connection is kept alive; a client that was idle before holds its worker
+ * until IDLE_TIMEOUT.
  *
  * What to try: a Redis whose replies come 5 ms late, and 1, 2, 10, 100 workers.
- * The commands, and what to expect: course/book/03-preforking.md.
+ * Commands and expected results: course/book/03-preforking.md.
  *
  * To see it: `ss -tlnp 'sport = :8000'`, while it runs: one listening socket,
  * and 101 processes that have it.
@@ -60,12 +60,12 @@ static struct children workers;
    it after REDIS_IDLE, or when it is idle while clients of Redis are scarce. */
 static struct redis_lending lending;
 
-/* Which workers have a client: a flag for each, in memory that all share.  Not
-   a count: a worker that is killed could not take itself out of it. */
+/* Which workers have a client: one flag for each, in shared memory.  It is not
+   a counter, because a worker that is killed could not decrement it. */
 static _Atomic bool *is_busy;
 
-/* Does a connection wait for which no worker is free?  The backlog is looked at
-   only when all are busy, for that costs a system call. */
+/* Does a connection wait for which no worker is free?  The backlog is
+   checked only when all are busy, because that costs a system call. */
 static bool others_wait(const struct worker *worker) {
     for (size_t i = 0; i < worker->server->options.workers; i++)
         if (!atomic_load_explicit(&is_busy[i], memory_order_relaxed))
@@ -73,7 +73,7 @@ static bool others_wait(const struct worker *worker) {
     return server_somebody_waits();
 }
 
-/* A worker's whole life. */
+/* Runs in the worker, from fork to exit. */
 static void work(struct server *server, size_t number) {
     struct redis_pool redis;
     struct client client;
@@ -87,7 +87,7 @@ static void work(struct server *server, size_t number) {
     while (server_goes_on()) {
         is_busy[number] = false;
         if (!server_accept(server, 0, &client)) {
-            redis_pool_spare(&redis); /* woken for it, or long idle */
+            redis_pool_spare(&redis); /* woken to close it, or idle */
             continue;
         }
         is_busy[number] = true;
@@ -96,7 +96,7 @@ static void work(struct server *server, size_t number) {
     redis_pool_destroy(&redis);
 }
 
-/* Forks a worker for a place that is free.  False: it cannot. */
+/* Forks a worker for a free slot.  Returns false if fork fails. */
 static bool start_worker(struct server *server) {
     size_t number = children_free_place(&workers);
     pid_t pid = children_fork(&workers, number);
@@ -104,12 +104,12 @@ static bool start_worker(struct server *server) {
     if (pid != 0)
         return pid > 0;
     work(server, number);
-    _exit(EXIT_SUCCESS); /* not exit(): what it tidies is the parent's */
+    _exit(EXIT_SUCCESS); /* not exit(): its clean-up is the parent's */
 }
 
-/* Waits for a worker to die, which none should, and forks another in its place,
-   after a pause: else one that dies at once would keep us forking.  A fork that
-   fails is told, and tried again.  A worker that Redis has refused wakes us. */
+/* Waits until a worker dies (none should) and forks another in its place, after
+   a pause: a worker that dies at once must not keep us forking.  A failed fork
+   is logged and tried again.  A worker that Redis has refused wakes us. */
 static void replace_workers(struct server *server) {
     size_t number;
 
@@ -118,7 +118,7 @@ static void replace_workers(struct server *server) {
     if (!children_are_complete(&workers))
         server_is_out_of("processes");
     if (children_reap(&workers, children_are_complete(&workers), &number)) {
-        is_busy[number] = true; /* nobody is free there, till it is replaced */
+        is_busy[number] = true; /* not free until it is replaced */
         budget_reset(&server->app.budget, number);
     }
     redis_lending_spare(&lending, workers.pids);
@@ -126,8 +126,8 @@ static void replace_workers(struct server *server) {
         poll(NULL, 0, PAUSE);
 }
 
-/* Where memory is short, fewer workers than wanted are better than many that
-   the kernel kills. */
+/* Returns the number of workers: fewer than wanted if memory is short, so that
+   the kernel does not kill them. */
 static size_t room_for_workers(struct options *options) {
     size_t wanted = options->workers;
     struct news news = {0};
@@ -160,8 +160,8 @@ int main(int argc, char **argv) {
         replace_workers(&server);
 
     children_end(&workers);
-    /* Ctrl-C goes to all processes of the group.  All workers may have heard it
-       and ended before us: we serve whoever has connected since then. */
+    /* Ctrl-C goes to all processes of the group.  All workers may have
+       ended before us: we serve the clients that have connected since then. */
     work(&server, 0);
     redis_lending_close(&lending);
     return server_end(&server);

@@ -9,7 +9,7 @@
  *     C --------+     |         |          |             | -----> | B | for
  *                     +---------+          +-------------+ -----> | C | each
  *                                          | pool of connections  +---+
- *                                          | to Redis: lent for a question
+ *                                          | to Redis: lent for a command
  *                                          +-------------------------------
  *
  * Who waits, and where?  Each thread for its own client and for Redis, in recv
@@ -27,16 +27,16 @@
  *
  * What happens at the limit?  With CHILDREN_LIMIT threads alive, or as many as
  * there are descriptors and memory for, the main thread sleeps in sem_wait()
- * until one ends; the rest wait in the backlog.  Where the system allows fewer
- * threads, a client that was accepted waits until a thread ends.  Meanwhile no
+ * until one ends; the rest wait in the backlog.  If the system allows fewer
+ * threads, an accepted client waits until a thread ends.  In both cases no
  * connection is kept alive.
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
  * pool, which a lock guards (net/redis/pool.h).  Compare 02_forking, where no
  * lock is needed and giving back is the hard part.
  *
- * What to try: the price of a request here and in 02.  The commands, and what
- * to expect: course/book/04-threading.md.
+ * What to try: compare the cost of a request here and in 02.  Commands and
+ * expected results: course/book/04-threading.md.
  *
  * To see it: `gdb -p $(pgrep -x threading) -batch -ex 'thread apply all bt'`,
  * while a client has sent half a request: the main thread sleeps in accept4,
@@ -76,7 +76,7 @@ static struct thread *alive;
 static sem_t room_for_threads;
 static struct redis_pool redis; /* its connections outlive the threads */
 
-/* When no more are let in, a client may be waiting in the backlog. */
+/* When no more are accepted, a client may be waiting in the backlog. */
 static bool others_wait(const struct worker *worker) {
     int room;
 
@@ -85,7 +85,7 @@ static bool others_wait(const struct worker *worker) {
     return room == 0;
 }
 
-/* Leaves the list of those alive. */
+/* Removes the thread from the list and frees it. */
 static void forget(struct thread *thread) {
     pthread_mutex_lock(&lock);
     DL_DELETE(alive, thread);
@@ -93,7 +93,7 @@ static void forget(struct thread *thread) {
     free(thread);
 }
 
-/* A thread's whole life. */
+/* Runs in the thread, from its creation to its end. */
 static void *serve(void *context) {
     struct thread *thread = context;
 
@@ -103,8 +103,8 @@ static void *serve(void *context) {
     return NULL;
 }
 
-/* False: short of threads or memory.  Nobody joins these threads: a detached
-   one leaves nothing behind. */
+/* Returns false if threads or memory are short.  The threads are detached, so
+   the C library frees their stacks without pthread_join(). */
 static bool create_thread(struct server *server, const struct client *client,
                           const pthread_attr_t *attributes) {
     static struct moment moment; /* the date, formatted once for all threads */
@@ -119,8 +119,8 @@ static bool create_thread(struct server *server, const struct client *client,
                                      .redis = &redis,
                                      .moment = moment,
                                      .others_wait = others_wait};
-    /* Under the lock, which the thread needs to leave the list: else it could
-       end, and free its memory, before pthread_create() has written the id. */
+    /* Under the lock, which the thread needs to leave the list: it cannot end
+       and free its memory before pthread_create() has written the id. */
     pthread_mutex_lock(&lock);
     DL_APPEND(alive, thread);
     int error = pthread_create(&thread->id, attributes, serve, thread);
@@ -131,9 +131,9 @@ static bool create_thread(struct server *server, const struct client *client,
     return error == 0;
 }
 
-/* Wakes those who sleep, so that they see that the server stops: a signal for
+/* Wakes sleeping threads, so that they see that the server stops: a signal for
    the process wakes one thread only, so it is passed on to each.  Returns false
-   when there are none any more. */
+   when no thread is left. */
 static bool wake_threads(void) {
     struct thread *thread;
 
@@ -145,8 +145,8 @@ static bool wake_threads(void) {
     return any;
 }
 
-/* Where threads or memory have run out, some thread must end first; the client
-   waits meanwhile. */
+/* If threads or memory have run out, the client waits until another thread
+   ends. */
 static void create_thread_for(struct server *server,
                               const struct client *client,
                               const pthread_attr_t *attributes) {
@@ -159,7 +159,7 @@ static void create_thread_for(struct server *server,
         server_is_out_of("threads or memory");
         poll(NULL, 0, PAUSE);
         if (server_is_stopping())
-            wake_threads(); /* idle ones make room */
+            wake_threads(); /* idle ones end */
     }
 }
 
@@ -169,7 +169,7 @@ int main(int argc, char **argv) {
     pthread_attr_t attributes;
 
     server_start(&server, &architecture, argc, argv);
-    /* Beside its client, a thread needs a connection to Redis and a file. */
+    /* A thread also needs descriptors for Redis and for a file. */
     size_t room = server_room_for_clients(CHILDREN_LIMIT, 2);
     if (room > CHILDREN_LIMIT)
         room = CHILDREN_LIMIT;
@@ -185,14 +185,14 @@ int main(int argc, char **argv) {
     while (server_goes_on()) {
         if (sem_wait(&room_for_threads) < 0) { /* interrupted by a signal */
             if (server_is_stopping())
-                wake_threads(); /* idle ones make room */
+                wake_threads(); /* idle ones end */
             continue;
         }
         if (server_accept(&server, 0, &client)) {
             create_thread_for(&server, &client, &attributes);
         } else {
             sem_post(&room_for_threads);
-            redis_pool_spare(&redis); /* nobody has come for a while */
+            redis_pool_spare(&redis); /* no client for a while */
         }
     }
 

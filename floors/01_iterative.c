@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The floor of 01_iterative: one process, one connection after another.  It
+/* The baseline of 01_iterative: one process, one connection after another.  It
    closes after each answer, as the server does; with --keep-alive it
    would serve the first client only, as long as that one asks. */
 #include "floor.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The floor of 04_threading: a detached thread for each connection, with the
+/* The baseline of 04_threading: a detached thread for each connection, with the
    server's size of stack.
 
    Connections to Redis outlive the threads, in a pool: the last one given back

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The floor of 06_poll: one loop over all connections, asleep in poll(). */
+/* The baseline of 06_poll: one loop over all connections, asleep in poll(). */
 #include "evented.h"
 
 #include <poll.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the floors with an event loop share (06, 07): a client's few states, and
- * one connection to Redis for all of them.
+ * What the baselines with an event loop share (06, 07): a client's few states,
+ * and one connection to Redis for all of them.
  *
  * Commands of one round of the loop leave in one write.  Redis answers in the
- * order in which it was asked, so whoever has waited longest gets the reply.
+ * order in which it was asked, so the first client in the queue gets the reply.
  *
  * Simplifications: commands are sent by a call that sleeps while Redis has no
  * room for more.  It soon has, for it keeps reading whatever we do.  A client
  * that leaves while it waits for Redis is noticed when it is answered; until
- * then the loop is told of it in each round, and never sleeps.
+ * then each round of the loop reports it, and the loop never sleeps.
  */
 #ifndef FLOOR_EVENTED_H
 #define FLOOR_EVENTED_H
@@ -54,7 +54,7 @@ static inline void loop_start(int argc, char **argv) {
             longest = asks->list[i].length;
     loop.redis = floor_connect(&loop.floor.redis);
     loop.limit = (size_t)sysconf(_SC_OPEN_MAX);
-    /* Of these only the pages that are used take memory. */
+    /* Only the pages that are used take memory. */
     loop.clients = calloc(loop.limit, sizeof loop.clients[0]);
     loop.waiting = calloc(loop.limit, sizeof loop.waiting[0]);
     loop.commands = calloc(loop.limit, longest);
@@ -132,7 +132,7 @@ static inline void loop_accept(void) {
         loop_serve(client);
 }
 
-/* Gives each reply to whoever has waited longest. */
+/* Gives each reply to the first client in the queue. */
 static inline void loop_hear_redis(void) {
     size_t at = 0, length;
 

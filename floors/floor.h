@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the floors share.
+ * What the baselines share.
  *
- * A floor is the barest program of its architecture: it accepts, reads once,
- * asks Redis what it was told to (redis.h), writes an answer made at the start,
- * and closes (or keeps the connection).  No parsing, no application, no
- * timeouts, no tidy end.  It is a baseline, not a lower bound: a server with
+ * A baseline is the minimal server of its architecture: it accepts, reads once,
+ * sends Redis the commands of its options (redis.h), writes an answer made at
+ * the start, and closes (or keeps the connection).  No parsing, no application,
+ * no timeouts, no tidy end.  It is a baseline, not a lower bound: a server with
  * fewer or cheaper system calls can cost less.
  *
  * Simplifications: one read is taken for one whole request, which holds for ab
@@ -96,7 +96,7 @@ static inline void floor_serve(const struct floor *floor, int client,
 
 /* ---- For programs that fork (02, 03) ---- */
 
-/* Called by a child first of all: it shall not outlive its parent. */
+/* A child calls this first, so that it does not outlive its parent. */
 static inline void floor_die_with(pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
@@ -137,7 +137,7 @@ static inline void floor_make_answer(struct floor *floor) {
     memset(floor->answer, ' ', floor->bytes);
     snprintf(floor->answer, head + 1, form, connection, digits,
              floor->bytes - head);
-    floor->answer[head] = ' '; /* where snprintf's zero stood */
+    floor->answer[head] = ' '; /* instead of snprintf's zero */
     floor->file = -1;
     if (floor->bytes <= SMALL_FILE)
         return;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the floors know of Redis: canned commands, and where a reply ends.
+ * What the baselines know of Redis: canned commands, and where a reply ends.
  *
  * Each --ask is one round trip: the command is sent, the whole reply is read
  * and thrown away, and only then comes the next.  Each --greet is said once,
  * when a connection is made ("AUTH password"), and its reply must be +OK.
  *
- * Simplifications: a floor ends when its connection to Redis breaks.  An error
- * is a reply like any other: whoever measures must check in Redis afterwards
- * that the right commands were carried out.
+ * Simplifications: a baseline ends when its connection to Redis breaks.  An
+ * error is a reply like any other: the measurement must check in Redis
+ * afterwards that the right commands were carried out.
  */
 #ifndef FLOOR_REDIS_H
 #define FLOOR_REDIS_H
@@ -160,7 +160,7 @@ static inline int floor_connect(const struct floor_redis *redis) {
     return connection;
 }
 
-/* All that is to be asked for one request, one after another. */
+/* Sends all commands of one request, one after another. */
 static inline void floor_ask(const struct floor_redis *redis, int connection) {
     for (size_t i = 0; i < redis->asks.count; i++)
         floor_round_trip(connection, &redis->asks.list[i]);

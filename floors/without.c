@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tricks switched off: a library to preload (ld.so(8), LD_PRELOAD), so that
- * what one of them brings can be measured on a server that knows nothing of it.
+ * Ablations: a library to preload (ld.so(8), LD_PRELOAD) that switches off one
+ * optimisation, so that its effect can be measured on an unchanged server.
  * The variable WITHOUT names one:
  *
  *     more      MSG_MORE and TCP_CORK: the end of a connection (FIN) is no more
@@ -11,8 +11,8 @@
  *     defer     TCP_DEFER_ACCEPT: a connection is shown before its first bytes
  *     inherit   options that come from the listener: three of them are set for
  *               each connection
- *     at-once   an event loop's recv() right behind accept(): it is told that
- *               nothing is there yet, and so the client is watched first
+ *     at-once   an event loop's recv() right behind accept(): it returns
+ *               EAGAIN, and so the client is watched first
  *     gather    one call for head and body: now they are two
  *     send      send() for what is in one piece: it goes by sendmsg()
  *     sendfile  files go out through a buffer of ours
@@ -25,7 +25,7 @@
  *               own
  *
  * `control`, or any other name, switches nothing off: what this library costs
- * by itself.  And one is for tools that look at the servers and do not know
+ * by itself.  One name is for tools that run the servers and do not know
  * openat2(), as valgrind 3.19 does not:
  *
  *     openat2   files are opened by openat(): nothing keeps them in a folder

@@ -58,16 +58,16 @@
    least rate: 11 kbit/s for the longest form that the guestbook accepts (13
    KB), 52 kbit/s for a body of BODY_LIMIT. */
 #define REQUEST_TIMEOUT     10000
-/* A client that takes no byte of its response for this long has gone; one that
-   takes some is served, however long that lasts.  (nginx's send_timeout, 60
-   seconds, counts from one write that had room to the next.)  To take means
+/* A client that takes no byte of its response for this long has gone.  A client
+   that takes some is served, however long that lasts.  (nginx's send_timeout,
+   60 seconds, counts from one write that had room to the next.)  To take means
    that the client's kernel acknowledges.  One byte in this time would be
    enough.  But where a client reads slowly and its receive buffer is full, its
    kernel acknowledges in steps: a packet, or a sixteenth of the buffer, at
-   once.  On loopback a step is 64 KB, so the least rate is 6.5 KB/s.
-   Tried with 8 clients at once: through 1 Mbit/s and 256 kbit/s all got all;
-   through 64 kbit/s, where packets are lost and one may get nothing for long,
-   one of 16 was cut off. */
+   once.  On loopback a step is 64 KB, so the least rate is 6.5 KB/s.  Tried
+   with 8 clients at once: through 1 Mbit/s and 256 kbit/s all got all; through
+   64 kbit/s, where packets are lost and one may get nothing for long, one of 16
+   was cut off. */
 #define SEND_TIMEOUT        10000
 /* How often we look whether it takes some; so a client that has gone is cut off
    up to two of these late. */
@@ -85,15 +85,15 @@
 
 #define REDIS_CONNECT_TIMEOUT 1000
 #define REDIS_REPLY_TIMEOUT   2000
-/* After a failure nobody tries again for this long, so that a Redis which is
-   down costs each request nothing; and service is back within a second. */
+/* Time without a new try after a failure, so that a Redis which is down costs
+   each request nothing; service is back within a second. */
 #define REDIS_RETRY           250
 /* A connection that has rested this long is looked at before it is used:
    Redis may have been restarted meanwhile.  Shorter than a restart takes, and
    longer than a connection rests under load. */
 #define REDIS_REST            50
-/* One that has rested this long is closed: others may want a client of Redis.
-   (06 and 07 keep the only one that they have.) */
+/* A connection that is idle for this long is closed, because others may need a
+   client of Redis.  (06 and 07 keep their only connection.) */
 #define REDIS_IDLE            10000
 /* At most so many threads begin a connection at once.  Redis' backlog has room
    for 511; a connection that finds none there waits for seconds. */
@@ -124,8 +124,8 @@
 #define SMALL_FILE          16384
 /* A file that has changed within so many seconds is read anew each time. */
 #define FILE_SETTLES        3
-/* Files that are kept open though nobody is sent one just now; or an eighth of
-   the descriptors, where the system allows so few that this is less. */
+/* Files that are kept open though no response uses them; or an eighth of the
+   descriptors, if the system allows so few that this is less. */
 #define OPEN_FILES          64
 #define OPEN_FILES_SHARE    8
 #define TEMPLATE_LIMIT      (256 * 1024)
@@ -144,24 +144,24 @@
 /* Processes (02) or threads (04) alive at once; beyond that, connections wait
    in the backlog. */
 #define CHILDREN_LIMIT       1000
-/* With fewer there is hardly room for a client beside the standard three, the
+/* With fewer there is hardly room for a client next to the standard three, the
    folders, the listener, the loop, Redis and a file. */
 #define DESCRIPTORS_LEAST    16
 /* Where the system allows a billion descriptors, as some containers do, we do
    not want arrays of that length. */
 #define DESCRIPTORS_LIMIT    262144
-/* The main thread's stack.  With 32 KB some of the seven crashed at their
+/* The main thread's stack.  With 32 KB some servers crashed at their
    start, with 48 KB none; and the environment lies there as well. */
 #define STACK_LEAST          (64 * 1024)
 /* Our deepest handler needs a tenth of it.  The default is 8 MiB for a thread,
    8 GB for a thousand.  It is only address space, since memory is taken where
    it is used; but that may be limited as well (ulimit -v). */
 #define THREAD_STACK         (256 * 1024)
-/* Where memory is limited (ulimit -v, -d), it sets how many clients are let in.
-   Counted are THREAD_HEAP for each thread, beside its stack, for the request
+/* If memory is limited (ulimit -v, -d), it sets how many clients are accepted.
+   Counted are THREAD_HEAP for each thread, next to its stack, for the request
    that it serves; or CONNECTION_MEMORY for each connection of an event loop.
-   RESERVED_MEMORY is left for files and Redis.  Else the last clients let in
-   would find no memory for their requests, and would be turned away. */
+   RESERVED_MEMORY is left for files and Redis.  Otherwise the last accepted
+   clients would find no memory for their requests, and would be rejected. */
 #define THREAD_HEAP          (64 * 1024)
 #define CONNECTION_MEMORY    (8 * 1024)
 #define RESERVED_MEMORY      (512 * 1024)
@@ -200,9 +200,9 @@
    kept alive for this long.  While the shortage lasts, it is tried again every
    PAUSE, and each failure begins this time anew. */
 #define SHORTAGE             1000
-/* Who sleeps while a server stops is woken after a PAUSE, after two, four, and
-   at last this often: ten thousand that are woken every 20 ms would take the
-   time of those who serve. */
+/* A sleeping thread of a stopping server is woken after 1, 2, 4 PAUSEs, then at
+   this interval: ten thousand that are woken every 20 ms would take the CPU
+   time of those that serve. */
 #define STOP_PAUSE           160
 /* An event loop gets memory for so many connections at once: enough for the C
    library to take it from the kernel, apart from the heap (mallopt(3),
@@ -215,7 +215,7 @@
 #define TIDY_PAUSE           500
 #define TIDY_REST            (128 * 1024)
 /* Readiness events taken from the kernel at once, and connections accepted in
-   one round: work per round is bounded, so that nobody starves. */
+   one round: work per round is bounded, so that no client starves. */
 #define EVENTS_AT_ONCE       512
 #define ACCEPTS_AT_ONCE      512
 /* Pipelined requests of one client that an event loop answers in one go. */

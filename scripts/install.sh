@@ -11,7 +11,7 @@ readonly policy=/usr/sbin/policy-rc.d
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
-# While packages are installed, policy-rc.d answers 101, "do not", to whoever wants to start a
+# While packages are installed, policy-rc.d returns 101, "do not", to each start of a
 # service. Should this process be killed, the file that it leaves behind allows everything.
 forbid_services() {
     [[ -e $policy || -L $policy ]] && return

@@ -8,8 +8,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 cd "$project"
 
-# Into the array `files`: what git knows or would take, not what a build has left lying about. Git
-# refuses a folder of somebody else's, unless told; and no part passes that has looked at nothing.
+# Set the array `files`: what git tracks or would add, without what a build leaves. Git refuses
+# another user's folder without safe.directory; a part that has found no file fails.
 list() {
     local found
     found=$(git -c safe.directory='*' ls-files --cached --others --exclude-standard -- "$@") || found=

@@ -29,7 +29,7 @@ die() { say "$*"; exit 1; }
 
 have() { command -v "$1" >/dev/null || [[ -x /usr/sbin/$1 ]]; }
 
-# That package, or another one that stands for it: php8.2-opcache for php-opcache.
+# That package, or another that provides it: php8.2-opcache for php-opcache.
 installed() {
     [[ $(dpkg-query -Wf '${db:Status-Abbrev}' "$1" 2>/dev/null) == ii* ]] ||
         dpkg-query -Wf '${db:Status-Abbrev} ,${Provides},\n' 2>/dev/null |
@@ -106,7 +106,7 @@ find_python() {
         python=/usr/bin/python3
         return
     fi
-    # An older release, whose archive may have a newer Python beside its own.
+    # An older release, whose archive may have a newer Python in addition to its own.
     for version in 3.{14..10}; do
         if apt-cache show "python$version-venv" >/dev/null 2>&1; then
             need "python$version-venv" "Python $oldest_python or newer" false
@@ -141,7 +141,7 @@ need_python() { # FILE...: a pinned list in requirements/
 
 on_ubuntu() { grep -qs '^ID=ubuntu' /etc/os-release; }
 
-# On Ubuntu the package chromium only leads to a snap, which cannot be had without its daemon and
+# On Ubuntu the package chromium only leads to a snap, which needs its daemon and
 # does not see /tmp. There the tests use the browser that playwright downloads.
 chromium_from_playwright() { on_ubuntu && ! have google-chrome; }
 without_browser= # why there can be none
@@ -236,7 +236,7 @@ look_for_group() {
         need golang-go "compiles the Go server to compare with" have go
         ;;
     peers) need wrk "a load generator that speaks HTTP/1.1" have wrk ;;
-    package:*) need "${1#package:}" "a peer of the seven" installed "${1#package:}" ;;
+    package:*) need "${1#package:}" "a reference server" installed "${1#package:}" ;;
     *) die "unknown group '$1'. Groups: $groups" ;;
     esac
 }
@@ -256,7 +256,7 @@ install_packages() {
     if ((EUID != 0)); then
         have sudo || cannot="neither root nor sudo here"
         as_root=(sudo)
-        # Without a terminal nobody could type a password.
+        # Without a terminal no password can be typed.
         [[ -t 0 ]] || as_root=(sudo -n)
     fi
     have apt-get || cannot="this system has no apt-get"
@@ -394,7 +394,7 @@ install_oha() {
         "build/tools; this takes some minutes, once"
     exec 8<scripts/setup.sh # two at a time would do it twice
     flock 8
-    [[ -t 2 ]] || quiet=(--quiet) # where nobody watches its progress
+    [[ -t 2 ]] || quiet=(--quiet) # no terminal to show its progress
     if ! have_oha; then
         "$cargo" install oha --version "$oha_version" --locked "${quiet[@]}" --root build/tools \
             --target-dir build/tools/target >&2 ||

@@ -44,7 +44,7 @@ for stamp in tree packages built; do
     say "$stamp" "$(cat "$folder/.deploy/$stamp" 2>/dev/null)"
 done
 
-# Sweeps and agents are told by their working folder; of other users' processes only root sees it,
+# Sweeps and agents are identified by their working folder; of other users' processes only root sees it,
 # and others cannot run any of ours.
 sweeps=
 agents=

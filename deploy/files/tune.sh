@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The kernel's settings for the benchmark, and the number of open files; run by root. Says `changed`
 # for each thing that it had to change, `absent=NAME` for a setting that this kernel does not have
-# and that may be missing, `lacks=NAME` for one that may not. The playbook sets `folder`, `conf` (what
+# and that may be missing, `lacks=NAME` for a required one. The playbook sets `folder`, `conf` (what
 # is to be in sysctl_file), `sysctl_file`, `limits_file`, and of the user who logs in `user` and
 # `descriptors`, the limit in force; `descriptors_wanted` is what it should be.
 # shellcheck shell=sh disable=SC2154

@@ -25,7 +25,7 @@
    meanwhile: about one in twenty where a process does nothing but rename. */
 #define OPEN_TRIES 32
 
-/* A file and what only the cache knows of it.  The file stands first, so that
+/* A file and what only the cache knows of it.  The file comes first, so that
    a pointer to it is a pointer to its entry. */
 struct entry {
     struct file file;
@@ -43,7 +43,7 @@ struct cache {
     size_t limit; /* so many may be idle */
     pthread_mutex_t lock;
     struct entry *entries; /* a table of the idle and the borrowed */
-    struct entry *idle;    /* borrowed by nobody, the longest unused first */
+    struct entry *idle;    /* not borrowed, the longest unused first */
     size_t idle_count;
 };
 
@@ -136,8 +136,8 @@ static int open_beneath(int folder, const char *name, uint64_t flags) {
     return descriptor;
 }
 
-/* Where no descriptor is left, the files that nobody uses just now are closed:
-   then there is one for this file, and for others who need one. */
+/* If no descriptor is left, closes the files that are not borrowed now, so that
+   descriptors are free for this file and for other uses. */
 static int open_file(struct cache *cache, const char *name, uint64_t flags) {
     int descriptor = open_beneath(cache->folder, name, flags);
 
@@ -222,7 +222,7 @@ static struct entry *open_entry(struct cache *cache, const char *name) {
         return NULL;
     struct file *file = &entry->file;
     memcpy(entry->name, name, strlen(name) + 1);
-    /* O_NONBLOCK: to open a named pipe would wait for whoever writes to it. */
+    /* O_NONBLOCK: to open a named pipe would wait for a writer. */
     file->descriptor = open_file(cache, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (file->descriptor < 0 || fstat(file->descriptor, &file->status) < 0 ||
         (S_ISREG(file->status.st_mode) && read_text(cache, file) < 0)) {
@@ -261,8 +261,8 @@ static struct entry *keep(struct cache *cache, struct entry *entry) {
     return entry;
 }
 
-/* Why a folder cannot be borrowed: EISDIR.  But EXDEV where a link leads to it,
-   out of our folder: whoever asks shall not learn that it exists. */
+/* Why a folder cannot be borrowed: EISDIR.  But EXDEV if a link leads to it,
+   out of our folder: the client must not learn that it exists. */
 static int folder_error(struct cache *cache, const char *name) {
     int descriptor = open_file(cache, name, O_PATH | O_DIRECTORY);
     if (descriptor < 0)
@@ -272,7 +272,7 @@ static int folder_error(struct cache *cache, const char *name) {
 }
 
 /* Borrows what is known of that name, if it is still the same file, as its
-   status says, or without one if it was looked at in this round.  Else NULL. */
+   status says, or without one if it was checked in this round.  Or NULL. */
 static struct entry *borrow_known(struct cache *cache, const char *name,
                                   const struct stat *status, unsigned round) {
     struct entry *entry;
@@ -290,9 +290,9 @@ static struct entry *borrow_known(struct cache *cache, const char *name,
     return hit ? entry : NULL;
 }
 
-/* What was known of a name goes with the file: kept open, a deleted file would
-   take room on the disk until the server ends.  (One that nobody asks for again
-   does, until others have pushed it out.)  Returns NULL, with that errno. */
+/* Forgets a name and closes its file: an open deleted file would take space on
+   the disk until the server ends.  (A file that is not requested again does so
+   until other files replace it.)  Returns NULL, with that errno. */
 static struct file *forget(struct cache *cache, const char *name, int error) {
     struct entry *entry;
 

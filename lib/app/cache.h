@@ -10,9 +10,9 @@
  * even when it points inside.
  *
  * One cache serves all threads of a process: a lock guards the table, and a
- * file stays until the last one who borrowed it gives it back.  Of the files
- * that nobody borrows a limited number stays open (OPEN_FILES); when the
- * process runs out of descriptors, none.
+ * file stays open until its last borrower returns it.  Of the files that are
+ * not borrowed a limited number stays open (OPEN_FILES), and none when the
+ * process runs out of descriptors.
  */
 #ifndef APP_CACHE_H
 #define APP_CACHE_H

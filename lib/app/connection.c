@@ -22,7 +22,7 @@
  *                 |        response is a long one
  *                 +--> CLOSED
  *
- * Whatever cannot be answered (out of memory, a client that left) is closed.
+ * A connection that cannot be answered (no memory, client left) is closed.
  */
 #include "app/connection.h"
 
@@ -71,7 +71,7 @@ void connection_keep(struct connection *connection, bool may_keep) {
                             : STATE_SEND;
 }
 
-/* What is left unread cannot be told from a next request, so the connection
+/* Unread bytes cannot be distinguished from a next request, so the connection
    must end then. */
 static void send_response(struct connection *connection) {
     if (--connection->requests_left <= 0 || !connection->keep_alive ||

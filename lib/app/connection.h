@@ -7,7 +7,7 @@
  * it.  The need is what the driver must do now; several states have the same
  * need, as head and body both need bytes.
  *
- * It can be asked at any time what it needs now.  Its driver then does what is
+ * It reports at any time what it needs now.  Its driver then does what is
  * needed, by calls that sleep or by calls that do not, and tells the outcome:
  *
  *     need            the driver's next call
@@ -57,7 +57,7 @@ struct connection {
     size_t seen;    /* bytes of the head already searched for its end */
     size_t dropped; /* bytes read while lingering */
 
-    struct exchange exchange; /* the one that is going on */
+    struct exchange exchange; /* the current one */
 };
 
 /*
@@ -74,7 +74,7 @@ enum connection_need connection_need(const struct connection *connection);
 /* Where to put received bytes, and in *size how many; NULL: out of memory. */
 char *connection_room(struct connection *connection, size_t *size);
 
-/* So many bytes came; 0: the client will send no more. */
+/* `count` bytes came; 0: the client will send no more. */
 void connection_received(struct connection *connection, size_t count);
 
 /* Redis has replied, or is unavailable: NULL; see exchange_replied().  The

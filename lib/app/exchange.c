@@ -22,7 +22,7 @@ void exchange_free(struct exchange *exchange) {
     exchange->sent = 0;
 }
 
-/* ---- Who answers ---- */
+/* ---- The choice of the handler ---- */
 
 void exchange_refuse(struct exchange *exchange, int status,
                      const char *sentence) {
@@ -31,8 +31,8 @@ void exchange_refuse(struct exchange *exchange, int status,
 }
 
 /* Answers what no handler answers: OPTIONS, which asks what is allowed, and
-   methods that are not allowed or not known.  A body, of which nobody would
-   know what to do, is not waited for. */
+   methods that are not allowed or not known.  It does not
+   wait for a body, because no handler would use it. */
 static void answer_without_handler(struct exchange *exchange,
                                    struct view allowed) {
     struct response *response = &exchange->response;

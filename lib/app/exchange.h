@@ -26,7 +26,7 @@ struct exchange {
     uint64_t sent; /* bytes of the response, head and body */
 };
 
-/* What the handler has come to. */
+/* The handler's result. */
 enum exchange_result {
     EXCHANGE_ANSWERED, /* the response is there */
     EXCHANGE_ASKS,     /* exchange_command() is to be carried to Redis */
@@ -42,8 +42,8 @@ void exchange_free(struct exchange *exchange);
 void exchange_refuse(struct exchange *exchange, int status,
                      const char *sentence);
 
-/* The head is there: finds who will answer, before the body is there.  False:
-   nobody, and the response says why. */
+/* The head is complete: finds the handler, before the body has come.  False if
+   there is none; the response says why. */
 bool exchange_route(struct exchange *exchange);
 
 /* Takes what has come of the body; a chunked one is decoded in its place.
@@ -60,7 +60,7 @@ enum exchange_result exchange_answer(struct exchange *exchange,
 enum exchange_result exchange_replied(struct exchange *exchange,
                                       const struct resp_reply *reply);
 
-/* ---- What may be asked of it ---- */
+/* ---- Its state ---- */
 
 struct view exchange_command(const struct exchange *exchange);
 

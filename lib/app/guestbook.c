@@ -132,7 +132,7 @@ static void append_grouped(struct buffer *html, int64_t number) {
         buffer_append_number(html, number);
         return;
     }
-    int last = abs((int)(number % 1000)); /* below 0, if somebody set it */
+    int last = abs((int)(number % 1000)); /* below 0 if it was set by hand */
     char group[] = {',', (char)('0' + last / 100), (char)('0' + last / 10 % 10),
                     (char)('0' + last % 10)};
     append_grouped(html, number / 1000);
@@ -214,8 +214,8 @@ static void finish_page(struct page *page, int status,
 }
 
 /* Three replies, one after another.  INCR answers with the visitor's own
-   number: a GET behind it would tell of those who came meanwhile as well, and
-   two visitors would be told the same. */
+   number: a GET after it would also count later visitors, and two visitors
+   would get the same number. */
 static void show(struct page *page, int status, const struct entry *entry) {
     static const char oldest[] = "-" VALUE(REMARKS_SHOWN);
 

@@ -29,7 +29,7 @@
 #include "proto/path.h"
 #include "proto/resp.h"
 
-/* What all requests to a server share; nobody writes to it after the start. */
+/* What all requests to a server share; read-only after the start. */
 struct app {
     struct cache *public;
     struct cache *templates;

@@ -76,7 +76,7 @@ static const char *add(struct redirect **table, const struct path *path,
 
     HASH_FIND(hh, *table, path->text, path->length, redirect);
     if (redirect != NULL)
-        return "this path stands in the table already; remove one of the two";
+        return "this path is in the table already; remove one of the two";
     redirect = calloc(1, sizeof *redirect + path->length + target.length);
     if (redirect == NULL)
         return "out of memory";

@@ -4,7 +4,7 @@
 #include "config.h"
 #include "proto/html.h"
 
-/* What a status is called, behind its three digits; empty: nobody knows. */
+/* Returns the reason phrase of a status; empty if the status is unknown. */
 static struct view text_of(int status) {
     static const struct {
         int status;

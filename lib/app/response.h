@@ -3,7 +3,7 @@
  * A response being made: a head, and a body that is bytes in memory or a range
  * of a file.
  *
- * Whoever makes one starts it, adds fields, and fills the body.  Starting
+ * The caller starts it, adds fields, and fills the body.  Starting
  * again throws away what was there: an error met half-way simply starts anew.
  */
 #ifndef APP_RESPONSE_H

@@ -7,7 +7,7 @@
 #include "app/sorted.h"
 
 struct route {
-    struct view path; /* one that ends in a slash stands for all below it */
+    struct view path; /* with a slash at its end: all paths below it */
     page_handler *get;
     page_handler *post;
 };

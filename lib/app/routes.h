@@ -11,7 +11,7 @@
 /*
  * The handler for that method and path; HEAD goes where GET goes.  NULL when
  * there is none: *allowed is then the value of the Allow field, or empty if
- * the method is one that nobody knows.
+ * the method is unknown.
  */
 page_handler *routes_find(const struct app *app, enum http_method method,
                           const struct path *path, struct view *allowed);

@@ -17,7 +17,7 @@ struct serving {
     const struct client *client;
     struct connection connection;
     bool is_new;              /* nothing has been received yet */
-    int64_t silent_till;      /* a new one that says nothing is closed then; 0:
+    int64_t silent_till;      /* a new silent connection is closed then; 0:
                                  this wait has not begun */
     enum patience awaited;    /* what is being waited for */
     int64_t deadline;         /* when that must have come */
@@ -78,8 +78,8 @@ static bool kernel_has_waited(const struct server *server, int socket) {
                 (unsigned)options_time(&server->options, FIRST_TIMEOUT));
 }
 
-/* Nothing has come on a new connection: may it hold this worker?  As long as
-   nobody else wants it, until the time for a request is over. */
+/* Nothing has come on a new connection: may it hold this worker?  Yes, if no
+   other client wants it, until the time for a request is over. */
 static bool may_stay_silent(struct serving *serving) {
     const struct worker *worker = serving->worker;
     int64_t now = clock_milliseconds();
@@ -110,7 +110,7 @@ static bool may_sleep(const struct serving *serving) {
 }
 
 /* EAGAIN, though the socket blocks: its receive timeout (SO_RCVTIMEO) is over,
-   or recv was told not to sleep. */
+   or recv has MSG_DONTWAIT. */
 static void nothing_came(struct serving *serving) {
     if (!serving->is_new)
         connection_timed_out(&serving->connection);
@@ -155,7 +155,7 @@ static void receive(struct serving *serving) {
         nothing_came(serving);
     } else if (errno != EINTR || server_is_out_of_time()) {
         connection_abandon(connection);
-    } else { /* woken by a signal: perhaps to give up a connection to Redis */
+    } else { /* woken by a signal: perhaps to close a connection to Redis */
         redis_pool_spare(serving->worker->redis);
     }
 }

@@ -113,7 +113,7 @@ static bool ask_redis(struct evented *evented, struct serving *serving) {
 }
 
 /* Lets the loop say when the client is ready.  If memory is too short for that,
-   the connection is closed: nobody would ever come back to it. */
+   the connection is closed: no event would ever resume it. */
 static void wait_for(struct evented *evented, struct serving *serving,
                      unsigned interest) {
     start_waiting(evented, serving);
@@ -182,7 +182,7 @@ static void finish_exchange(struct evented *evented, struct serving *serving) {
 /* Drives one connection until it must wait: for the client, whom the loop then
    watches, or for Redis, in the queue.  It receives once at the most, and only
    if the client may be readable, sends one piece of a file, and answers a few
-   pipelined requests, so that nobody can keep the loop for himself. */
+   pipelined requests, so that no client can monopolise the loop. */
 static void drive(struct evented *evented, struct serving *serving,
                   bool readable) {
     struct connection *connection = &serving->connection;
@@ -248,7 +248,7 @@ void evented_adopt(struct evented *evented, const struct client *client) {
 static void client_ready(struct evented *evented, struct serving *serving,
                          unsigned readiness) {
     if (connection_need(&serving->connection) == NEED_ASK_REDIS)
-        /* It sends more, or has left.  We shall see when we send its response.
+        /* It sends more, or has left.  We notice when we send its response.
            From now on it is watched for nothing, or the loop would tell us in
            each round. */
         (void)source_watch(&evented->watcher, &serving->source, 0);
@@ -274,8 +274,8 @@ static void give_reply(struct evented *evented,
     drive(evented, serving, false);
 }
 
-/* The first in the queue gets this reply, or NULL; the others get NULL.  One
-   that asks again at once joins the end: the loop stops at the last of now. */
+/* The first in the queue gets this reply, or NULL; the others get NULL.  A
+   request that asks again joins the end: the loop stops at the last of now. */
 static void give_up_redis(struct evented *evented,
                           const struct resp_reply *reply) {
     struct serving *last = evented->last_asker;

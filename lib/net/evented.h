@@ -65,7 +65,7 @@ void evented_ready(struct evented *evented, struct source *source,
 void evented_begin_round(struct evented *evented);
 void evented_end_round(struct evented *evented);
 
-/* May another connection be accepted now?  And: accept none for a PAUSE,
+/* May another connection be accepted now?  The other: accept none for a PAUSE,
    because something has run out. */
 bool evented_has_room(struct evented *evented);
 void evented_pause(struct evented *evented);
@@ -76,7 +76,7 @@ void evented_watch_listener(struct evented *evented, struct source *listener);
 /* How long the loop may sleep, in milliseconds; -1: until something happens. */
 int evented_timeout(const struct evented *evented);
 
-/* False when the server has been told to stop and all is done, or time is up.
+/* False if the server must stop and all is done, or if time is up.
  */
 bool evented_goes_on(struct evented *evented);
 

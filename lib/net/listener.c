@@ -32,14 +32,14 @@ static void set_option(int descriptor, int level, int name, const void *value,
  * nothing would hold a worker.  The kernel waits for so many seconds, rounded
  * up to 1, 3, 7, 15 ...: 10 are 15.  Then it hands the silent connection over.
  * We close that in REQUEST_TIMEOUT, or at once if others wait for a worker of
- * 01 to 05.  So silence keeps nobody waiting, with two exceptions.
+ * 01 to 05.  So a silent client delays no other, with two exceptions.
  *
- * 1. A worker of 01, 03 or 05 that nobody else wants waits for a silent client
+ * 1. A worker of 01, 03 or 05 waits for a silent client, if no other waits,
  *    for FIRST_TIMEOUT: on a slow line its request may still come.
  * 2. The kernel has room for as many silent connections as for the backlog.  It
  *    answers those beyond with a SYN cookie (net.ipv4.tcp_syncookies): then it
  *    remembers nothing of them, not even that they should be deferred, and we
- *    accept them before they have said anything.  One that stays silent while
+ *    accept them before they have said anything.  A client that is silent while
  *    others wait holds a worker of 01, 03 or 05 for FIRST_TIMEOUT; but it holds
  *    none if it has waited as long in the backlog.  So 5,000 that say nothing
  *    hold up 01 for two seconds.
@@ -200,7 +200,7 @@ bool listener_accept(int listener, bool log, int flags, struct client *client) {
         bool short_of_something = errno == EMFILE || errno == ENFILE ||
                                   errno == ENOBUFS || errno == ENOMEM;
         /* The parent of 03, or another worker, has shut the socket down: the
-           server stops.  In a moment we are told so as well. */
+           server stops.  Our signal follows. */
         bool closed = errno == EINVAL;
         if (short_of_something)
             server_is_out_of("descriptors or memory");

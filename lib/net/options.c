@@ -57,7 +57,7 @@ static void print_help(const struct architecture *architecture) {
         "timeouts\n"
         "  -l, --log           access log, Common Log Format, on standard "
         "output;\n"
-        "                      start and end are then told on standard error\n"
+        "                      start and end are then on standard error\n"
         "  --each-worker       print the requests of each worker at the end, "
         "not only\n"
         "                      least, median and most\n"
@@ -216,7 +216,7 @@ void options_parse(struct options *options,
                            argv[optind - 1]);
         default:
             /* An unknown letter.  With others behind it in the same word, as
-               in -xl, optind still stands at that word: so we name the letter.
+               in -xl, optind still points to that word: we name the letter.
              */
             if (optopt > 0 && optopt < 256 && strchr(LETTERS, optopt) == NULL)
                 server_give_up("'-%c' is not understood" SEE_HELP, optopt);

@@ -25,7 +25,7 @@ struct server {
     FILE *notes; /* writes to the text: what start and end print */
     char *text;
     size_t text_length;
-    int files_confined; /* as confine_files_and_ports() told */
+    int files_confined; /* result of confine_files_and_ports() */
 };
 
 /* Reads the command line, listens, and opens what is served.  What is wrong is
@@ -34,14 +34,14 @@ void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv);
 
-/* The start is over: gives up what serving does not need (process/confine.h),
+/* Ends the start: drops rights that serving does not need (process/confine.h),
    and prints the banner.  Call it before any fork. */
 void server_ready(struct server *server);
 
 /* In each worker, where each is to have a listener (.listener_each of its
    architecture, has_workers too): from now on this process accepts at that one.
-   It outlives the worker: who waits there is served by whoever is forked in its
-   place. */
+   It outlives the worker: clients that wait there are served by the worker that
+   replaces it. */
 void server_take_listener(struct server *server, size_t number);
 
 /* As listener_never_waits(), of all of them, and listener_accept(). */

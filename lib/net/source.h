@@ -15,7 +15,7 @@
 enum {
     READABLE = 1,
     WRITABLE = 2,
-    BROKEN = 4, /* an error, or closed by both: told whether wanted or not */
+    BROKEN = 4, /* an error, or closed by both: reported in any case */
 };
 
 struct source {

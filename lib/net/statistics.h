@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a server has done: counted in memory that all its processes share,
- * told when it ends.
+ * printed when it ends.
  */
 #ifndef NET_STATISTICS_H
 #define NET_STATISTICS_H

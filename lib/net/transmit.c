@@ -9,12 +9,12 @@
 #include <sys/socket.h>
 
 /*
- * sendfile() has no flag like MSG_MORE.  So the socket is told before the last
- * call for a file, by TCP_CORK (since Linux 2.2; beside TCP_NODELAY since
- * 2.5.71): full packets leave as ever, and what does not fill one waits.
- * shutdown() comes next and sends that with the FIN, so the option is never
- * cleared.  Without it the FIN is a packet of its own: this saves a sixth of
- * what 80 KB cost with a connection each.
+ * sendfile() has no flag like MSG_MORE.  So TCP_CORK is set before the last
+ * call for a file (since Linux 2.2; together with TCP_NODELAY since 2.5.71):
+ * full packets leave as ever, and what does not fill one waits.  shutdown()
+ * comes next and sends that with the FIN, so the option is never cleared.
+ * Without it the FIN is a packet of its own: this saves a sixth of what 80 KB
+ * cost with a connection each.
  */
 static void let_the_end_ride(int socket) {
     int on = 1;
@@ -30,8 +30,8 @@ static void let_the_end_ride(int socket) {
  * waits.  So a small response and the end are one packet in place of two; the
  * second was a third of all that a short connection cost.
  *
- * Whatever happens in between, the bytes leave: the kernel closes what a killed
- * process had open, and after 200 ms it waits for nobody (TCP_CORK in tcp(7)).
+ * In any case the bytes leave: the kernel closes what a killed
+ * process had open, and after 200 ms it sends them (TCP_CORK in tcp(7)).
  * Only one thing would destroy them: close() while something is unread sends a
  * reset, and what still waits is dropped.  That cannot be ruled out: an empty
  * line behind a request is enough, and may come at any moment.  So

@@ -19,8 +19,8 @@ static pid_t parent;
 
 /* Allocates a block of each size that a request needs, and frees it.  So it is
    in glibc's list of freed blocks (tcache, since glibc 2.26), where every child
-   finds it.  Else each child would split new blocks off the heap: that writes
-   to three pages more, which the kernel then copies for the child. */
+   finds it.  If not, each child would split new blocks off the heap: that
+   writes to three pages more, which the kernel then copies for the child. */
 static void leave_blocks(void) {
     static const size_t sizes[] = {RECEIVE_SIZE, RESPONSE_SIZE, NOTE_SIZE,
                                    SHORT_PATH};
@@ -77,8 +77,8 @@ pid_t children_fork(struct children *children, size_t place) {
     return 0;
 }
 
-/* A child of ours ends by itself: if a signal has ended it, the log is told.
-   But not when time is up, for then we kill those that still run. */
+/* Logs a child that a signal has ended: our children end by themselves.  Not
+   when time is up, because then we kill those that still run. */
 static void tell_of_crash(pid_t child, int status) {
     static struct news crashes;
 
@@ -116,8 +116,8 @@ static void on_child(int signal_number) {
 }
 
 /* Blocks SIGCHLD.  Only ppoll(2) (since Linux 2.6.16) lets it in, while it
-   sleeps, by the mask of before.  Else a child could end between a look for
-   ended children and the sleep, and stay a zombie until something else happens.
+   sleeps, by the mask of before.  Otherwise a child could end between a check
+   and the sleep, and stay a zombie until something else happens.
  */
 void children_listen(struct children *children) {
     struct sigaction action = {.sa_handler = on_child,

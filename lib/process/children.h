@@ -13,8 +13,8 @@
 struct children {
     pid_t *pids;           /* of each place; 0: it is free */
     size_t limit;          /* places */
-    _Atomic size_t *alive; /* those that are taken, for all to know */
-    bool stopped;          /* they have been told to */
+    _Atomic size_t *alive; /* slots that are taken, shared */
+    bool stopped;          /* they were sent a signal */
     sigset_t mask;
 };
 
@@ -29,13 +29,13 @@ size_t children_free_place(const struct children *children);
 
 /*
  * Forks.  The child dies with its parent, even if that is killed, and stops by
- * itself when it is told to.  Returns what fork(2) does.
+ * itself after a stop signal.  Returns what fork(2) does.
  */
 pid_t children_fork(struct children *children, size_t place);
 
-/* Collects a child that has ended, which would stay as a zombie otherwise, and
-   tells whose place is free again; of a crash the log is told.  Waits for one
-   if told so; else false where none has ended.  False too where a signal came.
+/* Reaps a child that has ended, so that it is no zombie, writes its slot to
+   *place, and logs a crash.  With `wait` it waits for one.  Returns false if
+   none has ended, or if a signal came.
  */
 bool children_reap(struct children *children, bool wait, size_t *place);
 

@@ -35,7 +35,7 @@ static const struct call common[] = {
     CALL(connect),
     CALL(setsockopt),
     CALL(getsockopt), /* does a slow client take what it is sent? */
-    /* files: openat2 is how the cache opens them, and nobody else does */
+    /* files: openat2 is used by the cache only */
     CALL(newfstatat),
     CALL(fstat),
     CALL(openat2),
@@ -58,7 +58,7 @@ static const struct call common[] = {
     CALL(rt_sigreturn),
     CALL(restart_syscall),
     CALL(setitimer),
-    CALL(listen), /* nobody may join the backlog of a stopping server */
+    CALL(listen), /* closes the backlog of a stopping server */
     CALL(getpid),
     CALL(gettid),
     CALL(tgkill),
@@ -126,7 +126,7 @@ static int allow_port(int ruleset, int port) {
                         0);
 }
 
-/* The kernel's version of Landlock: what each brought stands in landlock(7). */
+/* Returns the rights that a version of Landlock knows; see landlock(7). */
 static struct ruleset all_that_is_known(int version) {
     static const int rights_to_files[] = {13, 14, 15, 15, 16};
     int last = version < 5 ? version : 5;

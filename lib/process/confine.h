@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Least power: what a server gives up once it has started, so that whoever
- * takes it over through a fault in it can do little more than it does itself.
+ * Least privilege: a server drops rights once it has started, so that an
+ * intruder who takes it over can do little more than the server does itself.
  *
  *     seccomp(2)     of the kernel's 350 system calls it keeps about forty
  *     landlock(7)    it reads files in public/ and templates/, no others;
@@ -48,8 +48,8 @@ struct call {
 #endif
 
 /* What serving with calls that sleep needs.  A connection to Redis begins
-   without waiting: poll waits for it, and fcntl then lets its calls sleep.  And
-   poll looks whether somebody waits in the backlog. */
+   without waiting: poll waits for it, and fcntl then lets its calls sleep.
+   Also poll checks whether a client waits in the backlog. */
 #define BLOCKING_CALLS CALL(poll), CALL(fcntl)
 /* Children: to fork them, be one, tell them and wait for them.  musl makes the
    call fork where there is one, glibc never; and its children, since 1.2.4, ask
@@ -92,8 +92,8 @@ int confine_files_and_ports(const char *root, int redis_port);
 /*
  * Leaves the whole process, all its threads and those to come, the calls that
  * lib/ needs, and these.  Any other is answered with ENOSYS, as by a kernel
- * that has not got it, and told on standard error.  Returns how many calls are
- * left, 0 when this kernel or processor knows nothing of it, -1 with errno.
+ * that has not got it, and logged on standard error.  Returns how many calls
+ * are left, 0 when this kernel or processor knows nothing of it, -1 with errno.
  */
 int confine_calls(const struct call *calls);
 

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* Who started us may have closed the first three (`>&-`).  The next file or
+/* Our parent may have closed the first three (`>&-`).  The next file or
    socket would then be number 1, and a line of the log would go to a client or
    to Redis.  Opens what is missing. */
 void descriptors_open_standard(void);
@@ -15,7 +15,7 @@ void descriptors_raise_limit(void);
 
 /* How many clients may be connected, so that descriptors are left for what they
    need and for the RESERVED_DESCRIPTORS.  At most `served` of them are served
-   at once, and each of these takes `more` beside its own: a connection to
+   at once, and each of these takes `more` in addition: a connection to
    Redis, a file.  At least 1. */
 size_t server_room_for_clients(size_t served, size_t more);
 

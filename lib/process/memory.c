@@ -118,7 +118,7 @@ static bool is_there(size_t size) {
    It makes heaps for threads, up to eight a processor, of 64 MB of addresses
    each.  With M_ARENA_MAX all threads share one.
 
-   And it keeps the stacks of threads that have ended, up to 40 MB of them.
+   It also keeps the stacks of threads that have ended, up to 40 MB of them.
    These may be more than we counted: some threads are still ending when others
    have begun in their places.  So the heap takes its part at the start.  We
    allocate and free one block larger than the heap's free rest, so the heap

@@ -9,7 +9,7 @@
 /*
  * What all our processes together may have, in bytes: the least of the
  * machine's memory and the limits of the control group (versions 1 and 2) and
- * of the groups above it.  `root` stands before each path that is read: ""
+ * of the groups above it.  `root` is put before each path that is read: ""
  * except in a test.
  */
 uint64_t memory_granted(const char *root);

@@ -2,7 +2,7 @@
 /*
  * Memory for many things of one size that live long.
  *
- * If each had its own piece of the heap, it would lie beside things that live
+ * If each had its own piece of the heap, it would lie next to things that live
  * for one request only.  After a crowd one would remain on every page, and no
  * page could go back to the kernel: 15,000 idle connections held 2 KB each, of
  * which they used 0.8.  So such things come in blocks, away from all else, and

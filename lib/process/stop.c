@@ -23,7 +23,7 @@ static struct {
     pid_t owner; /* of all listening sockets: the process that made them */
     const int *listeners;
     size_t count;
-    _Atomic bool *everybody; /* the owner has been told: shared by all */
+    _Atomic bool *everybody; /* the owner must stop: shared by all */
 } stop = {.listener = -1};
 
 /* A socket that has been shut down is readable too, but says POLLHUP as well.
@@ -38,12 +38,12 @@ bool server_somebody_waits(void) {
     return somebody_waits_at(stop.listener);
 }
 
-/* Shuts down the listening sockets at which nobody waits.  When the last worker
-   stops, none may be left open: a client could still connect, and nobody would
-   serve it.  The process that made the sockets does this for all of them.  A
-   worker does it for its own, and only if all stop: one that was told to stop
-   alone leaves its socket to the others, or to the one forked in its place.
-   False: somebody still waits at one, which therefore stays open. */
+/* Shuts down the listening sockets at which no client waits.  When the last
+   worker stops, none may be left open: a client could still connect, and no
+   worker would serve it.  The process that made the sockets does this for all
+   of them.  A worker does it for its own, and only if all stop: a worker that
+   must stop alone leaves its socket to the others, or to the one forked in its
+   place.  False: a client still waits at one, which therefore stays open. */
 static bool close_doors_behind_last(void) {
     bool owner = getpid() == stop.owner, closed = true;
     const int *doors = owner ? stop.listeners : &stop.listener;
@@ -87,8 +87,8 @@ static void on_stop(int signal_number) {
         stop.out_of_time_at = clock_milliseconds() + STOP_TIMEOUT;
     stop.stopping = true;
     stop.pause = PAUSE;
-    /* Clients in the backlog shall be served, and no others join them: where it
-       is full, the kernel drops packets that ask for a connection. */
+    /* Clients in the backlog are still served, and no others join them: where
+       it is full, the kernel drops packets that ask for a connection. */
     for (size_t i = 0; getpid() == stop.owner && i < stop.count; i++)
         listen(stop.listeners[i], 0);
     set_timer();
@@ -96,7 +96,7 @@ static void on_stop(int signal_number) {
 }
 
 /* SIGALRM interrupts the call that sleeps.  The main thread also looks at the
-   listening sockets and sets the timer again: in 01 nobody else could.  Other
+   listening sockets and sets the timer again: 01 has no other thread.  Other
    threads, to which it passes the signal on, only need to be woken. */
 static void on_tick(int signal_number) {
     int error = errno;
@@ -108,7 +108,7 @@ static void on_tick(int signal_number) {
 }
 
 static void handle(int signal_number, void (*handler)(int)) {
-    /* No SA_RESTART: calls that sleep shall return with EINTR. */
+    /* No SA_RESTART: calls that sleep must return with EINTR. */
     struct sigaction action = {.sa_handler = handler};
 
     sigemptyset(&action.sa_mask);
@@ -153,8 +153,8 @@ bool server_is_out_of_time(void) {
 }
 
 /* A client that came between a look at the backlog and the next tick would be
-   let in and never served.  So whoever will accept no more shuts the socket
-   down himself. */
+   accepted and never served.  So a process that accepts no more shuts the
+   socket down itself. */
 bool server_goes_on(void) {
     return !stop.stopping ||
            (!server_is_out_of_time() &&

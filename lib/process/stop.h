@@ -9,9 +9,9 @@
  *
  * Clients in the backlog are still accepted and served, for STOP_TIMEOUT at
  * most, but no others may join them: its limit becomes 0.  Once it is empty,
- * the listening socket is shut down, by the signal handler or by whoever is to
- * accept no more.  To do so earlier would reset all the connections that wait
- * there.
+ * the listening socket is shut down, by the signal handler or by the process
+ * that accepts no more.  To do so earlier would reset all the connections that
+ * wait there.
  *
  * Two kinds of clients are reset nevertheless, and should ask again (RFC 9112,
  * section 9.3.1).  The request of the first is still on its way: its connection
@@ -29,21 +29,21 @@
 
 /* From now on SIGINT, SIGTERM and SIGHUP stop the server.  These are its
    listening sockets, one or more: the process that calls this owns them, and
-   they must stay where they are.  The first is the one that
-   server_somebody_waits() means. Call it before any fork; where there is no
+   they must stay where they are.  The first is the socket that
+   server_somebody_waits() checks. Call it before any fork; where there is no
    memory to share, it exits 1. */
 void stop_init(const int *listeners, size_t count);
 
 /* From now on signals leave the listening sockets alone: they may be closed.
-   And no tick comes before time is up. */
+   No tick comes before time is up. */
 void stop_end(void);
 
 /* In a worker that has a listening socket to itself: means that one. */
 void stop_look_at(int listener);
 
 /*
- * True until the server has been told to stop and nobody waits in the backlog
- * any more, or time is up.  For the loops that accept.
+ * True until the server must stop and no client waits in the backlog any more,
+ * or time is up.  For the loops that accept.
  */
 bool server_goes_on(void);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes: a view of some that belong to somebody else, and a buffer that owns
+ * Bytes: a view of some that belong to another owner, and a buffer that owns
  * and grows its own.
  *
  * Neither is a C string: both may hold NUL bytes and neither ends in one.
@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes that somebody else owns; valid only as long as the owner says. */
+/* Bytes with another owner; valid only as long as the owner says. */
 struct view {
     const char *data;
     size_t length;
@@ -109,8 +109,8 @@ static inline struct view view_take(struct view *rest,
     return first;
 }
 
-/* Cuts *rest at the first separator: returns what stands before it and leaves
-   in *rest what stands behind it (nothing where there was no separator). */
+/* Cuts *rest at the first separator: returns the part before it and leaves
+   in *rest the part after it (nothing if there is no separator). */
 struct view view_cut(struct view *rest, char separator);
 
 /*

@@ -61,7 +61,7 @@ static bool is_registered_name(struct view view) {
     }
 }
 
-/* The same section: an IPv6 address between its brackets. */
+/* In that section: an IPv6 address between its brackets. */
 static bool is_ipv6(struct view view) {
     for (size_t i = 0; i < view.length; i++)
         if (hex_digit(view.data[i]) < 0 && view.data[i] != ':' &&
@@ -71,7 +71,7 @@ static bool is_ipv6(struct view view) {
 }
 
 /* RFC 9110, section 7.2: a host, and a port if it has a colon.  Nothing here
-   depends on its value; but one that no URI could have may be an attack. */
+   depends on its value; but a host that no URI can have may be an attack. */
 static bool is_host(struct view view) {
     uint64_t port;
     bool literal = view_starts_with(view, VIEW("["));
@@ -222,8 +222,8 @@ static ssize_t parse_content_length(struct http_request *request,
 
 /* RFC 9112, section 6.1: a list, over all lines of that name.  Its lines are
    not judged one by one, for what ends the list is not known before the end.
-   An empty element, which other lists may have, is taken for a coding that
-   nobody knows: two programs might read it in two ways. */
+   An empty element, which other lists may have, is taken for an
+   unknown coding: two programs might read it in two ways. */
 static void parse_transfer_encoding(struct gathered *gathered,
                                     struct view value) {
     bool more = true;
@@ -400,7 +400,7 @@ ssize_t http_parse_head(struct view input, size_t seen,
     size_t start = http_empty_lines(input);
 
     *request = (struct http_request){.method = HTTP_UNKNOWN};
-    /* Something that is not HTTP at all, such as TLS, is told so at once. */
+    /* Something that is not HTTP at all, such as TLS, is rejected at once. */
     if (start < input.length && input.data[start] != '\r' &&
         !http_is_token_byte(input.data[start]))
         return bad(request, 400, "This is not an HTTP request.");

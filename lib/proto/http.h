@@ -31,8 +31,8 @@ enum http_method {
 
 enum http_body { HTTP_NO_BODY, HTTP_LENGTH_BODY, HTTP_CHUNKED_BODY };
 
-/* A parsed head.  The views point into the input and live as long as it.
-   A field that the client did not send is a view with data == NULL; one that
+/* A parsed head.  The views point into the input and live as long as it.  A
+   field that the client did not send is a view with data == NULL; a field that
    came twice is empty: RFC 9110, section 5.3, joins the two with a comma, and
    that is no date, range or type. */
 struct http_request {

@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-/* Where a chunked body stands between two calls; all zero at its start. */
+/* The state of a chunked body between two calls; all zero at its start. */
 struct http_chunks {
     enum {
         CHUNK_SIZE,

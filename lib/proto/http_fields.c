@@ -65,7 +65,7 @@ static bool is_same(struct view a, struct view b,
     return view_equal(without_weakness(a), without_weakness(b));
 }
 
-/* Cuts the list at its commas, also where one stands inside a quoted tag.  Our
+/* Cuts the list at its commas, also inside a quoted tag.  Our
    own tags have no comma, so such a tag is not ours and does not match. */
 bool http_lists_etag(struct view value, struct view etag,
                      enum http_comparison comparison) {
@@ -91,7 +91,7 @@ static bool parse_position(struct view digits, uint64_t *position) {
 }
 
 /* A list may have empty elements, which do not count: RFC 9110, section
-   5.6.1.2.  Returns false if the list has none besides them, or several. */
+   5.6.1.2.  Returns false if the list has no other element, or several. */
 static bool only_element(struct view list, struct view *only) {
     *only = VIEW("");
     while (list.length > 0) {

@@ -7,7 +7,7 @@
 
 struct template_value {
     struct view name; /* without the dollar signs */
-    struct view html; /* put in as it is: escaped by whoever made it */
+    struct view html; /* put in as it is: already escaped */
 };
 
 /*

@@ -2,9 +2,9 @@
 /*
  * Faults of system calls: a library to preload (ld.so(8), LD_PRELOAD) that lets
  * one call of a running server fail, or do less than it was asked for, or be
- * the last one that its process makes.
+ * the last call of its process.
  *
- * Which one, and how, stands in a file that the server and the test map both:
+ * Which call, and how, is in a file that the server and the test map both:
  * so one running server goes through hundreds of faults.  Without such a file
  * (named by the variable FAULTS) every call is passed on.
  */
@@ -31,7 +31,7 @@
 
 /* The file's content; tests/e2e/faults.py has the same in Python. */
 struct plan {
-    char call[32];          /* which one shall fail; "": none */
+    char call[32];          /* which call fails; "": none */
     int64_t nth;            /* the how-manieth of them, from 1 */
     int64_t error;          /* with this errno; 0: it is short; below 0: it
                                succeeds, and then this signal comes, negated */
@@ -74,7 +74,7 @@ __attribute__((constructor)) static void open_plan(void) {
     plan = memory;
 }
 
-/* Is this call the one?  If it shall fail, errno is set; if it shall be short,
+/* Is this call the one?  If it must fail, errno is set; if it must be short,
    errno is 0. */
 static bool is_faulty(const char *call) {
     if (strcmp(plan->call, call) != 0 || ++plan->seen != plan->nth)

@@ -111,7 +111,7 @@ static bool is_head_request(const struct dialogue *dialogue) {
     return view_starts_with(request, VIEW("HEAD "));
 }
 
-/* What Redis has told this very exchange is in its response. */
+/* The data that Redis sent for this exchange is in its response. */
 static void must_tell_the_reply(const struct dialogue *dialogue,
                                 const struct answer *answer) {
     struct buffer words = {0};
@@ -150,8 +150,8 @@ static void must_be_answered(struct dialogue *dialogue) {
     if (exchange->unread)
         must(answer.closes);
     must_tell_the_reply(dialogue, &answer);
-    /* Of several faults in one request the first that comes is told: which one
-       that is may depend on how the bytes are cut. */
+    /* Only the first of several faults in one request is reported: which fault
+       is first may depend on how the bytes are cut. */
     if (exchange->unread) {
         buffer_append(&dialogue->all, VIEW("refused"));
     } else {

@@ -18,8 +18,8 @@ struct dialogue {
     struct buffer all;       /* the heads and bodies of all final responses */
     struct buffer replies;   /* all that Redis has said to it */
     bool may_keep;           /* what was said when this was asked */
-    int64_t visitor;         /* the number that Redis told; 0: none */
-    struct buffer link;      /* the text that it told; empty: none */
+    int64_t visitor;         /* the number that Redis sent; 0: none */
+    struct buffer link;      /* the text that it sent; empty: none */
     bool lied;               /* Redis, to this exchange */
     bool cut; /* something happened that is not in the bytes of the client */
     int answers;

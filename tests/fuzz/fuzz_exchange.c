@@ -5,7 +5,7 @@
  *
  * The input is a script: its bytes say, one after another, which of three
  * connections goes on, what its client sends and in what pieces that arrives,
- * what Redis replies, how many bytes of a response are taken, when patience
+ * what Redis replies, how many bytes of a response are taken, when a timeout
  * ends, when a client leaves, which connection is kept, when memory runs out.
  * A connection owns no I/O, so all of that needs no socket and no clock.
  *
@@ -52,7 +52,7 @@ static void must_be_the_same_again(const struct dialogue *before,
     dialogue_start(&again, requests);
     buffer_append(&again.outbox, buffer_view(&before->delivered));
     while (dialogue_need(&again) != NEED_CLOSE) {
-        again.lied = true; /* what it has told is compared as a whole */
+        again.lied = true; /* its whole data is compared */
         if (dialogue_need(&again) == NEED_ASK_REDIS)
             reply_again(&again, &replies);
         else
@@ -74,7 +74,7 @@ static void begin(void) {
     }
 }
 
-/* A file that nobody has given back would be a leak. */
+/* A file that was not returned would be a leak. */
 __attribute__((destructor)) static void close_all(void) {
     if (worker.app.public != NULL)
         app_close(&worker.app);

@@ -3,7 +3,7 @@
  * What all unit tests share.
  *
  *   - A suite: each row of a table becomes a test of its own, with a name.
- *   - Guarded bytes: a vector is copied next to a page that nobody may touch,
+ *   - Guarded bytes: a vector is copied next to an inaccessible page,
  *     so that reading one byte too many ends the program at that instruction.
  *   - feed(): the ways in which a parser gets its bytes from a network: all at
  *     once, in two pieces cut anywhere, byte by byte, and with something
@@ -47,7 +47,7 @@ int suite_run(const char *name);
 
 enum guard {
     GUARD_BEHIND, /* the last byte is the last of its page */
-    GUARD_BEFORE, /* the first byte is the first; "4141..." stands behind */
+    GUARD_BEFORE, /* the first byte is the first; "4141..." follows */
     GUARDS,       /* how many there are */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that are accepted: lib/proto/http.c.  What is refused stands in
- * test_http_reject.c, what is too long in test_http_limits.c.
+ * Requests that are accepted: lib/proto/http.c.  Rejected requests are in
+ * test_http_reject.c, too long ones in test_http_limits.c.
  *
  * Every test builds a head and says what each member of the parsed request
  * must be; feed() then brings the head in every way.
@@ -33,7 +33,7 @@ static struct http_request plain_request(void) {
     };
 }
 
-/* A field that was not sent has no data; one that is empty has. */
+/* A field that was not sent has no data; an empty field has. */
 static void assert_field_equal(struct view got, struct view expected) {
     assert_int_equal(got.data == NULL, expected.data == NULL);
     assert_view_equal(got, expected);

@@ -84,8 +84,8 @@ static const struct row rows[] = {
     BAD("trailers before LF", "0\r\nX: b\r\n\n"),
 };
 
-/* The decoder keeps its place in a struct, so feed() sees one that starts
-   anew each time; `seen` is then of no use. */
+/* The decoder keeps its state in a struct, and feed() gets a new struct each
+   time; `seen` is then of no use. */
 static ssize_t decode_anew(struct view input, size_t seen, const void *vector) {
     const struct row *row = vector;
     struct http_chunks chunks = {0};
@@ -114,8 +114,8 @@ static ssize_t decode_piece(struct http_chunks *chunks, struct view piece,
     return result;
 }
 
-/* Decodes in pieces of that size, the first one of another.  Returns what the
-   whole came to, counted from the start. */
+/* Decodes in pieces of that size, the first one of another.  Returns the
+   result of the whole, counted from the start. */
 static ssize_t decode_pieces(struct view input, size_t first, size_t size,
                              struct buffer *body) {
     struct http_chunks chunks = {0};

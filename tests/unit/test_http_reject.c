@@ -263,7 +263,7 @@ static void reject(void **state) {
     feed(parse, row, row->input, -row->status);
 }
 
-/* Whatever control byte stands wherever, the head is refused. */
+/* A head with a control byte at any position is rejected. */
 static void control_bytes_anywhere(void **state) {
     static const struct view head = V("GET /a?b HTTP/1.1\r\nHost: a\r\n"
                                       "X-Y: cd\r\n\r\n");

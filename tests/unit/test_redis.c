@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who waits for a connection to Redis, and which replies are expected:
+ * Waiting for a connection to Redis, and the replies that are expected:
  * lib/net/redis/pool.c and pipeline.c.  Takes 0.1 s.
  */
 #include "config.h"
@@ -44,7 +44,7 @@ static unsigned count_borrowing(struct redis_pool *pool) {
     return count;
 }
 
-/* A new one that is returned is enough for two: one takes it, and the other may
+/* A returned new connection is enough for two: one takes it, and the other may
    begin a connection.  No other return wakes the second. */
 static void one_return_serves_two_borrowers(void **state) {
     struct redis_server server;
@@ -152,7 +152,7 @@ static void replies_are_expected_for_what_has_left(void **state) {
     assert_int_equal(poll(&readable, 1, 10000), 1);
     assert_true(redis_pipeline_fill(&pipeline, 1));
     assert_int_equal(redis_pipeline_next(&pipeline, &reply, 1), -1);
-    assert_true(!server.shared->down); /* it fails nobody else */
+    assert_true(!server.shared->down); /* no other fails */
     redis_pipeline_close(&pipeline);
     close(redis);
     close(listener);

@@ -300,14 +300,14 @@ static void commands(void **state) {
     assert_view_equal(buffer_view(&command),
                       VIEW("*4\r\n$5\r\nRPUSH\r\n$17\r\nguestbook_remarks\r\n"
                            "$5\r\na\r\n\0b\r\n$0\r\n\r\n"));
-    resp_append_command(&command, words, 1); /* behind the one that is there */
+    resp_append_command(&command, words, 1); /* after the first command */
     struct view all = buffer_view(&command);
     assert_view_equal(view_from(all, all.length - 15),
                       VIEW("*1\r\n$5\r\nRPUSH\r\n"));
     buffer_free(&command);
 }
 
-/* Whatever a visitor types: one array of the same words comes out. */
+/* For each input of a visitor: one array of the same words comes out. */
 static void commands_come_back_as_arrays(void **state) {
     char bytes[256];
     struct buffer command = {0};

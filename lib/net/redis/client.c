@@ -68,7 +68,7 @@ static bool fail_alone(struct redis_client *client, struct view reason) {
 }
 
 /* The connection is lost.  If Redis has replied on it, or to another call just
-   before, the next call finds out whether Redis still accepts connections. */
+   before, the next call checks whether Redis still accepts connections. */
 static bool lose(struct redis_client *client, struct view reason) {
     bool answers =
         client->heard || redis_answers(client->server, clock_milliseconds());
@@ -262,12 +262,12 @@ static bool is_stale(struct redis_client *client) {
         return false;
     client->suspect = false;
     ssize_t count = recv(client->descriptor, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    /* Closed, an error, or bytes that nobody asked for. */
+    /* Closed, an error, or bytes without a command. */
     return count >= 0 || errno != EAGAIN;
 }
 
-/* Tries what was begun earlier, then all addresses, beginning with the one that
-   answered last. */
+/* Tries what was begun earlier, then all addresses, beginning with the last
+   that answered. */
 static bool connect_to_any(struct redis_client *client) {
     const struct redis_server *server = client->server;
     unsigned first = server->shared->address;

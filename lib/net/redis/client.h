@@ -13,7 +13,7 @@ struct redis_client {
     bool heard;     /* Redis has replied on this connection */
     bool lent;      /* a forked child's parent has it, too */
     bool fresh;     /* not yet given back to its pool */
-    bool suspect;   /* look whether there is a reply that nobody asked for */
+    bool suspect;   /* check for a reply without a command */
     enum {          /* how far this call has come */
            CALL_CONNECTS,
            CALL_ASKS,    /* the command has begun to leave */
@@ -36,7 +36,7 @@ void redis_client_destroy(struct redis_client *client); /* closes it */
 
 enum redis_answer {
     REDIS_REPLIED,
-    REDIS_REFUSES, /* no connection is to be had: try again in a PAUSE */
+    REDIS_REFUSES, /* no connection available: try again in a PAUSE */
     REDIS_FAILS,   /* down or slow, or its connection broke */
 };
 
@@ -52,12 +52,12 @@ enum redis_answer redis_client_call(struct redis_client *client,
                                     struct view command,
                                     struct resp_reply *reply);
 
-/* Has the next call look first, by a system call, for a reply that nobody has
-   asked for: it would be taken for ours. */
+/* Has the next call look first, by a system call, for a reply without a
+   command: it would be taken for ours. */
 void redis_client_distrust(struct redis_client *client);
 
-/* Should it be closed now that nobody uses it?  Where clients are scarce, and
-   when it has rested for REDIS_IDLE. */
+/* Should an unused connection be closed?  Yes if clients of Redis are scarce,
+   or if it has been idle for REDIS_IDLE. */
 bool redis_client_is_spare(const struct redis_client *client, int64_t now);
 
 /* Begins to connect without waiting, so that a forked child finds the

@@ -18,8 +18,8 @@ void redis_lending_init(struct redis_lending *lending,
         server_give_up("no memory for %zu children", count);
 }
 
-/* A connection to lend.  NULL while Redis has answered nobody yet, is down or
-   has no client to spare: a child that needs one then connects for itself.
+/* A connection to lend.  NULL if Redis has not answered yet, is down or has
+   no free client: a child that needs one then connects for itself.
    Each descriptor more that the parent holds makes each fork slower. */
 static struct redis_client *begin(const struct redis_server *server) {
     const struct redis_shared *shared = server->shared;

@@ -5,11 +5,11 @@
  * Who owns a socket after fork()?  Both.  A child that lives for one client
  * would take its connection to Redis with it when it ends.  So once Redis has
  * answered anybody, the parent connects, without waiting, and lends.  A child
- * that ends well says in shared memory how it leaves the connection.  One that
- * was killed says nothing, and may have left half a command or an unread reply
- * in it, which the next child would take for its own: such a connection is
- * closed.  So is one that its child found broken; that child connects for
- * itself.
+ * that ends well says in shared memory how it leaves the connection.  A child
+ * that was killed says nothing, and may have left half a command or an unread
+ * reply in it, which the next child would take for its own: such a connection
+ * is closed.  So is a connection that its child found broken; that child
+ * connects for itself.
  *
  * A process cannot hand a connection to its neighbour, as threads do.  So where
  * Redis has no client to spare, each closes its own when it does not use it.  A
@@ -29,7 +29,7 @@
 struct redis_loan {
     _Atomic bool keeping; /* a connection that it may not be using */
     enum {
-        LOAN_SPOILT, /* also what stands here until it has said otherwise */
+        LOAN_SPOILT, /* also the value until the child changes it */
         LOAN_UNTOUCHED,
         LOAN_READY, /* used, and between two commands */
     } left_as;
@@ -48,7 +48,7 @@ void redis_lending_init(struct redis_lending *lending,
                         const struct redis_server *server, size_t count);
 
 /* The parent, before it forks: has a connection to lend to that place, unless
-   nobody has asked Redis yet, or connections or descriptors are short. */
+   Redis is still unused, or connections or descriptors are short. */
 void redis_lending_prepare(struct redis_lending *lending, size_t place);
 
 /* The child: its pool, with what it was lent; and how it leaves that. */
@@ -60,7 +60,7 @@ void redis_lending_leave(struct redis_lending *lending, size_t place,
 /* The parent, after the child's end. */
 void redis_lending_take_back(struct redis_lending *lending, size_t place);
 
-/* The parent, whenever it has slept: closes what nobody uses and others may
+/* The parent, whenever it has slept: closes idle connections that others may
    want; and where clients are scarce, wakes those of its children, one a place,
    0 for none, that keep a connection. */
 void redis_lending_spare(struct redis_lending *lending, const pid_t *children);

@@ -45,7 +45,7 @@ static bool fail_alone(struct redis_pipeline *pipeline, const char *reason,
 }
 
 /* The connection is lost.  If Redis has replied on it, or on another one just
-   before, the next command finds out whether Redis still accepts connections.
+   before, the next command checks whether Redis still accepts connections.
  */
 static bool lose(struct redis_pipeline *pipeline, const char *reason,
                  int64_t now) {
@@ -54,7 +54,7 @@ static bool lose(struct redis_pipeline *pipeline, const char *reason,
                : fail(pipeline, reason, now);
 }
 
-/* No connection is to be had just now.  It is tried again after a pause, with
+/* No connection is available now.  It is tried again after a pause, with
    the same commands, until those who wait have waited too long. */
 static bool pause_refused(struct redis_pipeline *pipeline,
                           const struct resp_reply *refusal, int64_t now) {
@@ -76,8 +76,8 @@ static bool pause_refused(struct redis_pipeline *pipeline,
     return true;
 }
 
-/* Begins with the address that answered last; when all have been tried in vain
-   it gives up for a while. */
+/* Begins with the address that answered last; after all have failed it
+   waits for a while. */
 static bool begin(struct redis_pipeline *pipeline, int64_t now) {
     const struct redis_server *server = pipeline->server;
 
@@ -189,8 +189,8 @@ bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now) {
                          MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count < 0) {
         /* A socket that is still connecting says EAGAIN as well, and ENOTCONN
-           before it knows more.  Of one that is closed the loop will tell, and
-           then what Redis has said before it closed is read. */
+           before it knows more.  The loop reports a closed socket; then
+           the last replies that Redis has sent are read. */
         if (errno == EAGAIN || errno == EINTR || errno == EPIPE ||
             errno == ECONNRESET)
             return true;
@@ -228,7 +228,7 @@ bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now) {
     if (count < 0 && pipeline->connecting)
         return begin_elsewhere(pipeline, errno, now);
     /* Redis closes what has rested for long (its `timeout`), or was restarted:
-       whoever asks next connects, and finds out. */
+       the next command connects again. */
     if (count <= 0 && pipeline->due + pipeline->handshake == 0) {
         redis_pipeline_close(pipeline);
         return true;
@@ -242,7 +242,7 @@ bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now) {
 }
 
 /* Answers -1 when the handshake was refused, 1 when the reply was part of it,
-   0 when it is somebody else's. */
+   0 when it belongs to a command. */
 static int take_handshake(struct redis_pipeline *pipeline,
                           const struct resp_reply *reply, int64_t now) {
     char reason[100];
@@ -266,7 +266,7 @@ static int talks_nonsense(struct redis_pipeline *pipeline, int64_t now) {
 }
 
 /* The reply to a command; unless more have come than commands were sent.  Then
-   nobody knows which of them is the one too many. */
+   it is unknown which of them is the extra one. */
 static int take_due(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->due--;
     if (pipeline->expected == 0 && pipeline->input.length > pipeline->taken)

@@ -42,19 +42,19 @@ void redis_pipeline_init(struct redis_pipeline *pipeline,
                          const struct redis_server *server,
                          const struct watcher *watcher);
 
-/* Closes the connection, without a word to anybody: no reply will come to any
-   command that is awaited. */
+/* Closes the connection, without a word to anybody: awaited commands
+   get no reply. */
 void redis_pipeline_close(struct redis_pipeline *pipeline);
 
-/* Queues a command; begins to connect where that is needed.  Returns false when
-   Redis cannot be had now. */
+/* Queues a command; begins to connect where that is needed.  Returns false if
+   Redis is not available now. */
 bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
                            int64_t now);
 
 /* Sends what is queued, receives what is there, as far as that goes without
    waiting.  Call them when the loop says so; flush also once a round.  Returns
-   false if the connection has failed and is closed: no reply will come to any
-   command that is awaited. */
+   false if the connection has failed and is closed: awaited commands
+   get no reply. */
 bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now);
 bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now);
 
@@ -63,8 +63,8 @@ bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now);
 int redis_pipeline_next(struct redis_pipeline *pipeline,
                         struct resp_reply *reply, int64_t now);
 
-/* Gives up when the deadline has passed, and returns false, as above; or tries
-   again, if the connection was refused. */
+/* Fails after the deadline and returns false, as above; or tries again, if the
+   connection was refused. */
 bool redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now);
 
 /* Has the loop watch it for what it waits for now; once a round. */

@@ -19,7 +19,7 @@ void redis_pool_init(struct redis_pool *pool, const struct redis_server *server,
                                 .given_back = PTHREAD_COND_INITIALIZER,
                                 .available = PTHREAD_COND_INITIALIZER};
     if (!threads)
-        return; /* nobody waits; a new child is spared this code's page fault */
+        return; /* no waiters; saves a new child a page fault in this code */
     pthread_condattr_init(&attributes); /* none of these fails on Linux */
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&pool->given_back, &attributes);
@@ -142,7 +142,7 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
                now - client->begun_at < REDIS_RETRY;
     if (keep)
         LL_PREPEND(pool->idle, client);
-    if (pool->refused > 0) /* one that is not kept leaves a place in Redis */
+    if (pool->refused > 0) /* a closed one leaves a slot in Redis */
         pthread_cond_signal(&pool->given_back);
     serve_next(pool);
     bool look = now - pool->looked_at >= REDIS_IDLE;
@@ -154,8 +154,8 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
         redis_pool_spare(pool);
 }
 
-/* Redis has refused this client a connection.  Waits for a PAUSE, and takes one
-   that another thread gives back, if there is one. */
+/* Redis has refused this client a connection.  Waits for a PAUSE, and takes a
+   connection that another thread gives back, if any. */
 static void swap_refused(struct redis_pool *pool,
                          struct redis_client **client) {
     if (!pool->threads) {

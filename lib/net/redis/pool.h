@@ -7,8 +7,8 @@
  * once.  The connection given back last is lent first: its data is still in the
  * processor's cache.
  *
- * Where Redis has no client to spare (redis_is_scarce()), nobody keeps what he
- * does not use.  A connection is handed to a thread that waits for one, but not
+ * Where Redis has no client to spare (redis_is_scarce()), idle connections are
+ * closed.  A connection is handed to a thread that waits for one, but not
  * for longer than REDIS_RETRY, since others than we may wait as well; and where
  * none waits it is closed.
  */
@@ -30,7 +30,7 @@ struct redis_pool {
     pthread_cond_t available;  /* signals one, or room for one, to a borrower */
     struct redis_client *idle;
     int64_t looked_at;  /* when, for what to spare; clock_milliseconds() */
-    unsigned refused;   /* threads that wait for one that is given back */
+    unsigned refused;   /* threads that wait for a returned one */
     unsigned borrowing; /* threads that wait for what is available */
     unsigned fresh;     /* those lent that are new */
 };
@@ -40,7 +40,7 @@ void redis_pool_init(struct redis_pool *pool, const struct redis_server *server,
 void redis_pool_destroy(struct redis_pool *pool); /* none is lent any more */
 
 /* Borrows a connection, or what will be one when it is first used; waits while
-   too many are new (REDIS_NEW_AT_ONCE).  NULL: there is none to be had. */
+   too many are new (REDIS_NEW_AT_ONCE).  NULL if none is available. */
 struct redis_client *redis_pool_borrow(struct redis_pool *pool);
 void redis_pool_return(struct redis_pool *pool, struct redis_client *client);
 
@@ -48,12 +48,12 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client);
  * As redis_client_call().  If the connection is refused it waits and tries
  * again, and begins the last try within REDIS_REPLY_TIMEOUT; after that, and if
  * Redis fails, it returns false.
- * Meanwhile *client may be exchanged for one that was given back.
+ * Meanwhile *client may be exchanged for a returned one.
  */
 bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
                      struct view command, struct resp_reply *reply);
 
-/* Closes what nobody uses and others may want: for those who were woken, or
+/* Closes idle connections that others may want: for those who were woken, or
    have been idle for a while.  As long as connections are returned it is called
    by itself. */
 void redis_pool_spare(struct redis_pool *pool);

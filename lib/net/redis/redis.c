@@ -234,7 +234,7 @@ static void say(const struct redis_server *server, struct news *news,
               (int)(why.length < 200 ? why.length : 200), why.data);
 }
 
-/* What may go on for days: told at once, and then once in a while. */
+/* Logs a state that may last for days: at once, and then at intervals. */
 static void tell(const struct redis_server *server, struct news *news,
                  const char *what, struct view why, int64_t now) {
     atomic_fetch_add(&news->untold, 1);
@@ -269,8 +269,8 @@ void redis_fails_one(const struct redis_server *server, const char *reason,
          view_of(reason), now);
 }
 
-/* Called at each try that fails.  So what could not be told because it was too
-   soon (REDIS_NEWS) is told by a later one. */
+/* Called at each try that fails.  So what was not logged because it was too
+   soon (REDIS_NEWS) is logged by a later one. */
 bool redis_is_down(const struct redis_server *server, const char *reason,
                    int64_t since, int64_t now) {
     struct redis_shared *shared = server->shared;

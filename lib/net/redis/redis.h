@@ -26,7 +26,7 @@ struct redis_shared {
     _Atomic bool down;
     _Atomic bool told_down;       /* the log's last word on it */
     _Atomic size_t unanswered;    /* requests, since it said "is back" */
-    _Atomic unsigned address;     /* the one that answered last */
+    _Atomic unsigned address;     /* the last that answered */
     _Atomic int64_t retry_at;     /* while it is down */
     _Atomic int64_t answered_at;  /* the last reply to anybody; 0: none yet */
     _Atomic int64_t scarce_until; /* 0: no such shortage yet */
@@ -34,7 +34,7 @@ struct redis_shared {
 };
 
 struct redis_server {
-    /* All that the host name stands for: "localhost" is ::1 and 127.0.0.1, and
+    /* All addresses of the host name: "localhost" is ::1 and 127.0.0.1, and
        Redis may listen on one of them only. */
     struct redis_address {
         struct sockaddr_storage socket;
@@ -83,7 +83,7 @@ bool redis_is_refusal(const struct resp_reply *reply);
 bool redis_is_shortage(int error);
 
 /* May the caller try Redis now?  While it is down, one of all processes and
-   threads may, every REDIS_RETRY; the others need not wait in vain. */
+   threads may, every REDIS_RETRY; the others need not wait. */
 bool redis_may_try(const struct redis_server *server, int64_t now);
 
 /* Has it answered any call within REDIS_RETRY?  Then a new connection that
@@ -108,15 +108,15 @@ bool redis_is_down(const struct redis_server *server, const char *reason,
 /* Only the requests on one connection have failed: the next one may connect. */
 void redis_fails_one(const struct redis_server *server, const char *reason,
                      int64_t now);
-/* There is no connection to be had just now: by its refusal, or where that is
+/* No connection is available now: by its refusal, or where that is
    NULL for a shortage of our own, which errno tells. */
 void redis_refuses(const struct redis_server *server,
                    const struct resp_reply *refusal, int64_t now);
 /* It has rejected a command, or its reply cannot be used: one request fails. */
 void redis_misbehaves(const struct redis_server *server,
                       const struct resp_reply *reply);
-/* So many requests have done without it; the log will say so when it is back.
- */
+/* Counts requests that were served without Redis; the log reports their number
+   when it is back. */
 void redis_is_missed(const struct redis_server *server, size_t requests);
 /* It has answered. */
 void redis_is_up(const struct redis_server *server, int64_t now);

@@ -84,7 +84,7 @@ def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
     """Idle, with silent clients and with a silent Redis, each thread sleeps in the documented call,
     and no thread sleeps in another one."""
     says(
-        "The only process waits for the one client whom it serves, in recv and send, and for "
+        "The only process waits for the one client that it serves, in recv and send, and for "
         "Redis, in recv (and in poll, while it connects).",
         "Each child for its own client and for Redis, in recv and send (and in poll",
         "The parent waits in ppoll() for the next client or a child's end",
@@ -119,8 +119,8 @@ def test_loop_sleeps_for_nobody_alone(start: Start) -> None:
     """06, 07: a silent client that the kernel hands over after a while does not keep the loop in
     another call."""
     says(
-        "Every other call on a socket returns at once; where it would have to wait, the loop goes "
-        "on with somebody else."
+        "Every other call on a socket returns at once; if it would have to wait, the loop goes "
+        "on with another client."
     )
     skip_unless_visible()
     server = start("--time-scale", "20")

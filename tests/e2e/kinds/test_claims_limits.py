@@ -101,8 +101,8 @@ def _main_sleeps(server: Server) -> bool:
 def test_idle_client_holds_its_worker(start: Start) -> None:
     """03, 05: a waiting client is served when the idle client's time is over."""
     says(
-        "one that was idle before holds its worker until IDLE_TIMEOUT",
-        "one that was idle before holds its thread until IDLE_TIMEOUT",
+        "a client that was idle before holds its worker until IDLE_TIMEOUT",
+        "a client that was idle before holds its thread until IDLE_TIMEOUT",
         "yes, if no client waits; an idle client holds a worker for up to 5 s",
     )
     server = start("--workers", "1")
@@ -217,7 +217,7 @@ def test_crash_of_a_child(start: Start) -> None:
     """02, 03: a crash ends one client's connection only; 03 forks another worker."""
     says(
         "A crash takes one client with it.",
-        "if one worker crashes, its client suffers and nobody else, and the parent forks another",
+        "if one worker crashes, only its client fails, and the parent forks another worker",
     )
     server = start("--workers", str(WORKERS))
 
@@ -246,7 +246,7 @@ def test_crash_of_a_child(start: Start) -> None:
 @pytest.mark.plain_build("a sanitizer handles the signal of a crash itself")
 def test_crash_of_a_thread(start: Start) -> None:
     """04, 05: the crash of one thread ends the server."""
-    says("a crash of one is the end of all", "nobody is left to start another")
+    says("a crash of one is the end of all", "no process is left to start another")
     server = start("--workers", str(WORKERS))
     with crowd(server, 2, HALF) as clients:
         for client in clients:

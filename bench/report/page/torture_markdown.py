@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table in Markdown, for docs/."""
+"""The robustness test's report in Markdown, for docs/."""
 
 from bench.records.torture import AttackFacts, Record, verdict
 from bench.records.words import markdown_table
@@ -7,15 +7,15 @@ from bench.report.findings import torture as words
 
 
 def markdown(record: Record) -> str:
-    """The whole torture."""
+    """Return the report of a robustness test."""
     blocks = [
         "# The torture",
         f"{words.headline(record)}.",
         words.ABOUT_PROMISES,
         f"Made by `{words.command(record)}` on {record.started:%Y-%m-%d}, on "
-        f"{words.heading(record)}. {words.conditions(record)} The figure in a cell is what the "
-        "visitors got during the attack, of what they got before it; below it stands what they "
-        "did not get.",
+        f"{words.heading(record)}. {words.conditions(record)} Each figure is the "
+        "visitors' rate during the attack as a share of their rate before it; below it are lost "
+        "responses.",
         "\n".join(f"- {text}" for text in words.cautions(record)),
         _signs(record),
         _overview(record),
@@ -25,11 +25,11 @@ def markdown(record: Record) -> str:
             f"- **{facts.title}** (`{facts.name}`): {facts.what}." for facts in record.attacks
         ),
         "## All figures",
-        "Good answers per second before, during and after the attack, median of short slices; "
-        "when every page came again at half of its rate or more, without a failure; what "
-        "visitors and other well-behaved clients did not get from the attack on; the remarks that "
-        "were answered with 303, and how many of them Redis did not have in the end; and what the "
-        "attack did, as far as it can be counted.",
+        "Good responses per second before, during and after the attack, median of short "
+        "intervals; the time until every page is served again at half of its rate or more, "
+        "without a failure; lost responses of visitors and other well-behaved clients since the "
+        "attack began; the remarks answered with 303, and how many of them are missing from Redis "
+        "at the end; the size of the attack, if it can be counted.",
         *(_details(record, facts) for facts in record.attacks),
         _left_out(record),
     ]

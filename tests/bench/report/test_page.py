@@ -74,10 +74,10 @@ def test_a_hostile_reason_is_text() -> None:
 
 def test_cautions_are_said(pages: Callable[[str], Path]) -> None:
     once = pages("version1").read_text()
-    assert "Each cell was measured once" in once
+    assert "Each data point is a single run" in once
     assert "Not measured in this file: latency per request" in once
     failed = pages("version1_failed").read_text()
-    assert "8 of 12 cells did not hold" in failed
+    assert "8 of 12 data points are invalid" in failed
     assert "sudo" in failed  # the cure of a limit
     full = pages("everything").read_text()
     assert "lower bounds, marked ≥" in full

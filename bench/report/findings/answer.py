@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""An answer to "which one should I choose?", and who can never be one."""
+"""An answer to "which one should I choose?", and the servers that are excluded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,26 +16,26 @@ class Advice:
 
     question: str
     answer: str
-    """Who, in a word or two."""
+    """The servers, in a word or two."""
     because: str
     anchor: str
-    """Where on the page it can be seen."""
+    """The anchor of its evidence on the page."""
 
 
 def stalled(study: Study) -> set[str]:
-    """Whom a single silent client stops, as far as the results say."""
+    """Return the servers that a single silent client stops, if the results say so."""
     return {name for name, by in study.results.stalled_by.items() if by == "one"}
 
 
 def but_stalled(names: Sequence[str]) -> str:
-    """Why these are not the answer, as the end of a sentence."""
+    """Return why these servers are not the answer, as the end of a sentence."""
     if not names:
         return ""
     return f". Not {listed(names)}, though the figures are as good or better: {STALLS['one']}"
 
 
 def named(names: Sequence[str], total: int) -> str:
-    """Some of so many, in a word or two."""
+    """Return the names, or their number if there are many: "All of them", "Four of them"."""
     if len(names) == total > 1:
         return "Both of them" if total == 2 else "All of them"
     if len(names) > MOST_NAMED:

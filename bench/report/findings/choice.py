@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Which one should I choose? Answered by rules that read the figures of this very result.
+"""The section "Which one should I choose?": rules that read the figures of this result.
 
-Each question ranks the servers of a scenario by one criterion; figures nearer to each other than
-what the runs themselves differ by are called equal. A server that one silent client stops is the
-answer to none of them, however good its figures: it is named where it would have been, with the
-reason. The last answer is that of `recommendation`.
+Each question ranks the servers of a scenario by one criterion. Servers whose difference is within
+the noise of the runs are equal. A server that one silent client stops is never the answer, even
+with good figures; the answer names it with the reason. The last answer is `recommendation`'s.
 """
 
 from collections.abc import Sequence
@@ -29,11 +28,11 @@ from bench.report.study.holding import Holding, holdings
 from bench.report.study.study import Point, Study
 
 LEAST_EACH = 0.1
-"""Kilobytes by which a server must grow with each connection for that to be said."""
+"""Smaller growth of memory per connection, in kilobytes, is not mentioned."""
 
 
 def answers(study: Study, scenario: Conditions) -> list[Advice]:
-    """All questions that these results can answer."""
+    """Return the answers that these results allow."""
     level = study.reference(scenario)
     points = study.contenders(scenario, level)
     if len(points) < 2:
@@ -67,7 +66,7 @@ def _ranked(  # noqa: PLR0913  one criterion
     bounds = [p for p in known if key == "rate" and p.lower_bound]
     if len(bounds) == len(known):
         words = f"{upper_first(EACH_AT_LIMIT)}: {FASTEST_UNKNOWN}."
-        return Advice(question, "Not found out", words, anchor)
+        return Advice(question, "Unknown", words, anchor)
     order = sorted(known, key=lambda p: p[key], reverse=high)
     able, passed = _without_stalled(study, order)
     best, (equal, rest) = able[0], told_apart(able, key)
@@ -93,8 +92,8 @@ def _ranked(  # noqa: PLR0913  one criterion
 def _without_stalled(
     study: Study, order: Sequence[Point]
 ) -> tuple[Sequence[Point], Sequence[Point]]:
-    """Those that can be the answer, the best first; and those before them that cannot. If there is
-    nobody else, all can."""
+    """Return the possible answers, the best first, and the excluded servers ranked before them.
+    If a silent client stops all servers, none is excluded."""
     bad = stalled(study)
     able = [p for p in order if p.subject.name not in bad]
     return (able, order[: order.index(able[0])]) if able else (order, [])
@@ -110,12 +109,12 @@ def _reach(study: Study, scenario: Conditions) -> Advice | None:
     able = [name for name in names if name not in stalled(study)] or names
     passed = [name for name in names if name not in able]
     many = len(able) > MOST_NAMED and (lost or passed)
-    words = f"Every level up to {connections(top)}" + (f": {listed(able)}" if many else "")
+    words = f"Valid at every level up to {connections(top)}" + (f": {listed(able)}" if many else "")
     if lost:
         lowest = min(study.levels(scenario))
-        words += f"; the others less far: {listed([_how_far(h, lowest) for h in lost])}"
+        words += f"; the others: {listed([_how_far(h, lowest) for h in lost])}"
     elif top == max(study.levels(scenario)) and study.results.state == "complete":
-        words += ", the highest asked for: a longer ladder could tell them apart"
+        words += ", the highest level requested: higher levels could show a difference"
     words += but_stalled(passed)
     return Advice("Many connections at once?", named(able, len(found)), f"{words}.", "holding")
 
@@ -129,13 +128,13 @@ def _how_far(found: Holding, lowest: int) -> str:
 
 
 def _memory(study: Study, scenario: Conditions, points: Sequence[Point]) -> Advice | None:
-    """All processes at one level; and what a connection adds, from the lowest level to there."""
+    """Compare the memory of all processes at one level, and the growth per connection."""
     order = sorted((p for p in points if p.get("memory")), key=lambda p: p["memory"])
     if not study.whole_memory() or len(order) < 2:
         return None
 
     def each(point: Point) -> float:
-        """Kilobytes that a connection adds; 0: too little to be told."""
+        """Return the kilobytes that a connection adds; 0 if the growth is not significant."""
         first = next(p for p in study.series(point.subject.name, scenario) if p.get("memory"))
         if point.level == first.level or too_close(first, point, "memory"):
             return 0.0
@@ -160,8 +159,8 @@ def _memory(study: Study, scenario: Conditions, points: Sequence[Point]) -> Advi
 
 
 def _waiting(study: Study) -> Advice | None:
-    """Who serves most where Redis was slowed most. What a page that asks it costs beside one that
-    does not is no answer: with a Redis that is quick that is work, not waiting."""
+    """Compare the rates with the longest delay of Redis. Pages with and without Redis are not
+    compared: with a fast Redis their difference is work, not waiting."""
     found = delays(study)
     if found is None:
         return None
@@ -175,7 +174,7 @@ def _waiting(study: Study) -> Advice | None:
 
 
 def _servers(study: Study) -> set[str]:
-    """All but the floors."""
+    """Return the names of all servers except the baselines."""
     return {s.name for s in study.subjects if s.kind != "floor"}
 
 
@@ -191,8 +190,8 @@ def _idle(study: Study) -> Advice | None:
     equal = [name for name in others if grown[name] < grown[best] * (1 + NOISE_OF_ONE)]
     shown = [*equal, *(name for name in others[-1:] if name not in equal)]
     words = (
-        f"{int(last):,} of them{found.instead} made a request cost {times(grown[best])} as much "
+        f"With {int(last):,} of them{found.instead} a request costs {times(grown[best])} as much "
         f"CPU with {best}{''.join(f', {times(grown[name])} with {name}' for name in shown)}."
     )
     who = named([best, *equal], len(grown))
-    return Advice("Many clients that say nothing?", who, words, "figure-idles")
+    return Advice("Many silent clients?", who, words, "figure-idles")

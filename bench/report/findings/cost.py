@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where the microseconds of a request go, in words and tables: what the page and the document have
-in common."""
+"""Where the microseconds of a request go, in words and tables, for the page and the document."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,9 +12,9 @@ from bench.records.results import Results
 from bench.records.words import connections, plural
 
 UNTRUE = 1.02
-"""A floor that costs so much more than its server was not measured well, or is none."""
+"""Above this ratio of baseline to server the page shows a caution."""
 OFTEN = 0.05
-"""A system call that nobody makes for more than one request in twenty has no row of its own."""
+"""A system call has a row if a server makes it at least this often per request."""
 OWN, LIBRARY, OTHER = "its own code", "C library", "other"
 FAULTS, INTERRUPTS, BORDER = "page faults", "interrupts", "calls' way in and out"
 _PLACES = (
@@ -42,43 +41,42 @@ _PLACES = (
     ("__sys_", ""),
     ("ksys_", ""),
 )
-"""What the first function in the kernel begins with, and what that is; empty: the rest is the name
-of a system call."""
+"""Prefixes of the first function in the kernel, and their meaning. If the meaning is empty, the
+rest of the function is the name of a system call."""
 WHAT = TRICKS | CHANGES
-"""Each of them, in a line."""
+"""A line about each optimisation and each experiment."""
 SHOWN = 0.03
-"""From this share of the time of one server on a place has a row of its own."""
+"""A place has a row if it takes at least this share of a server's time."""
 
 ABOUT_COST = (
-    "CPU microseconds of the server, with all its threads and children, for a request: the median "
-    "of its runs. The floor is a baseline: a minimal server of the same architecture, measured in "
-    "turns with it, that parses nothing. It is no lower bound: a server with fewer or cheaper "
-    "system calls can cost less than its floor. The floor's share is the median of the ratios, "
-    "round by round. User and kernel time are these microseconds, divided in "
-    "the proportion in which perf's samples fell into either under the same load (see the last "
-    "section, where what is too small to be seen counts with its caller); with some hundred "
-    "samples that leaves the user's part uncertain by a tenth. The kernel's own division is not "
-    "used, for it is made at the kernel's tick, a few times in a run. Without perf the two are not "
-    "told apart. Each column is a median of its own: where runs differ much, as with kept "
-    "connections, two columns may say otherwise than their ratio, which holds runs of the same "
-    "round together."
+    "CPU microseconds of the server per request, with all its threads and children: the median "
+    "of its runs. The baseline is a minimal server of the same architecture that parses nothing. "
+    "The two are measured alternately. The baseline is no lower bound: a server with fewer or "
+    "cheaper system calls can cost less. The baseline's share is the median of the ratios of each "
+    "round. User and kernel time divide these microseconds in the proportion of perf's samples "
+    "under the same load (see the last section; a function with too few samples counts with its "
+    "caller). With some hundred samples the user part is uncertain by 10 %. The kernel's own "
+    "user and system times are not used, because they depend on a few timer ticks in a run. "
+    "Without perf there is no division. Each column is its own median: if runs differ much, as "
+    "with persistent connections, a quotient of two columns can differ from the ratio, which "
+    "compares runs of the same round."
 )
 ABOUT_CALLS = (
-    "For a request, as strace counts them under ten connections. strace slows a server down, so "
-    "now and then it waits where it otherwise would not."
+    "Per request, counted by strace with ten connections. strace slows a server down, so the "
+    "server sometimes waits when it would not without strace."
 )
 ABOUT_TRICKS = (
-    "What a server does so that the kernel has less to do, switched off one at a time by a "
-    "preloaded library (floors/without.c), so that nothing else differs. Both are measured in "
-    "turns, run by run, and the figure is the median of the ratios: +10 % means that a request "
-    "costs a tenth more without the trick. Where not all runs say the same, or it is less than "
-    "3 %, the two cannot be told apart: that says nothing of the trick, neither that it helps nor "
-    "that it does not. `control` is the library alone: as much may be the method's own error."
+    "Optimisations that save kernel work, switched off one at a time (ablation) by a preloaded "
+    "library (floors/without.c), so nothing else differs. Runs with and without alternate, and "
+    "the figure is the median of the ratios: +10 % means that a request costs 10 % more without "
+    "the optimisation. If the runs disagree, or the difference is less than 3 %, it is not "
+    "significant: it shows neither an effect nor the absence of one. `control` is the library "
+    "alone; its figure shows the error of the method."
 )
 ABOUT_EXPERIMENTS = (
-    "The same, for what a server could do otherwise: a patch of its source in course/experiments/, "
-    "tried alone by `make experiment N=NAME`. A positive figure means that the server as it is "
-    "costs less."
+    "The same for alternative code: a patch of a server's source in course/experiments/, "
+    "measured alone by `make experiment N=NAME`. A positive figure means that the original "
+    "server costs less."
 )
 
 
@@ -91,7 +89,7 @@ class TextTable:
 
 
 def headline(results: Results) -> str:
-    """The cheapest of all in the first of the conditions, and how much of it its floor takes."""
+    """Return the cost of the cheapest server under the first conditions, and its baseline's."""
     found = [line for line in lines(results) if line.cost]
     first = [line for line in found if line.conditions == found[0].conditions]
     if not first:
@@ -103,20 +101,20 @@ def headline(results: Results) -> str:
     )
     if best.share is None or best.floor is None:
         return words
-    return f"{words}, and the barest program of its architecture {best.floor.total:.1f} µs"
+    return f"{words}, and the baseline of its architecture {best.floor.total:.1f} µs"
 
 
 def cautions(results: Results) -> list[str]:
-    """What a reader must know before believing anything."""
+    """Return the cautions at the top of the page."""
     found = []
     if results.state != "complete":
-        found.append("The sweep was not completed: this is what was measured until then.")
+        found.append("The sweep was not completed: the results are partial.")
     loud = [r for r in results.runs if r.conditions.rated and (r.disturbed_by or 0) > QUIET]
     rated = sum(run.conditions.rated for run in results.runs)
     if loud:
         found.append(
-            f"In {len(loud):,} of {rated:,} runs others used more than {QUIET:.0%} of the server's "
-            "CPU. Ratios bear that better than microseconds, for both sides are measured in turns."
+            f"In {len(loud):,} of {rated:,} runs other programs used more than {QUIET:.0%} of the "
+            "server's CPU. This affects ratios less, because both sides are measured alternately."
         )
     dear = [
         f"{line.subject} ({line.conditions.describe()})"
@@ -125,7 +123,7 @@ def cautions(results: Results) -> list[str]:
     ]
     if dear:
         found.append(
-            f"The floor costs more than the server itself: {', '.join(dear)}. There it says only "
+            f"The baseline costs more than the server itself: {', '.join(dear)}. It shows only "
             "that the two are close."
         )
     bad = [run for run in results.runs if run.state != "held"]
@@ -137,13 +135,13 @@ def cautions(results: Results) -> list[str]:
 
 
 def measured(results: Results) -> str:
-    """How, in a sentence or two."""
+    """Return the method of the measurement in a sentence or two."""
     rated = [run for run in results.runs if run.conditions.rated]
     most = max((run.run for run in rated), default=0)
     level = max((run.concurrency for run in rated), default=0)
     where = f"; {results.placement.note}" if results.placement else ""
     runs = "one run" if most == 1 else f"{most} runs"
-    how = f"ab with {connections(level)}, {runs} of each cell"
+    how = f"ab with {connections(level)}, {runs} of each configuration"
     return f"{results.machine.describe()}{where}. {how}."
 
 
@@ -151,13 +149,13 @@ Shown = TypeVar("Shown", ServerCost, Flame)
 
 
 def by_conditions(found: Sequence[Shown]) -> Iterator[tuple[Conditions, list[Shown]]]:
-    """Those under the same conditions, together."""
+    """Yield each set of conditions with its results."""
     for conditions in dict.fromkeys(one.conditions for one in found):
         yield conditions, [one for one in found if one.conditions == conditions]
 
 
 COST_HEAD = (
-    *("server", "µs", "user", "kernel", "floor", "floor's share", "waits", "preempted"),
+    *("server", "µs", "user", "kernel", "baseline", "baseline's share", "waits", "preempted"),
     *("page faults", "system calls"),
 )
 
@@ -179,7 +177,7 @@ def _cost_row(line: ServerCost) -> tuple[str, ...]:
 
 
 def cost_table(found: Sequence[ServerCost]) -> TextTable:
-    """Those under the same conditions."""
+    """Return the table of the servers under the same conditions."""
     return TextTable(COST_HEAD, [_cost_row(line) for line in found])
 
 
@@ -200,22 +198,22 @@ def calls_table(found: Sequence[ServerCost]) -> TextTable:
     return TextTable(("system call", *(line.subject for line in counted)), [*rows, *last])
 
 
-TRICK_HEAD = ("trick", "where", "with", "without", "without it", "all runs")
+TRICK_HEAD = ("optimisation", "where", "with", "without", "without it", "all runs")
 EXPERIMENT_HEAD = ("experiment", "where", "as it is", "otherwise", "otherwise it costs", "all runs")
 
 
 def difference_table(head: tuple[str, ...], found: Sequence[Difference]) -> TextTable:
-    """A row for each trick or experiment under each of its conditions."""
+    """Return a row for each optimisation or experiment under each of its conditions."""
     return TextTable(head, [_sides(d) for d in _in_order(found)])
 
 
 def explained(found: Sequence[Difference]) -> list[tuple[str, str]]:
-    """Each trick or experiment once, and what it does."""
+    """Return each optimisation or experiment once, with its description."""
     return [(name, WHAT.get(name, "")) for name in dict.fromkeys(d.name for d in _in_order(found))]
 
 
 def _in_order(found: Sequence[Difference]) -> list[Difference]:
-    """That in which they are described; who is not known any more comes last."""
+    """Sort by the order of the descriptions; unknown names are last."""
     places = {name: place for place, name in enumerate(WHAT)}
     return sorted(found, key=lambda d: (places.get(d.name, len(WHAT)), d.name))
 
@@ -228,7 +226,7 @@ def _sides(found: Difference) -> tuple[str, ...]:
 
 
 def brought(found: Sequence[Difference]) -> str:
-    """The tricks in a sentence: which brings most, which cost something, and which do nothing."""
+    """Return the optimisations with the largest gain, with a loss, and without significance."""
     seen = [d for d in found if d.ratio and d.ratio.runs >= ENOUGH]
     if not seen:
         return ""
@@ -240,14 +238,14 @@ def brought(found: Sequence[Difference]) -> str:
         best = max(clear, key=lambda d: d.ratio.median if d.ratio else 0.0)
         assert best.ratio
         words.append(
-            f"`{best.name}` brings most: without it {best.conditions.describe()} costs "
+            f"`{best.name}` saves most: without it {best.conditions.describe()} costs "
             f"{percent(best.ratio)}."
         )
     if dear:
         cases = [f"`{d.name}` ({d.conditions.describe()}: {d.verdict})" for d in dear]
         words.append(f"Cheaper without: {', '.join(cases)}.")
     if none:
-        words.append(f"Not told apart: {', '.join(f'`{name}`' for name in none)}.")
+        words.append(f"No significant difference: {', '.join(f'`{name}`' for name in none)}.")
     return " ".join(words)
 
 
@@ -259,21 +257,19 @@ def sampled_how(found: Sequence[Flame]) -> str:
 def _how(stacks: StackFigures) -> str:
     if stacks.how == "pprof":
         return (
-            "Go's own pprof, which stands in where perf cannot be had, has looked at the program "
-            "for each hundredth of a second of its CPU time, from its start to its end: so the "
-            "figures are shares of CPU time. It sees the kernel only as the function that makes a "
-            "system call."
+            "Go's pprof replaced perf, which is not available. It sampled the program after each "
+            "10 ms of its CPU time, from start to end, so the figures are shares of CPU time. It "
+            "shows kernel time only as the function that makes a system call."
         )
     if stacks.how == "callgrind":
         return (
-            "valgrind's callgrind, which stands in where perf is not allowed, has counted "
-            "instructions: of user space alone, exactly, and no time. What the kernel does, most "
-            "of all, is not in it."
+            "valgrind's callgrind replaced perf, which is not allowed. It counted instructions in "
+            "user space exactly, but no time. Kernel work, the largest part, is not included."
         )
-    kernel = "" if stacks.kernel else " It was allowed to see user space only."
+    kernel = "" if stacks.kernel else " It was permitted to sample user space only."
     return (
-        "perf has looked 4,999 times a second at what the server's CPU was doing, on behalf of "
-        f"whom and called by whom: so the figures are shares of CPU time.{kernel}"
+        "perf sampled the server's CPU with its call stacks 4,999 times a second, so the figures "
+        f"are shares of CPU time.{kernel}"
     )
 
 
@@ -281,8 +277,8 @@ def _how(stacks: StackFigures) -> str:
 
 
 def places(stacks: StackFigures) -> dict[str, float]:
-    """Shares of the whole: the server's own code, the C library, and in the kernel the system call
-    that was made, or what else it was entered for."""
+    """Return the shares of the server's own code, the C library, and of the kernel by system call
+    or other reason of entry."""
     found: dict[str, int] = {}
 
     def add(frame: Frame, where: str) -> None:
@@ -309,7 +305,7 @@ def _place_of(function: str) -> str:
 
 
 def place_table(found: Sequence[Flame]) -> TextTable:
-    """A row for each of the largest places of any server, a column for each server."""
+    """Return a row for each place with a large share, a column for each server."""
     shares = [places(flame.stacks) for flame in found]
     most: dict[str, float] = {}
     for own in shares:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The titles of the charts: each states what its chart shows, with the figure. Pure functions.
 
-Every function answers with a sentence, or with an empty text where there is nothing to say.
+Every function returns a sentence, or an empty text if the results give none.
 """
 
 from collections.abc import Sequence
@@ -25,18 +25,18 @@ from bench.report.study.scaling import scalings
 from bench.report.study.study import Point, Study
 
 NEAR = 1.05
-"""A ratio below this is not worth a word."""
+"""Smaller ratios are not mentioned."""
 GROWN = 1.1
-"""A cost per request that is so many times another one has grown."""
+"""From this ratio on, a cost per request has grown."""
 AT_LIMIT = "the load generator was at its limit"
 MOST_NAMED = 3
-"""More that are too close to tell apart are not named as one."""
+"""Larger groups without a significant difference are not listed by name."""
 EACH_AT_LIMIT = f"{AT_LIMIT} with each of them"
-FASTEST_UNKNOWN = "which is fastest was not found out"
+FASTEST_UNKNOWN = "the fastest server is unknown"
 
 
 def best_of_each(points: Sequence[Point], key: str) -> list[Point]:
-    """Of each subject the point at which that figure is highest; the highest first."""
+    """Return each server's point with its highest figure, sorted from highest to lowest."""
     best: dict[str, Point] = {}
     for point in points:
         value, name = point.get(key), point.subject.name
@@ -46,54 +46,54 @@ def best_of_each(points: Sequence[Point], key: str) -> list[Point]:
 
 
 def ranked(points: Sequence[Point], key: str) -> list[Point]:
-    """Points that have that figure, the lowest first."""
+    """Return the points that have this figure, the lowest first."""
     return sorted((p for p in points if p.get(key) is not None), key=lambda p: p[key])
 
 
 def too_close(best: Point, other: Point, key: str) -> bool:
-    """Whether they differ by no more than noise, as in the order of all. Of rates that are lower
-    bounds nobody knows which is higher."""
+    """Return whether the figures have no significant difference, as in the ranking. It is always
+    true of a rate that is a lower bound, because its maximum is unknown."""
     if key == "rate" and other.lower_bound:
         return True
     return verdict(best.figures[key], other.figures[key]) == "same"
 
 
 def told_apart(order: Sequence[Point], key: str) -> tuple[list[Point], list[Point]]:
-    """Of points with the best first: those too close to the best, and the rest."""
+    """Split points, the best first: those not significantly different from it, and others."""
     equal = [p for p in order[1:] if too_close(order[0], p, key)]
     return equal, [p for p in order[1:] if p not in equal]
 
 
 def names_of(points: Sequence[Point]) -> list[str]:
-    """Of their subjects."""
+    """Return the names of the points' servers."""
     return [p.subject.name for p in points]
 
 
 def undecided(first: Point, equal: Sequence[Point]) -> str:
-    """Who cannot be told apart from the first, as the end of a sentence."""
+    """Return the servers not significantly different from the first, as the end of a sentence."""
     if not equal:
         return ""
-    return f"; too close to {first.subject.name} to tell apart: {listed(names_of(equal))}"
+    return f"; not significantly different from {first.subject.name}: {listed(names_of(equal))}"
 
 
 def in_its_slice(quota: float, words: str) -> str:
-    """A title, and which slice of a core each server had, if it had no whole one."""
+    """Return the title with the CPU quota of each server, if it is less than a core."""
     return f"In {of_a_core(quota)}, {lower_first(words)}" if quota and words else words
 
 
 def rates(study: Study, scenario: Conditions) -> str:
-    """Who served most, and how much more than the slowest."""
+    """Return which server had the highest rate, and its ratio to the slowest."""
     points = study.contenders(scenario)
     best = best_of_each(points, "rate")
     if not best:
-        return "No cell of this workload has a figure"
+        return "No data point of this workload is valid"
     first = best[0]
     rate = first["rate"]
     least = "at least " if first.lower_bound else ""
     words = f"{least}{figure(rate)} requests per second at {connections(first.level)}"
     if len(best) == 1:
         return f"{first.subject.name} served {words}"
-    # Held back at one level only, a server may still be at its best just there.
+    # A server may have its best rate at the only level at which the load generator limited it.
     held_back = {p.subject.name for p in points if p.lower_bound}
     known = [p for p in best if p.subject.name not in held_back]
     if not known:
@@ -106,9 +106,9 @@ def rates(study: Study, scenario: Conditions) -> str:
     else:
         words = f"{first.subject.name} served most, {words}"
     if equal and not rest and not held_back:
-        return f"{all_of(len(best))} are equally fast, as far as these runs can tell: {words}"
+        return f"{all_of(len(best))} have no significant difference: {words}"
     if equal:
-        words = f"{listed(names_of([first, *equal]))} are too close to tell apart; {words}"
+        words = f"{listed(names_of([first, *equal]))} are not distinguishable; {words}"
     ratio = rate / (rest[-1].get("rate") or 1e-9) if rest else 0
     if ratio >= NEAR:
         words += f": {least}{times(ratio)} as many as {rest[-1].subject.name} at its best"
@@ -116,7 +116,7 @@ def rates(study: Study, scenario: Conditions) -> str:
 
 
 def headline(study: Study, scenario: Conditions) -> str:
-    """The page's heading: who was first in what."""
+    """Return the page's heading: the best server by rate, CPU and p99."""
     points = study.contenders(scenario, study.reference(scenario))
     if len(points) < 2:
         return rates(study, scenario)
@@ -124,7 +124,7 @@ def headline(study: Study, scenario: Conditions) -> str:
     unknown = any(p.lower_bound for p in by_rate[1:])
     orders = [] if unknown else [("rate", "served most", by_rate)]
     orders += [("cpu", "cost least CPU", ranked(points, "cpu"))]
-    orders += [("p99", "answered soonest", ranked(points, "p99"))]
+    orders += [("p99", "had the lowest p99", ranked(points, "p99"))]
     first: dict[str, list[str]] = {}
     for key, words, order in orders:
         equal, rest = told_apart(order, key) if order else ([], [])
@@ -137,40 +137,40 @@ def headline(study: Study, scenario: Conditions) -> str:
 
 
 def share_left(ratio: float, at_least: bool = False) -> str:
-    """How much of a rate is left: "60 %", "at least 60 %", "all"."""
+    """Return the remaining share of a rate: "60 %", "at least 60 %", "all"."""
     return f"{'at least ' if at_least else ''}{percent(ratio)}" if ratio < 1 / NEAR else "all"
 
 
 def holding(study: Study, scenario: Conditions) -> str:
-    """Who held how far."""
+    """Return which levels the servers pass."""
     found = [h for h in holdings(study, scenario) if h.kind != "floor"]
     tried = [p.level for p in study.of(scenario) if p.state != "skipped"]
     if not tried:
         return "This machine allowed none of the levels"
     if not found:
-        return "Only floors were measured"
+        return "Only baselines were measured"
     top, broken = max(tried), [h for h in found if h.broken_at is not None]
     whole = [h for h in found if h.highest == top]
     if len(whole) == len(found):
         who = found[0].subject if len(found) == 1 else all_of(len(found))
-        return f"{who} held every level up to {connections(top)}"
+        return f"{who} passed every level up to {connections(top)}"
     where = listed([f"{h.subject} at {h.broken_at:,}" for h in broken])
     if len(broken) == len(found):
-        return f"{'It' if len(found) == 1 else all_of(len(found))} stopped holding: {where}"
-    words = f"{len(whole)} of {len(found)} held every level up to {top:,}"
-    words += f"; broken: {where}" if broken else ""
+        return f"{'It' if len(found) == 1 else all_of(len(found))} failed: {where}"
+    words = f"{len(whole)} of {len(found)} passed every level up to {top:,}"
+    words += f"; failed: {where}" if broken else ""
     rest = [h.subject for h in found if h not in whole and h not in broken]
     return words + (f"; not tried at every level: {listed(rest)}" if rest else "")
 
 
 def latency(study: Study, scenario: Conditions, level: int) -> str:
-    """The shortest and the longest p99."""
+    """Return the lowest and the highest p99."""
     order = ranked(study.contenders(scenario, level), "p99")
     if not order:
         return ""
     low, high = order[0], order[-1]
     words = (
-        f"At {connections(level)} 99 % of {low.subject.name}'s answers came within "
+        f"At {connections(level)} 99 % of {low.subject.name}'s responses came within "
         f"{duration(low['p99'])}"
     )
     if len(order) == 1:
@@ -180,7 +180,7 @@ def latency(study: Study, scenario: Conditions, level: int) -> str:
 
 
 def _as_much(order: Sequence[Point], key: str, sign: str, as_what: str) -> str:
-    """How many times the first figure the last one is, and what is too close to the first."""
+    """Return the ratio of the last figure to the first, and the servers equal to the first."""
     equal, rest = told_apart(order, key)
     ratio = order[-1][key] / max(order[0][key], 1e-9)
     told = order[-1] in rest and ratio >= NEAR
@@ -188,8 +188,8 @@ def _as_much(order: Sequence[Point], key: str, sign: str, as_what: str) -> str:
 
 
 def latency_growth(study: Study, scenario: Conditions) -> str:
-    """The slow requests at the lowest level and at the highest, of who was quickest there; and
-    whether they got slower with all."""
+    """Return the p99 at the lowest and the highest level of the server with the lowest p99 there,
+    and whether the p99 of all servers grew."""
     growth = []
     for subject in dict.fromkeys(p.subject.name for p in study.contenders(scenario)):
         points = [p for p in study.series(subject, scenario) if p.held and p.get("p99")]
@@ -208,7 +208,7 @@ def latency_growth(study: Study, scenario: Conditions) -> str:
 
 
 def cpu(study: Study, scenario: Conditions, level: int) -> str:
-    """Who needs least CPU, and how far the cheapest is from its floor."""
+    """Return the least and the most CPU per request, and the cheapest's ratio to its baseline."""
     order = ranked(study.contenders(scenario, level), "cpu")
     if not order:
         return ""
@@ -224,14 +224,14 @@ def cpu(study: Study, scenario: Conditions, level: int) -> str:
 
 
 def above_floor(ratio: float) -> str:
-    """How far a server is from its floor. Below it nothing can be: then it is noise."""
+    """Return a server's CPU per request relative to its baseline, as the end of a sentence."""
     if ratio < NEAR:
-        return "at its floor, as far as these runs can tell"
-    return f"at {times(ratio)} its floor"
+        return "at its baseline, within the accuracy of these runs"
+    return f"at {times(ratio)} its baseline"
 
 
 def cpu_growth(study: Study, scenario: Conditions) -> str:
-    """Whose cost per request grew most with the number of connections."""
+    """Return the server whose CPU per request grew most with the number of connections."""
     growth, between = [], []
     for subject in dict.fromkeys(p.subject.name for p in study.contenders(scenario)):
         points = [p for p in study.series(subject, scenario) if p.held and p.get("cpu")]
@@ -250,7 +250,7 @@ def cpu_growth(study: Study, scenario: Conditions) -> str:
         costs = [f"{figure(p.get('cpu'), 'µs')} at {p.level:,}" for p in bend]
         return f"{bend[0].subject.name}'s cost per request by connections: {', '.join(costs)}"
     if ratio < GROWN:
-        return f"No server's cost per request grew by a tenth from {low.level:,} to {high.level:,}"
+        return f"No server's cost per request grew by 10 % from {low.level:,} to {high.level:,}"
     return (
         f"{low.subject.name}'s cost per request grew most: {figure(low.get('cpu'), 'µs')} at "
         f"{connections(low.level)}, {figure(high.get('cpu'), 'µs')} at {high.level:,}"
@@ -258,7 +258,7 @@ def cpu_growth(study: Study, scenario: Conditions) -> str:
 
 
 def switches(study: Study, scenario: Conditions, level: int) -> str:
-    """Who was switched most often."""
+    """Return the most and the fewest context switches per request."""
     points = study.contenders(scenario, level)
     found = [(total, p.subject.name) for p in points if (total := all_switches(p)) is not None]
     if not found:
@@ -269,13 +269,13 @@ def switches(study: Study, scenario: Conditions, level: int) -> str:
 
 
 def all_switches(point: Point) -> float | None:
-    """Context switches per request, wanted or not: both parts of the chart's bars."""
+    """Return voluntary and involuntary context switches per request, or None if not measured."""
     wanted, forced = point.get("switches_voluntary"), point.get("switches_involuntary")
     return None if wanted is None else wanted + (forced or 0)
 
 
 def memory(study: Study, scenario: Conditions) -> str:
-    """Least and most memory at the reference level."""
+    """Return the least and the most memory at the reference level."""
     level = study.reference(scenario)
     order = ranked(study.contenders(scenario, level), "memory")
     if not order:
@@ -291,16 +291,16 @@ def memory(study: Study, scenario: Conditions) -> str:
 
 
 def residuals(study: Study, scenario: Conditions) -> str:
-    """What the law leaves unexplained, at most."""
+    """Return the largest mean error of the scalability law."""
     worst = [(s.fit.mean_error, s.subject) for s in scalings(study, scenario) if s.fit is not None]
     if not worst:
         return ""
     error, name = max(worst)
-    return f"What the law leaves unexplained: {100 * error:.0f} % on average for {name}, the worst"
+    return f"Largest mean error of the law: {100 * error:.0f} %, for {name}"
 
 
 def law(study: Study, scenario: Conditions) -> str:
-    """How many servers follow the law."""
+    """Return how many servers the scalability law fits, and the highest cap."""
     found = scalings(study, scenario)
     fitted = [s for s in found if s.fit]
     if not fitted:
@@ -311,4 +311,4 @@ def law(study: Study, scenario: Conditions) -> str:
     if len(known) < len(caps):
         return words
     cap, name = max(known)
-    return f"{words}; it sees the highest cap for {name}, {figure(cap)} requests/s"
+    return f"{words}; the highest cap is {name}'s, {figure(cap)} requests/s"

@@ -12,15 +12,15 @@ from bench.report.study.study import WAYS, Study, workload_name
 
 
 def title(found: Contrast, names: Sequence[str], axis: str) -> str:
-    """What the change from the first condition to the last did, and where it was seen; `axis`: what
-    was changed, for where nothing can be told."""
+    """Return the effect of the change from the first condition to the last, and the level.
+    `axis` is the changed condition, for a title without an effect."""
     told = comparison(found, names) or upper_first(f"{BY_KEY[found.metric].label} by {axis}")
     about = f"{found.about}, " if found.about else ""
     return f"{told} ({about}{connections(found.level)})"
 
 
 def comparison(found: Contrast, names: Sequence[str]) -> str:
-    """What the change did: to whom least, to whom most."""
+    """Return the smallest and the largest effect of the change, with their servers."""
     changes = found.changes(names)
     if found.ends is None or not changes:
         return ""
@@ -41,11 +41,11 @@ def comparison(found: Contrast, names: Sequence[str]) -> str:
 
 
 def _left(what: str, changes: dict[str, Shift]) -> str:
-    """How much of the rates is left."""
+    """Return the remaining shares of the rates."""
     known = sorted((c.ratio, name, c.at_least) for name, c in changes.items() if not c.unknown)
     unknown = [name for name, change in changes.items() if change.unknown]
     if not known:
-        words = f"{what}: how much of the rates is left was not found out"
+        words = f"{what}: the remaining share of the rates is unknown"
         return f"{words}; without that {EACH_AT_LIMIT}"
     exact = [found for found in known if not found[2]]
     (less, most, less_bound), (more, least, more_bound) = (exact or known)[0], known[-1]
@@ -53,17 +53,17 @@ def _left(what: str, changes: dict[str, Shift]) -> str:
         return f"{what} left each of them {share_left(less)} of its rate"
     words = f"{what} left {least} {share_left(more, more_bound)} of its rate"
     words += f", {most} {share_left(less, less_bound)}" if most != least else ""
-    return words + (f"; how much {listed(unknown)} kept was not found out" if unknown else "")
+    return words + (f"; unknown for {listed(unknown)}" if unknown else "")
 
 
 def loops(study: Study, scenario: Conditions) -> str:
-    """Of those shown under these conditions; empty if there are none."""
+    """Return the title of the chart of the loops; empty if it has no rows."""
     rows = [row for row in loop_rows(study) if row.s == study.keys[scenario]]
     return between_loops(rows) if rows else ""
 
 
 def between_loops(rows: Sequence[LoopRow]) -> str:
-    """The largest difference between what was sent and what was due."""
+    """Return the largest ratio of the open loop's p99 to the closed loop's."""
     ways: dict[tuple[str, str], dict[str, float]] = {}
     for row in rows:
         ways.setdefault((row.subject, row.asked), {})[row.way] = row.p99
@@ -74,12 +74,12 @@ def between_loops(rows: Sequence[LoopRow]) -> str:
         if by.get(closed_loop) and from_due in by
     ]
     if not found:
-        return "Latency at a constant rate, whatever the server does"
+        return "Latency at a constant rate, independent of the server"
     ratio, (who, rate), by = max(found, key=lambda f: f[0])
     closed, due = by[closed_loop], by[from_due]
     if ratio < NEAR:
         return (
-            f"At {rate} 99 % of {who}'s answers came within {duration(due)} of when they were due; "
+            f"At {rate} 99 % of {who}'s responses came within {duration(due)} of their due time; "
             f"in the closed loop, at full load, within {duration(closed)}"
         )
     return (

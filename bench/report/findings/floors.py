@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How far each server is from its floor: CPU per request, in every workload that has floors."""
+"""CPU per request of each server relative to its baseline, in every workload with baselines."""
 
 from typing import NamedTuple
 
@@ -10,19 +10,19 @@ from bench.report.study.study import WAITS, Point, Study, workload_name
 
 
 class FloorRow(NamedTuple):
-    """A server beside its floor, in one workload."""
+    """A server compared with its baseline in one workload."""
 
     subject: str
     workload: str
-    """As `column` has it."""
+    """The result of `column`."""
     ratio: float
     ratio_said: str
     said: str
 
 
 def measured(study: Study) -> list[tuple[Conditions, list[tuple[float, Point]]]]:
-    """The workloads with floors, those that wait least first; and the ratio of each server, at the
-    highest level at which most of them have one."""
+    """Return the workloads with baselines (least waiting first) and the ratio of each server, at
+    the level with the most ratios (the highest such level)."""
     found = []
     for scenario in study.scenarios:
         if scenario._replace(workload="", keep_alive=False) != study.usual:
@@ -40,25 +40,27 @@ def _ratios(study: Study, scenario: Conditions, level: int) -> list[tuple[float,
 
 
 def column(scenario: Conditions) -> str:
-    """A workload as the head of a column."""
+    """Return the column heading of a workload."""
     return workload_name(scenario.workload) + (", kept" if scenario.keep_alive else "")
 
 
 def floor_rows(study: Study) -> list[FloorRow]:
-    """A row for each server in each workload."""
+    """Return a row for each server in each workload."""
     rows = []
     for scenario, ratios in measured(study):
         for ratio, point in ratios:
             cpu = point.get("cpu") or 0.0
             said = f"{point.subject.name}, {column(scenario)}: {figure(cpu, 'µs')} of CPU per "
-            said += f"request, the floor {figure(cpu / ratio, 'µs')}, at {connections(point.level)}"
+            said += (
+                f"request, its baseline {figure(cpu / ratio, 'µs')}, at {connections(point.level)}"
+            )
             much = f"{ratio:.1f}\N{MULTIPLICATION SIGN}"
             rows.append(FloorRow(point.subject.name, column(scenario), round(ratio, 3), much, said))
     return rows
 
 
 def finding(study: Study) -> str:
-    """The nearest and the farthest of all, in which workloads."""
+    """Return the lowest and the highest ratio to the baseline, with their workloads."""
     every = [(ratio, p, s) for s, ratios in measured(study) for ratio, p in ratios]
     if not every:
         return ""

@@ -16,12 +16,12 @@ from bench.report.study.study import Point, Study
 
 
 class InstanceRow(NamedTuple):
-    """Several instances of a subject, or one, at one level."""
+    """One or several instances of a server at one level."""
 
     id: int
-    """Of the cell."""
+    """The data point's number."""
     s: list[str]
-    """The keys of all scenarios of the family: whichever of them is chosen, all of it is shown."""
+    """The keys of all scenarios of the family. The page shows the whole family for each of them."""
     subject: str
     level: int
     way: Balancer
@@ -31,18 +31,18 @@ class InstanceRow(NamedTuple):
     bound: bool
     low: float | None
     high: float | None
-    """Of the runs, where they differ."""
+    """The highest run; None if all runs are equal."""
     ideal: float | None
-    """So many times the rate of one; None: that is not known."""
+    """`n` times the rate of one instance; None if that rate is unknown."""
 
 
 def family_of(scenario: Conditions) -> Conditions:
-    """One instance, and nobody between it and its clients."""
+    """Return the conditions with one instance and without a balancer."""
     return scenario._replace(instances=1, balancer="none")
 
 
 def families(study: Study) -> dict[Conditions, list[Conditions]]:
-    """Those in which something was measured through nginx."""
+    """Return the families with a measurement through nginx."""
     found: dict[Conditions, list[Conditions]] = {}
     for scenario in study.scenarios:
         found.setdefault(family_of(scenario), []).append(scenario)
@@ -50,7 +50,7 @@ def families(study: Study) -> dict[Conditions, list[Conditions]]:
 
 
 def instance_rows(study: Study) -> list[InstanceRow]:
-    """A row for each cell of a family that holds."""
+    """Return a row for each valid data point of a family."""
     number = {id(point): index for index, point in enumerate(study.points)}
     return [
         _row(study, point, number[id(point)], [study.keys[s] for s in family])
@@ -81,20 +81,20 @@ def _row(study: Study, point: Point, number: int, keys: list[str]) -> InstanceRo
 
 
 def one_instance(study: Study, point: Point) -> Point | None:
-    """One instance of the same, on the same way, at the same level; None if it does not hold."""
+    """Return the point of one instance with the same balancer and level; None if it is invalid."""
     alone = point.scenario._replace(instances=1)
     found = study.find(point.subject.name, alone, point.level)
     return found if found and found.held else None
 
 
 def scaling_finding(study: Study, scenario: Conditions, level: int, way: Balancer) -> str:
-    """How much more the most instances carried than one, against the ideal, and who was the
-    limit there."""
+    """Return the rate of the most instances relative to one and to the ideal, and the
+    bottleneck there."""
     found = list(_beside_one(study, scenario, level, way))
     known = [(one, p) for one, p in found if not one.lower_bound]
     if not known:
-        words = f"{WITH[way]} {AT_LIMIT} with one instance already: what more of them carry"
-        return f"{words} was not found out" if found else ""
+        words = f"{WITH[way]} {AT_LIMIT} with one instance already: the scaling is unknown"
+        return words if found else ""
     most = max(p.scenario.instances for _, p in known)
     ratios = [(_ratio(p, one), p) for one, p in known if p.scenario.instances == most]
     grown = sorted(ratios, key=lambda g: -g[0])
@@ -121,7 +121,7 @@ def _times(point: Point, ratio: float) -> str:
 def _beside_one(
     study: Study, scenario: Conditions, level: int, way: Balancer
 ) -> Iterator[tuple[Point, Point]]:
-    """One instance, and several of the same."""
+    """Yield pairs of points: one instance, several instances of the same server."""
     for other in families(study).get(family_of(scenario), ()):
         if other.balancer == way and other.instances > 1:
             for point in study.contenders(other, level):
@@ -131,7 +131,7 @@ def _beside_one(
 
 
 def _limits(points: Sequence[Point]) -> str:
-    """Who was the limit of most of them."""
+    """Return the most frequent bottleneck of these points."""
     by: dict[str, int] = {}
     for point in points:
         host = limit_of(point)
@@ -146,7 +146,7 @@ def _limits(points: Sequence[Point]) -> str:
 
 
 def through_finding(study: Study, scenario: Conditions, level: int) -> str:
-    """What is left of the rate of one instance when nginx stands before it."""
+    """Return the share of one instance's rate that remains behind nginx."""
     family = family_of(scenario)
     kept: dict[str, dict[str, tuple[float, bool]]] = {}
     unknown: dict[str, None] = {}
@@ -160,14 +160,14 @@ def through_finding(study: Study, scenario: Conditions, level: int) -> str:
                 kept.setdefault(name, {})[way] = (_ratio(point, straight), point.lower_bound)
     without = f"without nginx {AT_LIMIT}"
     if not kept:
-        return f"What nginx costs was not found out: {without}" if unknown else ""
+        return f"The cost of nginx is unknown: {without}" if unknown else ""
     most = max(kept, key=lambda n: max(kept[n].values()))
     least = min(kept, key=lambda n: min(kept[n].values()))
     first = [f"{share_left(*share)} of its rate {AFTER[way]}" for way, share in kept[most].items()]
     words = f"Behind nginx one instance of {most} kept {listed(first)}"
     if least != most:
         words += f"; one of {least} {listed([share_left(*s) for s in kept[least].values()])}"
-    return words + (f"; not found out for {listed([*unknown])}: {without}" if unknown else "")
+    return words + (f"; unknown for {listed([*unknown])}: {without}" if unknown else "")
 
 
 WITH: dict[Balancer, str] = {

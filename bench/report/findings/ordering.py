@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The order of all, for the page: its title, and a row for each subject."""
+"""The ranking on the page: its title, and a row for each server."""
 
 from bench.readers.order import STALLS, Order, Ranked, order, sharing
 from bench.records.conditions import Conditions
@@ -9,7 +9,7 @@ from bench.report.study.study import Row, Study
 
 
 def finding(study: Study, scenario: Conditions) -> str:
-    """Who comes first and who last; empty where there is no order."""
+    """Return the first and the last of the ranking; empty if there is no ranking."""
     found = order(study.results, scenario)
     if found is None:
         return ""
@@ -19,7 +19,7 @@ def finding(study: Study, scenario: Conditions) -> str:
     who = f"{listed([one.subject for one in first])} {'comes' if len(first) == 1 else 'come'} first"
     rate = f"{figure(best)} requests per second"
     if len(ties) == 1:
-        who = f"{listed([one.subject for one in first])} are too close to tell apart"
+        who = f"{listed([one.subject for one in first])} have no significant difference"
         words = f"{who}, at up to {rate}"
     elif first[0].subject in last[-1].close_to:
         words = f"{who}: {rate}"
@@ -28,12 +28,12 @@ def finding(study: Study, scenario: Conditions) -> str:
         words = f"{who}: {rate}, {times(best / least)} as many as {last[-1].subject}"
     where = f"At {connections(found.level)}"
     if found.by == "cpu":
-        where += ", by what a full core would carry (1 / CPU per request)"
+        where += ", by the capacity of a full core (1 / CPU per request)"
     return f"{where}, {words}"
 
 
 def order_rows(study: Study) -> list[Row]:
-    """A row for each subject of each scenario that has an order."""
+    """Return a row for each server of each scenario that has a ranking."""
     return [
         _row(study, found, one, study.keys[scenario])
         for scenario in study.scenarios
@@ -59,4 +59,4 @@ def _row(study: Study, found: Order, one: Ranked, key: str) -> Row:
 def _close(one: Ranked) -> str:
     if not one.close_to:
         return ""
-    return f"{one.subject} cannot be told from {listed(one.close_to)} either. "
+    return f"{one.subject} has no significant difference to {listed(one.close_to)}, either. "

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Beside the seven: what was published and what is measured today, side by side; and where the
-seven stand among what people use. Pure.
+"""Reference servers: published results next to today's, and the seven servers among them. Pure.
 
-Rates of other machines and years cannot be compared, ratios can: each is of a figure to that of one
-named subject under the same load. A rate of today counts only where the load generator was not the
-limit, for both. What a core would carry, one divided by the CPU time of a request, counts always.
+Rates of other machines and years cannot be compared, but ratios can: a ratio divides a figure by
+that of one reference under the same load. A ratio of today's rates is valid only if the load
+generator was the bottleneck for neither. The capacity of a core, 1 / CPU per request, always is.
 """
 
 import math
@@ -19,47 +18,47 @@ from bench.records.results import Results
 from bench.report.study.study import Point, Study
 
 MANY = 2.0
-"""From here on a ratio of today counts as another than then: twice as much, or half."""
+"""Today's ratio differs from the published ratio from this factor on (or its inverse)."""
 
 CLOSE = 1.1
-"""Two that differ by less cannot be told apart by a run or two."""
+"""A smaller ratio is not significant with one or two runs."""
 
-CLOSES = {"iterative": "it closes each one after one response, for all others wait meanwhile"}
-"""Of the seven, who keeps no connection; a peer says it in its own file."""
+CLOSES = {"iterative": "it closes each one after one response because all others wait meanwhile"}
+"""Servers without persistent connections, and why; a reference server's own file says it."""
 
 
 @dataclass(frozen=True)
 class Then:
-    """What was published of a subject."""
+    """A published result of a server."""
 
     system: str
     rate: float | None
     ratio: float | None
-    """Of its rate to that of the reference."""
+    """Its rate divided by the reference's rate."""
     note: str
 
 
 @dataclass(frozen=True)
 class Now:
-    """What is measured of it today."""
+    """Today's result of a server."""
 
     point: Point | None
     """None: there is no figure."""
     ratio: float | None = None
-    """Of rates; None where one of them is the load generator's."""
+    """The ratio of rates; None if the load generator limited one of them."""
     carries: float | None = None
-    """What a core would carry, as a ratio to the reference."""
+    """The capacity of a core, as a ratio to the reference."""
     why_not: str = ""
-    """There is no figure, and why."""
+    """Why there is no figure."""
 
     def get(self, key: str) -> float | None:
-        """One kind of figure; None if it was not measured."""
+        """Return the figure with this key; None if it was not measured."""
         return self.point.get(key) if self.point else None
 
 
 @dataclass(frozen=True)
 class PeerRow:
-    """A subject, then and now."""
+    """A server's published results and today's result."""
 
     subject: str
     then: tuple[Then, ...]
@@ -68,7 +67,7 @@ class PeerRow:
 
     @property
     def differs(self) -> bool:
-        """Whether it stands elsewhere than then, by what a core carries."""
+        """Return whether the capacity of a core differs from the published ratio."""
         then = next((one.ratio for one in self.then if one.ratio), None)
         if then is None or self.now.carries is None:
             return False
@@ -77,23 +76,23 @@ class PeerRow:
 
 @dataclass(frozen=True)
 class PeersTable:
-    """All subjects of a study under one load."""
+    """All servers of a study under one load."""
 
     scenario: Conditions
     level: int
     reference: str
     then_level: int | None
-    """Connections of the published figures; None: nothing was published of this."""
+    """Connections of the published figures; None if nothing was published for this load."""
     rows: tuple[PeerRow, ...]
 
     @property
     def published(self) -> bool:
-        """Whether anything of it was."""
+        """Return whether a row has a published result."""
         return any(row.then for row in self.rows)
 
 
 def tables(study: Study, asked: PeerStudy) -> list[PeersTable]:
-    """Those of one of the studies that a sweep was made for, in the order of its plan."""
+    """Return the tables of one study of the sweep, in the order of its plan."""
     found: list[PeersTable] = []
     seen: set[tuple[Conditions, int]] = set()
     for some in asked.measured:
@@ -161,13 +160,13 @@ def _now(study: Study, name: str, scenario: Conditions, level: int, reference: P
 
 
 def _absence(results: Results, name: str, scenario: Conditions) -> str:
-    """Why a subject has no cell at all."""
+    """Return why a server has no data point."""
     if name in results.left_out:
         return results.left_out[name]
     peer = results.peers.get(name)
     closes = peer.closes if peer else CLOSES.get(name)
     if closes and scenario.server_keeps:
-        return f"it keeps no connection as asked for: {closes}"
+        return f"it does not keep connections as requested: {closes}"
     return "not measured under this load"
 
 
@@ -181,12 +180,12 @@ def _over(above: float | None, below: float | None) -> float | None:
     return above / below if above and below else None
 
 
-# ---- Where the seven stand: CPU per request of all, under everything that was measured ----
+# ---- CPU per request of all servers under all loads ----
 
 
 @dataclass(frozen=True)
 class Dot:
-    """What a request costs a subject under one load."""
+    """A server's CPU per request under one load."""
 
     subject: str
     kind: str
@@ -196,8 +195,8 @@ class Dot:
 
 
 def dots(study: Study) -> list[Dot]:
-    """Of all subjects of the studies that a sweep was made for, each at the lowest level of each
-    of its loads; the leanest subject first."""
+    """Return a dot for each server and load of the sweep's studies, at the lowest level of the
+    load; the server with the least CPU per request first."""
     wanted = {
         (scenario, min(some.levels))
         for one in study.results.studies
@@ -216,9 +215,9 @@ def dots(study: Study) -> list[Dot]:
 
 
 def _places(found: Iterable[Dot]) -> dict[str, float]:
-    """By subject: the logarithm of how many times as much it costs as the one that has most loads
-    does under the same load, on average, since not all serve everything. What that one does not
-    serve is held against the middle of all."""
+    """Return by server the mean logarithm of its cost relative to a common server under the same
+    load. The common server has the most loads, since not all servers have all loads. For its
+    missing loads the median of all costs takes its place."""
     found = list(found)
     served = Counter(dot.subject for dot in found)
     common = max(served, key=lambda name: (served[name], name == "epoll"), default="")
@@ -234,7 +233,7 @@ def _places(found: Iterable[Dot]) -> dict[str, float]:
 
 
 def standing(found: Iterable[Dot]) -> str:
-    """Where the seven stand, in a sentence; empty where there is nothing to compare."""
+    """Compare the seven servers with the reference servers; empty if one group is missing."""
     found = list(found)
     order = list(dict.fromkeys(dot.subject for dot in found))
     kinds = {dot.subject: dot.kind for dot in found}
@@ -246,16 +245,16 @@ def standing(found: Iterable[Dot]) -> str:
     best, first = seven[0], others[0]
     if abs(places[best] - places[first]) < math.log(CLOSE):
         return (
-            f"On average the leanest of the seven, {best}, and of what people use, {first}, need "
-            "about the same CPU time for a request"
+            f"On average the cheapest of the seven servers, {best}, and the cheapest reference "
+            f"server, {first}, need about the same CPU time for a request"
         )
     leaner = [name for name in others if places[name] < places[best] - math.log(CLOSE)]
     if not leaner:
-        return f"On average {best} needs the least CPU of all; of what people use, {first} does"
+        return f"On average {best} needs the least CPU; of the reference servers, {first} does"
     need = "needs" if len(leaner) == 1 else "need"
     return (
-        f"On average {len(leaner)} of {len(others)} that people use {need} less CPU than the "
-        f"leanest of the seven, {best}: {', '.join(leaner)}"
+        f"On average {len(leaner)} of {len(others)} reference servers {need} less CPU than the "
+        f"cheapest of the seven servers, {best}: {', '.join(leaner)}"
     )
 
 
@@ -263,7 +262,7 @@ def standing(found: Iterable[Dot]) -> str:
 
 
 def memory(results: Results, asked: PeerStudy) -> list[tuple[str, int, float]]:
-    """Of a study's cells that look at memory: subject, connections, bytes of each; least first."""
+    """Return (server, connections, bytes per connection) of a study, the least bytes first."""
     found = [
         (cell.subject, cell.concurrency, cell.typical.memory.per_connection)
         for cell in results.cells()

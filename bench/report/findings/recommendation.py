@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""One for everything here: who serves most of those that can be put before clients.
+"""The recommended server for all measured scenarios.
 
-What an engineer would look at first counts first. Out is whom one silent client stops, who stops
-holding where others hold, and who needs more than half of the machine's memory. Of the rest the
-best is who serves most, in all that was measured: the geometric mean, over the scenarios, of the
-ratio between it and the best. Waiting decides between those that the runs cannot tell apart, then
-memory.
+A server is excluded if one silent client stops it, if it fails at a level that another server
+passes, or if it needs more than half of the machine's memory. The others are compared by the
+geometric mean, over the scenarios, of the ratio between the best rate and their own. Between
+servers without a significant difference p99 decides, then memory.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,15 +21,15 @@ from bench.report.study.study import Point, Study
 
 QUESTION = "One for everything here?"
 MOST_MEMORY = 0.5
-"""Of the machine's: the rest is for Redis, for files, for everybody else."""
+"""A server may use this share of the machine's memory; Redis and other programs need the rest."""
 NOT_KNOWN = (
-    "These results do not say whom a single silent client stops, and that comes before all "
-    "figures: measure again with today's version."
+    "These results do not say which servers a single silent client stops, and this is more "
+    "important than all figures: measure again with the current version."
 )
 
 
 def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None:
-    """None where nothing was measured that could be put in order."""
+    """Return the recommendation; None if the results allow no ranking."""
     found = order(study.results, scenario)
     if found is None:
         return None
@@ -40,10 +39,10 @@ def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None
     out = {name: why for name in names if (why := _against(study, scenario, level, name))}
     left = [one.subject for one in found.ranked if one.subject not in out]
     ordered = "; ".join(listed([one.subject for one in tie]) for tie in sharing(found.ranked))
-    by = "requests per second" if found.by == "rate" else "what a full core would carry"
+    by = "requests per second" if found.by == "rate" else "the capacity of a full core"
     seen = f" In order: {ordered}, by {by}.{_out_in_words(out)}"
     if not left:
-        return Advice(QUESTION, "None of them", f"Each is out of the question.{seen}", "choose")
+        return Advice(QUESTION, "None of them", f"Each is excluded.{seen}", "choose")
     worse = _worse(study, left)
     if not worse:
         return None
@@ -52,22 +51,22 @@ def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None
     chosen, how = _decided(study, scenario, level, close)
     words = f"{_serves(study, close, worse[best])}{how}.{seen}"
     if any(study.results.stalled_by.get(name) == "workers" for name in chosen):
-        words += f" Mind that {STALLS['workers']}."
+        words += f" Note that {STALLS['workers']}."
     return Advice(QUESTION, named(chosen, 0), words, "choose")
 
 
 def _against(study: Study, scenario: Conditions, level: int, name: str) -> str:
-    """Why a server cannot be recommended, whatever its figures; empty if it can."""
+    """Return why a server is excluded; empty if it is not."""
     by = study.results.stalled_by.get(name)
     if by == "one":
         return STALLS[by]
     if by is None:
-        return "what a silent client does to it is not known"
+        return "the effect of a silent client is unknown"
     held = {h.subject: h for h in holdings(study, scenario) if h.kind != "floor"}
     top = max(h.highest or 0 for h in held.values())
     broken = held[name].broken_at if name in held else None
     if broken is not None and broken <= top:
-        return f"does not hold {connections(broken)}"
+        return f"fails at {connections(broken)}"
     point = study.find(name, scenario, level)
     memory, whole = (point.get("memory") if point else None), _memory_of(study)
     if memory and whole and memory > MOST_MEMORY * whole:
@@ -77,7 +76,7 @@ def _against(study: Study, scenario: Conditions, level: int, name: str) -> str:
 
 
 def _memory_of(study: Study) -> float | None:
-    """Of the machine that serves, in megabytes; of several the smallest."""
+    """Return the memory of the smallest server machine in megabytes; None if unknown."""
     hosts = [h.memory_mb for h in study.results.hosts if h.role == "server" and h.memory_mb]
     if hosts:
         return min(hosts)
@@ -86,8 +85,8 @@ def _memory_of(study: Study) -> float | None:
 
 
 def _worse(study: Study, names: Sequence[str]) -> dict[str, float]:
-    """How many times as much the best of each scenario serves, on average; 1: always the best. Who
-    has no scenario that says it is not in it."""
+    """Return the mean ratio of the best rate of each scenario to each server's rate (1: always the
+    best), without the servers that have no rate."""
     ratios: dict[str, list[float]] = {name: [] for name in names}
     for rates in _served(study):
         known = [rates[name] for name in names if name in rates]
@@ -98,8 +97,8 @@ def _worse(study: Study, names: Sequence[str]) -> dict[str, float]:
 
 
 def _served(study: Study) -> Iterator[dict[str, float]]:
-    """In each scenario what each server serves; the same for those that share a place. With a
-    slower Redis waiting is what counts, and not what a core could carry: only rates will do."""
+    """Yield each server's rate in each scenario; servers with the same rank get the same rate.
+    With a delayed Redis only measured rates count, because a core's capacity has no waiting."""
     for scenario in study.scenarios:
         found = order(study.results, scenario)
         if found and (found.by == "rate" or not scenario.redis_delay_ms):
@@ -110,9 +109,9 @@ def _served(study: Study) -> Iterator[dict[str, float]]:
 def _decided(
     study: Study, scenario: Conditions, level: int, close: Sequence[str]
 ) -> tuple[Sequence[str], str]:
-    """Who of those that cannot be told apart, and by what."""
+    """Return the best of the equal servers by p99 or memory, and the reason as text."""
     points = [p for p in study.contenders(scenario, level) if p.subject.name in close]
-    for key, say in (("p99", "the shortest waits"), ("memory", "the least memory")):
+    for key, say in (("p99", "the lowest p99"), ("memory", "the least memory")):
         rising = sorted((p for p in points if p.get(key)), key=lambda p: p.get(key) or 0)
         if len(rising) == len(close) > 1 and not told_apart(rising, key)[0]:
             best = rising[0]
@@ -126,19 +125,19 @@ def _said(point: Point, key: str) -> str:
 
 
 def _serves(study: Study, close: Sequence[str], worse: float) -> str:
-    where = "" if len(study.scenarios) == 1 else ", in all that was measured"
+    where = "" if len(study.scenarios) == 1 else ", in all scenarios"
     if worse >= 1 + NOISE_OF_ONE:
-        return f"No other comes nearer to the best, which serves {times(worse)} as much{where}"
+        return f"No other server is nearer to the best, which serves {times(worse)} as much{where}"
     if len(close) == 1:
-        return f"Of those that can be put before clients {close[0]} serves most{where}"
-    few = f"serve most{where}, and are too close to choose by that"
-    return f"Of those that can be put before clients {listed(close)} {few}"
+        return f"Of the servers that are not excluded {close[0]} serves most{where}"
+    few = f"serve most{where}, without a significant difference"
+    return f"Of the servers that are not excluded {listed(close)} {few}"
 
 
 def _out_in_words(out: Mapping[str, str]) -> str:
-    """Who cannot be recommended, each reason once."""
+    """Return the excluded servers, each reason once."""
     by: dict[str, list[str]] = {}
     for name, why in out.items():
         by.setdefault(why, []).append(name)
     said = "; ".join(f"{listed(names)} ({why})" for why, names in by.items())
-    return f" Out: {said}." if said else ""
+    return f" Excluded: {said}." if said else ""

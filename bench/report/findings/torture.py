@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A cell in words and signs, for all who show one. Pure."""
+"""Words and signs for a result of the robustness test. Pure."""
 
 from collections import Counter
 
@@ -29,61 +29,61 @@ SIGNS: dict[Verdict, str] = {
     "left out": "–",
     "not reached": "…",
 }
-"""Told apart without colours."""
+"""The signs are distinct without colours."""
 MEANINGS: dict[Verdict, str] = {
-    "served": "during the attack visitors got 90 % or more of what they got before",
+    "served": "during the attack visitors got 90 % or more of their rate before",
     "slower": "50 to 90 %",
     "hard pressed": "10 to 50 %",
-    "held up": "less than 10 %: they waited; where all were answered in the end that is no fault",
-    "broken": "a promise was broken: something answered was lost, or it did not come back whole",
-    "no figure": "visitors got next to nothing even before the attack",
-    "left out": "it cannot take part, or could not be measured",
-    "not reached": "the time was over before its turn",
+    "held up": "less than 10 %: they waited; if all got an answer in the end, this is no fault",
+    "broken": "a promise was broken: an answered request was lost, or the server did not recover",
+    "no figure": "visitors got almost no answers even before the attack",
+    "left out": "the server does not support this attack, or could not be measured",
+    "not reached": "the time limit was reached before this attack",
 }
 WORTH_SAYING = 0.25
-"""Seconds until a server is back that nobody would notice."""
+"""A recovery time up to this is not reported, in seconds."""
 ABOUT_PROMISES = (
     "The promises: the server does not end by itself; it serves again within "
     f"{BACK_SECONDS:.0f} s after the attack; no answer is wrong; each remark that was answered "
     "“stored” is in Redis once; every request before and after the attack has a right answer; "
-    "nothing is left over (connections, processes, threads); after SIGTERM the server answers the "
-    "requests under way and ends with status 0. That clients wait during an attack breaks no "
-    "promise: the percentage shows it."
+    "no connections, processes or threads remain; after SIGTERM the server answers the "
+    "requests in progress and exits with status 0. Waiting during an attack breaks no "
+    "promise; the percentage shows it."
 )
 OUTCOME_WORDS = {
     "unavailable": "answered 503",
-    "refused": "not let in",
+    "refused": "refused",
     "failed": "without a whole answer",
     "wrong": "answered wrongly",
 }
 
 
 def signs(record: Record) -> dict[Verdict, str]:
-    """Those of the verdicts that there are."""
+    """Return the signs of the verdicts that the record contains."""
     there = {verdict(cell, record.facts(cell)) for cell in record.cells}
     return {name: sign for name, sign in SIGNS.items() if name in there}
 
 
 def command(record: Record) -> str:
-    """What made the record."""
+    """Return the command that repeats the test."""
     words = f' ARGS="{" ".join(record.command)}"' if record.command else ""
     return f"make torture{words}"
 
 
 def per_cent(value: float | None) -> str:
-    """A share in per cent."""
+    """Return a share in per cent."""
     return "–" if value is None else f"{100 * value:.0f}\N{NO-BREAK SPACE}%"
 
 
 def sign(cell: TortureCell, facts: AttackFacts) -> str:
-    """The sign of its verdict, and the share of the rate during the attack."""
+    """Return the sign of the verdict and the share of the rate during the attack."""
     word = verdict(cell, facts)
     held = share(cell)
     return SIGNS[word] if held is None else f"{SIGNS[word]} {per_cent(held)}"
 
 
 def asides(cell: TortureCell, facts: AttackFacts) -> list[str]:
-    """What is to be said beside the figure, in very few words."""
+    """Return short notes to the figure: losses, recovery time, disturbance."""
     if cell.before is None:
         return []
     gone, turned_down = sum(lost(cell, facts).values()), excused(cell, facts)
@@ -102,7 +102,7 @@ def asides(cell: TortureCell, facts: AttackFacts) -> list[str]:
 
 
 def losses(cell: TortureCell, facts: AttackFacts) -> str:
-    """What was lost, in words; an empty text if nothing was."""
+    """Return the losses in words; an empty text if there are none."""
     found = lost(cell, facts)
     text = listed([f"{n:,} {OUTCOME_WORDS.get(outcome, outcome)}" for outcome, n in found.items()])
     reasons = why(cell, facts)
@@ -110,7 +110,7 @@ def losses(cell: TortureCell, facts: AttackFacts) -> str:
 
 
 def why(cell: TortureCell, facts: AttackFacts) -> str:
-    """The most frequent reason of what is not good."""
+    """Return the most frequent reason for failures."""
     parts = [p.why for p in (cell.during, cell.settling, cell.after) if p]
     if cell.crowd and facts.crowd_counts:
         parts.append(cell.crowd.why)
@@ -123,17 +123,17 @@ def why(cell: TortureCell, facts: AttackFacts) -> str:
 
 
 def rates(cell: TortureCell) -> str:
-    """Before, during, after."""
+    """Return the rates before, during and after the attack."""
     return " · ".join(rate(phase) for phase in (cell.before, cell.during, cell.after))
 
 
 def rate(phase: Phase | None) -> str:
-    """Pages per second."""
+    """Return the pages per second of a phase."""
     return figure(round(phase.rate)) if phase else "–"
 
 
 def back(cell: TortureCell) -> str:
-    """When it was back."""
+    """Return the recovery time in words."""
     if cell.before is None:
         return "–"
     if cell.back_after_s is None:
@@ -142,14 +142,14 @@ def back(cell: TortureCell) -> str:
 
 
 def done(cell: TortureCell) -> str:
-    """What the attack did, where that can be counted."""
+    """Return the number of killed children or of attacking connections."""
     if cell.killed:
         return f"{plural(cell.killed, 'child', 'children')} killed"
     return connections(cell.crowd.opened) if cell.crowd else "–"
 
 
 def remarks(cell: TortureCell) -> str:
-    """What became of the remarks that were answered "stored"."""
+    """Return how many remarks were answered "stored", and how many of these were lost."""
     told = cell.remarks
     if not told.answered:
         return "–"
@@ -158,7 +158,7 @@ def remarks(cell: TortureCell) -> str:
 
 
 def headline(record: Record) -> str:
-    """What came of it all, in a sentence."""
+    """Return the result of the test in a sentence."""
     made = [cell for cell in record.cells if cell.before]
     own = [cell for cell in made if cell.kind == "server"]
     bad = record.broken()
@@ -178,11 +178,11 @@ def headline(record: Record) -> str:
     )
     if not bad:
         return f"{who}: every promise was kept, and {kept}"
-    return f"{who}: promises were broken in {plural(len(bad), 'cell')}; {kept}"
+    return f"{who}: promises were broken in {plural(len(bad), 'test')}; {kept}"
 
 
 def heading(record: Record) -> str:
-    """Where and when, in a line."""
+    """Return the machine, the CPUs and the duration in a line."""
     took = f"{int(record.seconds) // 60}:{int(record.seconds) % 60:02} minutes"
     placed = "; server and visitors share all CPUs"
     if record.placement and record.placement.server:
@@ -194,43 +194,42 @@ def heading(record: Record) -> str:
 
 
 def cautions(record: Record) -> list[str]:
-    """What a reader must know before believing anything."""
+    """Return the cautions at the top of the page."""
     found = list(record.notes)
     if record.state == "interrupted":
-        found.append("The torture was interrupted: this is what there was until then.")
+        found.append("The robustness test was interrupted: the results are incomplete.")
     if record.state == "out of time":
         late = sum(not cell.reached for cell in record.cells)
-        found.append(f"The time was over before {plural(late, 'cell')} had a turn.")
+        found.append(f"The time limit was reached before {plural(late, 'test')} could run.")
     loud = sum(disturbed(cell) for cell in record.cells)
     if loud:
         found.append(
-            f"{plural(loud, 'cell is', 'cells are')} called disturbed: something else kept the "
-            "server or the visitors from running, or they got less than "
-            f"{100 * QUIET_SHARE:.0f} % of what they wanted even before the attack. Percentages "
-            "there mean little."
+            f"{plural(loud, 'test is', 'tests are')} marked disturbed: other programs used the "
+            "CPU of the server or the visitors, or the visitors got less than "
+            f"{100 * QUIET_SHARE:.0f} % of their requested rate before the attack. These "
+            "percentages are unreliable."
         )
     return found
 
 
 def conditions(record: Record) -> str:
-    """How it was done, in two sentences."""
+    """Return the method of the test in two sentences."""
     said = record.settings
     return (
-        f"{said.visitors} well-behaved visitors ask for pages over new connections, think "
-        f"for {1000 * said.think_seconds:.0f} ms after each answer and ask again: so "
-        "they want far less than a server can do, and what they do not get is what it did not "
-        f"give. Each server is started anew for each attack, which lasts "
-        f"{said.attack_seconds} s."
+        f"{said.visitors} well-behaved visitors request pages over new connections and wait "
+        f"{1000 * said.think_seconds:.0f} ms after each response. Their load is far below the "
+        "server's capacity, so a lower rate is the server's fault. Each server is restarted "
+        f"for each attack, which lasts {said.attack_seconds} s."
     )
 
 
 def promises_broken(record: Record) -> list[tuple[str, str, list[str]]]:
-    """Subject, title of the attack, and what was broken."""
+    """Return (server, title of the attack, broken promises) of each failed test."""
     return [(cell.subject, record.facts(cell).title, what) for cell, what in record.broken()]
 
 
 def reasons(record: Record) -> dict[str, list[str]]:
-    """Why cells have no figures: the places of each reason."""
+    """Return the reasons for missing figures, with the tests of each reason."""
     found: dict[str, list[str]] = {}
     for cell in record.cells:
         if cell.reason and cell.reached:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The same as a document, for docs/."""
+"""The cost report as a Markdown document, for docs/."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,12 +13,12 @@ from bench.report.page.cost import command, render
 
 
 def both(results: Results, page: Path) -> dict[Path, str]:
-    """The page, and the document beside it."""
+    """Return the texts of the page and of the Markdown document."""
     return {page: render(results), page.with_suffix(".md"): markdown(results)}
 
 
 def markdown(results: Results) -> str:
-    """The whole of it but the flame graphs, of which it has the sums."""
+    """Return the document; it has sums by place instead of flame graphs."""
     found = reader.lines(results)
     groups = list(words.by_conditions(found))
     tricks, experiments = reader.tricks(results), reader.experiments(results)
@@ -38,11 +38,15 @@ def markdown(results: Results) -> str:
             if calls.rows:
                 blocks += [f"### System calls: {conditions.describe()}", _table(calls)]
     if tricks:
-        blocks += ["## Each trick switched off alone", words.ABOUT_TRICKS, words.brought(tricks)]
+        blocks += [
+            "## Each optimisation switched off alone",
+            words.ABOUT_TRICKS,
+            words.brought(tricks),
+        ]
         blocks.append(_explained(words.explained(tricks)))
         blocks.append(_table(words.difference_table(words.TRICK_HEAD, tricks), 2))
     if experiments:
-        blocks += ["## What could be done otherwise", words.ABOUT_EXPERIMENTS]
+        blocks += ["## Alternatives", words.ABOUT_EXPERIMENTS]
         blocks.append(_explained(words.explained(experiments)))
         blocks.append(_table(words.difference_table(words.EXPERIMENT_HEAD, experiments), 2))
     blocks += _flames(reader.flames(results))
@@ -53,12 +57,12 @@ def _flames(found: Sequence[reader.Flame]) -> list[str]:
     if not found:
         return []
     blocks = [
-        "## What the time is spent for",
-        f"{words.sampled_how(found)} A system call stands for all that the kernel does in it. The "
-        "page that `make cost` makes has the functions, as flame graphs.",
+        "## Where the time is spent",
+        f"{words.sampled_how(found)} A system call includes all kernel work inside it. The page "
+        "that `make cost` writes shows the functions as flame graphs.",
     ]
     for conditions, own in words.by_conditions(found):
-        title = f"### What the time is spent for: {conditions.describe()}"
+        title = f"### Where the time is spent: {conditions.describe()}"
         blocks += [title, _table(words.place_table(own))]
     return blocks
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How it was measured: the facts, how to repeat it, and what was not measured at all."""
+"""How it was measured: the facts, how to repeat it, and which kinds of figures are missing."""
 
 from bench.report.charts.exhibits import Catalogue
 from bench.report.study import facts
@@ -7,7 +7,7 @@ from bench.report.study.study import Study
 
 
 def part(study: Study, charts: Catalogue) -> dict[str, object]:
-    """What stands at the foot of the page."""
+    """Return the values of the page's last section."""
     return {
         "missing": _missing(study, charts),
         "command": facts.command(study),
@@ -25,14 +25,14 @@ def _missing(study: Study, charts: Catalogue) -> str:
         "context switches": study.has("switches_voluntary"),
         "memory of all processes": study.whole_memory(),
         "whether the machine was quiet": study.has("foreign_share"),
-        "who was at the limit": any(p.bottleneck for p in study.points),
-        "the floors": any(s.kind == "floor" for s in study.subjects),
+        "the bottleneck": any(p.bottleneck for p in study.points),
+        "the baselines": any(s.kind == "floor" for s in study.subjects),
         "the open loop": "loops" in charts.exhibits,
         "several workloads": "workloads" in charts.exhibits,
         "a slowed Redis": "delays" in charts.exhibits,
         "idle connections": "idles" in charts.exhibits,
         "several instances behind nginx": "through" in charts.exhibits,
-        "hosts of their own": bool(study.results.hosts),
+        "separate hosts": bool(study.results.hosts),
     }
     return ", ".join(name for name, there in wanted.items() if not there)
 

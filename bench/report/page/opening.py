@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The top of the page: what was found, in a minute, and what to know before believing it."""
+"""The top of the page: the most important findings, and cautions."""
 
 from bench.records.figures import QUIET
 from bench.records.words import connections, percent, plural
@@ -12,14 +12,13 @@ SHORT = (
     *("rates", "hosts", "instances-keep", "cpu", "latency", "holding", "floors"),
     *("delays", "idles", "memory"),
 )
-"""Charts whose titles are findings for who has a minute, the most telling first. If the
-headline gives the rates of one level, the chart of the rates is not among them: its title gives the
-best rate of any level."""
+"""Charts whose titles are the short list of findings, the most important first. If the headline is
+the ranking at one level, the list omits the chart of rates: it has the best rate of any level."""
 MOST_SHORT = 6
 
 
 def part(study: Study, charts: Catalogue) -> dict[str, object]:
-    """Headline, findings and cautions."""
+    """Return the headline, the findings and the cautions."""
     first = study.scenarios[0]
     titles = charts.titles()
     where = topology.title(study) or study.results.machine.describe()
@@ -36,21 +35,21 @@ def part(study: Study, charts: Catalogue) -> dict[str, object]:
 
 
 def _cautions(study: Study) -> list[str]:
-    """What a reader must know before believing anything."""
+    """Return the cautions at the top of the page."""
     words = []
     if study.results.state != "complete":
-        words.append("The sweep was not completed: this is what was measured until then.")
+        words.append("The sweep was not completed: the results are partial.")
     if study.single_run:
-        words.append("Each cell was measured once: differences below a tenth may be noise.")
+        words.append("Each data point is a single run: differences below 10 % may be noise.")
     bad = list(study.without_figure())
     if bad:
         words.append(
-            f"{len(bad):,} of {len(study.points):,} cells did not hold; the reasons are below."
+            f"{len(bad):,} of {len(study.points):,} data points are invalid; the reasons are below."
         )
     bounds = sum(p.lower_bound for p in study.points)
     if bounds:
         words.append(
-            f"In {plural(bounds, 'cell')} the load generator was the limit: those rates are "
+            f"In {plural(bounds, 'data point')} the load generator was the limit: those rates are "
             "lower bounds, marked ≥."
         )
     loud = [p for p in study.points if figures_table.disturbed(p)]
@@ -58,7 +57,7 @@ def _cautions(study: Study) -> list[str]:
         words.append(_disturbed(loud, len(study.points)))
     outliers = sum(p.outliers for p in study.points)
     if outliers:
-        words.append(f"{plural(outliers, 'run')} lay far from the others of the same cell.")
+        words.append(f"{plural(outliers, 'run')} differed much from the others of the data point.")
     return words
 
 
@@ -67,10 +66,10 @@ def _disturbed(loud: list[Point], cells: int) -> str:
     most = percent(worst.get("foreign_share") or 0)
     where = f"{worst.subject.name} at {connections(worst.level)} ({describe(worst.scenario)})"
     sliced = any(p.scenario.quota for p in loud)
-    slices = ", and it could not use up its slice" if sliced else ""
+    slices = ", and it could not use up its CPU quota" if sliced else ""
     return (
-        f"In {len(loud):,} of {plural(cells, 'cell')} others used more than {percent(QUIET)} of "
-        f"the server's CPU in the median run{slices}; the worst is {where}, with {most}. Rates "
-        "there are too low, and CPU per request is not free of it either; the table calls them "
-        "disturbed. See what else runs (make doctor), and measure again on a quiet machine."
+        f"In {len(loud):,} of {plural(cells, 'data point')} other programs used more than "
+        f"{percent(QUIET)} of the server's CPU in the median run{slices}; the worst is {where}, "
+        f"with {most}. Their rates are too low, and their CPU per request is affected, too; the "
+        "table marks them disturbed. Run make doctor, and measure again on a quiet machine."
     )

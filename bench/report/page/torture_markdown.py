@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table in Markdown, for docs/."""
+"""The robustness test's report in Markdown, for docs/."""
 
 from bench.records.torture import AttackFacts, Record, verdict
 from bench.records.words import markdown_table
@@ -7,7 +7,7 @@ from bench.report.findings import torture as words
 
 
 def markdown(record: Record) -> str:
-    """The whole torture."""
+    """Return the report of a robustness test."""
     blocks = [
         "# The torture",
         f"{words.headline(record)}.",

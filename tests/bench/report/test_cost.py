@@ -96,10 +96,9 @@ def test_the_headline_and_what_to_know_before_believing_it() -> None:
     lean, floor = of(REDIRECT, 20, 22), of(REDIRECT, 15, 15.2, subject="floor-epoll")
     found = results(*dear, *lean, *floor)
     assert words.headline(found) == (
-        "A redirect costs epoll 21.0 µs of CPU time, and the barest program of its architecture "
-        "15.1 µs"
+        "A redirect costs epoll 21.0 µs of CPU time, and the baseline of its architecture 15.1 µs"
     )
-    assert words.measured(found).endswith("ab with 50 connections, 2 runs of each cell.")
+    assert words.measured(found).endswith("ab with 50 connections, 2 runs of each configuration.")
     assert words.cautions(found) == []
     for run, share in zip(lean, (0.10, 0.11), strict=True):
         assert run.process
@@ -108,11 +107,11 @@ def test_the_headline_and_what_to_know_before_believing_it() -> None:
         assert run.process
         run.process.cpu_us_per_request = cost
     (loud,) = words.cautions(found)
-    assert loud.startswith("In 1 of 8 runs others used more than 10% of the server's CPU.")
+    assert loud.startswith("In 1 of 8 runs other programs used more than 10% of the server's CPU.")
     assert floor[1].process
     floor[1].process.cpu_us_per_request = 22.5  # 1.023: the middle of both is 1.026
     assert words.cautions(found)[1:] == [
-        "The floor costs more than the server itself: epoll (redirect). There it says only that "
+        "The baseline costs more than the server itself: epoll (redirect). It shows only that "
         "the two are close."
     ]
     floor[0].state, floor[0].reason = "failed", Reason(label="reset", text="it was reset")
@@ -133,10 +132,10 @@ def test_a_trick_that_costs_something_was_seen() -> None:
 
     said = words.brought([trick("more", 1.2, 1.3, 1.4), trick("gather", 0.7, 0.8, 0.9)])
     assert said == (
-        "`more` brings most: without it redirect costs +30%. "
+        "`more` saves most: without it redirect costs +30%. "
         "Cheaper without: `gather` (redirect: -20%)."
     )
-    assert words.brought([trick("defer")]) == "Not told apart: `defer`."
+    assert words.brought([trick("defer")]) == "No significant difference: `defer`."
     (row,) = words.difference_table(words.TRICK_HEAD, [trick("more", 1.2, 1.3, 0.95)]).rows
     assert row[-2:] == ("not significant (+20%)", "-5% to +30%")
 

@@ -107,7 +107,7 @@ def test_through_nginx_against_straight(study: Study) -> None:
     title = instances.through_finding(study, FOUR_KEPT, 1000)
     assert re.fullmatch(
         r"Behind nginx one instance of \w+ kept all of its rate if nginx keeps its connections.*"
-        r"; not found out for epoll: without nginx the load generator was at its limit",
+        r"; unknown for epoll: without nginx the load generator was at its limit",
         title,
     )
     kept = results_of([run for run in study.results.runs if run.conditions.balancer != "close"])
@@ -233,7 +233,7 @@ def test_the_floor_of_every_workload_that_has_one() -> None:
     assert [s.workload for s, _ in floors.measured(found)] == ["redirect", "link"]
     assert {row.subject for row in floors.floor_rows(found)} == {"poll", "epoll"}
     title = floors.finding(found)
-    assert title.startswith("In CPU per request epoll is at 2.0 times its floor (short link")
+    assert title.startswith("In CPU per request epoll is at 2.0 times its baseline (short link")
     assert floors.finding(Study(recorded("version1"))) == ""
 
 

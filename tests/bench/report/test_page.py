@@ -75,14 +75,14 @@ def test_a_hostile_reason_is_text() -> None:
 
 def test_cautions_are_said(pages: Callable[[str], Path]) -> None:
     once = pages("version1").read_text()
-    assert "Each cell was measured once" in once
+    assert "Each data point is a single run" in once
     assert "Not measured in this file: latency per request" in once
     failed = pages("version1_failed").read_text()
-    assert "8 of 12 cells did not hold" in failed
+    assert "8 of 12 data points are invalid" in failed
     assert "sudo" in failed  # the fix of a limit
     full = pages("everything").read_text()
     assert "lower bounds, marked ≥" in full
-    assert "lay far from the others" in full
+    assert "differed much from the others" in full
 
 
 def disturbed() -> Results:
@@ -97,7 +97,7 @@ def disturbed() -> Results:
 
 
 @pytest.mark.parametrize(
-    ("quota", "slices"), [(0.0, ""), (0.2, ", and it could not use up its slice")]
+    ("quota", "slices"), [(0.0, ""), (0.2, ", and it could not use up its CPU quota")]
 )
 def test_a_disturbed_machine_is_said(quota: float, slices: str) -> None:
     results = disturbed()
@@ -107,7 +107,8 @@ def test_a_disturbed_machine_is_said(quota: float, slices: str) -> None:
     page = render(study, catalogue(study))
     core = ", 20 % of a core each" if quota else ""
     assert (
-        "In 1 of 3 cells others used more than 10 % of the server&#39;s CPU in the median run"
+        "In 1 of 3 data points other programs used more than 10 % of the server&#39;s CPU "
+        "in the median run"
         f"{slices}; the worst is poll at 100 connections (guestbook, a connection per request"
         f"{core}), with 20 %."
     ) in page

@@ -213,7 +213,10 @@ def test_who_cannot_keep_a_connection_has_no_figure() -> None:
     found = results()
     found.runs = [run for run in found.runs if run.subject != "nginx"]
     found.studies[0].measured[0].subjects.append("iterative")
-    for closes, words in (("", "not measured under this load"), ("x", "it keeps no connection as")):
+    for closes, words in (
+        ("", "not measured under this load"),
+        ("x", "it does not keep connections as"),
+    ):
         found.peers["nginx"].closes = closes
         once, kept = (
             {row.subject: row.now.why_not for row in table.rows}
@@ -221,7 +224,7 @@ def test_who_cannot_keep_a_connection_has_no_figure() -> None:
         )
         assert once["nginx"] == once["iterative"] == "not measured under this load"
         assert kept["nginx"].startswith(words)
-        assert kept["iterative"].startswith("it keeps no connection as asked for: it closes")
+        assert kept["iterative"].startswith("it does not keep connections as requested: it closes")
 
 
 def test_another_reference_for_a_workload() -> None:
@@ -241,13 +244,13 @@ def test_where_the_seven_stand() -> None:
         ("nginx", 8.0),
         ("poll", 40.0),
     ]
-    words = "On average epoll needs the least CPU of all; of what people use, nginx does"
+    words = "On average epoll needs the least CPU; of the reference servers, nginx does"
     assert peers.standing(found) == words
     assert peers.standing([dot for dot in found if dot.kind == "server"]) == ""
     kept = [dot for dot in found if dot.scenario == KEPT]
     assert "about the same CPU time" in peers.standing(kept)
     without = [dot for dot in found if dot.subject != "epoll"]
-    assert peers.standing(without).startswith("On average 1 of 1 that people use needs less CPU")
+    assert peers.standing(without).startswith("On average 1 of 1 reference servers needs less CPU")
 
 
 def test_the_order_of_those_that_do_not_all_serve_the_same() -> None:
@@ -287,16 +290,16 @@ def test_the_order_of_those_that_do_not_all_serve_the_same() -> None:
         ({"nginx": 10.9}, "nginx, need about the same CPU time for a request"),
         (
             {"nginx": 11.1},
-            "On average epoll needs the least CPU of all; of what people use, nginx does",
+            "On average epoll needs the least CPU; of the reference servers, nginx does",
         ),
         ({"nginx": 9.2}, "nginx, need about the same CPU time for a request"),
         (
             {"h2o": 5.0, "nginx": 9.2},
-            "On average 1 of 2 that people use needs less CPU than the leanest",
+            "On average 1 of 2 reference servers needs less CPU than the cheapest",
         ),
         (
             {"h2o": 8.0, "nginx": 9.0},
-            "On average 2 of 2 that people use need less CPU than the leanest",
+            "On average 2 of 2 reference servers need less CPU than the cheapest",
         ),
     ],
 )
@@ -360,7 +363,7 @@ def test_nobody_was_the_limit_only_where_that_is_known() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("how", "words"), [("perf", "perf has looked"), ("pprof", "the kernel only as the function")]
+    ("how", "words"), [("perf", "perf sampled"), ("pprof", "the kernel only as the function")]
 )
 def test_a_profile_of_a_study_is_drawn(
     tmp_path: Path, how: Literal["perf", "pprof"], words: str

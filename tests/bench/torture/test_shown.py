@@ -21,7 +21,7 @@ from ..accessible import hindrances
 from .conftest import eventful, made_cell, made_record, phase
 
 HEADLINE = (
-    "2 servers under 3 attacks: promises were broken in 2 cells; 3 of 600 answered remarks were "
+    "2 servers under 3 attacks: promises were broken in 2 tests; 3 of 600 answered remarks were "
     "lost"
 )
 
@@ -79,7 +79,7 @@ def test_the_table_of_a_terminal() -> None:
     assert '✗ epoll, Redis killed: 3 of 100 remarks answered "stored" are not in Redis' in text
     assert "10 of 40 requests in progress were dropped" in text
     assert "asks no Redis: nginx / Redis killed" in text
-    assert "1 cell is called disturbed" in text
+    assert "1 test is marked disturbed" in text
     assert "..." in terminal(torture_table(eventful(), ("epoll", "connect-only")))
     for line in terminal(torture_table(eventful()), 80).splitlines():
         assert len(line) <= 80

@@ -69,7 +69,7 @@ def test_ctrl_c_ends_everything_and_keeps_what_there_is(tmp_path: Path) -> None:
     said = torture.end()
     assert torture.process.returncode == 130, said
     assert torture.record().state == "interrupted"
-    assert "The torture was interrupted" in said
+    assert "The robustness test was interrupted" in said
     assert next(tmp_path.glob("*/torture.html")).stat().st_size > 1000
     assert torture.strays() == []
 
@@ -97,7 +97,7 @@ def test_when_the_time_is_over_it_is_said(tmp_path: Path) -> None:
     record = torture.record()
     assert record.state == "out of time"
     assert [cell.reached for cell in record.cells][-1] is False
-    assert "The time was over before" in said
+    assert "The time limit was reached before" in said
 
 
 @pytest.mark.slow

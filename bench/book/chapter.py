@@ -7,9 +7,9 @@
     :: beside FILE NAME FILE NAME   two functions side by side
     :: timeline SERVER [SCENARIO]   the picture of a recorded trace
     :: curve SERVER ...             the newest curve of the last of these servers, with the others'
-    :: lives NN                     which real servers have this architecture, as chapter 11 says
-    :: question TEXT                what stands behind it, up to `:: end`, is the folded answer
-    :: try NAME      lines of shell up to `:: expect`, then what is seen, up to `:: end`
+    :: lives NN                     which real servers have this architecture, from chapter 11
+    :: question TEXT                the text up to `:: end` is the folded answer
+    :: try NAME      lines of shell up to `:: expect`, then the output, up to `:: end`
 
 Pure: from text to blocks.
 """

@@ -95,7 +95,7 @@ def _read(pieces: Sequence[tuple[str, str]]) -> list[Chapter]:
 
 
 def print_pdf(page: Path) -> Path | None:
-    """The page as a PDF beside it; None where there is no browser that could. Raises UserError."""
+    """Print the page to a PDF in its folder; None if there is no browser. Raises UserError."""
     browser = next((path for path in map(shutil.which, BROWSERS) if path), None)
     if browser is None:
         return None

@@ -16,7 +16,7 @@ from bench.report.charts.export import whole
 from bench.report.study.study import Study, describe
 
 NONE_YET = (
-    '<p class="none">Here stands the curve of your own machine, once there is one: '
+    '<p class="none">No curve of your machine yet. To make one: '
     "<code>make bench</code>, then <code>make book</code>.</p>"
 )
 

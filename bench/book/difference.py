@@ -11,7 +11,7 @@ KEPT_AROUND = 2
 
 @dataclass(frozen=True)
 class Pair:
-    """A line of each file beside each other; None: it has none there."""
+    """A line of each file, to be shown side by side; None: no line on this side."""
 
     left: int | None
     right: int | None

@@ -17,7 +17,7 @@ MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 ESSAY_FROM = 8
 """Lines of a comment more than of its code."""
 ESSAY_WIDE = 64
-"""Letters in a line of a drawing: wider ones would be cut off beside the code."""
+"""Letters in a line of a drawing: a wider one would be cut off next to the code."""
 FOLDED_FROM = 2 * KEPT_AROUND + 4
 """Unchanged lines in a row from which they are folded."""
 
@@ -32,8 +32,8 @@ def coloured(text: str) -> list[str]:
 
 
 def styles() -> tuple[str, str]:
-    """The colours of the code, for light and for dark pages: of those that Pygments has, two with a
-    contrast of 4.5 and more on all that code stands on here."""
+    """Return the CSS of code for light and dark pages: two styles of Pygments with a contrast of at
+    least 4.5 on all backgrounds of code."""
     both = [HtmlFormatter(style=name, nobackground=True) for name in ("xcode", "github-dark")]
     light, dark = (str(one.get_style_defs(".code")) for one in both)  # type: ignore[no-untyped-call]
     return light, dark
@@ -59,7 +59,7 @@ def annotated(name: str, text: str, link: Link, before: tuple[str, str] | None) 
 
 
 def _is_essay(passage: Passage) -> bool:
-    """A long comment before a little code stands above it, in two columns; so does a wide one."""
+    """Return whether a comment is shown above its code, in two columns: it is long or wide."""
     drawn = [line for is_drawn, part in paragraphs(passage.comment) if is_drawn for line in part]
     wide = any(len(line) > ESSAY_WIDE for line in drawn)
     return wide or len(passage.comment) > ESSAY_FROM + len(passage.code)
@@ -78,8 +78,8 @@ def step(
     texts: tuple[str, str],
     names_in: tuple[str, str] | None = None,
 ) -> str:
-    """Two files side by side, their code alone: what the comments say stands beside each file. Or
-    one function of each, with the comments in it. Raises NoSuchFunction."""
+    """Return the code of two files side by side, without their comments; or one function of each,
+    with its comments. Raises NoSuchFunction."""
     sides, numbers = [], []
     for which, text in enumerate(texts):
         lines = [(n, line) for n, line in enumerate(code_alone(text)) if line is not None]
@@ -114,7 +114,7 @@ def _folds(run: Sequence[Pair]) -> list[tuple[bool, Sequence[Pair]]]:
 
 
 def _row(pair: Pair, html: Sequence[Sequence[str]], numbers: Sequence[Sequence[int]]) -> str:
-    """`numbers`: for each side, at which line of its file each of its lines of code stands."""
+    """`numbers`: for each side, the line number in its file of each line of code."""
     sides = []
     for which, place, sign in ((0, pair.left, "gone"), (1, pair.right, "new")):
         number = None if place is None else numbers[which][place]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A C file as passages: a comment that stands on lines of its own, and the code behind it. Pure."""
+"""Split a C file into passages: a comment on its own lines, and the code after it. Pure."""
 
 import re
 from dataclasses import dataclass, field
@@ -108,7 +108,7 @@ def function(text: str, name: str) -> tuple[int, int]:
     for place, line in enumerate(lines):
         if not re.match(rf"^(?!\s)[\w\s*]*\b{re.escape(name)}\(", line):
             continue
-        # A declaration, which may take several lines, comes to its semicolon before any brace.
+        # A declaration, which may take several lines, ends with a semicolon before any brace.
         if re.match(r"[^{]*;", "\n".join(lines[place:])):
             continue
         end = next((n for n in range(place, len(lines)) if lines[n] == "}"), None)

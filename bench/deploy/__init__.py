@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
 """The four-host benchmark from the controller: prepare the hosts, sweep, collect, tidy up.
 
-What happens on the hosts stands in deploy/ (an Ansible playbook). Here is what goes on around it.
+The Ansible playbook in deploy/ runs on the hosts. This package prepares and follows it.
 """

@@ -119,7 +119,7 @@ def play(options: DeployOptions) -> int:
 
 
 def _all(options: DeployOptions, playbook: Playbook, watch: SignalWatch, scratch: Path) -> int:
-    # Before the check has passed nothing is tidied: it may be somebody else's sweep.
+    # Before the check has passed nothing is removed: it may belong to another user's sweep.
     if not playbook.run("check", watch):
         return _ended(watch, FAILED)
     host = inventory.WayToLoad(scratch / "load_host.json")
@@ -163,7 +163,7 @@ def _folders(results: Path) -> set[Path]:
 
 def _say_where(options: DeployOptions, before: set[Path]) -> None:
     found = _folders(options.results)
-    # One that was resumed has come back under its name, wherever it was before.
+    # A resumed sweep keeps its name, and is now in the folder of the results.
     resumed = options.results / options.resume.resolve().name if options.resume else None
     for folder in sorted(found & {resumed} if resumed else found - before):
         quoted = shlex.quote(str(folder))

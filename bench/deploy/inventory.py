@@ -56,7 +56,7 @@ class WayToLoad:
         self._found = FoundHost.model_validate_json(file.read_text())
         if self._found.password:
             raise UserError(
-                "the load host is reached with a password, and nobody could type it for the sweep. "
+                "the load host needs a password, and the sweep cannot type it. "
                 "Give it a key: ssh-copy-id, and ansible_ssh_private_key_file in the inventory"
             )
 

@@ -164,7 +164,7 @@ def _archive(archive: Path, digest: str, members: Iterable[tuple[Path, str]]) ->
         with tarfile.open(new, "w:gz", compresslevel=6) as tar:
             for path, name in members:
                 tar.add(path, name, filter=_of_root)
-        new.replace(archive)  # whole at any moment, for whoever sends it just now
+        new.replace(archive)  # atomic: another process may be sending it
         stamp.write_text(digest)
     return {"file": str(archive), "digest": digest}
 

@@ -41,11 +41,11 @@ class Fault(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     number: str = Field(pattern="^[0-9]{2}$")
     name: str
-    """Its plain name, which nobody is told before the explanation."""
+    """Its plain name. Students see it only with the explanation."""
     server: str
     """The one in which it is to be looked for."""
     complaint: str
-    """What somebody noticed, in his own words."""
+    """What a user noticed, in the words of a user."""
     hints: tuple[str, ...] = Field(min_length=STEPS, max_length=STEPS)
     explanation: str
     incident: Incident | None = None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The experiments of course/experiments/: NAME.patch is what is done otherwise, NAME.toml the
-question and the answer. The changed servers are built beside the usual ones, so that a sweep can
-measure both in turns."""
+"""The experiments of course/experiments/: NAME.patch changes a server, NAME.toml has
+the question and the answer. The changed servers are built next to the usual ones, so that a sweep
+can measure both in turns."""
 
 import hashlib
 import shutil

@@ -14,7 +14,7 @@ from bench.records.errors import UserError
 
 ANSWER = "answer"
 COPIES = ROOT / "fault"
-"""Not below build/, which `make clean` removes: somebody works in them."""
+"""Not below build/, which `make clean` removes: students work in them."""
 
 
 def run(words: Sequence[str]) -> int:
@@ -54,16 +54,16 @@ def run(words: Sequence[str]) -> int:
 
 
 def ticket(chosen: Fault, folder: Path) -> str:
-    """What the student is told: the complaint, and what there is to find the fault with."""
+    """Return the text for the student: the complaint, and the commands that help."""
     complaint = textwrap.indent(paragraphs(chosen.complaint), "  ")
     server = chosen.server
     return f"""\
 A copy of the project, with one fault in its C sources, is in {folder}
-Somebody complains about the server `{server}`:
+A user complains about the server `{server}`:
 
 {complaint}
 
-Find the fault, and mend it there. What may help (there, not here):
+Find the fault and fix it there. Commands that help (there, not here):
   make serve SERVER={server}          with a Redis of its own
   ./{server} --no-confinement         under strace or gdb, after make all
   make timeline SERVER={server}       SCENARIO=silent, slow-reader, redis-stopped ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page /live: what a running server's processes and threads wait for, seen from beside.
+"""The page /live: what a running server's processes and threads wait for, read from outside.
 
     tasks          its processes and threads, each with the system call it sleeps in: from /proc
     sockets        its connections and its accept queue: from /proc

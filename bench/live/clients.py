@@ -28,7 +28,7 @@ HALF_A_REQUEST = b"GET /guestbook HTTP/1.1\r\nHost: live\r\nX-Half-A-Requ"
 
 VISITOR_EVERY = 0.5
 VISITORS_MOST = 30
-"""So many wait at once; then no other comes until one is served."""
+"""The largest number of visitors that wait at once; the next one comes when one is served."""
 VISITOR_PATIENCE = 15.0
 VISITS_SHOWN_SECONDS = 40.0
 FILE, GUESTBOOK = "/files/small.txt", "/guestbook"
@@ -95,7 +95,7 @@ class Clients:
     # ---- What the buttons do ----
 
     def silent(self, count: int) -> None:
-        """So many more that send half a request and then nothing."""
+        """Add `count` clients that send half a request and then nothing."""
         for _ in range(count):
             with self._lock:
                 if len(self._silent) >= SILENT_MOST:
@@ -125,8 +125,8 @@ class Clients:
             threading.Thread(target=self._part_of_burst, args=(waiting,), daemon=True).start()
 
     def slow_redis(self) -> None:
-        """Redis answers only every SLOW_PAUSE_MS, for SLOW_SECONDS: it is told to pause, again and
-        again, and each pause ends by itself."""
+        """Redis answers only every SLOW_PAUSE_MS, for SLOW_SECONDS: it gets
+        CLIENT PAUSE repeatedly, and each pause ends by itself."""
         with self._lock:
             running = time.monotonic() < self._slow_until
             if self._redis_url is None or running:

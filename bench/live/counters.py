@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """How many requests a server has answered, without asking it.
 
-The servers count in memory that all their processes share (lib/net/statistics.h), and tell the sums
-when they end. Who may trace a process may read its memory, and the process does not notice. Which
+The servers count in memory that all their processes share (lib/net/statistics.h), and print the
+sums when they end. A user who may trace a process may read its memory; this does not stop it. Which
 of its shared pieces of memory holds the counters, they show themselves: in each counter the
 requests are the sum of its responses.
 """
@@ -20,7 +20,7 @@ LONGEST = 10_000 * COUNTER.size
 
 
 class Counters:
-    """Of one server. Nothing is known of one that keeps no such counters."""
+    """The counters of one server; a server without these counters has no figures."""
 
     def __init__(self, pid: int) -> None:
         """`pid`: its first process."""
@@ -28,7 +28,7 @@ class Counters:
         self._place: tuple[int, int] | None = None
 
     def requests(self) -> int | None:
-        """So many so far; None: it may not be read, or there is no counter that has counted."""
+        """Return the requests so far; None if memory is not readable or no counter has counted."""
         try:
             places = [self._place] if self._place else self._places()
             memory = os.open(self._folder / "mem", os.O_RDONLY | os.O_CLOEXEC)
@@ -59,7 +59,7 @@ def cells_in(memory: bytes) -> list[tuple[int, ...]]:
 
 
 def are_counters(cells: list[tuple[int, ...]]) -> bool:
-    """Whether that is what they are, and somebody has counted."""
+    """Return whether the numbers are counters, and at least one has counted."""
     sums_agree = all(
         requests == sum(responses) and not none for requests, none, _, *responses, _bytes in cells
     )

@@ -58,7 +58,7 @@ class Wait:
 
 WAITS = {
     **dict.fromkeys(("accept", "accept4"), Wait("accept", "the next client")),
-    **dict.fromkeys(LOOPS, Wait("all", "whoever is ready first")),
+    **dict.fromkeys(LOOPS, Wait("all", "the first client that is ready")),
     **dict.fromkeys(("wait4", "waitid"), Wait("task", "a child's end")),
     **dict.fromkeys(("nanosleep", "clock_nanosleep"), Wait("other", "a pause to pass")),
     "futex": Wait("task", "another thread: work in a queue, a lock, or its end"),
@@ -94,7 +94,7 @@ def _peer(inode: int, call: str, seen: Sockets, names: dict[int, tuple[Who, int]
     if inode in seen.redis:
         return Wait("redis", "Redis")
     if inode not in seen.clients:
-        return Wait("other", "somebody who has just gone" if inode else "")
+        return Wait("other", "a client that has just left" if inode else "")
     who, number = names.get(seen.clients[inode], (Who.OTHER, 0))
     one, many = (f"{name}{', to read on' if call in TO_WRITE else ''}" for name in who.value)
     return Wait("client", one, number, many, who is Who.SILENT)
@@ -178,7 +178,7 @@ class Look:
         self._thread.start()
 
     def close(self) -> None:
-        """No more looks; who waits is told so."""
+        """End the looks, and wake all waiting readers."""
         with self._changed:
             self._over = True
             self._changed.notify_all()
@@ -260,7 +260,7 @@ class Look:
         return list(groups.values())
 
     def _sleep(self, task: Task, now: float) -> Sleep:
-        """The same one as before, if it has not run since."""
+        """Return the previous sleep if the task has not run since."""
         key = (task.call, task.arguments, task.ran_ns)
         before = self._sleeps.get(task.number)
         slept_on = before is not None and before.key == key and not task.runs and task.ran_ns

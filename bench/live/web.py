@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The page, its events and its buttons: on loopback, for pages that came from here.
 
-Three doors are shut. Other machines: it listens on 127.0.0.1. A page of another site in a browser
-of this machine: its Origin is not ours. The same under a name that it made lead to 127.0.0.1 (DNS
-rebinding): its Host is not ours.
+Three kinds of clients are rejected. Other machines: it listens on 127.0.0.1. A page of another site
+in a browser of this machine: its Origin is not ours. A page whose host name resolves to 127.0.0.1
+(DNS rebinding): its Host is not ours.
 """
 
 import json
@@ -26,7 +26,7 @@ TEMPLATES = Path(__file__).parent / "template"
 PAGE = "/live"
 FILES = {"/live/live.css": "text/css", "/live/live.js": "text/javascript"}
 PAGES_MOST = 5
-"""So many pages may be open at once. Each keeps a connection, and a browser makes six to a host:
+"""The largest number of open pages. Each keeps a connection, and a browser opens six to a host:
 the sixth is for the buttons."""
 SILENT_AT_ONCE = 100
 POLICY = (
@@ -36,7 +36,7 @@ POLICY = (
 
 
 class Live:
-    """The helper beside a server. Use `close`."""
+    """The HTTP server of the page. Call `close` at the end."""
 
     def __init__(self, server: Server, redis_url: str | None, port: int) -> None:
         """Listens on the port, or on any free one if that is taken. `redis_url`: of a Redis that
@@ -72,7 +72,7 @@ class Live:
         }
 
     def tell(self, write: Callable[[bytes], object]) -> bool:
-        """Write each look as an event until nobody reads or it is over; False: too many read."""
+        """Write each look as an event until the reader leaves; False: too many pages."""
         if not self._pages.acquire(blocking=False):
             return False
         self.look.watch(1)

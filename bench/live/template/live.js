@@ -74,10 +74,10 @@ function showVisits(visits) {
   const longest = Math.max(0, ...waiting.map((visit) => visit[2]));
   at("longest").textContent = seconds(longest);
   at("longest").classList.toggle("bad", longest >= 1);
-  at("waiting").textContent = waiting.length ? `${many(waiting.length, "visitor waits", "visitors wait")} for an answer` : "nobody waits";
+  at("waiting").textContent = waiting.length ? `${many(waiting.length, "visitor waits", "visitors wait")} for an answer` : "no visitor waits";
 }
 
-// ---- Who waits for what ----
+// ---- What each task waits for ----
 
 function sign(kind, parent) {
   return element("span", SIGNS[kind], parent, `sign ${kind}`);
@@ -85,7 +85,7 @@ function sign(kind, parent) {
 
 function whom(group) {
   const numbers = group.numbers.length ? ` ${group.numbers.join(", ")}${group.count > group.numbers.length ? ", …" : ""}` : "";
-  if (group.kind === "runs") return "nobody: it runs, or wants a processor";
+  if (group.kind === "runs") return "nothing: it runs, or is ready to run";
   return group.whom + numbers;
 }
 
@@ -125,7 +125,7 @@ function verdict(told) {
     return `${who} held by ${count === 1 ? "a silent client" : "silent clients"}. ${stuck ? "Visitors wait." : "The others serve the visitors."}`;
   }
   const loop = told.groups.some((group) => group.kind === "all" || group.kind === "runs");
-  if (told.silent.count && loop && told.threads === 1) return stuck ? "" : "One loop waits for all of them at once: the silent ones hold nobody up.";
+  if (told.silent.count && loop && told.threads === 1) return stuck ? "" : "One loop waits for all of them at once: the silent ones block no other client.";
   return "";
 }
 

@@ -94,7 +94,7 @@ def _idle(said: str) -> None:
 
 
 def _fault(said: str) -> None:
-    assert "Somebody complains" in said
+    assert "A user complains" in said
 
 
 def _step(said: str) -> None:

@@ -184,9 +184,9 @@ def test_one_silent_client_holds_nobody_up_in_the_event_loop(
     page = opened(served)
     page.keyboard.press("s")
     expect(page.locator("#doing")).to_contain_text("1 silent client")
-    expect(page.locator("#groups tbody tr")).to_contain_text("whoever is ready first")
+    expect(page.locator("#groups tbody tr")).to_contain_text("the first client that is ready")
     assert served.ask() == 200
-    expect(page.locator("#verdict")).to_contain_text("hold nobody up")
+    expect(page.locator("#verdict")).to_contain_text("block no other client")
     expect(page.locator("#open")).not_to_have_text("0")
     page.get_by_role("button", name="Undo").click()
     expect(page.locator("#doing")).not_to_contain_text("silent client")

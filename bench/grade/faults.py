@@ -184,6 +184,16 @@ REDIS_LEAK = FaultKind(
     "on every return path",
     r"connect\(",
 )
+REDIS_ANEW = FaultKind(
+    "redis-made-anew",
+    "You open a new Redis connection for each request",
+    "Clients requested pages one after another, and Redis accepted about one new connection for "
+    "each page. A returned connection is used again only if it is still open.",
+    "redis_pool_borrow and redis_pool_return in lib/net/redis/pool.h; close a connection only "
+    "after an error",
+    r"connect\(",
+    brings=("dear", "fails-under-load"),
+)
 BELIEVES = FaultKind(
     "believes-anything",
     "You accept an invalid request",

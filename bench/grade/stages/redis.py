@@ -10,6 +10,7 @@ from bench.grade.faults import (
     BY_NATURE,
     NO_REDIS,
     ONE_REDIS_QUESTION,
+    REDIS_ANEW,
     REDIS_NOT_BACK,
     REDIS_STOPS_ALL,
     WRONG_ANSWER,
@@ -20,6 +21,7 @@ from bench.grade.site import word
 from bench.grade.stage import Failed
 from bench.services.redis_server import connect
 
+REDIRECTS = (302, 303, 307)
 BACK_SECONDS = 5.0
 REPLY_SECONDS = 9.0
 """More than REDIS_REPLY_TIMEOUT for a connection and a reply."""
@@ -69,6 +71,8 @@ def stopped(scene: Scene) -> None:
     reply."""
     links = make_links(scene)
     first = next(iter(links))
+    if scene.get(f"/go/{first}").status not in REDIRECTS:  # from now on the server is connected
+        raise Failed(NO_REDIS, "a short link that is in Redis was not answered with a redirect")
     scene.patience = REPLY_SECONDS
     scene.redis.stop()
     try:
@@ -90,15 +94,21 @@ def stopped(scene: Scene) -> None:
 
 
 def back(scene: Scene) -> None:
-    """A request fails while Redis is down; soon after its return requests succeed again."""
+    """Clients come while Redis stands still and while it restarts; soon after each the guestbook
+    works again."""
+    stopped(scene)
+    _returns(scene, "did not run for a moment")
     with redis_gone(scene):
         scene.ask_for("/guestbook", REDIS_STOPS_ALL)
-    stopped(scene)
+    _returns(scene, "was restarted")
+
+
+def _returns(scene: Scene, what: str) -> None:
+    """Wait until the guestbook works."""
     if not scene.until(lambda: scene.get("/guestbook").status == 200, BACK_SECONDS):
         raise Failed(
             REDIS_NOT_BACK,
-            f"Redis was restarted, and later stopped for a moment; {BACK_SECONDS:.0f} s after "
-            "that the guestbook still does not work",
+            f"Redis {what}; {BACK_SECONDS:.0f} s after that the guestbook still does not work",
         )
 
 
@@ -131,10 +141,17 @@ def make_links(scene: Scene) -> dict[str, str]:
     return links
 
 
+def connections(scene: Scene) -> int:
+    """Return how many connections Redis has accepted so far, with the one of this call."""
+    with connect(scene.redis.url) as client:
+        return int(client.info("stats")["total_connections_received"])
+
+
 def own_replies(scene: Scene) -> None:
-    """Short links that many clients request at once lead to their targets."""
+    """Short links that many clients request at once lead to their targets, over few connections to
+    Redis."""
     links = make_links(scene)
-    if scene.get(f"/go/{next(iter(links))}").status not in (302, 303, 307):
+    if scene.get(f"/go/{next(iter(links))}").status not in REDIRECTS:
         raise Failed(NO_REDIS, "a short link that is in Redis was not answered with a redirect")
 
     def follow(name: str) -> None:
@@ -153,7 +170,15 @@ def own_replies(scene: Scene) -> None:
                     f"once, and one was sent to {target} (status {answer.status})",
                 )
 
+    before = connections(scene)
     scene.together([lambda name=name: follow(name) for name in links])  # type: ignore[misc]
+    made, requests = connections(scene) - before - 1, len(links) * ROUNDS
+    if made > requests / 2:
+        raise Failed(
+            REDIS_ANEW,
+            f"{len(links)} clients requested {requests} short links; for these Redis accepted "
+            f"{made} new connections",
+        )
 
 
 REDIS = Stage(

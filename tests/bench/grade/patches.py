@@ -267,6 +267,12 @@ PATCHES = (
     _whole("bad-head", "serves", "    moment_set(&serving->moment, time(NULL));\n", ""),
     _whole("unlisted-call", "serves", ", THREADED_CALLS, THREAD_CREATING_CALLS", ""),
     _whole(
+        "redis-made-anew",
+        "redis",
+        "    redis_pool_return(serving->redis, client);\n}",
+        "    redis_client_close(client);\n    redis_pool_return(serving->redis, client);\n}",
+    ),
+    _whole(
         "redis-leak",
         "leaves-nothing",
         "    redis_pool_return(serving->redis, client);\n}",

@@ -27,11 +27,11 @@
  * child ends.  In both cases no connection is kept alive.
  *
  * A lesson of its own: who owns a socket after fork()?  Both.  So a connection
- * to Redis can outlive its child, if somebody knows how the child left it: see
- * net/redis/lending.h; and how a child's end is noticed: process/children.c.
+ * to Redis can outlive its child, if the parent knows in which state the child
+ * left it (net/redis/lending.h).  process/children.c notices a child's end.
  *
  * What to try: kill -9 a child while three clients are being served, and see
- * who notices; then the same with 04.  The commands: course/book/02-forking.md.
+ * who notices; then do it with 04.  The commands: course/book/02-forking.md.
  *
  * To see it: `strace -f -e trace=process ./forking`, and load a page: clone in
  * the parent, exit_group in the child, wait4 in the parent, for each client.
@@ -51,16 +51,16 @@ static const struct architecture architecture = {
 };
 
 static struct children children;
-static struct redis_lending lending; /* to each place of a child */
+static struct redis_lending lending; /* one connection for each child's slot */
 
-/* When all places are taken, a client may be waiting in the backlog. */
+/* When all slots are taken, a client may be waiting in the backlog. */
 static bool others_wait(const struct worker *worker) {
     (void)worker;
     return children_are_complete(&children);
 }
 
-/* A child's whole life.  The worker, with the date in it, was made by its
-   parent: if each child formatted the date, copy-on-write would copy pages. */
+/* The main function of a child.  The parent has prepared the worker and its
+   date: if each child formatted the date, copy-on-write would copy pages. */
 static void serve(struct worker worker, const struct client *client,
                   size_t place) {
     struct redis_pool redis;
@@ -72,7 +72,7 @@ static void serve(struct worker worker, const struct client *client,
     redis_lending_leave(&lending, place, &redis);
 }
 
-/* What the parent does whenever it has slept. */
+/* The parent calls this each time it has slept. */
 static void look_after_children(const struct server *server) {
     size_t place;
 
@@ -91,7 +91,7 @@ static void fork_for(struct worker *worker, const struct client *client) {
 
     moment_set(&worker->moment, time(NULL));
     redis_lending_prepare(&lending, place);
-    /* Where processes have run out, some child must end first. */
+    /* If there are no more processes, some child must end first. */
     while ((child = children_fork(&children, place)) < 0 &&
            !server_is_out_of_time()) {
         server_is_out_of("processes");

@@ -17,11 +17,11 @@
  *
  * Where does a half-done request live?  On the stack of its worker's
  * blocking_serve().  Workers share the listening socket and some counters and
- * flags, but no request: if one worker crashes, its client suffers and nobody
- * else, and the parent forks another.
+ * flags, but no request: if one worker crashes, only its client is affected,
+ * and the parent forks another.
  *
  * What does it cost?  A process each, made once: memory (most of it shared
- * with the parent until somebody writes to it), one connection to Redis (where
+ * with the parent until one of them writes to it), one connection to Redis (if
  * Redis has too few, only while it is used: see net/redis/lending.h), and a
  * switch of processes whenever one waits.
  *
@@ -57,15 +57,16 @@ static const struct architecture architecture = {
 static struct children workers;
 
 /* The parent lends no connection: each worker opens its own.  The worker closes
-   it after REDIS_IDLE, or when it is idle while clients of Redis are scarce. */
+   it after REDIS_IDLE, or when it is idle while Redis connections are scarce.
+ */
 static struct redis_lending lending;
 
-/* Which workers have a client: a flag for each, in memory that all share.  Not
-   a count: a worker that is killed could not take itself out of it. */
+/* Which workers have a client: a flag for each, in shared memory.  It is not a
+   count, because a worker that is killed could not decrement it. */
 static _Atomic bool *is_busy;
 
-/* Does a connection wait for which no worker is free?  The backlog is looked at
-   only when all are busy, for that costs a system call. */
+/* Does a connection wait for which no worker is free?  The backlog is checked
+   only when all are busy, because that costs a system call. */
 static bool others_wait(const struct worker *worker) {
     for (size_t i = 0; i < worker->server->options.workers; i++)
         if (!atomic_load_explicit(&is_busy[i], memory_order_relaxed))
@@ -73,7 +74,7 @@ static bool others_wait(const struct worker *worker) {
     return server_somebody_waits();
 }
 
-/* A worker's whole life. */
+/* The main function of a worker. */
 static void work(struct server *server, size_t number) {
     struct redis_pool redis;
     struct client client;
@@ -87,7 +88,7 @@ static void work(struct server *server, size_t number) {
     while (server_goes_on()) {
         is_busy[number] = false;
         if (!server_accept(server, 0, &client)) {
-            redis_pool_spare(&redis); /* woken for it, or long idle */
+            redis_pool_spare(&redis); /* woken for this, or idle for long */
             continue;
         }
         is_busy[number] = true;
@@ -96,7 +97,7 @@ static void work(struct server *server, size_t number) {
     redis_pool_destroy(&redis);
 }
 
-/* Forks a worker for a place that is free.  False: it cannot. */
+/* Forks a worker for a free slot.  Returns false if that fails. */
 static bool start_worker(struct server *server) {
     size_t number = children_free_place(&workers);
     pid_t pid = children_fork(&workers, number);
@@ -107,9 +108,10 @@ static bool start_worker(struct server *server) {
     _exit(EXIT_SUCCESS); /* not exit(): what it tidies is the parent's */
 }
 
-/* Waits for a worker to die, which none should, and forks another in its place,
-   after a pause: else one that dies at once would keep us forking.  A fork that
-   fails is told, and tried again.  A worker that Redis has refused wakes us. */
+/* Waits for a worker to die, which none should, and forks another in its place.
+   The pause limits the rate of forks if each worker dies at once.  A failed
+   fork is logged and retried.  A worker that Redis has rejected wakes the
+   parent. */
 static void replace_workers(struct server *server) {
     size_t number;
 
@@ -118,7 +120,7 @@ static void replace_workers(struct server *server) {
     if (!children_are_complete(&workers))
         server_is_out_of("processes");
     if (children_reap(&workers, children_are_complete(&workers), &number)) {
-        is_busy[number] = true; /* nobody is free there, till it is replaced */
+        is_busy[number] = true; /* no worker is free here until the new one */
         budget_reset(&server->app.budget, number);
     }
     redis_lending_spare(&lending, workers.pids);
@@ -126,8 +128,8 @@ static void replace_workers(struct server *server) {
         poll(NULL, 0, PAUSE);
 }
 
-/* Where memory is short, fewer workers than wanted are better than many that
-   the kernel kills. */
+/* If memory is short, fewer workers than wanted are better than many that the
+   kernel kills. */
 static size_t room_for_workers(struct options *options) {
     size_t wanted = options->workers;
     struct news news = {0};
@@ -152,7 +154,7 @@ int main(int argc, char **argv) {
 
     server_ready(&server);
     while (!children_are_complete(&workers))
-        if (!start_worker(&server)) /* those that were forked die with us */
+        if (!start_worker(&server)) /* the forked ones end with the parent */
             server_give_up("cannot fork worker %zu (%s); give fewer --workers",
                            *workers.alive + 1, strerror(errno));
 
@@ -160,8 +162,9 @@ int main(int argc, char **argv) {
         replace_workers(&server);
 
     children_end(&workers);
-    /* Ctrl-C goes to all processes of the group.  All workers may have heard it
-       and ended before us: we serve whoever has connected since then. */
+    /* Ctrl-C goes to all processes of the group.  All workers may have handled
+       it and ended before the parent: it serves clients that came since then.
+     */
     work(&server, 0);
     redis_lending_close(&lending);
     return server_end(&server);

@@ -13,12 +13,12 @@
  *                    +--------------------------+
  *
  * Who waits, and where?  poll() is the only call that waits for the network,
- * and it waits for everybody.  Every other call on a socket returns at once;
- * where it would have to wait, the loop goes on with somebody else.
+ * and it waits for all clients.  Every other call on a socket returns at once;
+ * if it would have to wait, the loop goes on with another client.
  *
  * Where does a half-done request live?  In its `struct serving`, on the heap: a
- * state machine instead of a stack.  A request that waits for Redis stands in a
- * queue, for all share one connection to it and replies come in order.
+ * state machine instead of a stack.  A request that waits for Redis is in a
+ * queue, because all share one connection to it and replies come in order.
  *
  * What does it cost?  The array is the program's, so a change of interest is
  * an assignment and costs no system call.  But each poll() hands all of it to
@@ -27,13 +27,13 @@
  * idle ones too.
  *
  * What happens at the limit?  At the limit of descriptors it stops accepting
- * until a client leaves; the rest wait in the backlog.  And one core is all it
- * uses: a handler that computes holds everybody up (try /sorted).
+ * until a client leaves; the rest wait in the backlog.  It uses only one core:
+ * a handler that computes delays all clients (try /sorted).
  *
  * What to try: 2,000 silent clients, and what one more request costs, here and
  * in 07.  The commands, and what to expect: course/book/06-poll.md.
  *
- * To see it: `strace -e trace=/poll ./poll`, with some clients who have sent
+ * To see it: `strace -e trace=/poll ./poll`, with some clients that have sent
  * half a request: each call, which is ppoll on ARM, is handed all of them.
  */
 #include "config.h"
@@ -50,16 +50,15 @@ static const struct architecture architecture = {
     .calls = {CALL(poll), CALL(madvise)},
 };
 
-/* Two arrays side by side, for poll() takes an array of struct pollfd only. */
+/* Two arrays in parallel, because poll() takes an array of struct pollfd. */
 struct loop {
     struct pollfd *watched;
-    struct source **sources; /* whose descriptor stands at the same place */
+    struct source **sources; /* of the descriptor at the same index */
     size_t count;
     size_t capacity;
 };
 
-/* A place for each descriptor that there may be, so that watching never fails.
- */
+/* Has an entry for each possible descriptor, so that watching never fails. */
 static void loop_init(struct loop *loop) {
     loop->count = 0;
     loop->capacity = (size_t)sysconf(_SC_OPEN_MAX);
@@ -70,8 +69,8 @@ static void loop_init(struct loop *loop) {
                        loop->capacity);
 }
 
-/* Notes the change in the array; the kernel hears of it at the next poll().
-   Where an entry leaves, the last one takes its place. */
+/* Notes the change in the array; the kernel sees it at the next poll().  The
+   last entry takes the place of a removed one. */
 static bool watch(void *context, struct source *source, unsigned interest) {
     struct loop *loop = context;
 
@@ -101,7 +100,7 @@ static unsigned readiness_of(int events) {
            (events & (POLLERR | POLLHUP) ? BROKEN : 0u);
 }
 
-/* Only so many at once: meanwhile those who came before have to wait. */
+/* Accepts a limited number at once, because other clients wait meanwhile. */
 static void accept_clients(struct server *server, struct evented *evented) {
     struct client client;
 
@@ -116,10 +115,10 @@ static void accept_clients(struct server *server, struct evented *evented) {
     }
 }
 
-/* Sleeps until something is ready, for anybody, and serves what is.  It goes
-   from the end to the front: an entry that leaves the array meanwhile is
-   replaced by one that has been looked at, and one that enters is not looked at
-   this time. */
+/* Sleeps until a descriptor is ready, and serves all that are.  The loop goes
+   from the end to the front.  An entry removed meanwhile is replaced by an
+   entry that was checked already; an entry added meanwhile is not checked this
+   time. */
 static void run_round(struct loop *loop, struct server *server,
                       struct evented *evented) {
     int count = poll(loop->watched, loop->count, evented_timeout(evented));

@@ -13,29 +13,29 @@
  *                       +--- epoll_ctl: only what changed ---+
  *
  * Who waits, and where?  epoll_wait() is the only call that waits for the
- * network, and it waits for everybody.  Every other call on a socket returns at
- * once; where it would have to wait, the loop goes on with somebody else.
+ * network, and it waits for all clients.  Every other call on a socket returns
+ * at once; if it would have to wait, the loop goes on with another client.
  *
  * Where does a half-done request live?  In its `struct serving`, on the heap: a
- * state machine instead of a stack.  A request that waits for Redis stands in a
- * queue, for all share one connection to it and replies come in order.
+ * state machine instead of a stack.  A request that waits for Redis is in a
+ * queue, because all share one connection to it and replies come in order.
  *
- * What does it cost?  The kernel keeps the set between calls, so epoll_wait()
- * costs by what is ready and not by what is watched: ten thousand idle
- * connections cost some memory and no time.  Each change of interest is a
+ * What does it cost?  The kernel keeps the set between calls, so the cost of
+ * epoll_wait() depends on what is ready, not on what is watched: ten thousand
+ * idle connections cost some memory and no time.  Each change of interest is a
  * system call, which is why a connection whose request is already there is
  * served without ever entering the set.
  *
  * What happens at the limit?  At the limit of descriptors it stops accepting
- * until a client leaves; the rest wait in the backlog.  And one core is all it
- * uses: a handler that computes holds everybody up (try /sorted).
+ * until a client leaves; the rest wait in the backlog.  It uses only one core:
+ * a handler that computes delays all clients (try /sorted).
  *
  * What to try: a small file, while others ask for /sorted, which computes.  The
  * commands, and what to expect: course/book/07-epoll.md.
  *
  * To see it: `strace -e trace=/epoll ./epoll`: no epoll_ctl for `curl -0
  * localhost:8000`, which asks at once and leaves; EPOLL_CTL_ADD for a client
- * who stays.  (On ARM and with musl epoll_wait is the call epoll_pwait.)
+ * that stays.  (On ARM and with musl epoll_wait is the call epoll_pwait.)
  */
 #include "config.h"
 #include "net/evented.h"
@@ -53,7 +53,7 @@ static const struct architecture architecture = {
 };
 
 struct loop {
-    int set; /* the kernel's, of what is watched */
+    int set; /* the epoll descriptor: the kernel's set of watched ones */
 };
 
 static void loop_init(struct loop *loop) {
@@ -62,8 +62,8 @@ static void loop_init(struct loop *loop) {
         server_give_up("cannot watch anything: %s", strerror(errno));
 }
 
-/* Tells the kernel what changed, with one system call; it remembers.  A
-   descriptor that was closed has left the set by itself. */
+/* Reports the change to the kernel, with one system call; the kernel remembers
+   it.  A closed descriptor leaves the set by itself. */
 static bool watch(void *context, struct source *source, unsigned interest) {
     struct loop *loop = context;
     struct epoll_event event = {.data.ptr = source};
@@ -77,7 +77,7 @@ static bool watch(void *context, struct source *source, unsigned interest) {
         event.events |= EPOLLIN;
     if (interest & WRITABLE)
         event.events |= EPOLLOUT;
-    /* Fails only for want of memory (ENOMEM, or ENOSPC at the limit of
+    /* Fails only if memory is short (ENOMEM, or ENOSPC at the limit of
        fs.epoll.max_user_watches). */
     return epoll_ctl(loop->set, change, source->descriptor, &event) == 0;
 }
@@ -88,7 +88,7 @@ static unsigned readiness_of(uint32_t events) {
            (events & (EPOLLERR | EPOLLHUP) ? BROKEN : 0u);
 }
 
-/* Only so many at once: meanwhile those who came before have to wait. */
+/* Accepts a limited number at once, because other clients wait meanwhile. */
 static void accept_clients(struct server *server, struct evented *evented) {
     struct client client;
 
@@ -103,7 +103,7 @@ static void accept_clients(struct server *server, struct evented *evented) {
     }
 }
 
-/* Sleeps until something is ready, for anybody, and serves what is. */
+/* Sleeps until a descriptor is ready, and serves all that are. */
 static void run_round(struct loop *loop, struct server *server,
                       struct evented *evented) {
     struct epoll_event events[EVENTS_AT_ONCE];

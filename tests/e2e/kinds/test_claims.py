@@ -120,8 +120,8 @@ def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
 def test_loop_sleeps_for_nobody_alone(start: Start) -> None:
     """06, 07: not for one who says nothing either, whom the kernel hands over after a while."""
     says(
-        "Every other call on a socket returns at once; where it would have to wait, the loop goes "
-        "on with somebody else."
+        "Every other call on a socket returns at once; if it would have to wait, the loop goes on "
+        "with another client."
     )
     skip_unless_visible()
     server = start("--time-scale", "20")

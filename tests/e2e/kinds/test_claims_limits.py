@@ -215,7 +215,7 @@ def test_crash_of_a_child(start: Start) -> None:
     """02, 03: one client suffers and nobody else; in 03 another worker is forked."""
     says(
         "A crash takes one client with it.",
-        "if one worker crashes, its client suffers and nobody else, and the parent forks another",
+        "if one worker crashes, only its client is affected, and the parent forks another",
     )
     server = start("--workers", str(WORKERS))
 
@@ -244,7 +244,7 @@ def test_crash_of_a_child(start: Start) -> None:
 @pytest.mark.plain_build("a sanitizer handles the signal of a crash itself")
 def test_crash_of_a_thread(start: Start) -> None:
     """04, 05: the crash of one is the end of all."""
-    says("a crash of one is the end of all", "nobody is left to start another")
+    says("A crash of one thread ends all", "no process is left to start another")
     server = start("--workers", str(WORKERS))
     with crowd(server, 2, HALF) as clients:
         for client in clients:

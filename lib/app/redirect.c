@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Short of memory, uthash would exit without a word. */
+/* By default uthash would exit without a message if memory is short. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
@@ -17,7 +17,7 @@ struct redirect {
     UT_hash_handle hh;
     int status;
     size_t path_length;
-    struct view target; /* behind the path */
+    struct view target; /* after the path */
     char path[];
 };
 
@@ -76,7 +76,7 @@ static const char *add(struct redirect **table, const struct path *path,
 
     HASH_FIND(hh, *table, path->text, path->length, redirect);
     if (redirect != NULL)
-        return "this path stands in the table already; remove one of the two";
+        return "this path is in the table already; remove one of the two";
     redirect = calloc(1, sizeof *redirect + path->length + target.length);
     if (redirect == NULL)
         return "out of memory";

@@ -271,7 +271,7 @@ static int folder_error(struct cache *cache, const char *name) {
 }
 
 /* Borrows the known file of that name if its status shows that it is unchanged,
-   or without a check if it was checked in this loop iteration.  Else NULL. */
+   or if it was checked in this loop iteration.  Returns NULL if not. */
 static struct entry *borrow_known(struct cache *cache, const char *name,
                                   const struct stat *status, unsigned round) {
     struct entry *entry;

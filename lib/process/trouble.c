@@ -36,7 +36,7 @@ void *server_share(size_t size) {
 }
 
 void server_give_up(const char *format, ...) {
-    static char text[3 * PATH_MAX]; /* the stack may be what lacks */
+    static char text[3 * PATH_MAX]; /* the stack may be short */
     va_list arguments;
 
     int name =
@@ -65,7 +65,7 @@ void news_tell(struct news *news, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    /* Others may have written this; a terminal shall not obey them.  Some take
+    /* Others may have written this; a terminal must not obey them.  Some take
        bytes above ASCII for control characters as well (C1, also in UTF-8). */
     for (char *c = text; *c != '\0'; c++)
         if (!isprint((unsigned char)*c))

@@ -24,7 +24,7 @@ static int decode(struct view encoded, struct path *path) {
     return 0;
 }
 
-/* Takes the last segment, with the slash before it, off the path's end. */
+/* Removes the last segment, with the slash before it, from the path's end. */
 static size_t without_last_segment(const char *text, size_t length) {
     while (length > 0 && text[length - 1] != '/')
         length--;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The floor of 04_threading: a detached thread for each connection, with the
+/* The baseline of 04_threading: a detached thread for each connection, with the
    server's size of stack.
 
    Connections to Redis outlive the threads, in a pool: the last one given back
@@ -55,6 +55,6 @@ int main(int argc, char **argv) {
         int client = accept4(the_floor.listener, NULL, NULL, SOCK_CLOEXEC);
         if (client >= 0 && pthread_create(&thread, &attributes, serve,
                                           (void *)(intptr_t)client) != 0)
-            close(client); /* out of threads: this client is turned away */
+            close(client); /* out of threads: this client is rejected */
     }
 }

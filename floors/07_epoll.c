@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The floor of 07_epoll: one loop over all connections, asleep in
+/* The baseline of 07_epoll: one loop over all connections, asleep in
    epoll_wait(). */
 #include "evented.h"
 

@@ -110,7 +110,7 @@ static inline struct view view_take(struct view *rest,
 }
 
 /* Cuts *rest at the first separator: returns what is before it and leaves in
-   *rest what is after it (nothing if there was no separator). */
+ *rest what is after it (nothing if there was no separator). */
 struct view view_cut(struct view *rest, char separator);
 
 /*

@@ -27,8 +27,8 @@
  *
  * What happens at the limit?  N workers serve N connections; the next waits in
  * the backlog until one ends.  While any waits there and no worker is free, no
- * connection is kept alive; one that was idle before holds its worker until
- * IDLE_TIMEOUT.
+ * connection is kept alive; a connection that was idle before holds its worker
+ * until IDLE_TIMEOUT.
  *
  * What to try: a Redis whose replies come 5 ms late, and 1, 2, 10, 100 workers.
  * The commands, and what to expect: course/book/03-preforking.md.

@@ -34,9 +34,9 @@
  *
  * What happens at the limit?  N threads serve N connections; the next waits in
  * the queue until one ends.  While any waits there and no thread is free, no
- * connection is kept alive; one that was idle before holds its thread until
- * IDLE_TIMEOUT.  The queue is why this server holds more connections than the
- * kernel's backlog (net.core.somaxconn, usually 4,096) has room for.
+ * connection is kept alive; a connection that was idle before holds its thread
+ * until IDLE_TIMEOUT.  The queue is why this server holds more connections than
+ * the kernel's backlog (net.core.somaxconn, usually 4,096) has room for.
  * 03_preforking has no queue, since processes cannot easily hand on a
  * connection; there each worker accepts for itself.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A Redis without a socket: it knows the few commands of the application, and
- * answers them honestly or in any other way that it is told to.
+ * answers them honestly or in any other way that the script says.
  */
 #ifndef FUZZ_FALSE_REDIS_H
 #define FUZZ_FALSE_REDIS_H
@@ -15,8 +15,8 @@ struct false_redis {
 };
 
 /*
- * Appends its honest reply to the command, which must be a whole one, an array
- * of strings, and one that the application may give.  Where that tells a
+ * Appends its honest reply to the command, which must be whole, an array of
+ * strings, and a command that the application may give.  If the reply holds a
  * visitor's number or a link, they are set as well.
  */
 void false_redis_answer(struct false_redis *redis, struct view command,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that are accepted: lib/proto/http.c.  What is refused stands in
- * test_http_reject.c, what is too long in test_http_limits.c.
+ * Requests that are accepted: lib/proto/http.c.  test_http_reject.c has those
+ * that are rejected, test_http_limits.c those that are too long.
  *
- * Every test builds a head and says what each member of the parsed request
- * must be; feed() then brings the head in every way.
+ * Every test builds a head with the expected value of each member of the parsed
+ * request; feed() then gives it to the parser in every way.
  */
 #include "harness.h"
 #include "proto/http.h"
@@ -33,7 +33,7 @@ static struct http_request plain_request(void) {
     };
 }
 
-/* A field that was not sent has no data; one that is empty has. */
+/* A field that was not sent has no data; an empty field has. */
 static void assert_field_equal(struct view got, struct view expected) {
     assert_int_equal(got.data == NULL, expected.data == NULL);
     assert_view_equal(got, expected);

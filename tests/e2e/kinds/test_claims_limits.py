@@ -100,8 +100,8 @@ def _main_sleeps(server: Server) -> bool:
 def test_idle_client_holds_its_worker(start: Start) -> None:
     """03, 05: who waits is served when the idle one's time is over."""
     says(
-        "one that was idle before holds its worker until IDLE_TIMEOUT",
-        "one that was idle before holds its thread until IDLE_TIMEOUT",
+        "a connection that was idle before holds its worker until IDLE_TIMEOUT",
+        "a connection that was idle before holds its thread until IDLE_TIMEOUT",
         "yes, while nobody waits; an idle client holds a worker for up to 5 s",
     )
     server = start("--workers", "1")

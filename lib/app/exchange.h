@@ -14,7 +14,7 @@ struct exchange {
     const struct app *app;
     struct http_request request; /* points into the connection's input */
     size_t head;                 /* bytes of the request's head */
-    size_t body; /* bytes of its body, decoded, right behind the head */
+    size_t body; /* bytes of its body, decoded, right after the head */
     struct http_chunks chunks;
     bool unread;    /* an early response left some of the request unread */
     bool continued; /* "100 Continue" went out before the response */

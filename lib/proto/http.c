@@ -337,7 +337,7 @@ static ssize_t judge(struct http_request *request,
     if (gathered->codings > 0 &&
         (!gathered->ends_in_chunked || gathered->early_chunked))
         return bad(request, 400,
-                   "chunked must be the last transfer coding, and come once: "
+                   "The coding chunked must be the last, and come only once: "
                    "otherwise the end of the body is unknown.");
     if (gathered->codings > 1)
         return bad(request, 501,

@@ -145,7 +145,7 @@ static void must_skip_alike(struct view input, ssize_t parsed) {
         used = resp_skip(&skip, view_part(input, at, 1));
     if (parsed > 0)
         must(skip.replies == 0 && at == (size_t)parsed);
-    if (parsed == 0) /* it may reject a line that has not ended */
+    if (parsed == 0) /* resp_skip() may reject a line that has not ended */
         must(used < 0 || skip.replies > 0);
     if (parsed == RESP_MALFORMED)
         must(used < 0 || skip.replies > 0);
